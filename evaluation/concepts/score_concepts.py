@@ -13,7 +13,9 @@ from tqdm import tqdm
 
 from evaluation.concepts.branches import Branches, Probe, activations, gradients
 from evaluation.concepts.cav import fit_concept, fit_random
+from evaluation.concepts.csm_by_factor import csm_by_factor, table_factors
 from evaluation.concepts.gram import SharedRows
+from evaluation.concepts.score_by_runs import score_by_runs
 from evaluation.concepts.sensitivity import derivatives_along, significant
 from evaluation.concepts.set_scores import (
     BRANCHES,
@@ -169,7 +171,9 @@ def _set_key(
     """Extend the key of a model to the key of one concept set, and add the set's rows to ``fingerprint``."""
     for row in chosen.rows:
         fingerprint.add(view.ids[row], check_srgb_image(view[row]))
-    read = {"concept": concept, "fixed": chosen.fixed, "rows": chosen.rows, "read": fingerprint.hexdigest()}
+    # The word "runs": steps that earlier versions kept do not hold the scores of single runs.
+    read = {"concept": concept, "fixed": chosen.fixed, "rows": chosen.rows, "kept": "runs"}
+    read["read"] = fingerprint.hexdigest()
     return None if key is None else {**key, **read}
 
 
@@ -231,6 +235,7 @@ class _Scorer:
                 accuracy=float(fit.accuracy.mean()),
                 p_value=test.p_value,
                 significant=test.passed,
+                runs=tuple(shares.tolist()),
             )
         return scores
 
@@ -262,7 +267,15 @@ def _result(
         replicates,
         distinct_groups(test.groups),
         (),
-        {"sets": [one.describe() for one in sets]},
+        {
+            "sets": [one.describe() for one in sets],
+            "groups": [
+                group
+                for factors in table_factors(sets)
+                for group in csm_by_factor(sets, factors, test.groups, seed=settings["seed"])
+            ],
+            "by_runs": score_by_runs(sets),
+        },
     )
 
 

@@ -20,6 +20,7 @@ WANTED = {"albedo": "reflectance", "illumination": "shading"}
 METRICS: dict[Concept, str] = {"albedo": "csm_s", "illumination": "csm_r"}
 ALIGNMENTS = ("aligned", "unaligned")
 RULES = ("all sets", "paper's rule", "wanted branch")
+_LISTS = ("frames", "runs")
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class BranchScore:
         accuracy: mean held-out accuracy of the vectors; near 0.5 the branch does not represent the concept.
         p_value: p-value of the t-test against random vectors.
         significant: whether the p-value is below the level.
+        runs: for each run, the share of test frames on which the concept lowers the loss.
     """
 
     frames: tuple[float, ...]
@@ -39,6 +41,7 @@ class BranchScore:
     accuracy: float
     p_value: float
     significant: bool
+    runs: tuple[float, ...] = ()
 
     @property
     def sensitivity(self) -> float:
@@ -48,12 +51,17 @@ class BranchScore:
 
 @dataclass(frozen=True)
 class SetScore:
-    """One concept set: its concept, its fixed factors, and the scores of each branch by alignment."""
+    """One concept set: its concept, its fixed factors, and the scores of each branch by alignment.
+
+    Attributes:
+        objects: number of objects in the scene; None if it is unknown or not fixed.
+    """
 
     concept: Concept
     fixed: dict[str, FactorValue]
     images: int
     branches: dict[str, dict[str, BranchScore]]
+    objects: int | None = None
 
     def passes(self, alignment: str, rule: str) -> bool:
         """Tell whether a rule of `RULES` keeps the set."""
@@ -63,16 +71,17 @@ class SetScore:
         return all(self.branches[branch][alignment].significant for branch in branches)
 
     def describe(self) -> dict[str, Any]:
-        """Collect the details of a result, without the shares of single frames."""
+        """Collect the details of a result, without the shares of single frames and runs."""
         return {
             "concept": self.concept,
             "fixed": self.fixed,
+            "objects": self.objects,
             "images": self.images,
             **{
                 branch: {
                     alignment: {
                         "sensitivity": score.sensitivity,
-                        **{name: value for name, value in asdict(score).items() if name != "frames"},
+                        **{name: value for name, value in asdict(score).items() if name not in _LISTS},
                     }
                     for alignment, score in scores.items()
                 }
@@ -88,6 +97,7 @@ def to_step(score: SetScore) -> dict[str, Tensor]:
         for alignment, one in alignments.items():
             numbers = [one.spread, one.accuracy, one.p_value, one.significant]
             step[f"{branch} {alignment}"] = torch.tensor([*numbers, *one.frames], dtype=torch.float64)
+            step[f"{branch} {alignment} runs"] = torch.tensor(one.runs, dtype=torch.float64)
     return step
 
 
@@ -95,18 +105,19 @@ def from_step(step: Mapping[str, Tensor], concept: Concept, chosen: ConceptSet) 
     """Convert the tensors of `to_step` back to the scores of a set.
 
     Example:
-        >>> branch = BranchScore((0.0, 0.5), 0.1, 0.9, 0.01, True)
-        >>> score = SetScore("albedo", {}, 2, {name: {"aligned": branch} for name in BRANCHES})
-        >>> from_step(to_step(score), "albedo", ConceptSet({}, (0, 1))) == score
+        >>> branch = BranchScore((0.0, 0.5), 0.1, 0.9, 0.01, True, (0.25, 0.25))
+        >>> score = SetScore("albedo", {}, 2, {name: {"aligned": branch} for name in BRANCHES}, objects=1)
+        >>> from_step(to_step(score), "albedo", ConceptSet({}, (0, 1), objects=1)) == score
         True
     """
     branches: dict[str, dict[str, BranchScore]] = {branch: {} for branch in BRANCHES}
-    for name, values in step.items():
+    for name in (name for name in step if not name.endswith(" runs")):
         branch, alignment = name.split()
-        spread, accuracy, p_value, significant, *frames = values.tolist()
-        one = BranchScore(tuple(frames), spread, accuracy, p_value, bool(significant))
+        spread, accuracy, p_value, significant, *frames = step[name].tolist()
+        runs = tuple(step[f"{name} runs"].tolist())
+        one = BranchScore(tuple(frames), spread, accuracy, p_value, bool(significant), runs)
         branches[branch][alignment] = one
-    return SetScore(concept, dict(chosen.fixed), len(chosen.rows), branches)
+    return SetScore(concept, dict(chosen.fixed), len(chosen.rows), branches, chosen.objects)
 
 
 class Ratios:
