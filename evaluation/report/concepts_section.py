@@ -50,9 +50,9 @@ def concepts_section(results: Sequence[StatisticResult], pictures: Sequence[Bloc
         "ideal.",
     )
     notes = [note(line) for result in results for line in _notes(result)]
-    before: tuple[Block, ...] = (scores_table(caption, results), *notes, plot, *factor_tables(results))
-    if by_runs := runs_plot(results):
-        before += (by_runs,)
+    by_runs = runs_plot(results)
+    plots = (plot,) if by_runs is None else (plot, by_runs)
+    before: tuple[Block, ...] = (scores_table(caption, results), *notes, *plots, *factor_tables(results))
     after = (_every_set(results), settings_table(results))
     return Section("concepts", "Concept sensitivity", (*before, *pictures, *after))
 

@@ -10,7 +10,6 @@ from evaluation.results.result import StatisticResult, model_name
 from loaders.looking.sheet_rows import value_text
 from loaders.schema import FactorValue
 
-_OPEN_ROWS = 24  # longer tables are folded
 _COLUMNS = {
     "mean_of_ratios": "mean of ratios ↑",
     "ratio_of_means": "ratio of means ↑",
@@ -25,9 +24,10 @@ _Groups = dict[tuple[str, tuple[FactorValue, ...], str], dict[str, Any]]
 def factor_tables(results: Sequence[StatisticResult]) -> list[TableBlock]:
     """Tabulate the groups of `evaluation.concepts.csm_by_factor`: two tables for each choice of factors.
 
-    The first has aligned means of ratios with the sensitivities behind them, the second, folded, everything.
+    The first has aligned means of ratios with the sensitivities behind them, the second everything. Only the
+    first table is open.
     """
-    tables = []
+    tables: list[TableBlock] = []
     for factors in dict.fromkeys(tuple(one["values"]) for result in results for one in _groups(result)):
         found: _Groups = {
             (model_name(result), tuple(one["values"].values()), one["concept"]): one
@@ -35,7 +35,7 @@ def factor_tables(results: Sequence[StatisticResult]) -> list[TableBlock]:
             for one in _groups(result)
             if tuple(one["values"]) == factors
         }
-        tables += [_short_table(factors, found), _whole_table(factors, found)]
+        tables += [_short_table(factors, found, folded=bool(tables)), _whole_table(factors, found)]
     return tables
 
 
@@ -44,13 +44,14 @@ def _groups(result: StatisticResult) -> Sequence[dict[str, Any]]:
     return found
 
 
-def _short_table(factors: tuple[str, ...], found: _Groups) -> TableBlock:
+def _short_table(factors: tuple[str, ...], found: _Groups, folded: bool) -> TableBlock:
     """Tabulate the aligned metrics of each model and value, and the sensitivities behind them."""
     concepts = [concept for concept in METRICS if any(key[2] == concept for key in found)]
     head = [*factors, "model"]
     for concept in concepts:
-        arrows = (f"{name} {'↑' if name == WANTED[concept] else '↓'}" for name in BRANCHES)
-        head += [f"{METRICS[concept]} ↑", *(f"{arrow} to {concept}" for arrow in arrows), "sets"]
+        arrows = {name: "↑" if name == WANTED[concept] else "↓" for name in BRANCHES}
+        columns = (f"{name} to {concept} {arrow}" for name, arrow in arrows.items())
+        head += [f"{METRICS[concept]} ↑", *columns, "sets"]
     rows = []
     for values in dict.fromkeys(values for _, values, _ in found):
         for model in dict.fromkeys(name for name, _, _ in found):
@@ -59,7 +60,7 @@ def _short_table(factors: tuple[str, ...], found: _Groups) -> TableBlock:
                 cells = [cell for group in groups for cell in _short_cells(group)]
                 rows.append((*map(value_text, values), model, *cells))
     caption = f"CSM by {' and '.join(factors)}: aligned, all sets, mean of ratios, with 95 % intervals"
-    return TableBlock(caption, tuple(head), tuple(rows), folded=len(rows) > _OPEN_ROWS)
+    return TableBlock(caption, tuple(head), tuple(rows), folded)
 
 
 def _short_cells(group: dict[str, Any] | None) -> Iterator[str]:

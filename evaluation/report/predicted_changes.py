@@ -35,7 +35,7 @@ def predicted_changes(
     size: tuple[int, int] | None = None,
     device: str = "cpu",
 ) -> PicturesBlock:
-    """Show the first and the last image of a concept set with the decompositions by all models.
+    """Show the first image of a concept set, and the least similar one, with decompositions by all models.
 
     Args:
         concept: the concept that varies in the set.
@@ -49,7 +49,7 @@ def predicted_changes(
     Raises:
         InputError: a model raised an exception.
     """
-    rows = (shown.rows[0], shown.rows[-1])
+    rows = (shown.rows[0], _least_similar(view, shown))
     images = [_resized(decode(view[row])[None], size) for row in rows]
     names = " and ".join(view.ids[row] for row in rows)
     pictures = [png_picture(_with_change(images), f"{names}, and their difference.", "image")]
@@ -66,11 +66,19 @@ def predicted_changes(
     other = next(branch for branch in BRANCHES if branch != wanted)
     return PicturesBlock(
         tuple(pictures),
-        f"Predictions while only {concept} changes, reflectance left, shading right: for the first image, "
-        f"the last image, and the difference of the two. The {wanted} should change and the {other} should "
-        f"not, so its difference should be black. Below: aligned sensitivities to this set (ideal: {wanted} "
-        f"1, {other} 0) and their ratio. Both rows of a model's reflectance or shading have one scale.",
+        f"Predictions while only {concept} changes, reflectance left, shading right: for the first image of "
+        "the set, the least similar one, and twice the difference of the two. The "
+        f"{wanted} should change and the {other} should not, so its difference should be black. Below: "
+        f"aligned sensitivities to this set (ideal: {wanted} 1, {other} 0) and their ratio. Both images have "
+        "one scale in each column.",
     )
+
+
+def _least_similar(view: ConceptSets, shown: ConceptSet) -> int:
+    """Find the row of a set with the largest mean difference from its first row."""
+    first = view[shown.rows[0]]
+    differences = [float((view[row] - first).abs().mean()) for row in shown.rows]
+    return shown.rows[differences.index(max(differences))]
 
 
 def _scores(concept: Concept, shown: ConceptSet, result: StatisticResult) -> str:
@@ -95,9 +103,9 @@ def _exposed(images: list[Tensor]) -> list[Tensor]:
 
 
 def _with_change(images: list[Tensor]) -> UInt8[ndarray, "height width 3"]:
-    """Stack two images and the absolute difference of their encoded pixels."""
+    """Stack two images and twice the absolute difference of their encoded pixels."""
     first, last = (linear_pixels(image[0]).astype(np.int16) for image in images)
-    tiles: list[Pixels] = [one.astype(np.uint8) for one in (first, last, abs(first - last))]
+    tiles: list[Pixels] = [one.clip(0, 255).astype(np.uint8) for one in (first, last, 2 * abs(first - last))]
     scaled = [scale_for_page(tile) for tile in tiles]
     gap = np.full((_GAP, scaled[0].shape[1], 3), 128, np.uint8)
     return np.concatenate([scaled[0], gap, scaled[1], gap, scaled[2]])

@@ -11,7 +11,7 @@ from evaluation.report.tables import number
 from evaluation.results.result import StatisticResult, model_name
 
 _STYLES = dict(zip(BRANCHES, ("-", "--"), strict=True))
-_LABELLED = (2, 5, 10, 20, 50, 100, 200, 500, 1000)
+_LABELLED = (2, 5, 10, 20, 40, 100, 200, 500, 1000)
 
 
 def runs_plot(results: Sequence[StatisticResult]) -> PlotBlock | None:
@@ -58,8 +58,9 @@ def _draw(results: Sequence[StatisticResult]) -> str:
             axes.set_xticks(ticks, list(map(str, ticks)))
             axes.minorticks_off()
             axes.grid(axis="y", color=INK, alpha=0.15, linewidth=0.6)
-            ideal = f"{WANTED[concept]} 1, the other 0"
-            axes.set(title=f"{concept} sets\n(ideal: {ideal})", xlabel="runs", ylim=(-0.03, 1.03))
+            solid = int(WANTED[concept] == BRANCHES[0])
+            ideal = f"ideal: solid {solid}, dashed {1 - solid}"
+            axes.set(title=f"{concept} sets\n{ideal}", xlabel="runs", ylim=(-0.03, 1.03))
         panels[0].set_ylabel("sensitivity")
         handles = [
             panels[0].plot([], [], color=COLOURS[place % len(COLOURS)], label=model_name(result)[:32])[0]
