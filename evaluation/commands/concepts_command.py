@@ -192,5 +192,8 @@ def concepts(
     if page:
         from evaluation.report.concepts_pictures import concepts_pictures
 
-        show_page(page, list(results.values()), concepts_pictures(albedo_sets, illumination_sets))
+        pictures = concepts_pictures(
+            albedo_sets, illumination_sets, results, sources, size=size, device=chosen
+        )
+        show_page(page, list(results.values()), pictures)
     end_steps(steps)

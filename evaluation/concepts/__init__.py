@@ -9,11 +9,15 @@ from evaluation.concepts.cav import fit_cavs as fit_cavs
 from evaluation.concepts.cav import random_cavs as random_cavs
 from evaluation.concepts.csm import CSM as CSM
 from evaluation.concepts.csm import csm as csm
+from evaluation.concepts.csm_by_factor import FactorGroup as FactorGroup
+from evaluation.concepts.csm_by_factor import csm_by_factor as csm_by_factor
 from evaluation.concepts.exchanged_vectors import exchange_derivatives as exchange_derivatives
 from evaluation.concepts.permutation_test import PermutationTest as PermutationTest
 from evaluation.concepts.permutation_test import effect_interval as effect_interval
 from evaluation.concepts.permutation_test import input_scores as input_scores
 from evaluation.concepts.permutation_test import permutation_test as permutation_test
+from evaluation.concepts.score_by_runs import RunsScore as RunsScore
+from evaluation.concepts.score_by_runs import score_by_runs as score_by_runs
 from evaluation.concepts.score_concepts import score_concepts as score_concepts
 from evaluation.concepts.sensitivity import Significance as Significance
 from evaluation.concepts.sensitivity import directional_derivatives as directional_derivatives

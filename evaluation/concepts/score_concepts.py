@@ -10,7 +10,9 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from evaluation.concepts.branches import Probe, activations, gradients
+from evaluation.concepts.csm_by_factor import csm_by_factor, table_factors
 from evaluation.concepts.exchanged_vectors import few_images
+from evaluation.concepts.score_by_runs import score_by_runs
 from evaluation.concepts.set_scorer import SetScorer, named_stream
 from evaluation.concepts.set_scores import (
     CONTROLLED,
@@ -229,7 +231,8 @@ def _score(scorer: SetScorer, probe: Probe, chosen: _ChosenSet) -> dict[str, Ten
         controlled = replace(scorer, against=against, null={}).score(chosen.concept, chosen.images, features)
         for branch, scores in controlled.items():
             branches[branch] |= {alignment + CONTROLLED: score for alignment, score in scores.items()}
-    return to_step(SetScore(chosen.concept, dict(chosen.images.fixed), len(chosen.images.rows), branches))
+    images = chosen.images
+    return to_step(SetScore(chosen.concept, dict(images.fixed), len(images.rows), branches, images.objects))
 
 
 def _notes(chosen_sets: Sequence[_ChosenSet], negatives: Images) -> list[str]:
@@ -259,7 +262,15 @@ def _result(
         replicates,
         distinct_groups(test.groups),
         (),
-        {"sets": [one.describe(*rule) for one in sets]},
+        {
+            "sets": [one.describe(*rule) for one in sets],
+            "groups": [
+                group
+                for factors in table_factors(sets)
+                for group in csm_by_factor(sets, factors, test.groups, seed=settings["seed"])
+            ],
+            "by_runs": score_by_runs(sets),
+        },
     )
 
 

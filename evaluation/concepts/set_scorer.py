@@ -102,6 +102,7 @@ class SetScorer:
                 t_test_p=significant(shares, self._random(branch, alignment, len(rows))).p_value,
                 effect=(effect.value, effect.low, effect.high),
                 draws=tuple(draws.mean(1).tolist()),
+                runs=tuple(shares.tolist()),
             )
         return scores
 

@@ -21,12 +21,10 @@ BRANCHES = ("reflectance", "shading")
 WANTED = {"albedo": "reflectance", "illumination": "shading"}
 METRICS: dict[Concept, str] = {"albedo": "csm_s", "illumination": "csm_r"}
 ALIGNMENTS = ("aligned", "unaligned")
-CONTROLLED = (
-    " against control"  # ends the name of a condition in which the vectors are fitted against controls
-)
+CONTROLLED = " against control"  # ends the name of a condition in which a control replaces the negatives
 RULES = ("all sets", "both branches", "wanted branch")
 SetTest = Literal["t-test", "permutation"]
-_LONG = ("frames", "draws")  # fields that are left out of the details of a result
+_LONG = ("frames", "draws", "runs")  # fields that are left out of the details of a result
 
 
 @dataclass(frozen=True)
@@ -36,25 +34,27 @@ class BranchScore:
     Attributes:
         frames: for each test frame, the share of the runs in which the concept lowers the loss.
         spread: standard deviation over the runs of the share of frames.
-        cosine: mean cosine of the vectors with the direction in which the loss falls, over frames and
-            runs, in [-1, 1]: the smooth counterpart of the share, which also sees how strong an effect is.
         accuracy: mean held-out accuracy of the vectors; near 0.5 the branch does not represent the concept.
         t_test_p: p-value of the t-test against random vectors.
+        cosine: mean cosine of the vectors with the direction in which the loss falls, over frames and
+            runs, in [-1, 1]: the smooth counterpart of the share, which also sees how strong an effect is.
         effect: score of `permutation_test` in standard deviations of the exchanges, and its interval.
         draws: score of the true sets and of each exchange of images.
         permutation_p: p-value of the permutation test; nan until `with_p_values` has seen all sets.
         adjusted_p: the same, corrected for the number of sets.
+        runs: for each run, the share of test frames on which the concept lowers the loss.
     """
 
     frames: tuple[float, ...]
     spread: float
-    cosine: float
     accuracy: float
     t_test_p: float
-    effect: tuple[float, float, float]
-    draws: tuple[float, ...]
+    cosine: float = math.nan
+    effect: tuple[float, float, float] = (math.nan, math.nan, math.nan)
+    draws: tuple[float, ...] = ()
     permutation_p: float = math.nan
     adjusted_p: float = math.nan
+    runs: tuple[float, ...] = ()
 
     @property
     def sensitivity(self) -> float:
@@ -72,12 +72,16 @@ class SetScore:
 
     A condition is the alignment of the loss, with `CONTROLLED` if the vectors separate the set from its
     control instead of the negatives.
+
+    Attributes:
+        objects: number of objects in the scene; None if it is unknown or not fixed.
     """
 
     concept: Concept
     fixed: dict[str, FactorValue]
     images: int
     branches: dict[str, dict[str, BranchScore]]
+    objects: int | None = None
 
     def passes(self, condition: str, rule: str, significance: SetTest = "t-test", p: float = 0.01) -> bool:
         """Tell whether a rule of `RULES` keeps the set."""
@@ -87,10 +91,11 @@ class SetScore:
         return all(self.branches[branch][condition].passes(significance, p) for branch in branches)
 
     def describe(self, significance: SetTest = "t-test", p: float = 0.01) -> dict[str, Any]:
-        """Collect the details of a result, without the shares of single frames."""
+        """Collect the details of a result, without the shares of single frames and runs."""
         return {
             "concept": self.concept,
             "fixed": self.fixed,
+            "objects": self.objects,
             "images": self.images,
             **{
                 branch: {
@@ -130,10 +135,10 @@ def to_step(score: SetScore) -> dict[str, Tensor]:
     step = {}
     for branch, scores in score.branches.items():
         for condition, one in scores.items():
-            numbers = [len(one.frames), one.spread, one.cosine, one.accuracy, one.t_test_p, *one.effect]
-            step[f"{branch} {condition}"] = torch.tensor(
-                [*numbers, *one.frames, *one.draws], dtype=torch.float64
-            )
+            values = {name: getattr(one, name) for name in _LONG}
+            values["numbers"] = [one.spread, one.accuracy, one.t_test_p, one.cosine, *one.effect]
+            for name, numbers in values.items():
+                step[f"{branch}, {condition}, {name}"] = torch.tensor(numbers, dtype=torch.float64)
     return step
 
 
@@ -141,22 +146,21 @@ def from_step(step: Mapping[str, Tensor], concept: Concept, chosen: ConceptSet) 
     """Convert the tensors of `to_step` back to the scores of a set.
 
     Example:
-        >>> branch = BranchScore((0.0, 0.5), 0.1, 0.2, 0.9, 0.01, (3, 2, 4), (3, 0, 1))
-        >>> score = SetScore("albedo", {}, 2, {name: {"aligned": branch} for name in BRANCHES})
-        >>> again = from_step(to_step(score), "albedo", ConceptSet({}, (0, 1)))
-        >>> with_p_values([again])[0].describe() == with_p_values([score])[0].describe()
+        >>> branch = BranchScore((0.0, 0.5), 0.1, 0.9, 0.01, 0.2, (3, 2, 4), (3, 0, 1), runs=(0.25, 0.25))
+        >>> score = SetScore("albedo", {}, 2, {name: {"aligned": branch} for name in BRANCHES}, objects=1)
+        >>> again = from_step(to_step(score), "albedo", ConceptSet({}, (0, 1), objects=1))
+        >>> with_p_values([again]) == with_p_values([score])
         True
     """
     branches: dict[str, dict[str, BranchScore]] = {branch: {} for branch in BRANCHES}
-    for name, values in step.items():
-        branch, _, condition = name.partition(" ")
-        count, spread, cosine, accuracy, t_test_p, *rest = values.tolist()
-        effect, frames, draws = rest[:3], rest[3 : 3 + int(count)], rest[3 + int(count) :]
-        one = BranchScore(
-            tuple(frames), spread, cosine, accuracy, t_test_p, (effect[0], effect[1], effect[2]), tuple(draws)
-        )
+    for key in (key for key in step if key.endswith(", numbers")):
+        branch, condition, _ = key.split(", ")
+        spread, accuracy, t_test_p, cosine, *effect = step[key].tolist()
+        frames, draws, runs = (tuple(step[f"{branch}, {condition}, {name}"].tolist()) for name in _LONG)
+        shown = (effect[0], effect[1], effect[2])
+        one = BranchScore(frames, spread, accuracy, t_test_p, cosine, shown, draws, runs=runs)
         branches[branch][condition] = one
-    return SetScore(concept, dict(chosen.fixed), len(chosen.rows), branches)
+    return SetScore(concept, dict(chosen.fixed), len(chosen.rows), branches, chosen.objects)
 
 
 class Ratios:

@@ -8,6 +8,8 @@ import numpy as np
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, CONTROLLED, WANTED
 from evaluation.report.blocks import Block, PlotBlock, Section, TableBlock, TextBlock, note
 from evaluation.report.drawing import COLOURS, INK, drawing, label_rows, to_svg
+from evaluation.report.factor_tables import factor_tables
+from evaluation.report.runs_plot import runs_plot
 from evaluation.report.tables import number, scores_table, settings_table, with_deviation
 from evaluation.results.result import StatisticResult, model_name
 from loaders.looking.sheet_rows import value_text
@@ -49,7 +51,9 @@ def concepts_section(results: Sequence[StatisticResult], pictures: Sequence[Bloc
         "ideal.",
     )
     notes = [note(line) for result in results for line in _notes(result)]
-    before: tuple[Block, ...] = (scores_table(caption, results), *notes, plot)
+    by_runs = runs_plot(results)
+    plots = (plot,) if by_runs is None else (plot, by_runs)
+    before: tuple[Block, ...] = (scores_table(caption, results), *notes, *plots, *factor_tables(results))
     after = (_every_set(results), settings_table(results))
     return Section("concepts", "Concept sensitivity", (*before, *pictures, *after))
 

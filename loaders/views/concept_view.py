@@ -160,8 +160,16 @@ def _concepts_of_frames(named: FrameRows) -> ConceptRows:
         shared = [info.factors[column] for column in fixed]
         return {f.name: factor_value(f, number) for f, number in zip(shared, key, strict=True)}
 
-    sets = tuple(ConceptSet(values(key), tuple(rows[key])) for key in sorted(rows))
+    sets = tuple(
+        ConceptSet(values(key), tuple(rows[key]), _objects(named, rows[key])) for key in sorted(rows)
+    )
     return ConceptRows(named, partial(read_image, frames), sets, _find_varies(named, sets))
+
+
+def _objects(named: FrameRows, rows: Sequence[int]) -> int | None:
+    """Count the objects in the first and the last row of a set; None if the two differ."""
+    counts = {len(named.reader.metadata(named.numbers[row]).objects) for row in (rows[0], rows[-1])}
+    return counts.pop() if len(counts) == 1 else None
 
 
 def _find_varies(named: FrameRows, sets: Sequence[ConceptSet]) -> Varies | None:

@@ -68,10 +68,12 @@ class ConceptSet:
     Attributes:
         fixed: factors that all rows of the set share.
         rows: row numbers in the view.
+        objects: number of objects in the scene; None if it is unknown or differs between rows.
     """
 
     fixed: dict[str, FactorValue]
     rows: tuple[int, ...]
+    objects: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -324,7 +324,7 @@ def test_known_sensitivities(memory_view, albedo, shading, r, s):
 
 def _branch(frames, significant=True):
     p_value = 0.001 if significant else 0.5
-    return BranchScore(frames, 0.1, 0.2, 0.9, p_value, (2.0, 1.0, 3.0), (2.0, -1.0, 1.0), p_value, p_value)
+    return BranchScore(frames, 0.1, 0.9, p_value, permutation_p=p_value, adjusted_p=p_value)
 
 
 def _set(concept, reflectance, shading, significant=(True, True)):

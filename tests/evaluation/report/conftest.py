@@ -128,7 +128,7 @@ def intrinsic() -> list[MeanResult]:
 def branch(value: float, significant: bool = True) -> dict[str, BranchScore]:
     p_value = 0.001 if significant else 0.5
     score = BranchScore(
-        (value,), 0.05, 0.2, 0.9, p_value, (2.0, 1.0, 3.0), (2.0, -1.0, 1.0), p_value, p_value
+        (value,), 0.05, 0.9, p_value, 0.2, (2.0, 1.0, 3.0), permutation_p=p_value, adjusted_p=p_value
     )
     return dict.fromkeys(ALIGNMENTS, score)
 

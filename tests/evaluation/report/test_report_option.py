@@ -33,7 +33,7 @@ COMMANDS = {
     "intrinsic": ("split", 3 * 3, "median LMSE of split", ()),
     "concepts": (
         "split",
-        2 * 3,
+        2 * (3 + 2),  # images of two sets, and two images with their decompositions
         "3 of 3 images of a concept set: only albedo varies. Fixed: color",
         SETS,
     ),

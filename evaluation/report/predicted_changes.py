@@ -1,0 +1,118 @@
+"""Pictures of predictions for two images of a concept set, as Gupta et al. 2022, Figures 4 to 6."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from numpy import ndarray
+from torch import Tensor
+from torch.nn import functional
+
+from evaluation.concepts.set_scores import BRANCHES, METRICS, WANTED, Concept
+from evaluation.models.model_spec import NamedModel
+from evaluation.report.blocks import PicturesBlock, png_picture
+from evaluation.report.tables import number, unbroken
+from evaluation.report.tiles import join_horizontally, linear_pixels, scale_for_page
+from evaluation.results.result import StatisticResult
+from evaluation.running.named_models import decode
+from evaluation.running.predict_decomposition import predict_decomposition
+from loaders.looking.layer_pixels import Pixels
+from loaders.views import ConceptSet, ConceptSets
+
+_GAP = 4
+_WHITE = 0.99  # quantile that is shown as white, of both images together
+
+
+def predicted_changes(
+    concept: Concept,
+    view: ConceptSets,
+    shown: ConceptSet,
+    results: Mapping[str, StatisticResult],
+    models: Mapping[str, NamedModel],
+    *,
+    size: tuple[int, int] | None = None,
+    device: str = "cpu",
+) -> PicturesBlock:
+    """Show the first image of a concept set, and the least similar one, with decompositions by all models.
+
+    Args:
+        concept: the concept that varies in the set.
+        view: the concept sets.
+        shown: the set.
+        results: results of `evaluation.concepts.score_concepts`, by model.
+        models: the scored models, by the same names, on ``device``; they run on these two images again.
+        size: see `evaluation.concepts.score_concepts`.
+        device: torch device of the models.
+
+    Raises:
+        InputError: a model raised an exception.
+    """
+    rows = (shown.rows[0], _least_similar(view, shown))
+    images = [_resized(decode(view[row])[None], size) for row in rows]
+    names = " and ".join(view.ids[row] for row in rows)
+    pictures = [png_picture(_with_change(images), f"{names}, and their difference.", "image")]
+    for name, named in models.items():
+        parts = [
+            predict_decomposition(named, [view.ids[row]], image, None, device)[:2]
+            for row, image in zip(rows, images, strict=True)
+        ]
+        branches = [_with_change(_exposed([part[place] for part in parts])) for place in range(len(BRANCHES))]
+        alt = f"Reflectance and shading of {names} by {name}, and their differences."
+        caption = f"{name}: {_scores(concept, shown, results[name])}"
+        pictures.append(png_picture(join_horizontally(*branches), alt, caption))
+    wanted = WANTED[concept]
+    other = next(branch for branch in BRANCHES if branch != wanted)
+    return PicturesBlock(
+        tuple(pictures),
+        f"Predictions while only {concept} changes, reflectance left, shading right: for the first image of "
+        "the set, the least similar one, and twice the difference of the two. The "
+        f"{wanted} should change and the {other} should not, so its difference should be black. Below: "
+        f"aligned sensitivities to this set (ideal: {wanted} 1, {other} 0) and their ratio. Both images have "
+        "one scale in each column.",
+    )
+
+
+def _least_similar(view: ConceptSets, shown: ConceptSet) -> int:
+    """Find the row of a set with the largest mean difference from its first row."""
+    first = view[shown.rows[0]]
+    differences = [float((view[row] - first).abs().mean()) for row in shown.rows]
+    return shown.rows[differences.index(max(differences))]
+
+
+def _scores(concept: Concept, shown: ConceptSet, result: StatisticResult) -> str:
+    """Write the aligned sensitivities of both branches to the set, and their ratio."""
+    scored: list[dict[str, Any]] = result.details["sets"]
+    found = next((one for one in scored if one["concept"] == concept and one["fixed"] == shown.fixed), None)
+    if found is None:
+        return "not scored"
+    sensitivities = {branch: found[branch]["aligned"]["sensitivity"] for branch in BRANCHES}
+    wanted = np.float64(sensitivities.pop(WANTED[concept]))
+    (unwanted,) = sensitivities.values()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = float(wanted / unwanted)
+    parts = [f"{branch} {number(found[branch]['aligned']['sensitivity'])}" for branch in BRANCHES]
+    return ", ".join(unbroken(part) for part in (*parts, f"{METRICS[concept]} {number(ratio)}"))
+
+
+def _exposed(images: list[Tensor]) -> list[Tensor]:
+    """Scale both images by one factor, so that differences of their scale stay visible."""
+    white = float(np.quantile(torch.stack(images).numpy(), _WHITE))
+    return [image / max(white, 1e-6) for image in images]
+
+
+def _with_change(images: list[Tensor]) -> UInt8[ndarray, "height width 3"]:
+    """Stack two images and twice the absolute difference of their encoded pixels."""
+    first, last = (linear_pixels(image[0]).astype(np.int16) for image in images)
+    tiles: list[Pixels] = [one.clip(0, 255).astype(np.uint8) for one in (first, last, 2 * abs(first - last))]
+    scaled = [scale_for_page(tile) for tile in tiles]
+    gap = np.full((_GAP, scaled[0].shape[1], 3), 128, np.uint8)
+    return np.concatenate([scaled[0], gap, scaled[1], gap, scaled[2]])
+
+
+def _resized(image: Tensor, size: tuple[int, int] | None) -> Tensor:
+    """Resample a linear image as the evaluation does."""
+    if size is None or tuple(image.shape[-2:]) == size:
+        return image
+    return functional.interpolate(image, size, mode="bilinear", align_corners=False, antialias=True)
