@@ -1,6 +1,5 @@
 """Score intrinsic image models with the Concept Sensitivity Metrics on concept sets."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -14,6 +13,7 @@ from tqdm import tqdm
 from evaluation.concepts.branches import Branches, Probe, activations, gradients
 from evaluation.concepts.cav import fit_concept, fit_random
 from evaluation.concepts.gram import SharedRows
+from evaluation.concepts.named_generator import named_generator
 from evaluation.concepts.sensitivity import derivatives_along, significant
 from evaluation.concepts.set_scores import (
     BRANCHES,
@@ -217,7 +217,7 @@ class _Scorer:
     ) -> dict[str, BranchScore]:
         """Score one branch in each alignment; the vectors are the same."""
         rows: Tensor = getattr(features, branch)
-        drawn = _generator(self.seed, concept, sorted(chosen.fixed.items()))
+        drawn = named_generator(self.seed, concept, sorted(chosen.fixed.items()))
         gram, products = self.shared[branch].stacked(rows)
         fit = fit_concept(gram, len(rows), drawn, **self.fitting)
         scores = {}
@@ -239,7 +239,7 @@ class _Scorer:
         gram, products = self.shared[branch].stacked()
         size = max(2, min(images, len(gram) // 2))
         if (branch, alignment, size) not in self.null:
-            drawn = _generator(self.seed, "random", size)
+            drawn = named_generator(self.seed, "random", size)
             fit = fit_random(gram, size, drawn, **self.fitting)
             for name, product in zip(self.gradients, products, strict=True):
                 self.null[branch, name, size] = (derivatives_along(fit.weights, product) < 0).double().mean(1)
@@ -277,16 +277,10 @@ def _choose_sets(
     chosen_sets = []
     for concept, view in kinds:
         if view is not None:
-            order = torch.randperm(len(view.sets), generator=_generator(seed, concept))
+            order = torch.randperm(len(view.sets), generator=named_generator(seed, concept))
             chosen_sets += [
                 (concept, view, view.sets[number]) for number in sorted(order[:max_sets].tolist())
             ]
     if not chosen_sets:
         raise InputError("expected concept sets of albedo or illumination, got none of either")
     return chosen_sets
-
-
-def _generator(seed: int, *names: object) -> torch.Generator:
-    """Make a generator with an independent random stream for each purpose."""
-    digest = hashlib.sha256(repr((seed, *names)).encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
