@@ -1,4 +1,4 @@
-"""``candlelight evaluate concepts``: CSM_S and CSM_R."""
+"""``candlelight evaluate concepts``: CSM_S and CSM_R, or TCAV with ``--target``."""
 
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from evaluation.commands.evaluate_options import (
     show_results,
     size_option,
 )
+from evaluation.commands.run_tcav import check_tcav_options, run_tcav
 from loaders.errors import InputError
 
 _CLASSIFIERS = ("svm", "logistic", "ridge", "mean", "sgd")
@@ -29,6 +30,18 @@ _SECONDARY = "SET (of DATA), PATH[:SET[:SPLIT]] or LAYOUT:PATH[:SPLIT]"
 @click.command()
 @data_options
 @model_option
+@click.option(
+    "--target",
+    help="Score TCAV in place of CSM: the number of a network's output that concepts may move, logit:K, norm "
+    "or FILE.py:FUNCTION; with loss: before it, lower is better.",
+)
+@click.option(
+    "--concept",
+    "named_concepts",
+    multiple=True,
+    metavar="NAME=SOURCE",
+    help=f"Images of one concept, for --target: {_SECONDARY}, or a folder of images; repeatable.",
+)
 @files_option("--predictions", "Folder of files with the reflectance and shading of each image")
 @click.option("--png", type=click.Choice(["srgb", "linear"]), help="Transfer curve of PNG predictions.")
 @click.option(
@@ -61,7 +74,7 @@ _SECONDARY = "SET (of DATA), PATH[:SET[:SPLIT]] or LAYOUT:PATH[:SPLIT]"
     "--layer",
     multiple=True,
     help="Hidden layer to read; give it twice for one layer of reflectance and one of shading.  "
-    "[default: the output]",
+    "[default: the output]  With --target: repeatable, each layer is scored.",
 )
 @click.option(
     "--runs",
@@ -89,6 +102,8 @@ _SECONDARY = "SET (of DATA), PATH[:SET[:SPLIT]] or LAYOUT:PATH[:SPLIT]"
 def concepts(
     data: str,
     models: tuple[str, ...],
+    target: str | None,
+    named_concepts: tuple[str, ...],
     files: tuple[str, ...],
     png: Any,
     albedo: str,
@@ -110,12 +125,41 @@ def concepts(
 
     --set names the test frames; the gradients of the loss are computed on them. Their ground truth is needed.
 
+    With --target: measure how concepts of your own move the output of any network, TCAV. The images of --set
+    need no ground truth.
+
     \b
     candlelight evaluate concepts demo/frames --set tabletop_test --model retinex
     candlelight evaluate concepts demo/frames --set tabletop_test --model retinex --classifier mean --runs 50
     candlelight evaluate concepts demo/frames --set tabletop_test --model demo/study/network.pt \\
         --layer reflectance.blocks.2 --layer shading.blocks.2
+    candlelight evaluate concepts demo/frames --set tabletop_test --model net.py:Net --target logit:3 \\
+        --layer encoder.1 --layer encoder.3 --concept candle=candle --concept striped=pictures/striped
     """
+    check_tcav_options(target, named_concepts, layer)
+    fitting: dict[str, Any] = {
+        "runs": runs,
+        "seed": seed,
+        "classifier": classifier,
+        "regularisation": regularisation,
+    }
+    if target is not None:
+        run_tcav(
+            data,
+            models,
+            target,
+            named_concepts,
+            negatives,
+            negatives_limit,
+            size,
+            layer,
+            out,
+            page,
+            device,
+            choice,
+            **fitting,
+        )
+        return
     from evaluation.concepts import score_concepts
     from evaluation.inputs.predictions import open_predictions
     from evaluation.models import open_models
@@ -143,10 +187,7 @@ def concepts(
         unrelated,
         test,
         layer=hidden,
-        runs=runs,
-        seed=seed,
-        classifier=classifier,
-        regularisation=regularisation,
+        **fitting,
         size=size,
         device=chosen,
         steps=steps,
