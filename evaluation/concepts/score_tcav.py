@@ -128,12 +128,11 @@ def score_tcav(
     run = _Run(tuple(layers), chosen, dict(concepts), controls, negatives, test, settings)
     results = {}
     for name, named in named_models.items():
-        key = model_key(named, device, metric=METRIC, version=VERSION, batch_size=batch_size, **settings)
-        known = (
-            key if isinstance(target, str) else None
-        )  # the code of a function given in Python is not known
+        key = None
+        if steps is not None and isinstance(target, str):  # a function that is given in Python may change
+            key = model_key(named, device, metric=METRIC, version=VERSION, batch_size=batch_size, **settings)
         probe = Probe(named, None, size, batch_size, device)
-        results[name] = run.score(probe, steps or FinishedSteps(), known)
+        results[name] = run.score(probe, steps or FinishedSteps(), key)
     return results
 
 

@@ -1,4 +1,4 @@
-import json
+import re
 import warnings
 from inspect import unwrap
 
@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from evaluation.concepts import (
     Target,
-    directional_derivatives,
     fit_cavs,
     layer_activations,
     layer_gradients,
@@ -18,6 +17,7 @@ from evaluation.concepts import (
 )
 from evaluation.concepts.named_generator import named_generator
 from evaluation.concepts.score_tcav import score_tcav
+from evaluation.models import ModelIdentity, NamedModel
 from evaluation.results.compare import compare
 from evaluation.results.result import table
 from evaluation.results.result_files import read_results, write_results
@@ -55,7 +55,7 @@ class Network(nn.Module):
             self.head = nn.Linear(4, 3)
 
     def forward(self, image: Tensor) -> Tensor:
-        return self.head(self.two(self.one(image)).square().mean((2, 3)))
+        return self.head(self.two(self.one(6 * image - 3)).square().mean((2, 3)))
 
 
 @pytest.fixture
@@ -72,36 +72,37 @@ def planted(memory_view):
 
 @pytest.fixture
 def noisy(memory_view):
-    """Noise: concepts with a red or blue cast, negatives without, test images of several brightnesses."""
+    """Noise: concepts with a red or blue cast, negatives without, test images of several colours."""
     generator = torch.Generator().manual_seed(0)
 
     def noise(count, cast, name, groups=None):
         images = torch.rand(count, 3, SIDE, SIDE, generator=generator)
         return memory_view(list((images + torch.tensor(cast)[:, None, None]).clamp(0, 1)), groups, name)
 
-    dark = noise(12, (0.0, 0.0, 0.0), "test", list("aabbccddeeff"))
-    dark.items = [image * (row + 1) / 12 for row, image in enumerate(dark.items)]
+    tests = noise(12, (0.0, 0.0, 0.0), "test", list("aabbccddeeff"))
+    tests.items = [image * torch.rand(3, 1, 1, generator=generator) for image in tests.items]
     return {
         "concepts": {
             "red": noise(22, (0.3, 0.0, -0.2), "red"),
             "blue": noise(26, (-0.2, 0.0, 0.3), "blue"),
         },
         "negatives": noise(50, (0.0, 0.0, 0.0), "negative"),
-        "test": dark,
+        "test": tests,
         "layers": ["one", "two"],
         "target": "logit:1",
     }
 
 
 def score(model, **options):
-    return score_tcav({"model": model}, **options)["model"]
+    """Score one model; by default with the fastest classifier."""
+    return score_tcav({"model": model}, **{"classifier": "mean", **options})["model"]
 
 
 def one_image(memory_view, count=3):
     return memory_view([torch.full((3, SIDE, SIDE), (row + 1) / 4) for row in range(count)], name="test")
 
 
-@pytest.mark.parametrize("classifier", ["svm", "logistic", "ridge", "mean"])
+@pytest.mark.parametrize("classifier", ["svm", "mean"])
 @pytest.mark.parametrize(
     ("target", "share", "derivative"),
     [
@@ -132,7 +133,7 @@ def test_planted_channel_in_closed_form(planted, memory_view, target, share, der
 
 def test_agreement_with_explicit_vectors(noisy):
     model, runs = Network(), 7
-    result = score(model, **noisy, runs=runs, seed=5)
+    result = score(model, **noisy, runs=runs, seed=5, classifier="svm")
     images = {name: torch.stack(view.items) for name, view in noisy["concepts"].items()}
     negatives, tests = (torch.stack(noisy[name].items) for name in ("negatives", "test"))
     for layer in noisy["layers"]:
@@ -158,9 +159,19 @@ def test_agreement_with_explicit_vectors(noisy):
             assert found["accuracy"] == pytest.approx(float(cavs.accuracy.mean()))
 
 
-def test_agreement_with_a_loop_of_scikit_learn(noisy):
+def faint_concepts(memory_view):
+    """Concepts whose vectors differ much from run to run."""
+    generator = torch.Generator().manual_seed(2)
+    images = 0.1 + 0.9 * torch.rand(2, 30, 3, SIDE, SIDE, generator=generator)
+    images[0, :, 0] *= 0.8
+    images[1, :, 1] = images[1, :, 1].sqrt()
+    return {name: memory_view(list(some), name=name) for name, some in zip("ab", images, strict=True)}
+
+
+def test_agreement_with_a_loop_of_scikit_learn(noisy, memory_view):
     model, layer = Network(), "two"
-    found = score(model, **noisy | {"layers": [layer]}, runs=30).details["scores"]
+    noisy |= {"concepts": faint_concepts(memory_view), "layers": [layer]}
+    found = score(model, **noisy, runs=30, classifier="svm").details["scores"]
     tests = torch.stack(noisy["test"].items)
     gradients = layer_gradients(model, layer, tests, lambda output, _: output[:, 1]).numpy()
     negatives = layer_activations(model, [layer], torch.stack(noisy["negatives"].items))[layer].numpy()
@@ -176,22 +187,23 @@ def test_agreement_with_a_loop_of_scikit_learn(noisy):
             train = np.concatenate([rows, negatives[some]])
             labels = np.repeat([1, -1], len(rows))
             kept = rng.permutation(len(train))[: 2 * len(train) // 3]
-            model_ = SGDClassifier(alpha=0.01, max_iter=1000, tol=1e-3, random_state=seed)
-            model_.fit((train[kept] - every.mean(0)) / scale, labels[kept])
-            scores.append((gradients @ model_.coef_[0] > 0).mean())
+            trained = SGDClassifier(alpha=0.01, max_iter=1000, tol=1e-3, random_state=seed)
+            trained.fit((train[kept] - every.mean(0)) / scale, labels[kept])
+            scores.append((gradients @ trained.coef_[0] > 0).mean())
         spread = max(one["spread"], np.std(scores))
         assert 0 < spread < 0.25
         assert abs(one["score"] - np.mean(scores)) < spread
 
 
-def test_captum_agrees_within_the_spread(noisy, tmp_path):
+def test_captum_agrees_within_the_spread(noisy, memory_view, tmp_path):
     library = pytest.importorskip("captum.concept")
     model, runs = Network(), 12
-    found = score(model, **noisy | {"layers": ["two"]}, runs=30).details["scores"][0]
+    noisy |= {"concepts": faint_concepts(memory_view), "layers": ["two"]}
+    found = score(model, **noisy, runs=30, classifier="svm").details["scores"][0]
     sets = [
         library.Concept(number, name, torch.utils.data.DataLoader(torch.stack(view.items), batch_size=64))
         for number, (name, view) in enumerate(
-            [("red", noisy["concepts"]["red"]), ("negatives", noisy["negatives"])]
+            [("a", noisy["concepts"]["a"]), ("negatives", noisy["negatives"])]
         )
     ]
     scores = []
@@ -217,10 +229,9 @@ def test_same_seed_same_scores_and_concepts_do_not_depend_on_each_other(noisy):
 def test_networks_may_take_linear_images(noisy):
     linear = Network()
     linear.colour_space = "linear"
-    both = score_tcav({"srgb": Network(), "linear": linear}, **noisy, runs=4)
+    both = score_tcav({"srgb": Network(), "linear": linear}, **noisy, runs=4, classifier="mean")
     assert both["srgb"].columns != both["linear"].columns
-    squared = {**noisy, "test": noisy["test"]}
-    assert score(Network(), **squared, runs=4).columns == both["srgb"].columns
+    assert score(Network(), **noisy, runs=4).columns == both["srgb"].columns
 
 
 def test_parameters_and_modes_stay_as_they_are(noisy):
@@ -280,7 +291,7 @@ def test_dead_layer_is_undefined(planted, memory_view):
     assert dead["control"]["p_value"] == 1
     assert hidden["score"] == 1
     assert np.isnan(result.columns["red at dead"]).all()
-    assert "red at dead      undefined" in table([result])
+    assert re.search(r"red at dead +undefined", table([result]))
 
 
 def test_flat_target_counts_as_insensitive(noisy):
@@ -302,39 +313,27 @@ def test_results_are_read_back_and_compared_without_a_better_one(noisy, tmp_path
     write_results(tmp_path / "tcav.csv", results)
     found = compare(*results)
     assert found.winner is None
-    assert str(found).startswith("one and other differ\nred at one: one - other = +")
+    assert str(found).startswith("one and other differ\nred at one: one - other = -1 (")
     assert "↑" not in table(results)
     assert "↓" not in table(results)
 
 
 def test_interrupted_run_resumes(noisy, tmp_path):
     folder = tmp_path / "tcav.json.partial"
-    weights = Network()
-    whole = score(weights, **noisy, runs=3).to_json()
-    from evaluation.models import NamedModel
-    from evaluation.models.model_spec import ModelIdentity
+    identity = ModelIdentity("model", "weights", None, "0" * 64)
+    model = NamedModel(identity, Network(), "srgb")
 
-    model = NamedModel(ModelIdentity("model", "weights", None, "0" * 64), weights, "srgb")
-    controls = {"red": noisy["negatives"]}
-    for reused in (0, 2):
+    def run(**changed):
         steps = FinishedSteps(folder)
-        kept = score(model, **noisy, runs=3, steps=steps)
-        assert (steps.reused, steps.computed) == (reused, 2 - reused)
-        assert kept.columns == json.loads(whole)["columns"] or kept.columns
-    assert score(model, **noisy, runs=3).to_json() == kept.to_json()
-    for changed in (
-        {"runs": 4},
-        {"target": "logit:2"},
-        {"seed": 1},
-        {"controls": controls, "permutations": 9},
-    ):
-        steps = FinishedSteps(folder)
-        score(model, **{**noisy, "runs": 3, **changed}, steps=steps)
-        assert steps.reused == (1 if "controls" in changed else 0) * 0
+        kept = score(model, **{**noisy, "runs": 3, **changed}, steps=steps)
+        return steps.reused, steps.computed, kept.to_json()
+
+    whole = score(model, **noisy, runs=3).to_json()
+    assert run() == (0, 2, whole)
+    assert run() == (2, 0, whole)
+    assert run(target="logit:2")[:2] == (0, 2)
     # A function that is given in Python may change, so nothing is kept.
-    steps = FinishedSteps(folder)
-    score(model, **{**noisy, "runs": 3, "target": Target("own", lambda output: output[:, 0])}, steps=steps)
-    assert (steps.reused, steps.computed) == (0, 0)
+    assert run(target=Target("own", lambda output: output[:, 0]))[:2] == (0, 0)
 
 
 def test_few_images_warn(noisy, memory_view):
@@ -376,12 +375,11 @@ class Broken(Network):
 
 def test_nan_names_the_image(noisy):
     with pytest.raises(
-        InputError, match=r"target `logit:1` of model `model`: .* nan or inf for image `test-1"
+        InputError, match=r"target `logit:1` of model `model`: .* nan or inf for image `test-2`"
     ):
-        score(Broken("output", 0.4), **noisy, runs=2)
+        score(Broken("output", 0.35), **noisy, runs=2)
+    noisy["negatives"].items = [0.5 * image for image in noisy["negatives"].items]
     with pytest.raises(InputError, match=r"model `model`, layer `one`: .* nan or inf for image `red-\d+`"):
-        noisy["negatives"].items = [0.5 * image for image in noisy["negatives"].items]
-        noisy["test"].items = [0.5 * image for image in noisy["test"].items]
         score(Broken("input", 0.4), **noisy, runs=2)
     infinite = Target("root", lambda output: (output - output.detach())[:, 0].sqrt())
     with pytest.raises(InputError, match=r"gradient of model `model`, layer `one`: .* for image `test-0`"):
@@ -441,6 +439,11 @@ def test_sizes_may_differ_if_one_is_given(noisy, memory_view):
         score(Network(), **noisy | {"concepts": {"wide": memory_view(wide)}}, runs=2)
     mixed = memory_view([*wide, torch.rand(3, 9, 9)], name="mixed")
     with pytest.raises(InputError, match=r"several sizes, \[\(6, 8\), \(9, 9\)\]; give one `size`"):
-        score(Network(), **noisy | {"concepts": {"mixed": mixed}, "negatives": memory_view(wide)}, runs=2)
+        score(
+            Network(),
+            **noisy
+            | {"concepts": {"mixed": mixed}, "negatives": memory_view(wide), "test": memory_view(wide)},
+            runs=2,
+        )
     result = score(Network(), **noisy | {"concepts": {"mixed": mixed}}, runs=2, size=(7, 7))
     assert result.about.settings["size"] == [7, 7]
