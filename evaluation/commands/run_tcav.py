@@ -118,8 +118,11 @@ def run_tcav(
     test = open_images(data, size=size, **choice)
     # Pictures are resized to the test images; rendered data keep their size.
     fitted = size or tuple(test[0].shape[1:])
-    views = {name: open_secondary(open_images, data, text, size=fitted) for name, text in sources.items()}
-    unrelated = open_secondary(open_images, data, negatives, limit=negatives_limit, size=fitted)
+    views = {
+        name: _open_images(f"--concept {name}={text}", data, text, size=fitted)
+        for name, text in sources.items()
+    }
+    unrelated = _open_images(f"--negatives {negatives}", data, negatives, limit=negatives_limit, size=fitted)
     options |= {"layers": list(layers), "target": target, "size": size, "device": chosen, "steps": steps}
     with _printed_warnings():
         results = list(score_tcav(networks, views, unrelated, test, **options).values())
@@ -146,6 +149,16 @@ def vectors_table(results: Sequence["MeanResult"]) -> str:
             numbers = (_short(one[name]) for name in ("accuracy", "p_value"))
             rows.append((model_name(result), one["layer"], one["concept"], *pairs, *numbers))
     return align_columns(rows)
+
+
+def _open_images(option: str, data: str, text: str, **options: Any) -> Any:
+    """Open the images that an option names; errors name the option."""
+    from loaders.views import open_images
+
+    try:
+        return open_secondary(open_images, data, text, **options)
+    except InputError as error:
+        raise InputError(f"{option}: {error}") from error
 
 
 def _short(value: float | None) -> str:

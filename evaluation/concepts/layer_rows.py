@@ -47,7 +47,7 @@ def read_activations(
     size = None
     for batch in read_batches(images, probe.batch_size, _pixels, fingerprint, images.identity.name):
         linear = _prepared(probe, batch)
-        size = same_size([size, (linear.shape[2], linear.shape[3])])
+        size = common_size([size, (linear.shape[2], linear.shape[3])])
         parts = hidden_rows(probe, layers, linear)
         for layer, part in zip(layers, parts, strict=True):
             values = part.float().to(probe.device)
@@ -79,7 +79,7 @@ def read_gradients(
     size = None
     for batch in read_batches(images, probe.batch_size, _pixels, fingerprint, "gradients"):
         linear = _prepared(probe, batch)
-        size = same_size([size, (linear.shape[2], linear.shape[3])])
+        size = common_size([size, (linear.shape[2], linear.shape[3])])
         for layer in layers:
             part = _gradients(probe, layer, linear, target, batch.ids)
             whole[layer] = fill_rows(whole.get(layer), part, batch.rows[0], len(images.ids))
@@ -87,14 +87,14 @@ def read_gradients(
     return LayerRows(whole, size)
 
 
-def same_size(sizes: Sequence[tuple[int, int] | None]) -> tuple[int, int]:
+def common_size(sizes: Sequence[tuple[int, int] | None]) -> tuple[int, int]:
     """Return the one size of images; None is left out.
 
     Raises:
         InputError: there are several sizes.
 
     Example:
-        >>> same_size([None, (2, 3), (2, 3)])
+        >>> common_size([None, (2, 3), (2, 3)])
         (2, 3)
     """
     known = sorted({size for size in sizes if size is not None})

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from evaluation.concepts.branches import Probe
 from evaluation.concepts.exchanged_vectors import ADVISED_IMAGES
-from evaluation.concepts.layer_rows import read_activations, read_gradients, same_size
+from evaluation.concepts.layer_rows import read_activations, read_gradients, common_size
 from evaluation.concepts.permutation_test import permutation_test
 from evaluation.concepts.solvers import Classifier
 from evaluation.concepts.targets import Target, parse_target
@@ -174,7 +174,7 @@ class _Run:
         fingerprint = Fingerprint()
         gradients = read_gradients(probe, self.layers, self.test, self.target, fingerprint)
         against = read_activations(probe, self.layers, self.negatives, fingerprint)
-        size = same_size([gradients.size, against.size])
+        size = common_size([gradients.size, against.size])
         fitting = {name: self.settings[name] for name in ("runs", "classifier", "regularisation")}
         scorers = {
             layer: LayerScorer(
@@ -207,11 +207,11 @@ class _Run:
     ) -> dict[str, Tensor]:
         """Run a network on the images of one concept and of its control, and score each layer."""
         found = read_activations(probe, self.layers, self.concepts[concept], Fingerprint())
-        same_size([size, found.size])
+        common_size([size, found.size])
         control: dict[str, Tensor] = {}
         if concept in self.controls:
             read = read_activations(probe, self.layers, self.controls[concept], Fingerprint())
-            same_size([size, read.size])
+            common_size([size, read.size])
             control = read.rows
         permutations = self.settings.get("permutations", 0)
         scores = {

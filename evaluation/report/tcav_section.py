@@ -7,10 +7,10 @@ import numpy as np
 
 from evaluation.report.blocks import Block, PlotBlock, Section, TableBlock, TextBlock, note
 from evaluation.report.drawing import COLOURS, drawing, to_svg
-from evaluation.report.tables import number, settings_table, unbroken, with_deviation
-from evaluation.results.mean_intervals import Score
+from evaluation.report.tables import number, settings_table, with_deviation, with_interval
 from evaluation.results.result import MeanResult, model_name
 
+_LINE_LENGTH = 50  # characters of the names of layers that fit below a plot
 NEEDS = ("layers", "target", "gradient_of", "p")
 READING = (
     TextBlock(
@@ -55,44 +55,41 @@ def tcav_section(results: Sequence[MeanResult], pictures: Sequence[Block]) -> Se
 
 
 def _scores(results: Sequence[MeanResult]) -> TableBlock:
-    rows = []
-    for result in results:
-        for one in result.details["scores"]:
-            name = f"{one['concept']} at {one['layer']}"
-            control = one.get("control", {})
-            rows.append(
-                (
-                    model_name(result),
-                    one["layer"],
-                    f"{one['concept']} ({one['images']})",
-                    _with_interval(result.scores[name]),
-                    number(one["spread"], 2),
-                    with_deviation(*(_float(one[key]) for key in ("random", "random_spread"))),
-                    _with_interval(result.scores[f"{name}, derivative"]),
-                    number(one["accuracy"]),
-                    number(one["p_value"], 2),
-                    number(control["adjusted"], 2) if control else "no control",
-                )
-            )
+    rows = tuple(_row(result, one) for result in results for one in result.details["scores"])
     head = ("model", "layer", "concept (images)", "TCAV score", "± runs", "random vectors", "derivative")
     return TableBlock(
         "TCAV scores and derivatives with 95 % intervals over groups of test images; deviation over runs; "
         "scores of random vectors; held-out accuracy of the vectors; p of the t-test against random vectors; "
         "p of the permutation test against the control",
         (*head, "accuracy", "p, random", "p, control"),
-        tuple(rows),
+        rows,
     )
 
 
-def _with_interval(score: Score) -> str:
-    if np.isnan(score.low):
-        return number(score.value)
-    return f"{number(score.value)} " + unbroken(f"({number(score.low, 2)} to {number(score.high, 2)})")
+def _row(result: MeanResult, one: dict[str, Any]) -> tuple[str, ...]:
+    name = f"{one['concept']} at {one['layer']}"
+    return (
+        model_name(result),
+        one["layer"],
+        f"{one['concept']} ({one['images']})",
+        with_interval(result.scores[name]),
+        number(one["spread"], 2),
+        with_deviation(*(_float(one[key]) for key in ("random", "random_spread"))),
+        with_interval(result.scores[f"{name}, derivative"]),
+        number(one["accuracy"]),
+        number(one["p_value"], 2),
+        number(one["control"]["adjusted"], 2) if "control" in one else "no control",
+    )
 
 
 def _notes(results: Sequence[MeanResult]) -> list[str]:
-    """Explain scores that are undefined, and derivatives of 0."""
+    """Explain scores that are undefined, derivatives of 0, and tests without a control."""
     notes = []
+    if not any("control" in one for one in results[0].details["scores"]):
+        notes.append(
+            "The t-test takes runs that share images as independent, and finds a difference too often. The "
+            "permutation test needs control images: `score_tcav(..., controls=...)` in Python."
+        )
     for result in results:
         for one in result.details["scores"]:
             where = f"{model_name(result)}, {one['concept']} at {one['layer']}"
@@ -120,7 +117,8 @@ def _draw(results: Sequence[MeanResult]) -> str:
             axes.set(ylabel="TCAV score", ylim=(-0.05, 1.05), xlim=(-0.5, len(layers) - 0.5))
             if len(results) > 1:
                 axes.set_title(model_name(result), loc="left")
-        panels[-1].set_xticks(range(len(layers)), layers, rotation=20 if len(layers) > 4 else 0)
+        turned = {"rotation": 25, "ha": "right"} if len("  ".join(layers)) > _LINE_LENGTH else {}
+        panels[-1].set_xticks(range(len(layers)), layers, **turned)
         panels[-1].set_xlabel("layer")
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
         return to_svg(figure, "tcav")
