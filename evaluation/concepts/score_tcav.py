@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from evaluation.concepts.branches import Probe
 from evaluation.concepts.exchanged_vectors import ADVISED_IMAGES
-from evaluation.concepts.layer_rows import read_activations, read_gradients, common_size
+from evaluation.concepts.layer_rows import common_size, read_activations, read_gradients
 from evaluation.concepts.permutation_test import permutation_test
 from evaluation.concepts.solvers import Classifier
 from evaluation.concepts.targets import Target, parse_target
