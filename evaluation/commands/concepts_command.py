@@ -1,4 +1,4 @@
-"""``candlelight evaluate concepts``: CSM_S and CSM_R."""
+"""``candlelight evaluate concepts``: CSM_S and CSM_R, or TCAV with ``--target``."""
 
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from evaluation.commands.evaluate_options import (
     size_option,
     split_pairs,
 )
+from evaluation.commands.run_tcav import check_tcav_options, run_tcav
 from loaders.errors import InputError
 
 _CLASSIFIERS = ("svm", "logistic", "ridge", "mean", "sgd")
@@ -30,6 +31,18 @@ _SECONDARY = "SET (of DATA), PATH[:SET[:SPLIT]] or LAYOUT:PATH[:SPLIT]"
 @click.command()
 @data_options
 @model_option
+@click.option(
+    "--target",
+    help="Score TCAV in place of CSM: the number of a network's output that concepts may move, logit:K, norm "
+    "or FILE.py:FUNCTION; with loss: before it, lower is better.",
+)
+@click.option(
+    "--concept",
+    "named_concepts",
+    multiple=True,
+    metavar="NAME=SOURCE",
+    help=f"Images of one concept, for --target: {_SECONDARY}, or a folder of images; repeatable.",
+)
 @files_option("--predictions", "Folder of files with the reflectance and shading of each image")
 @click.option("--png", type=click.Choice(["srgb", "linear"]), help="Transfer curve of PNG predictions.")
 @click.option(
@@ -63,14 +76,15 @@ _SECONDARY = "SET (of DATA), PATH[:SET[:SPLIT]] or LAYOUT:PATH[:SPLIT]"
     multiple=True,
     metavar="CONCEPT=SOURCE",
     help="Sets of the same scenes in which neither concept varies, for CONCEPT albedo or illumination: "
-    f"{_SECONDARY}. Scores against them stand beside those against the negatives.",
+    f"{_SECONDARY}. Scores against them stand beside those against the negatives. With --target: images "
+    "without a concept, for its permutation test.",
 )
 @size_option
 @click.option(
     "--layer",
     multiple=True,
     help="Hidden layer to read; give it twice for one layer of reflectance and one of shading.  "
-    "[default: the output]",
+    "[default: the output]  With --target: repeatable, each layer is scored.",
 )
 @click.option(
     "--runs",
@@ -113,6 +127,8 @@ _SECONDARY = "SET (of DATA), PATH[:SET[:SPLIT]] or LAYOUT:PATH[:SPLIT]"
 def concepts(
     data: str,
     models: tuple[str, ...],
+    target: str | None,
+    named_concepts: tuple[str, ...],
     files: tuple[str, ...],
     png: Any,
     albedo: str,
@@ -137,6 +153,9 @@ def concepts(
 
     --set names the test frames; the gradients of the loss are computed on them. Their ground truth is needed.
 
+    With --target: measure how concepts of your own move the output of any network, TCAV. The images of --set
+    need no ground truth.
+
     \b
     candlelight evaluate concepts demo/frames --set tabletop_test --model retinex
     candlelight evaluate concepts demo/frames --set tabletop_test --model retinex --classifier mean --runs 50
@@ -145,7 +164,36 @@ def concepts(
         --control illumination=controls:illumination_pose
     candlelight evaluate concepts demo/frames --set tabletop_test --model demo/study/network.pt \\
         --layer reflectance.blocks.2 --layer shading.blocks.2
+    candlelight evaluate concepts demo/frames --set tabletop_test --model net.py:Net --target logit:3 \\
+        --layer encoder.1 --layer encoder.3 --concept candle=candle --concept striped=pictures/striped
     """
+    check_tcav_options(target, named_concepts, layer)
+    fitting: dict[str, Any] = {
+        "runs": runs,
+        "seed": seed,
+        "classifier": classifier,
+        "regularisation": regularisation,
+        "permutations": permutations,
+    }
+    control_sources = split_pairs(controls, "--control")
+    if target is not None:
+        run_tcav(
+            data,
+            models,
+            target,
+            split_pairs(named_concepts, "--concept"),
+            control_sources,
+            negatives,
+            negatives_limit,
+            size,
+            layer,
+            out,
+            page,
+            device,
+            choice,
+            **fitting,
+        )
+        return
     from evaluation.concepts import score_concepts
     from evaluation.inputs.predictions import open_predictions
     from evaluation.models import open_models
@@ -162,8 +210,9 @@ def concepts(
         None if name == "none" else open_secondary(open_concepts, data, name)
         for name in (albedo, illumination)
     )
-    pairs = split_pairs(controls, "--control")
-    control_sets: Any = {name: open_secondary(open_concepts, data, source) for name, source in pairs.items()}
+    control_sets: Any = {
+        name: open_secondary(open_concepts, data, source) for name, source in control_sources.items()
+    }
     # A folder of images is resized to the test frames; rendered data keep their size.
     image_size = size or tuple(test[0].image.shape[1:])
     unrelated = open_secondary(open_images, data, negatives, limit=negatives_limit, size=image_size)
@@ -176,12 +225,8 @@ def concepts(
         test,
         controls=control_sets,
         layer=hidden,
-        runs=runs,
-        seed=seed,
+        **fitting,
         significance=significance,
-        permutations=permutations,
-        classifier=classifier,
-        regularisation=regularisation,
         size=size,
         device=chosen,
         steps=steps,

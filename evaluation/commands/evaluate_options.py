@@ -205,9 +205,11 @@ def split_pairs(pairs: Sequence[str], option: str) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for pair in pairs:
-        name, _, source = pair.partition("=")
-        if not name or not source or name in found:
-            raise InputError(f"{option}: expected NAME=SOURCE, each name once, got {', '.join(pairs)}")
+        name, equals, source = pair.partition("=")
+        if not name or not equals or not source or not pair.isprintable():
+            raise InputError(f"{option} {pair}: expected NAME=SOURCE, such as striped=pictures/striped")
+        if name in found:
+            raise InputError(f"{option}: two sources are named `{name}`; give another name")
         found[name] = source
     return found
 

@@ -1,4 +1,4 @@
-"""Concept activation vectors and the Concept Sensitivity Metrics of intrinsic image models."""
+"""Concept activation vectors, TCAV of any network, and the Concept Sensitivity Metrics (CSM)."""
 
 from evaluation.concepts.activations import layer_activations as layer_activations
 from evaluation.concepts.activations import layer_gradients as layer_gradients
@@ -19,7 +19,11 @@ from evaluation.concepts.permutation_test import permutation_test as permutation
 from evaluation.concepts.score_by_runs import RunsScore as RunsScore
 from evaluation.concepts.score_by_runs import score_by_runs as score_by_runs
 from evaluation.concepts.score_concepts import score_concepts as score_concepts
+from evaluation.concepts.score_tcav import score_tcav as score_tcav
 from evaluation.concepts.sensitivity import Significance as Significance
 from evaluation.concepts.sensitivity import directional_derivatives as directional_derivatives
 from evaluation.concepts.sensitivity import sensitivity as sensitivity
 from evaluation.concepts.sensitivity import significant as significant
+from evaluation.concepts.set_images import set_images as set_images
+from evaluation.concepts.targets import Target as Target
+from evaluation.concepts.targets import parse_target as parse_target

@@ -140,21 +140,33 @@ def _size(images: Tensor) -> tuple[int, int]:
 
 def _activations(probe: Probe, ids: Sequence[str], images: Sequence[Tensor]) -> Branches:
     """Compute the activations of both branches for scene-linear images, which may differ in size."""
-    resized = [_resize(image[None], probe.size) for image in images]
+    resized = [resize_linear(image[None], probe.size) for image in images]
     if len(sizes := {_size(image) for image in resized}) > 1:
         raise InputError(f"images have several sizes, {sorted(sizes)}; give one `size` to resize them to")
     batch = torch.cat(resized)
     if probe.layers is None:
         r, s = _outputs(probe, ids, batch)
     else:
-        r, s = _hidden(probe, probe.layers, batch)
+        r, s = hidden_rows(probe, probe.layers, batch)
     return Branches(
         r.flatten(1).float().to(probe.device), s.flatten(1).float().to(probe.device), _size(batch)
     )
 
 
-def _hidden(probe: Probe, layers: tuple[str, str], batch: Tensor) -> tuple[Tensor, ...]:
-    """Record the outputs of two layers; halve the batch when memory runs out."""
+def hidden_rows(
+    probe: Probe, layers: Sequence[str], batch: Float[Tensor, "batch 3 height width"]
+) -> tuple[Float[Tensor, "batch _"], ...]:
+    """Record the outputs of hidden layers, a row for each image; halve the batch when memory runs out.
+
+    Args:
+        probe: the network; its own layers are not read.
+        layers: names of the layers.
+        batch: scene-linear images.
+
+    Raises:
+        InputError: a layer cannot be read, the network raises an exception, or one image needs too much
+            memory.
+    """
 
     def run(rows: slice) -> tuple[Tensor, ...]:
         image = to_device(probe.named, batch[rows], probe.device)
@@ -205,12 +217,12 @@ def _gradients(probe: Probe, ids: Sequence[str], truth: GroundTruth, aligned: bo
 
 def _prepare(truth: GroundTruth, probe: Probe) -> GroundTruth:
     """Resize images and ground truth; pixels that mix object and background are removed from the mask."""
-    covered = _resize(truth.mask[:, None].float(), probe.size)[:, 0]
+    covered = resize_linear(truth.mask[:, None].float(), probe.size)[:, 0]
     resized = replace(
         truth,
-        image=_resize(truth.image.clamp(max=1), probe.size),
-        reflectance=_resize(truth.reflectance, probe.size),
-        shading=_resize(truth.shading, probe.size),
+        image=resize_linear(truth.image.clamp(max=1), probe.size),
+        reflectance=resize_linear(truth.reflectance, probe.size),
+        shading=resize_linear(truth.shading, probe.size),
         mask=covered > 0.999,
     )
     if not bool(resized.mask.flatten(1).any(1).all()):
@@ -220,8 +232,15 @@ def _prepare(truth: GroundTruth, probe: Probe) -> GroundTruth:
     return resized
 
 
-def _resize(images: Tensor, size: tuple[int, int] | None) -> Tensor:
-    """Resample linear images with an antialiasing filter."""
+def resize_linear(
+    images: Float[Tensor, "batch channels height width"], size: tuple[int, int] | None
+) -> Float[Tensor, "batch channels new_height new_width"]:
+    """Resample scene-linear images with an antialiasing filter; None keeps their size.
+
+    Example:
+        >>> resize_linear(torch.tensor([[[[0.0, 1.0]]]]), (1, 1))
+        tensor([[[[0.5000]]]])
+    """
     if size is None or _size(images) == size:
         return images
     return functional.interpolate(images, size, mode="bilinear", align_corners=False, antialias=True)

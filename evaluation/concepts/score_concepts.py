@@ -12,8 +12,9 @@ from tqdm import tqdm
 from evaluation.concepts.branches import Probe, activations, gradients
 from evaluation.concepts.csm_by_factor import csm_by_factor, table_factors
 from evaluation.concepts.exchanged_vectors import few_images
+from evaluation.concepts.named_generator import named_generator
 from evaluation.concepts.score_by_runs import score_by_runs
-from evaluation.concepts.set_scorer import SetScorer, named_stream
+from evaluation.concepts.set_scorer import SetScorer
 from evaluation.concepts.set_scores import (
     CONTROLLED,
     Concept,
@@ -290,7 +291,7 @@ def _choose_sets(
     for concept, view in kinds:
         if view is None:
             continue
-        order = torch.randperm(len(view.sets), generator=named_stream(seed, concept))
+        order = torch.randperm(len(view.sets), generator=named_generator(seed, concept))
         sets = [view.sets[number] for number in sorted(order[:max_sets].tolist())]
         control = controls.get(concept)
         matched = [None] * len(sets) if control is None else match_controls(sets, control.sets)

@@ -1,6 +1,5 @@
 """Score one concept set against its negatives or its control."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +13,7 @@ from evaluation.concepts.branches import Branches
 from evaluation.concepts.cav import fit_concept, fit_random
 from evaluation.concepts.exchanged_vectors import exchanged_members, gram_exchange_derivatives
 from evaluation.concepts.gram import SharedRows
+from evaluation.concepts.named_generator import named_generator
 from evaluation.concepts.permutation_test import effect_interval, input_scores
 from evaluation.concepts.sensitivity import derivatives_along, significant
 from evaluation.concepts.set_scores import BRANCHES, BranchScore, Concept
@@ -80,7 +80,7 @@ class SetScorer:
         self, branch: str, concept: Concept, chosen: ConceptSet, features: Branches
     ) -> dict[str, BranchScore]:
         rows: Tensor = getattr(features, branch)
-        drawn = named_stream(self.seed, concept, sorted(chosen.fixed.items()))
+        drawn = named_generator(self.seed, concept, sorted(chosen.fixed.items()))
         gram, products = self._shared[branch].stacked(rows)
         fit = fit_concept(gram, len(rows), drawn, **self.fitting)
         members = exchanged_members(len(rows), len(gram) - len(rows), self.permutations, self.seed)
@@ -111,14 +111,8 @@ class SetScorer:
         gram, products = self._shared[branch].stacked()
         size = max(2, min(images, len(gram) // 2))
         if (branch, alignment, size) not in self.null:
-            drawn = named_stream(self.seed, "random", size)
+            drawn = named_generator(self.seed, "random", size)
             fit = fit_random(gram, size, drawn, **self.fitting)
             for name, product in zip(self.gradients, products, strict=True):
                 self.null[branch, name, size] = (derivatives_along(fit.weights, product) < 0).double().mean(1)
         return self.null[branch, alignment, size]
-
-
-def named_stream(seed: int, *names: object) -> torch.Generator:
-    """Make a generator with an independent random stream for each purpose."""
-    digest = hashlib.sha256(repr((seed, *names)).encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)

@@ -8,7 +8,13 @@ from typing import Any, NamedTuple
 import jinja2
 from markupsafe import Markup
 
-from evaluation.report import causal_section, concepts_section, coverage_section, intrinsic_section
+from evaluation.report import (
+    causal_section,
+    concepts_section,
+    coverage_section,
+    intrinsic_section,
+    tcav_section,
+)
 from evaluation.report.blocks import Block, Section, TableBlock
 from evaluation.report.judgement_sections import (
     CONSTANCY_READING,
@@ -59,6 +65,7 @@ METRIC_SECTIONS = {
     "csm": MetricSection(
         StatisticResult, concepts_section.concepts_section, concepts_section.READING, concepts_section.NEEDS
     ),
+    "tcav": MetricSection(MeanResult, tcav_section.tcav_section, tcav_section.READING, tcav_section.NEEDS),
     "waiou": MetricSection(
         StatisticResult, coverage_section.coverage_section, coverage_section.READING, coverage_section.NEEDS
     ),

@@ -46,7 +46,7 @@ def scores_table(caption: str, results: Sequence[Result]) -> TableBlock:
         >>> scores_table("Scores", [one]).rows
         (('vae', '0.500 (0.40\xa0to\xa00.60)'),)
     """
-    arrow = "↓" if results[0].about.better == "lower" else "↑"
+    arrow = results[0].about.arrow
     columns = [_column(result, arrow) for result in results]
     names = list(dict.fromkeys(name for column in columns for name in column))
     models = [model_name(result) for result in results]
@@ -59,14 +59,20 @@ def scores_table(caption: str, results: Sequence[Result]) -> TableBlock:
 
 def _column(result: Result, arrow: str) -> dict[str, str]:
     """Write the cells of one model by column name."""
-    scores = {f"{name} {arrow}": _with_interval(score) for name, score in result.scores.items()}
+    scores = {f"{name}{arrow}": with_interval(score) for name, score in result.scores.items()}
     if not isinstance(result, MeanResult):
         return scores
     scored = unbroken(f"{len(result.ids) - result.undefined} of {len(result.ids)}")
     return {"rows scored": scored, "failed": str(len(result.failed)), **scores}
 
 
-def _with_interval(score: Score) -> str:
+def with_interval(score: Score) -> str:
+    r"""Write a value with its 95 % interval, if there is one.
+
+    Example:
+        >>> with_interval(Score(0.5, 0.4, 0.6))
+        '0.500 (0.40\xa0to\xa00.60)'
+    """
     if math.isnan(score.low):
         return number(score.value)
     # The interval is not broken: on a phone it moves below the value.

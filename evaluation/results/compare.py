@@ -23,7 +23,7 @@ class Comparison:
     Attributes:
         metric: name of the metric.
         column: the compared column of a mean, or the compared score of a statistic.
-        better: whether lower or higher values are better.
+        better: whether lower or higher values are better, or neither.
         first: name of the first model.
         second: name of the second model.
         difference: first minus second, with its 95 % interval.
@@ -44,8 +44,8 @@ class Comparison:
 
     @property
     def winner(self) -> Literal["first", "second"] | None:
-        """The better model, if the difference is significant at the 5 % level; None if it is not."""
-        if not self.p_value < 1 - LEVEL:
+        """The better model, if the difference is significant at the 5 % level; None if neither is better."""
+        if not self.p_value < 1 - LEVEL or self.better == "neither":
             return None
         return "first" if (self.difference.value < 0) == (self.better == "lower") else "second"
 
@@ -63,10 +63,10 @@ class Comparison:
         elif self.winner:
             best, rest = (one, other) if self.winner == "first" else (other, one)
             verdict = f"{best} is better than {rest}"
-        arrow = "↓" if self.better == "lower" else "↑"
-        return (
-            f"{verdict}\n{self.column} {arrow}: {one} - {other} = {value:+.3g} ({interval}, {self.counted})"
-        )
+        elif self.p_value < 1 - LEVEL:
+            verdict = f"{one} and {other} differ"
+        arrow = {"lower": " ↓", "higher": " ↑"}.get(self.better, "")
+        return f"{verdict}\n{self.column}{arrow}: {one} - {other} = {value:+.3g} ({interval}, {self.counted})"
 
 
 def compare(first: Result, second: Result, column: str | None = None) -> Comparison:

@@ -20,7 +20,7 @@ from evaluation.results.mean_intervals import Score as Score
 from evaluation.results.mean_intervals import mean_interval
 from loaders.errors import InputError
 
-Better = Literal["lower", "higher"]
+Better = Literal["lower", "higher", "neither"]
 _PRINTED_LINES = 18  # of a printed result, below its heading
 _NAME_LENGTH = 40  # characters of a model's name in a table
 
@@ -32,7 +32,8 @@ class Provenance:
     Attributes:
         metric: name of the metric, such as `lmse`.
         version: version of the metric; it is raised when the same input gives other numbers.
-        better: whether lower or higher values are better, in all columns and scores.
+        better: whether lower or higher values are better, in all columns and scores; "neither" for a score
+            that describes a model, such as TCAV.
         model: identity of the model and its own settings, such as its layer; tables show ``name``.
         data: identity of the data.
         settings: arguments that change the numbers of every model, with the seed of random draws.
@@ -52,6 +53,11 @@ class Provenance:
         for name in ("model", "data", "settings", "packages"):
             text = json.dumps(to_json_values(getattr(self, name)), sort_keys=True)
             object.__setattr__(self, name, json.loads(text))
+
+    @property
+    def arrow(self) -> str:
+        """Arrow after the name of a score, with a space before it; empty if no direction is better."""
+        return {"lower": " ↓", "higher": " ↑"}.get(self.better, "")
 
 
 @dataclass(frozen=True, repr=False)
@@ -283,7 +289,7 @@ def align_columns(rows: Sequence[Sequence[str]]) -> str:
 def _table_lines(result: Result) -> list[tuple[str, ...]]:
     name = model_name(result)
     name = name if len(name) <= _NAME_LENGTH else name[: _NAME_LENGTH - 1] + "…"
-    arrow = "↓" if result.about.better == "lower" else "↑"
+    arrow = result.about.arrow
     groups = str(len(set(result.groups)) or "")
     lines: list[tuple[str, ...]] = []
     for metric, score in result.scores.items():
@@ -294,7 +300,7 @@ def _table_lines(result: Result) -> list[tuple[str, ...]]:
             rows, undefined = str(len(result.ids)), str(_undefined(result.columns[metric]))
         value = _number(score.value)
         counts = rows, groups, str(len(result.failed)), undefined
-        lines.append((name, f"{metric} {arrow}", value, interval, rest, *counts))
+        lines.append((name, f"{metric}{arrow}", value, interval, rest, *counts))
     return lines
 
 

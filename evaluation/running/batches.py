@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from evaluation.models.model_spec import NamedModel
-from evaluation.results.result import Provenance, package_versions
+from evaluation.results.result import Better, Provenance, package_versions
 from loaders.errors import InputError
 from loaders.views import View
 
@@ -172,7 +172,7 @@ def weights_sha256(model: object) -> str | None:
 def make_provenance(
     metric: str,
     version: int,
-    better: Literal["lower", "higher"],
+    better: Better,
     named: NamedModel,
     data: Mapping[str, Any],
     settings: Mapping[str, Any],
@@ -182,7 +182,7 @@ def make_provenance(
     Args:
         metric: name of the metric.
         version: version of the metric.
-        better: whether lower or higher values are better.
+        better: whether lower or higher values are better, or neither.
         named: the model.
         data: description of the data, from `Fingerprint.describe`.
         settings: arguments of the evaluation that change the numbers.

@@ -99,7 +99,7 @@ def checked_decomposition(
     if pair is None or not fits or list(pair[1].shape) not in (shape, gray):
         raise InputError(
             f"{name}: expected reflectance {shape} and shading {shape} or {gray}, floating-point, "
-            f"got {_described(output)}; return (reflectance, shading)"
+            f"got {describe_output(output)}; return (reflectance, shading)"
         )
     reflectance, shading = (_float32(part, image.device) for part in pair)
     both = torch.cat([reflectance, shading.expand_as(image)], 1)
@@ -139,7 +139,7 @@ def checked_heatmaps(
     ):
         raise InputError(
             f"{name}: expected heatmaps [{batch}, maps, height, width] or [{batch}, height, width], "
-            f"floating-point, got {_described(output)}; {_WRAP}"
+            f"floating-point, got {describe_output(output)}; {_WRAP}"
         )
     maps = _float32(part.detach(), part.device)
     return _finite(maps if maps.ndim == 4 else maps[:, None], None)
@@ -171,7 +171,7 @@ def checked_codes(output: object, batch: int, name: str = "the encoder") -> Floa
         shape = () if part is None else part.shape
         cures = {3: "pool the tokens: output.mean(1)", 4: "pool the maps: output.mean((2, 3))"}
         raise InputError(
-            f"{name}: expected codes [{batch}, codes], real numbers, got {_described(output)}; "
+            f"{name}: expected codes [{batch}, codes], real numbers, got {describe_output(output)}; "
             f"{cures.get(len(shape), _WRAP)}"
         )
     # Copied, because an encoder may reuse one output buffer for all batches.
@@ -204,14 +204,14 @@ def model_errors(name: str, image: Tensor) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         if is_out_of_memory(error):
             raise OutOfMemory(
-                f"memory ran out while model `{name}` ran on {_described(image)} on {image.device}, even "
-                "with one image; resize the images, or choose another --device"
+                f"memory ran out while model `{name}` ran on {describe_output(image)} on {image.device}, "
+                "even with one image; resize the images, or choose another --device"
             ) from error
         place = extract_tb(error.__traceback__)[-1]
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
         raise InputError(
             f"model `{name}` raised {reason} ({Path(place.filename).name}, line {place.lineno}), given "
-            f"{_described(image)} on {image.device}"
+            f"{describe_output(image)} on {image.device}"
         ) from error
 
 
@@ -263,12 +263,17 @@ def _finite(
     return values.masked_fill(wrong | failed[:, None, None, None], 0), failed
 
 
-def _described(output: object) -> str:
-    """Describe an output by its types, dtypes and shapes."""
+def describe_output(output: object) -> str:
+    """Describe an output by its types, dtypes and shapes.
+
+    Example:
+        >>> describe_output((torch.ones(2, 3), None))
+        'tuple of float32 [2, 3], NoneType'
+    """
     if isinstance(output, Tensor | np.ndarray):
         return f"{str(output.dtype).removeprefix('torch.')} {list(output.shape)}"
     if isinstance(output, Mapping):
-        return "{" + ", ".join(f"{key}: {_described(value)}" for key, value in output.items()) + "}"
+        return "{" + ", ".join(f"{key}: {describe_output(value)}" for key, value in output.items()) + "}"
     if isinstance(output, tuple | list) and len(output) < 10:
-        return f"{type(output).__name__} of {', '.join(map(_described, output)) or 'nothing'}"
+        return f"{type(output).__name__} of {', '.join(map(describe_output, output)) or 'nothing'}"
     return type(output).__name__

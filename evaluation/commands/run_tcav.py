@@ -1,0 +1,171 @@
+"""TCAV of ``candlelight evaluate concepts --target``."""
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from evaluation.commands.evaluate_options import (
+    check_outputs,
+    choose_device,
+    end_steps,
+    open_secondary,
+    open_steps,
+    show_page,
+    show_results,
+)
+from loaders.errors import InputError
+
+if TYPE_CHECKING:
+    from evaluation.results.result import MeanResult
+
+_OF_CSM = {
+    "significance": "--significance",
+    "albedo": "--albedo",
+    "illumination": "--illumination",
+    "files": "--predictions",
+    "png": "--png",
+}
+
+
+def check_tcav_options(target: str | None, concepts: Sequence[str], layers: Sequence[str]) -> None:
+    """Refuse options of the current command that contradict each other.
+
+    Raises:
+        InputError: an option of TCAV without ``--target``, one of CSM with it, or one that is missing.
+    """
+    if target is None:
+        if concepts:
+            raise InputError("--concept: needs --target, the number that the concepts may move")
+        return
+    source = click.get_current_context().get_parameter_source
+    for name, option in _OF_CSM.items():
+        if source(name) == ParameterSource.COMMANDLINE:
+            raise InputError(f"{option}: belongs to CSM; omit it, or omit --target")
+    if not concepts:
+        raise InputError("--target: needs at least one --concept NAME=SOURCE")
+    if not layers:
+        raise InputError("--target: needs at least one --layer, whose activations represent the concepts")
+
+
+def run_tcav(
+    data: str,
+    models: Sequence[str],
+    target: str,
+    concepts: Mapping[str, str],
+    controls: Mapping[str, str],
+    negatives: str,
+    negatives_limit: int,
+    size: tuple[int, int] | None,
+    layers: Sequence[str],
+    out: Sequence[Path],
+    page: Path | None,
+    device: str,
+    choice: Mapping[str, Any],
+    **options: Any,
+) -> None:
+    """Run TCAV of the named networks, and show the results.
+
+    Args:
+        data: the argument DATA.
+        models: see `evaluation.models.open_models`.
+        target: see `evaluation.concepts.targets.parse_target`.
+        concepts: source of the images of each concept.
+        controls: source of the control images of some concepts.
+        negatives: source of the negatives.
+        negatives_limit: largest number of negatives.
+        size: height and width of all images.
+        layers: names of hidden layers.
+        out: result files.
+        page: HTML file.
+        device: name of the device.
+        choice: set, split, rows and limit of the data.
+        options: further arguments of `score_tcav`.
+
+    Raises:
+        InputError: something cannot be opened, or see `score_tcav`.
+    """
+    from evaluation.concepts import score_tcav
+    from evaluation.models import open_models
+    from evaluation.results.compare import compare
+    from evaluation.results.result import table
+    from loaders.views import open_images
+
+    if not models:
+        raise InputError("nothing to score: give a --model")
+    check_outputs(out, page)
+    steps = open_steps(out)
+    chosen = choose_device(device)
+    networks = open_models(models, chosen, "srgb")
+    test = open_images(data, size=size, **choice)
+    # Pictures are resized to the test images; rendered data keep their size.
+    fitted = size or tuple(test[0].shape[1:])
+    views = {
+        name: _open_images(f"--concept {name}={text}", data, text, size=fitted)
+        for name, text in concepts.items()
+    }
+    others = {
+        name: _open_images(f"--control {name}={text}", data, text, size=fitted)
+        for name, text in controls.items()
+    }
+    unrelated = _open_images(f"--negatives {negatives}", data, negatives, limit=negatives_limit, size=fitted)
+    options |= {"layers": list(layers), "target": target, "size": size, "device": chosen, "steps": steps}
+    options["controls"] = others
+    with _printed_warnings():
+        results = list(score_tcav(networks, views, unrelated, test, **options).values())
+    compared = [str(compare(results[0], other)) for other in results[1:]]
+    show_results(results, out, [table(results), vectors_table(results), *compared])
+    if page:
+        from evaluation.report.tcav_pictures import tcav_pictures
+
+        show_page(page, results, tcav_pictures(views))
+    end_steps(steps)
+
+
+def vectors_table(results: Sequence["MeanResult"]) -> str:
+    """Write for each model, layer and concept the spread over runs, random vectors, accuracy and p-value."""
+    from evaluation.results.result import align_columns, model_name
+
+    head = ("model", "layer", "concept", "score ± runs", "random ± runs", "accuracy", "p of t-test")
+    rows = [(*head, "p against control")]
+    for result in results:
+        for one in result.details["scores"]:
+            pairs = (
+                f"{_short(one[name])} ± {_short(one[spread])}"
+                for name, spread in (("score", "spread"), ("random", "random_spread"))
+            )
+            numbers = (_short(one[name]) for name in ("accuracy", "p_value"))
+            control = _short(one["control"]["adjusted"]) if "control" in one else ""
+            rows.append((model_name(result), one["layer"], one["concept"], *pairs, *numbers, control))
+    return align_columns(rows)
+
+
+def _open_images(option: str, data: str, text: str, **options: Any) -> Any:
+    """Open the images that an option names; errors name the option."""
+    from loaders.views import open_images
+
+    try:
+        return open_secondary(open_images, data, text, **options)
+    except InputError as error:
+        raise InputError(f"{option}: {error}") from error
+
+
+def _short(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.2g}"
+
+
+@contextmanager
+def _printed_warnings() -> Iterator[None]:
+    """Print warnings on small sets as a line, without the place in the code."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        click.echo(f"warning: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("always", message=".*images are advised")
+        warnings.showwarning = show
+        yield

@@ -1,0 +1,449 @@
+import re
+import warnings
+from inspect import unwrap
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import SGDClassifier
+from torch import Tensor, nn
+
+from evaluation.concepts import (
+    Target,
+    fit_cavs,
+    layer_activations,
+    layer_gradients,
+    set_images,
+)
+from evaluation.concepts.named_generator import named_generator
+from evaluation.concepts.score_tcav import score_tcav
+from evaluation.models import ModelIdentity, NamedModel
+from evaluation.results.compare import compare
+from evaluation.results.result import table
+from evaluation.results.result_files import read_results, write_results
+from evaluation.running.finished_steps import FinishedSteps
+from loaders.errors import InputError
+from loaders.views import ConceptSet
+
+SIDE = 6
+unchecked = unwrap(score_tcav)  # without the checks of types, which come before the messages
+
+
+class Means(nn.Module):
+    """The layer `hidden` gives the mean of each colour; the logits are plus and minus the first of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        self.dead = nn.ReLU()
+        self.unused = nn.Identity()
+
+    def forward(self, image: Tensor) -> Tensor:
+        means = self.hidden(image)
+        return torch.stack([means[:, 0], -means[:, 0]], 1) + self.dead(-1 - means).sum(1, keepdim=True)
+
+
+class Network(nn.Module):
+    """Random weights; the gradients of a logit differ from image to image."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(3)
+            self.one = nn.Sequential(nn.Conv2d(3, 6, 3, padding=1), nn.Tanh())
+            self.two = nn.Sequential(nn.Conv2d(6, 4, 3, stride=2), nn.Tanh())
+            self.head = nn.Linear(4, 3)
+
+    def forward(self, image: Tensor) -> Tensor:
+        return self.head(self.two(self.one(6 * image - 3)).square().mean((2, 3)))
+
+
+@pytest.fixture
+def planted(memory_view):
+    """Flat images: red is 0.75 for the concept and 0.25 for the negatives; nothing else differs."""
+
+    def flat(count, red, name):
+        image = torch.full((3, SIDE, SIDE), 0.5)
+        image[0] = red
+        return memory_view([image] * count, name=name)
+
+    return {"concepts": {"red": flat(20, 0.75, "red")}, "negatives": flat(24, 0.25, "negative")}
+
+
+@pytest.fixture
+def noisy(memory_view):
+    """Noise: concepts with a red or blue cast, negatives without, test images of several colours."""
+    generator = torch.Generator().manual_seed(0)
+
+    def noise(count, cast, name, groups=None):
+        images = torch.rand(count, 3, SIDE, SIDE, generator=generator)
+        return memory_view(list((images + torch.tensor(cast)[:, None, None]).clamp(0, 1)), groups, name)
+
+    tests = noise(12, (0.0, 0.0, 0.0), "test", list("aabbccddeeff"))
+    tests.items = [image * torch.rand(3, 1, 1, generator=generator) for image in tests.items]
+    return {
+        "concepts": {
+            "red": noise(22, (0.3, 0.0, -0.2), "red"),
+            "blue": noise(26, (-0.2, 0.0, 0.3), "blue"),
+        },
+        "negatives": noise(50, (0.0, 0.0, 0.0), "negative"),
+        "test": tests,
+        "layers": ["one", "two"],
+        "target": "logit:1",
+    }
+
+
+def score(model, **options):
+    """Score one model; by default with the fastest classifier."""
+    return score_tcav({"model": model}, **{"classifier": "mean", **options})["model"]
+
+
+def one_image(memory_view, count=3):
+    return memory_view([torch.full((3, SIDE, SIDE), (row + 1) / 4) for row in range(count)], name="test")
+
+
+@pytest.mark.parametrize("classifier", ["svm", "mean"])
+@pytest.mark.parametrize(
+    ("target", "share", "derivative"),
+    [
+        ("logit:0", 1, 1),
+        ("logit:1", 0, -1),
+        ("loss:logit:0", 0, -1),
+        ("loss:logit:1", 1, 1),
+        ("norm", 1, 2**0.5),  # the norm is sqrt(2) times red
+    ],
+)
+def test_planted_channel_in_closed_form(planted, memory_view, target, share, derivative, classifier):
+    test = one_image(memory_view)
+    result = score(
+        Means(), **planted, test=test, layers=["hidden"], target=target, runs=3, classifier=classifier
+    )
+    assert result.columns["red at hidden"] == (share,) * 3
+    torch.testing.assert_close(
+        torch.tensor(result.columns["red at hidden, derivative"]), torch.full((3,), float(derivative))
+    )
+    (details,) = result.details["scores"]
+    assert (details["score"], details["spread"], details["accuracy"], details["flat"]) == (share, 0, 1, 0)
+    # The negatives are all equal, so there is no random vector to compare with.
+    assert details["random"] is details["p_value"] is None
+    assert not details["significant"]
+    assert result.about.settings["gradient_of"] == ("loss" if target.startswith("loss") else "logit")
+    assert result.about.better == "neither"
+
+
+def test_agreement_with_explicit_vectors(noisy):
+    model, runs = Network(), 7
+    result = score(model, **noisy, runs=runs, seed=5, classifier="svm")
+    images = {name: torch.stack(view.items) for name, view in noisy["concepts"].items()}
+    negatives, tests = (torch.stack(noisy[name].items) for name in ("negatives", "test"))
+    for layer in noisy["layers"]:
+        gradients = layer_gradients(model, layer, tests, lambda output, _: output[:, 1]).double()
+        against = layer_activations(model, [layer], negatives)[layer]
+        for name, some in images.items():
+            rows = layer_activations(model, [layer], some)[layer]
+            cavs = fit_cavs(rows, against, generator=named_generator(5, "concept"), runs=runs)
+            vectors = cavs.weights @ torch.cat([rows, against]).double()
+            derivatives = (vectors / vectors.norm(dim=1, keepdim=True)) @ gradients.T
+            column = torch.tensor(result.columns[f"{name} at {layer}, derivative"], dtype=torch.float64)
+            torch.testing.assert_close(
+                column, derivatives.mean(0), rtol=1e-5, atol=1e-5 * float(column.std())
+            )
+            share = (derivatives > 0).double().mean(0)
+            assert result.columns[f"{name} at {layer}"] == pytest.approx(share.tolist(), abs=1e-12)
+            scores = (derivatives > 0).double().mean(1)
+            found = next(
+                one for one in result.details["scores"] if (one["layer"], one["concept"]) == (layer, name)
+            )
+            assert found["score"] == pytest.approx(float(scores.mean()))
+            assert found["spread"] == pytest.approx(float(scores.std()))
+            assert found["accuracy"] == pytest.approx(float(cavs.accuracy.mean()))
+
+
+def faint_concepts(memory_view):
+    """Concepts whose vectors differ much from run to run."""
+    generator = torch.Generator().manual_seed(2)
+    images = 0.1 + 0.9 * torch.rand(2, 30, 3, SIDE, SIDE, generator=generator)
+    images[0, :, 0] *= 0.8
+    images[1, :, 1] = images[1, :, 1].sqrt()
+    return {name: memory_view(list(some), name=name) for name, some in zip("ab", images, strict=True)}
+
+
+def test_agreement_with_a_loop_of_scikit_learn(noisy, memory_view):
+    model, layer = Network(), "two"
+    noisy |= {"concepts": faint_concepts(memory_view), "layers": [layer]}
+    found = score(model, **noisy, runs=30, classifier="svm").details["scores"]
+    tests = torch.stack(noisy["test"].items)
+    gradients = layer_gradients(model, layer, tests, lambda output, _: output[:, 1]).numpy()
+    negatives = layer_activations(model, [layer], torch.stack(noisy["negatives"].items))[layer].numpy()
+    rng = np.random.default_rng(0)
+    for one in found:
+        concept = torch.stack(noisy["concepts"][one["concept"]].items)
+        rows = layer_activations(model, [layer], concept)[layer].numpy()
+        every = np.concatenate([rows, negatives])
+        scale = np.sqrt(((every - every.mean(0)) ** 2).sum(1).mean())
+        scores = []
+        for seed in range(30):
+            some = rng.permutation(len(negatives))[: len(rows)]
+            train = np.concatenate([rows, negatives[some]])
+            labels = np.repeat([1, -1], len(rows))
+            kept = rng.permutation(len(train))[: 2 * len(train) // 3]
+            trained = SGDClassifier(alpha=0.01, max_iter=1000, tol=1e-3, random_state=seed)
+            trained.fit((train[kept] - every.mean(0)) / scale, labels[kept])
+            scores.append((gradients @ trained.coef_[0] > 0).mean())
+        spread = max(one["spread"], np.std(scores))
+        assert 0 < spread < 0.25
+        assert abs(one["score"] - np.mean(scores)) < spread
+
+
+def test_captum_agrees_within_the_spread(noisy, memory_view, tmp_path):
+    library = pytest.importorskip("captum.concept")
+    model, runs = Network(), 12
+    noisy |= {"concepts": faint_concepts(memory_view), "layers": ["two"]}
+    found = score(model, **noisy, runs=30, classifier="svm").details["scores"][0]
+    sets = [
+        library.Concept(number, name, torch.utils.data.DataLoader(torch.stack(view.items), batch_size=64))
+        for number, (name, view) in enumerate(
+            [("a", noisy["concepts"]["a"]), ("negatives", noisy["negatives"])]
+        )
+    ]
+    scores = []
+    for run in range(runs):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tcav = library.TCAV(model, ["two"], save_path=str(tmp_path / str(run)))
+            got = tcav.interpret(torch.stack(noisy["test"].items), [sets], target=1)
+        scores.append(float(got["0-1"]["two"]["sign_count"][0]))
+    assert abs(found["score"] - np.mean(scores)) < max(found["spread"], np.std(scores))
+
+
+def test_same_seed_same_scores_and_concepts_do_not_depend_on_each_other(noisy):
+    whole = score(Network(), **noisy, runs=4)
+    assert score(Network(), **noisy, runs=4).to_json() == whole.to_json()
+    assert score(Network(), **noisy, runs=4, seed=1).columns != whole.columns
+    alone = score(Network(), **noisy | {"concepts": {"blue": noisy["concepts"]["blue"]}}, runs=4)
+    assert alone.columns["blue at two"] == whole.columns["blue at two"]
+    batches = score(Network(), **noisy, runs=4, batch_size=5)
+    assert batches.columns["blue at two"] == whole.columns["blue at two"]
+
+
+def test_networks_may_take_linear_images(noisy):
+    linear = Network()
+    linear.colour_space = "linear"
+    both = score_tcav({"srgb": Network(), "linear": linear}, **noisy, runs=4, classifier="mean")
+    assert both["srgb"].columns != both["linear"].columns
+    assert score(Network(), **noisy, runs=4).columns == both["srgb"].columns
+
+
+def test_parameters_and_modes_stay_as_they_are(noisy):
+    model = Network().train()
+    score(model, **noisy, runs=2)
+    assert model.training
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_a_control_tells_a_concept_from_its_scene(memory_view, noisy):
+    generator = torch.Generator().manual_seed(1)
+
+    def scene(cast, name):
+        """Images of one scene, which differ from the negatives in all colours, with or without red."""
+        images = 0.3 + 0.4 * torch.rand(24, 3, SIDE, SIDE, generator=generator)
+        images[:, 0] += cast
+        return memory_view(list(images), name=name)
+
+    options = {
+        **noisy,
+        "concepts": {"red": scene(0.2, "red"), "nothing": scene(0.0, "nothing"), "free": scene(0.0, "free")},
+        "controls": {"red": scene(0.0, "plain"), "nothing": scene(0.0, "control")},
+        "layers": ["hidden"],
+        "target": "logit:0",
+    }
+    result = score(Means(), **options, runs=10, permutations=199)
+    red, nothing, free = (one.get("control") for one in result.details["scores"])
+    assert free is None
+    assert red["p_value"] == red["adjusted"] == pytest.approx(1 / 200)
+    assert red["effect"] > 4
+    assert 0.05 < nothing["p_value"] <= nothing["adjusted"]
+    assert red["images"] == 24
+    assert result.about.settings["permutations"] == 199
+    # The permutation test has the sign of the target.
+    turned = score(Means(), **options | {"target": "loss:logit:0"}, runs=10, permutations=199)
+    assert turned.details["scores"][0]["control"]["effect"] == pytest.approx(-red["effect"])
+
+
+def test_t_test_compares_with_random_vectors(noisy):
+    options = {**noisy, "layers": ["hidden"], "target": "logit:0"}
+    red, blue = score(Means(), **options, runs=20).details["scores"]
+    assert red["significant"]
+    assert (red["score"], blue["score"]) == (1, 0)
+    assert 0.2 < red["random"] < 0.8
+    # A logit that is linear in the activations: one vector counts for all images or for none.
+    assert red["random_spread"] > 0.4
+
+
+def test_dead_layer_is_undefined(planted, memory_view):
+    test = one_image(memory_view)
+    options = {**planted, "test": test, "layers": ["dead", "hidden"], "target": "logit:0"}
+    options["controls"] = {"red": planted["negatives"]}
+    result = score(Means(), **options, runs=3, permutations=9)
+    dead, hidden = result.details["scores"]
+    assert dead["score"] is dead["derivative"] is dead["accuracy"] is dead["p_value"] is None
+    assert not dead["significant"]
+    assert dead["control"]["p_value"] == 1
+    assert hidden["score"] == 1
+    assert np.isnan(result.columns["red at dead"]).all()
+    assert re.search(r"red at dead +undefined", table([result]))
+
+
+def test_flat_target_counts_as_insensitive(noisy):
+    flat = Target("flat", lambda output: 0 * output[:, 0])
+    result = score(Network(), **noisy | {"target": flat}, runs=3)
+    for one in result.details["scores"]:
+        assert (one["score"], one["derivative"], one["flat"], one["random"]) == (0, 0, 1, 0)
+        assert one["p_value"] == 1
+
+
+def test_results_are_read_back_and_compared_without_a_better_one(noisy, tmp_path):
+    other = Network()
+    with torch.no_grad():
+        other.head.weight.neg_()
+    results = list(score_tcav({"one": Network(), "other": other}, **noisy, runs=3).values())
+    path = tmp_path / "tcav.json"
+    write_results(path, results)
+    assert [one.to_json() for one in read_results(path)] == [one.to_json() for one in results]
+    write_results(tmp_path / "tcav.csv", results)
+    found = compare(*results)
+    assert found.winner is None
+    assert str(found).startswith("one and other differ\nred at one: one - other = -1 (")
+    assert "↑" not in table(results)
+    assert "↓" not in table(results)
+
+
+def test_interrupted_run_resumes(noisy, tmp_path):
+    folder = tmp_path / "tcav.json.partial"
+    identity = ModelIdentity("model", "weights", None, "0" * 64)
+    model = NamedModel(identity, Network(), "srgb")
+
+    def run(**changed):
+        steps = FinishedSteps(folder)
+        kept = score(model, **{**noisy, "runs": 3, **changed}, steps=steps)
+        return steps.reused, steps.computed, kept.to_json()
+
+    whole = score(model, **noisy, runs=3).to_json()
+    assert run() == (0, 2, whole)
+    assert run() == (2, 0, whole)
+    assert run(target="logit:2")[:2] == (0, 2)
+    # A function that is given in Python may change, so nothing is kept.
+    assert run(target=Target("own", lambda output: output[:, 0]))[:2] == (0, 0)
+
+
+def test_few_images_warn(noisy, memory_view):
+    few = memory_view(noisy["concepts"]["red"].items[:19], name="few")
+    noisy["concepts"] = {"red": few}
+    with pytest.warns(UserWarning, match=r"concept `red`: at least 20 images are advised, got 19"):
+        score(Network(), **noisy, runs=2)
+    noisy["concepts"] = {"red": noisy["negatives"]}
+    with pytest.warns(UserWarning, match=r"control of concept `red`: at least 20 .* got 19"):
+        score(Network(), **noisy, runs=2, controls={"red": few}, permutations=9)
+
+
+def test_set_images_are_the_rows_of_one_set(noisy, memory_view):
+    red, blue = noisy["concepts"]["red"], noisy["concepts"]["blue"]
+    sets = (ConceptSet({"colour": "red"}, tuple(range(22))), ConceptSet({"colour": "blue"}, (47, 22)))
+    view = memory_view(red.items + blue.items, name="both", sets=sets, varies=None)
+    blues = set_images(view, sets[1])
+    assert blues.ids == blues.groups == ("both-47", "both-22")
+    assert len(blues) == 2
+    assert blues[0] is view.items[47]
+    noisy["concepts"] = {"red": set_images(view, sets[0])}
+    result = score(Network(), **noisy, runs=2)
+    assert result.details["scores"][0]["images"] == 22
+
+
+class Broken(Network):
+    """The output, or the activation of one layer, is nan for images that are brighter than a level."""
+
+    def __init__(self, part, level):
+        super().__init__()
+        self.part, self.level = part, level
+
+    def forward(self, image):
+        bright = torch.where(image.mean((1, 2, 3)) > self.level, torch.nan, 0.0)[:, None]
+        if self.part == "output":
+            return super().forward(image) + bright
+        return super().forward(image + bright[:, :, None, None])
+
+
+def test_nan_names_the_image(noisy):
+    with pytest.raises(
+        InputError, match=r"target `logit:1` of model `model`: .* nan or inf for image `test-2`"
+    ):
+        score(Broken("output", 0.35), **noisy, runs=2)
+    noisy["negatives"].items = [0.5 * image for image in noisy["negatives"].items]
+    with pytest.raises(InputError, match=r"model `model`, layer `one`: .* nan or inf for image `red-\d+`"):
+        score(Broken("input", 0.4), **noisy, runs=2)
+    infinite = Target("root", lambda output: (output - output.detach())[:, 0].sqrt())
+    with pytest.raises(InputError, match=r"gradient of model `model`, layer `one`: .* for image `test-0`"):
+        score(Network(), **noisy | {"target": infinite}, runs=2)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"layers": ["three"]}, r"layer `three` is not in the model; expected one of: one, .*head"),
+        ({"layers": []}, r"`layers` must be a list of different names, at least one, got \[\]"),
+        ({"layers": "one"}, r"`layers` must be a list of different names"),
+        ({"layers": ["one", "one"]}, r"`layers` must be a list of different names"),
+        ({"target": "logit:3"}, r"target logit:3: .* a class 3, counted from 0, got float32 \[\d+, 3\]"),
+        ({"target": "logit:-1"}, r"target `logit:-1`: expected logit:K"),
+        (
+            {"target": Target("all", lambda output: output)},
+            r"target `all`: expected one number for each image",
+        ),
+        (
+            {"target": Target("sum", lambda output: output.sum())},
+            r"got float32 \[\]; reduce all axes but the",
+        ),
+        (
+            {"target": Target("class", lambda output: output.detach()[:, 0])},
+            r"the loss does not depend on layer",
+        ),
+        ({"classifier": "svn"}, r"`classifier` must be one of: svm"),
+        ({"concepts": {}}, r"expected at least one concept, got none"),
+        ({"runs": 1}, r"use more `runs`"),
+        ({"p": 1.0}, r"`p` must lie between 0 and 1"),
+    ],
+)
+def test_bad_arguments(noisy, changed, message):
+    with pytest.raises(InputError, match=message):
+        unchecked({"model": Network()}, **{**noisy, "runs": 2, **changed})
+
+
+def test_layers_that_do_not_fit(noisy, memory_view):
+    with pytest.raises(InputError, match=r"layer `unused` did not run in a forward pass"):
+        score(Means(), **noisy | {"layers": ["unused"]})
+    with pytest.raises(InputError, match=r"`model` has no hidden layers: TCAV needs a torch.nn.Module"):
+        unchecked({"model": lambda image: image.mean((2, 3))}, **noisy)
+    with pytest.raises(InputError, match=r"control `green`: expected one of the concepts, red, blue"):
+        score(Network(), **noisy, controls={"green": noisy["negatives"]})
+    noisy["negatives"] = memory_view([], name="negative")
+    with pytest.raises(InputError, match=r"no rows to read: `negative` is empty"):
+        score(Network(), **noisy)
+
+
+def test_sizes_may_differ_if_one_is_given(noisy, memory_view):
+    wide = [torch.rand(3, SIDE, SIDE + 2) for _ in range(20)]
+    for name in ("negatives", "test"):
+        with pytest.raises(InputError, match=r"several sizes, \[\(6, 6\), \(6, 8\)\]; give one `size`"):
+            score(Network(), **noisy | {name: memory_view(wide, name=name)}, runs=2)
+    with pytest.raises(InputError, match=r"several sizes, \[\(6, 6\), \(6, 8\)\]; give one `size`"):
+        score(Network(), **noisy | {"concepts": {"wide": memory_view(wide)}}, runs=2)
+    mixed = memory_view([*wide, torch.rand(3, 9, 9)], name="mixed")
+    with pytest.raises(InputError, match=r"several sizes, \[\(6, 8\), \(9, 9\)\]; give one `size`"):
+        score(
+            Network(),
+            **noisy
+            | {"concepts": {"mixed": mixed}, "negatives": memory_view(wide), "test": memory_view(wide)},
+            runs=2,
+        )
+    result = score(Network(), **noisy | {"concepts": {"mixed": mixed}}, runs=2, size=(7, 7))
+    assert result.about.settings["size"] == [7, 7]
