@@ -14,6 +14,7 @@ from tqdm import tqdm
 from evaluation.concepts.branches import Branches, Probe, activations, gradients
 from evaluation.concepts.cav import fit_concept, fit_random
 from evaluation.concepts.gram import SharedRows
+from evaluation.concepts.row_storage import DEFAULT_STORAGE, RowStorage
 from evaluation.concepts.sensitivity import derivatives_along, significant
 from evaluation.concepts.set_scores import (
     BRANCHES,
@@ -59,6 +60,7 @@ def score_concepts(
     batch_size: int = 16,
     device: str = "cpu",
     steps: FinishedSteps | None = None,
+    storage: RowStorage = DEFAULT_STORAGE,
 ) -> dict[str, StatisticResult]:
     """Score models with CSM_S and CSM_R (Gupta et al. 2022, sec. 3 and 4).
 
@@ -100,6 +102,8 @@ def score_concepts(
         device: torch device of the models.
         steps: keeps finished concept sets, so that an interrupted run resumes; negatives and test frames are
             run again.
+        storage: limit of the activations of one branch in memory, and the folder of the temporary files that
+            hold larger ones; results do not depend on it.
 
     Returns:
         A result for each model: ratios with 95 % intervals over groups of test frames, higher is better.
@@ -107,7 +111,7 @@ def score_concepts(
     Raises:
         InputError: ``classifier`` is misspelt, there are no concept sets, albedo and illumination sets are
             swapped, there are no test frames or some lack ground truth, images have several sizes, a layer
-            cannot be read, or there are too few images.
+            cannot be read, there are too few images, or a temporary file cannot be written.
     """
     check_choice("classifier", classifier, Classifier)
     check_kind("albedo", albedo)
@@ -131,7 +135,7 @@ def score_concepts(
     }
     results = {}
     for name, named in named_models.items():
-        probe = Probe(named, pair, size, batch_size, device)
+        probe = Probe(named, pair, size, batch_size, device, storage)
         fingerprint = Fingerprint()
         against = activations(probe, negatives, range(len(negatives.ids)), fingerprint)
         scorer = _Scorer(against, gradients(probe, test, fingerprint), fitting, seed, p)
@@ -216,7 +220,7 @@ class _Scorer:
         self, branch: str, concept: Concept, chosen: ConceptSet, features: Branches
     ) -> dict[str, BranchScore]:
         """Score one branch in each alignment; the vectors are the same."""
-        rows: Tensor = getattr(features, branch)
+        rows = getattr(features, branch)
         drawn = _generator(self.seed, concept, sorted(chosen.fixed.items()))
         gram, products = self.shared[branch].stacked(rows)
         fit = fit_concept(gram, len(rows), drawn, **self.fitting)
