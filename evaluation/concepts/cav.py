@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from evaluation.concepts.gram import SharedRows
+from evaluation.concepts.row_source import RowSource
 from evaluation.concepts.solvers import Classifier, train_classifiers
-from evaluation.concepts.stored_rows import RowSource
 from evaluation.inputs.check_shapes import check_shapes
 from loaders.check_choice import check_choice
 from loaders.errors import InputError

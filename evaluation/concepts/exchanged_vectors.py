@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from evaluation.concepts.gram import SharedRows, row_norms
-from evaluation.concepts.stored_rows import RowSource
+from evaluation.concepts.row_source import RowSource
 from evaluation.inputs.check_shapes import check_bool, check_shapes
 from loaders.check_choice import check_choice
 from loaders.errors import InputError

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.concepts.stored_rows import RowSource
+from evaluation.concepts.row_source import RowSource, columns_of
 from evaluation.inputs.check_shapes import check_shapes
 
 # Numbers in one slice of both factors (2 MiB of float32), which fits in a processor's cache.
@@ -194,8 +194,7 @@ def _minus_origin(
 
 def _columns(rows: Tensor | RowSource, columns: slice, dtype: torch.dtype) -> Tensor:
     """Read a slice of columns; in one layout, so that rows in memory and in a file give equal bits."""
-    part = rows[:, columns] if isinstance(rows, Tensor) else rows.columns(columns)
-    return part.to(dtype).contiguous()
+    return columns_of(rows, columns).to(dtype).contiguous()
 
 
 def _working_type(rows: Tensor | RowSource) -> torch.dtype:

@@ -63,7 +63,7 @@ class RowStorage:
         dim = part.shape[1]
         if rows * dim * part.dtype.itemsize <= self.memory:
             return part.new_empty(rows, dim)
-        return StoredRows(rows, dim, part.dtype, part.device, self.folder or _temporary_folder())
+        return StoredRows((rows, dim), part.dtype, part.device, self.folder or _temporary_folder())
 
 
 DEFAULT_STORAGE = RowStorage()

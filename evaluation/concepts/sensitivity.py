@@ -11,7 +11,7 @@ from torch import Tensor
 
 from evaluation.concepts.cav import CAVs
 from evaluation.concepts.gram import products_about_mean, row_norms
-from evaluation.concepts.stored_rows import RowSource
+from evaluation.concepts.row_source import RowSource
 from evaluation.inputs.check_shapes import check_shapes
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
