@@ -9,8 +9,9 @@ many negatives, 42 test images. Each program measures everything in a process of
 activations, gradients, vectors and scores of all runs. A row of the table holds both programs at one size,
 one after the other, so times can be compared within it, also if other programs are running. Time is CPU time;
 a program that needs more than --limit CPU seconds is killed, and is not started at larger sizes. Memory is
-the peak resident set of the process, of which about 400 MB are the libraries and 0.8 MB each image of
-256x256. Disk is the size of the activations and gradients in files.
+the peak resident set of the process, of which about 700 MB are the libraries and 0.8 MB each image of
+256x256 that is held at a time: of one kind in ours, of all kinds in captum. Disk is the size of the
+activations and gradients in files.
 """
 
 import argparse

@@ -145,6 +145,7 @@ def score_concepts(
             score = partial(_score, scorer, probe, concept, view, chosen)
             sets.append(from_step(steps.get_or_compute(key, score), concept, chosen))
         results[name] = _result(named, sets, settings, fingerprint, test, negatives)
+        del against, scorer, score  # the rows of the next model may need their room
     return results
 
 
