@@ -36,6 +36,7 @@ from benchmarks.processes import print_table
 from evaluation.concepts import CAVs, fit_cavs, layer_activations, layer_gradients, sensitivity
 from evaluation.concepts.cav import Fit, fit_concept
 from evaluation.concepts.gram import SharedRows
+from evaluation.concepts.row_source import columns_of
 from evaluation.concepts.sensitivity import derivatives_along
 from evaluation.concepts.solvers import Classifier
 
@@ -71,9 +72,14 @@ def ours(
     return sensitivity(cavs, gradients, "logit"), cavs
 
 
+def in_memory(model: nn.Module, images: Tensor, batch: int) -> Tensor:
+    """Compute the activations, however large they are, as a tensor."""
+    return columns_of(layer_activations(model, [LAYER], images, batch)[LAYER], slice(None))
+
+
 def in_float64(model: nn.Module, images: tuple[Tensor, Tensor, Tensor], runs: int, batch: int) -> Tensor:
     """Compute the scores of `ours` from the same activations and gradients, with all products in float64."""
-    concept, negatives = (layer_activations(model, [LAYER], one, batch)[LAYER].double() for one in images[:2])
+    concept, negatives = (in_memory(model, some, batch).double() for some in images[:2])
     gradients = layer_gradients(model, LAYER, images[2], lambda output, _: output[:, LOGIT], batch)
     cavs = fit_cavs(concept, negatives, generator=torch.Generator().manual_seed(0), runs=runs)
     return sensitivity(cavs, gradients, "logit")
@@ -104,8 +110,9 @@ def full_rows(
     model: nn.Module, images: tuple[Tensor, Tensor, Tensor], rounds: int, batch: int
 ) -> list[tuple[object, ...]]:
     """Score the vectors of scikit-learn on rows of full length, prepared in three ways."""
-    rows = torch.cat([layer_activations(model, [LAYER], some, batch)[LAYER] for some in images[:2]])
-    gradients = layer_gradients(model, LAYER, images[2], lambda output, _: output[:, LOGIT], batch).numpy()
+    rows = torch.cat([in_memory(model, some, batch) for some in images[:2]])
+    found = layer_gradients(model, LAYER, images[2], lambda output, _: output[:, LOGIT], batch)
+    gradients = columns_of(found, slice(None)).numpy()
     labels = np.repeat([1, -1], len(rows) // 2)
     table: list[tuple[object, ...]] = []
     for name in ("as they are", "centred", "centred and scaled"):

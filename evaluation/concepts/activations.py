@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from evaluation.concepts.row_storage import DEFAULT_STORAGE, RowStorage
+from evaluation.concepts.stored_rows import StoredRows
 from evaluation.inputs.check_shapes import check_bool, check_shapes
 from evaluation.running.hidden_layers import record_layers, run_recorded
 from loaders.errors import InputError
@@ -127,7 +129,8 @@ def layer_activations(
     layers: Sequence[str],
     images: Float[Tensor, "images channels height width"],
     batch_size: int = 16,
-) -> dict[str, Float[Tensor, "images _"]]:
+    storage: RowStorage = DEFAULT_STORAGE,
+) -> dict[str, Float[Tensor, "images _"] | StoredRows]:
     """Compute the outputs of hidden layers for many images, in evaluation mode.
 
     The first image runs through the whole network, to check that each layer runs once. All other images stop
@@ -138,13 +141,15 @@ def layer_activations(
         layers: names as ``model.named_modules()`` gives them, at least one; one forward pass reads them all.
         images: inputs of the network.
         batch_size: images per forward pass.
+        storage: limit of the rows of one layer in memory; larger ones are kept in a temporary file.
 
     Returns:
-        For each layer, one flattened row per image.
+        For each layer, one flattened row per image; `StoredRows` if the rows are too large for memory. CAVs,
+        scores and Gram matrices take both.
 
     Raises:
         InputError: there is no image; or a layer does not exist, does not run exactly once, or does not
-            return a tensor with a row for each image.
+            return a tensor with a row for each image; or the temporary file cannot be written.
 
     Example:
         >>> layer_activations(nn.Sequential(nn.Flatten(), nn.ReLU()), ["1"], -torch.ones(2, 1, 1, 3))
@@ -153,11 +158,12 @@ def layer_activations(
     """
     _check_batches(images, batch_size)
     run_recorded(model, set(layers), images[:1])
-    rows: dict[str, Tensor] = {}
+    rows: dict[str, Tensor | StoredRows] = {}
     for start in range(0, len(images), batch_size):
         batch = images[start : start + batch_size]
         for name, values in record_layers(model, set(layers), batch).items():
-            rows[name] = fill_rows(rows.get(name), flatten_rows(name, values, batch), start, len(images))
+            part = flatten_rows(name, values, batch)
+            rows[name] = storage.fill(rows.get(name), part, start, len(images))
     return {name: rows[name] for name in layers}
 
 
@@ -179,30 +185,14 @@ def flatten_rows(layer: str, values: Tensor, images: Tensor) -> Float[Tensor, "i
     return values.reshape(len(images), -1)
 
 
-def fill_rows(
-    whole: Float[Tensor, "rows dim"] | None, part: Float[Tensor, "_ dim"], start: int, rows: int
-) -> Float[Tensor, "rows dim"]:
-    """Copy rows into a tensor of all rows, which is allocated if ``whole`` is None.
-
-    This takes half the memory of `torch.cat` over batches.
-
-    Example:
-        >>> fill_rows(None, torch.ones(1, 2), 0, 1)
-        tensor([[1., 1.]])
-    """
-    if whole is None:
-        whole = part.new_empty(rows, part.shape[1])
-    whole[start : start + len(part)] = part
-    return whole
-
-
 def layer_gradients(
     model: nn.Module,
     layer: str,
     images: Float[Tensor, "images channels height width"],
     loss: Callable[[Any, slice], Float[Tensor, " batch"]],
     batch_size: int = 16,
-) -> Float[Tensor, "images dim"]:
+    storage: RowStorage = DEFAULT_STORAGE,
+) -> Float[Tensor, "images dim"] | StoredRows:
     """Compute the gradient of a loss by the output of a hidden layer, for many images.
 
     No ``.grad`` changes, and the parameters may be frozen.
@@ -214,9 +204,10 @@ def layer_gradients(
         loss: maps the model's output for a batch, and the slice of the batch in ``images``, to one loss per
             image, which must depend on this image alone.
         batch_size: images per pass.
+        storage: as in `layer_activations`.
 
     Returns:
-        One flattened row per image.
+        One flattened row per image, as `layer_activations` gives them.
 
     Raises:
         InputError: see `layer_activations`; or the loss does not depend on the layer.
@@ -227,20 +218,38 @@ def layer_gradients(
         tensor([[0., 4.]])
     """
     _check_batches(images, batch_size)
-    gradients: Tensor | None = None
+    gradients: Tensor | StoredRows | None = None
     for start in range(0, len(images), batch_size):
         rows = slice(start, min(start + batch_size, len(images)))
-        output, recorded = run_recorded(model, [layer], images[rows], differentiable=True)
-        with torch.enable_grad():
-            total = loss(output, rows).sum()
-        gradient = None
-        if total.requires_grad:
-            (gradient,) = torch.autograd.grad(total, [recorded[layer]], allow_unused=True)
-        if gradient is None:
-            raise InputError(f"the loss does not depend on layer `{layer}`; choose a layer of that branch")
-        gradients = fill_rows(gradients, flatten_rows(layer, gradient, images[rows]), start, len(images))
+        part = batch_gradients(model, layer, images, loss, rows)
+        gradients = storage.fill(gradients, part, start, len(images))
     assert gradients is not None
     return gradients
+
+
+def batch_gradients(
+    model: nn.Module,
+    layer: str,
+    images: Float[Tensor, "images channels height width"],
+    loss: Callable[[Any, slice], Float[Tensor, " batch"]],
+    rows: slice,
+) -> Float[Tensor, "batch _"]:
+    """Compute as `layer_gradients`, for the images of one batch, which ``rows`` selects.
+
+    Example:
+        >>> model, image = nn.Sequential(nn.Flatten(), nn.ReLU()), torch.tensor([[[[-1.0, 2.0]]]])
+        >>> batch_gradients(model, "0", image, lambda y, rows: (y**2).sum(1), slice(0, 1))
+        tensor([[0., 4.]])
+    """
+    output, recorded = run_recorded(model, [layer], images[rows], differentiable=True)
+    with torch.enable_grad():
+        total = loss(output, rows).sum()
+    gradient = None
+    if total.requires_grad:
+        (gradient,) = torch.autograd.grad(total, [recorded[layer]], allow_unused=True)
+    if gradient is None:
+        raise InputError(f"the loss does not depend on layer `{layer}`; choose a layer of that branch")
+    return flatten_rows(layer, gradient, images[rows])
 
 
 def _check_batches(images: Tensor, batch_size: int) -> None:

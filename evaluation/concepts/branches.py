@@ -10,13 +10,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from evaluation.concepts.activations import (
-    fill_rows,
+    batch_gradients,
     flatten_rows,
-    layer_gradients,
     output_gradient,
     pixel_loss,
 )
+from evaluation.concepts.row_storage import DEFAULT_STORAGE, RowStorage
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES
+from evaluation.concepts.stored_rows import StoredRows
 from evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
 from evaluation.models.model_spec import NamedModel
 from evaluation.running.batches import Fingerprint, check_srgb_image, read_batches
@@ -32,8 +33,8 @@ from loaders.views import Decompositions, View
 class Branches(NamedTuple):
     """One flattened row per image for each branch, and the height and width of the images."""
 
-    reflectance: Float[Tensor, "images r_dim"]
-    shading: Float[Tensor, "images s_dim"]
+    reflectance: Float[Tensor, "images r_dim"] | StoredRows
+    shading: Float[Tensor, "images s_dim"] | StoredRows
     size: tuple[int, int]
 
 
@@ -47,6 +48,7 @@ class Probe:
         size: height and width to which images are resized; None does not resize.
         batch_size: images per pass.
         device: torch device of the model.
+        storage: limit of the rows of one branch in memory; larger ones are kept in a temporary file.
     """
 
     named: NamedModel
@@ -54,6 +56,7 @@ class Probe:
     size: tuple[int, int] | None = None
     batch_size: int = 16
     device: str = "cpu"
+    storage: RowStorage = DEFAULT_STORAGE
 
     def network(self) -> nn.Module:
         """Return the model as a network.
@@ -83,7 +86,8 @@ def activations(
         fingerprint: the rows are added to it.
 
     Raises:
-        InputError: the images have several sizes, a layer cannot be read, or an output is not finite.
+        InputError: the images have several sizes, a layer cannot be read, an output is not finite, or the
+            temporary file cannot be written.
     """
     whole: Branches | None = None
     for start in range(0, len(rows), probe.batch_size):
@@ -93,7 +97,7 @@ def activations(
         for name, image in zip(ids, pixels, strict=True):
             fingerprint.add(name, image)
         part = _activations(probe, ids, [decode(image) for image in pixels])
-        whole = _filled(whole, part, start, len(rows))
+        whole = _filled(whole, part, start, len(rows), probe.storage)
     if whole is None:
         raise InputError("no images to read: concept sets and negatives need at least one each")
     return whole
@@ -118,17 +122,17 @@ def gradients(probe: Probe, data: Decompositions, fingerprint: Fingerprint) -> d
         truth = _prepare(stack_ground_truth(batch.items), probe)
         for name in ALIGNMENTS:
             part = _gradients(probe, batch.ids, truth, name == "aligned")
-            whole[name] = _filled(whole.get(name), part, batch.rows[0], len(data.ids))
+            whole[name] = _filled(whole.get(name), part, batch.rows[0], len(data.ids), probe.storage)
     return whole
 
 
-def _filled(whole: Branches | None, part: Branches, start: int, rows: int) -> Branches:
+def _filled(whole: Branches | None, part: Branches, start: int, rows: int, storage: RowStorage) -> Branches:
     """Copy one batch to its place among all rows."""
     if whole is not None and whole.size != part.size:
         sizes = sorted({whole.size, part.size})
         raise InputError(f"images have several sizes, {sizes}; give one `size` to resize them to")
     r, s = (
-        fill_rows(None if whole is None else getattr(whole, name), getattr(part, name), start, rows)
+        storage.fill(None if whole is None else getattr(whole, name), getattr(part, name), start, rows)
         for name in BRANCHES
     )
     return Branches(r, s, part.size)
@@ -208,7 +212,8 @@ def _gradients(probe: Probe, ids: Sequence[str], truth: GroundTruth, aligned: bo
                 return pixel_loss(prediction, target, mask, aligned)
 
             with model_errors(probe.named.identity.name, image):
-                return (layer_gradients(probe.network(), layer, image, loss, len(image)).float(),)
+                every = slice(0, len(image))
+                return (batch_gradients(probe.network(), layer, image, loss, every).float(),)
 
         return run_in_halves(run, len(truth.image))[0]
 

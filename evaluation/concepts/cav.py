@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from evaluation.concepts.gram import SharedRows
+from evaluation.concepts.row_source import RowSource
 from evaluation.concepts.solvers import Classifier, train_classifiers
 from evaluation.inputs.check_shapes import check_shapes
 from loaders.check_choice import check_choice
@@ -31,7 +32,7 @@ class CAVs:
     """
 
     weights: Float[Tensor, "runs rows"]
-    rows: tuple[Float[Tensor, "_ dim"], ...]
+    rows: tuple[Float[Tensor, "_ dim"] | RowSource, ...]
     intercept: Float[Tensor, " runs"]
     accuracy: Float[Tensor, " runs"]
     norm: Float[Tensor, " runs"]
@@ -50,8 +51,8 @@ class Fit(NamedTuple):
 
 
 def fit_cavs(
-    concept: Float[Tensor, "concepts dim"],
-    negatives: Float[Tensor, "negatives dim"],
+    concept: Float[Tensor, "concepts dim"] | RowSource,
+    negatives: Float[Tensor, "negatives dim"] | RowSource,
     *,
     generator: torch.Generator,
     runs: int = 100,
@@ -73,7 +74,7 @@ def fit_cavs(
     represent the scene that all concept images share, not the factor that varies in them.
 
     Args:
-        concept: activations of the concept images, flattened; at least 2 rows.
+        concept: activations of the concept images, flattened; at least 2 rows, in memory or not.
         negatives: activations of the negative images, from which each run takes its own subset.
         generator: generator of the random draws, on any device.
         runs: number of vectors.
@@ -109,7 +110,7 @@ def fit_cavs(
 
 
 def random_cavs(
-    negatives: Float[Tensor, "negatives dim"],
+    negatives: Float[Tensor, "negatives dim"] | RowSource,
     *,
     generator: torch.Generator,
     size: int | None = None,

@@ -8,7 +8,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from evaluation.concepts.gram import SharedRows
+from evaluation.concepts.gram import SharedRows, row_norms
+from evaluation.concepts.row_source import RowSource
 from evaluation.inputs.check_shapes import check_bool, check_shapes
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
@@ -23,9 +24,9 @@ COSINE_FLOOR = 1e-6
 
 
 def exchange_derivatives(
-    concept: Float[Tensor, "concepts dim"],
-    control: Float[Tensor, "controls dim"],
-    gradients: Float[Tensor, "inputs dim"],
+    concept: Float[Tensor, "concepts dim"] | RowSource,
+    control: Float[Tensor, "controls dim"] | RowSource,
+    gradients: Float[Tensor, "inputs dim"] | RowSource,
     *,
     seed: int,
     permutations: int = 999,
@@ -84,7 +85,7 @@ def exchange_derivatives(
         warnings.warn(warning, stacklevel=2)
     members = exchanged_members(len(concept), len(control), permutations, seed).to(concept.device)
     gram, (products,) = SharedRows(control, [gradients]).stacked(concept)
-    lengths = torch.linalg.vector_norm(gradients, dim=1, dtype=torch.float64)
+    lengths = row_norms(gradients)
     return gram_exchange_derivatives(gram, products, lengths, members, fit, length, regularisation)
 
 

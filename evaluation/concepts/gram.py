@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from evaluation.concepts.row_source import RowSource, columns_of
 from evaluation.inputs.check_shapes import check_shapes
 
 # Numbers in one slice of both factors (2 MiB of float32), which fits in a processor's cache.
@@ -24,7 +25,8 @@ class SharedRows:
     the error of an entry of the Gram matrix is at most about 1e-7 of its mean diagonal.
 
     Args:
-        rows: at least one row, of any float type; kept by reference.
+        rows: at least one row, of any float type; kept by reference. Rows outside memory are read in slices
+            of columns, and the results are the same.
         vectors: blocks of vectors of the length of the rows; `stacked` returns their products with all rows.
 
     Raises:
@@ -42,8 +44,8 @@ class SharedRows:
 
     def __init__(
         self,
-        rows: Float[Tensor, "shared dim"],
-        vectors: Sequence[Float[Tensor, "_ dim"]] = (),
+        rows: Float[Tensor, "shared dim"] | RowSource,
+        vectors: Sequence[Float[Tensor, "_ dim"] | RowSource] = (),
     ) -> None:
         named = {f"vectors[{number}]": (block, "_ dim") for number, block in enumerate(vectors)}
         check_shapes(rows=(rows, "shared dim"), **named)
@@ -54,7 +56,7 @@ class SharedRows:
         self._shared_products = [_products(block, rows, None, self._mean) for block in vectors]
 
     def stacked(
-        self, others: Float[Tensor, "others dim"] | None = None
+        self, others: Float[Tensor, "others dim"] | RowSource | None = None
     ) -> tuple[Float[Tensor, "rows rows"], list[Float[Tensor, "_ rows"]]]:
         """Compute the products of other rows, stacked before the shared rows.
 
@@ -80,7 +82,9 @@ class SharedRows:
         ]
         return gram, products
 
-    def offsets(self, others: Float[Tensor, "others dim"] | None = None) -> Float[Tensor, " rows"]:
+    def offsets(
+        self, others: Float[Tensor, "others dim"] | RowSource | None = None
+    ) -> Float[Tensor, " rows"]:
         """Compute the products of the mean of the shared rows with all centred rows.
 
         Args:
@@ -95,7 +99,7 @@ class SharedRows:
 
 
 def products_about_mean(
-    vectors: Float[Tensor, "vectors dim"], blocks: Sequence[Float[Tensor, "_ dim"]]
+    vectors: Float[Tensor, "vectors dim"] | RowSource, blocks: Sequence[Float[Tensor, "_ dim"] | RowSource]
 ) -> Float[Tensor, "vectors rows"]:
     """Compute products of vectors with stacked rows minus the mean of the last block, as in `SharedRows`.
 
@@ -119,51 +123,81 @@ def products_about_mean(
     return torch.cat([_products(vectors, block, None, mean) for block in blocks], dim=1)
 
 
-def mean_row(rows: Float[Tensor, "rows dim"]) -> Float[Tensor, " dim"]:
+def mean_row(rows: Float[Tensor, "rows dim"] | RowSource) -> Float[Tensor, " dim"]:
     """Compute the mean of the rows in float32, or in float64 for float64 rows; exact for equal rows.
 
     Example:
         >>> mean_row(torch.full((10, 1), 0.1)) == 0.1
         tensor([True])
     """
-    mean = rows.new_empty(rows.shape[1], dtype=_working_type(rows))
+    mean = torch.empty(rows.shape[1], dtype=_working_type(rows), device=rows.device)
     for columns in _slices(len(rows), rows.shape[1]):
-        part = rows[:, columns].to(mean.dtype)
+        part = _columns(rows, columns, mean.dtype)
         # Relative to the first row, so that the mean of equal rows is exact.
         mean[columns] = part[0] + (part - part[0]).mean(0)
     return mean
 
 
-def _products(left: Tensor, right: Tensor, left_origin: Tensor | None, right_origin: Tensor) -> Tensor:
+def row_norms(rows: Float[Tensor, "rows dim"] | RowSource) -> Float[Tensor, " rows"]:
+    """Compute the Euclidean norm of each row in float64.
+
+    Example:
+        >>> row_norms(torch.tensor([[3.0, 4.0]]))
+        tensor([5.], dtype=torch.float64)
+    """
+    squares = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
+    for columns in _slices(len(rows), rows.shape[1]):
+        squares += _columns(rows, columns, torch.float64).square().sum(1)
+    return squares.sqrt()
+
+
+def _products(
+    left: Tensor | RowSource, right: Tensor | RowSource, left_origin: Tensor | None, right_origin: Tensor
+) -> Tensor:
     """Compute ``(L - l)(R - r)^T`` in float64; ``l`` is 0 if None."""
     dtype = torch.promote_types(_working_type(left), _working_type(right))
-    products = _sum_of_slices(left, right, left_origin, right_origin, dtype)
-    size = products.abs().amax(1) if products.shape[1] else products.new_ones(len(left))
+    every = torch.arange(len(left), device=left.device)
+    products = _sum_of_slices(left, every, right, left_origin, right_origin, dtype)
+    size = products.abs().amax(1) if products.shape[1] else products.new_ones(len(products))
     lost = ~(size.isfinite() & (size > _SMALLEST))
     if dtype != torch.float64 and bool(lost.any()):
         # Products beyond the range of float32; this also recomputes rows that are all zero.
-        products[lost] = _sum_of_slices(left[lost], right, left_origin, right_origin, torch.float64)
+        chosen = every[lost]
+        products[lost] = _sum_of_slices(left, chosen, right, left_origin, right_origin, torch.float64)
     return products
 
 
 def _sum_of_slices(
-    left: Tensor, right: Tensor, left_origin: Tensor | None, right_origin: Tensor, dtype: torch.dtype
+    left: Tensor | RowSource,
+    chosen: Tensor,
+    right: Tensor | RowSource,
+    left_origin: Tensor | None,
+    right_origin: Tensor,
+    dtype: torch.dtype,
 ) -> Tensor:
-    """Multiply slices of columns and sum the products."""
-    total = torch.zeros(len(left), len(right), dtype=torch.float64, device=left.device)
-    for columns in _slices(len(left) + len(right), left.shape[1]):
+    """Multiply slices of columns, for the chosen rows on the left, and sum the products."""
+    total = torch.zeros(len(chosen), len(right), dtype=torch.float64, device=left.device)
+    same, every = left is right and left_origin is right_origin, len(chosen) == len(left)
+    for columns in _slices(len(chosen) + len(right), left.shape[1]):
         factor = _minus_origin(right, right_origin, columns, dtype)
-        same = left is right and left_origin is right_origin
-        total += (factor if same else _minus_origin(left, left_origin, columns, dtype)) @ factor.T
+        other = factor if same else _minus_origin(left, left_origin, columns, dtype)
+        total += (other if every else other[chosen]) @ factor.T
     return total
 
 
-def _minus_origin(rows: Tensor, origin: Tensor | None, columns: slice, dtype: torch.dtype) -> Tensor:
-    part = rows[:, columns].to(dtype)
+def _minus_origin(
+    rows: Tensor | RowSource, origin: Tensor | None, columns: slice, dtype: torch.dtype
+) -> Tensor:
+    part = _columns(rows, columns, dtype)
     return part if origin is None else part - origin[columns].to(dtype)
 
 
-def _working_type(rows: Tensor) -> torch.dtype:
+def _columns(rows: Tensor | RowSource, columns: slice, dtype: torch.dtype) -> Tensor:
+    """Read a slice of columns; in one layout, so that rows in memory and in a file give equal bits."""
+    return columns_of(rows, columns).to(dtype).contiguous()
+
+
+def _working_type(rows: Tensor | RowSource) -> torch.dtype:
     return torch.promote_types(rows.dtype, torch.float32)
 
 

@@ -7,8 +7,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.concepts.activations import fill_rows, layer_gradients
+from evaluation.concepts.activations import batch_gradients
 from evaluation.concepts.branches import Probe, hidden_rows, resize_linear
+from evaluation.concepts.row_source import RowSource
+from evaluation.concepts.stored_rows import StoredRows
 from evaluation.concepts.targets import Target
 from evaluation.running.batches import Batch, Fingerprint, check_srgb_image, read_batches
 from evaluation.running.model_outputs import model_errors
@@ -21,7 +23,7 @@ from loaders.views import Images
 class LayerRows(NamedTuple):
     """One flattened row for each image, for each layer; and the height and width of the images."""
 
-    rows: dict[str, Float[Tensor, "images _"]]
+    rows: dict[str, Float[Tensor, "images _"] | RowSource]
     size: tuple[int, int]
 
 
@@ -43,7 +45,7 @@ def read_activations(
         InputError: there is no image, images have several sizes, a layer cannot be read, or an activation is
             not finite.
     """
-    whole: dict[str, Tensor] = {}
+    whole: dict[str, Tensor | StoredRows] = {}
     size = None
     for batch in read_batches(images, probe.batch_size, _pixels, fingerprint, images.identity.name):
         linear = _prepared(probe, batch)
@@ -52,9 +54,9 @@ def read_activations(
         for layer, part in zip(layers, parts, strict=True):
             values = part.float().to(probe.device)
             _check_finite(f"model `{probe.named.identity.name}`, layer `{layer}`", values, batch.ids)
-            whole[layer] = fill_rows(whole.get(layer), values, batch.rows[0], len(images.ids))
+            whole[layer] = probe.storage.fill(whole.get(layer), values, batch.rows[0], len(images.ids))
     assert size is not None  # `read_batches` refuses an empty view
-    return LayerRows(whole, size)
+    return LayerRows({**whole}, size)
 
 
 def read_gradients(
@@ -75,16 +77,16 @@ def read_gradients(
         InputError: as `read_activations`; or the target does not fit the output, does not depend on a layer,
             or its value or gradient is not finite.
     """
-    whole: dict[str, Tensor] = {}
+    whole: dict[str, Tensor | StoredRows] = {}
     size = None
     for batch in read_batches(images, probe.batch_size, _pixels, fingerprint, "gradients"):
         linear = _prepared(probe, batch)
         size = common_size([size, (linear.shape[2], linear.shape[3])])
         for layer in layers:
             part = _gradients(probe, layer, linear, target, batch.ids)
-            whole[layer] = fill_rows(whole.get(layer), part, batch.rows[0], len(images.ids))
+            whole[layer] = probe.storage.fill(whole.get(layer), part, batch.rows[0], len(images.ids))
     assert size is not None
-    return LayerRows(whole, size)
+    return LayerRows({**whole}, size)
 
 
 def common_size(sizes: Sequence[tuple[int, int] | None]) -> tuple[int, int]:
@@ -126,7 +128,7 @@ def _gradients(probe: Probe, layer: str, linear: Tensor, target: Target, ids: Se
             return values
 
         with model_errors(name, image):
-            found = layer_gradients(probe.network(), layer, image, scalar, len(image)).float()
+            found = batch_gradients(probe.network(), layer, image, scalar, slice(0, len(image))).float()
         _check_finite(f"gradient of model `{name}`, layer `{layer}`", found, ids[rows])
         return (found,)
 

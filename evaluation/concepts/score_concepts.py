@@ -13,6 +13,7 @@ from evaluation.concepts.branches import Probe, activations, gradients
 from evaluation.concepts.csm_by_factor import csm_by_factor, table_factors
 from evaluation.concepts.exchanged_vectors import few_images
 from evaluation.concepts.named_generator import named_generator
+from evaluation.concepts.row_storage import DEFAULT_STORAGE, RowStorage
 from evaluation.concepts.score_by_runs import score_by_runs
 from evaluation.concepts.set_scorer import SetScorer
 from evaluation.concepts.set_scores import (
@@ -63,6 +64,7 @@ def score_concepts(
     batch_size: int = 16,
     device: str = "cpu",
     steps: FinishedSteps | None = None,
+    storage: RowStorage = DEFAULT_STORAGE,
 ) -> dict[str, StatisticResult]:
     """Score models with CSM_S and CSM_R (Gupta et al. 2022, sec. 3 and 4).
 
@@ -117,6 +119,8 @@ def score_concepts(
         device: torch device of the models.
         steps: keeps finished concept sets, so that an interrupted run resumes; negatives and test frames are
             run again.
+        storage: limit of the activations of one branch in memory, and the folder of the temporary files that
+            hold larger ones; results do not depend on it.
 
     Returns:
         A result for each model: ratios with 95 % intervals over groups of test frames, higher is better. Its
@@ -125,7 +129,8 @@ def score_concepts(
     Raises:
         InputError: ``classifier`` or ``significance`` is misspelt, there are no concept sets, albedo and
             illumination sets are swapped, a set has no control, there are no test frames or some lack ground
-            truth, images have several sizes, a layer cannot be read, or there are too few images.
+            truth, images have several sizes, a layer cannot be read, there are too few images, or a temporary
+            file cannot be written.
     """
     check_choice("classifier", classifier, Classifier)
     check_choice("significance", significance, SetTest)
@@ -156,7 +161,7 @@ def score_concepts(
     }
     results = {}
     for name, named in named_models.items():
-        probe = Probe(named, pair, size, batch_size, device)
+        probe = Probe(named, pair, size, batch_size, device, storage)
         fingerprint = Fingerprint()
         against = activations(probe, negatives, range(len(negatives.ids)), fingerprint)
         slopes = gradients(probe, test, fingerprint)
@@ -168,6 +173,7 @@ def score_concepts(
             sets.append(from_step(computed, chosen.concept, chosen.images))
         result = _result(named, with_p_values(sets), settings, fingerprint, test, negatives, controls)
         results[name] = replace(result, details=result.details | {"notes": _notes(chosen_sets, negatives)})
+        del against, slopes, scorer  # the rows of the next model may need their room
     return results
 
 

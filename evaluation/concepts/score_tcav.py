@@ -14,6 +14,7 @@ from evaluation.concepts.branches import Probe
 from evaluation.concepts.exchanged_vectors import ADVISED_IMAGES
 from evaluation.concepts.layer_rows import common_size, read_activations, read_gradients
 from evaluation.concepts.permutation_test import permutation_test
+from evaluation.concepts.row_source import RowSource
 from evaluation.concepts.solvers import Classifier
 from evaluation.concepts.targets import Target, parse_target
 from evaluation.concepts.tcav_scores import LayerScorer, TCAVScore, scores_to_step, step_to_scores
@@ -208,7 +209,7 @@ class _Run:
         """Run a network on the images of one concept and of its control, and score each layer."""
         found = read_activations(probe, self.layers, self.concepts[concept], Fingerprint())
         common_size([size, found.size])
-        control: dict[str, Tensor] = {}
+        control: dict[str, Tensor | RowSource] = {}
         if concept in self.controls:
             read = read_activations(probe, self.layers, self.controls[concept], Fingerprint())
             common_size([size, read.size])

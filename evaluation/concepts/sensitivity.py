@@ -10,7 +10,8 @@ from scipy import stats
 from torch import Tensor
 
 from evaluation.concepts.cav import CAVs
-from evaluation.concepts.gram import products_about_mean
+from evaluation.concepts.gram import products_about_mean, row_norms
+from evaluation.concepts.row_source import RowSource
 from evaluation.inputs.check_shapes import check_shapes
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
@@ -21,7 +22,7 @@ GradientOf = Literal["loss", "logit"]
 
 def directional_derivatives(
     cavs: CAVs,
-    gradients: Float[Tensor, "inputs dim"],
+    gradients: Float[Tensor, "inputs dim"] | RowSource,
     scale: Scale = "vector",
 ) -> Float[Tensor, "runs inputs"]:
     """Compute the derivative of the loss (or logit) along each vector at each input.
@@ -56,8 +57,7 @@ def directional_derivatives(
     if scale != "vector":
         derivatives = torch.nan_to_num(derivatives / cavs.norm[:, None], 0, 0, 0)
     if scale == "cosine":
-        length = torch.linalg.vector_norm(gradients, dim=1, dtype=torch.float64)
-        derivatives = torch.nan_to_num(derivatives / length, 0, 0, 0)
+        derivatives = torch.nan_to_num(derivatives / row_norms(gradients), 0, 0, 0)
     return derivatives
 
 
@@ -79,7 +79,7 @@ def derivatives_along(
 
 
 def sensitivity(
-    cavs: CAVs, gradients: Float[Tensor, "inputs dim"], gradient_of: GradientOf = "loss"
+    cavs: CAVs, gradients: Float[Tensor, "inputs dim"] | RowSource, gradient_of: GradientOf = "loss"
 ) -> Float[Tensor, " runs"]:
     """Compute the share of inputs on which the concept lowers the loss (or raises the logit): the TCAV score.
 

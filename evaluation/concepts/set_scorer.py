@@ -12,7 +12,7 @@ from torch import Tensor
 from evaluation.concepts.branches import Branches
 from evaluation.concepts.cav import fit_concept, fit_random
 from evaluation.concepts.exchanged_vectors import exchanged_members, gram_exchange_derivatives
-from evaluation.concepts.gram import SharedRows
+from evaluation.concepts.gram import SharedRows, row_norms
 from evaluation.concepts.named_generator import named_generator
 from evaluation.concepts.permutation_test import effect_interval, input_scores
 from evaluation.concepts.sensitivity import derivatives_along, significant
@@ -71,7 +71,7 @@ class SetScorer:
     def _lengths(self) -> dict[tuple[str, str], Tensor]:
         """Norms of the gradients of each branch and alignment."""
         return {
-            (branch, alignment): torch.linalg.vector_norm(getattr(one, branch), dim=1, dtype=torch.float64)
+            (branch, alignment): row_norms(getattr(one, branch))
             for branch in BRANCHES
             for alignment, one in self.gradients.items()
         }
@@ -79,7 +79,7 @@ class SetScorer:
     def _score_branch(
         self, branch: str, concept: Concept, chosen: ConceptSet, features: Branches
     ) -> dict[str, BranchScore]:
-        rows: Tensor = getattr(features, branch)
+        rows = getattr(features, branch)
         drawn = named_generator(self.seed, concept, sorted(chosen.fixed.items()))
         gram, products = self._shared[branch].stacked(rows)
         fit = fit_concept(gram, len(rows), drawn, **self.fitting)

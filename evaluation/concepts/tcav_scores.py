@@ -11,9 +11,10 @@ from torch import Tensor
 
 from evaluation.concepts.cav import Fit, fit_concept, fit_random
 from evaluation.concepts.exchanged_vectors import exchanged_members, gram_exchange_derivatives
-from evaluation.concepts.gram import SharedRows
+from evaluation.concepts.gram import SharedRows, row_norms
 from evaluation.concepts.named_generator import named_generator
 from evaluation.concepts.permutation_test import input_scores
+from evaluation.concepts.row_source import RowSource
 from evaluation.concepts.sensitivity import GradientOf, Significance, derivatives_along, significant
 
 
@@ -92,8 +93,8 @@ class LayerScorer:
 
     def __init__(
         self,
-        negatives: Float[Tensor, "negatives dim"],
-        gradients: Float[Tensor, "inputs dim"],
+        negatives: Float[Tensor, "negatives dim"] | RowSource,
+        gradients: Float[Tensor, "inputs dim"] | RowSource,
         gradient_of: GradientOf,
         fitting: Mapping[str, Any],
         seed: int,
@@ -109,8 +110,8 @@ class LayerScorer:
 
     def score(
         self,
-        concept: Float[Tensor, "concepts dim"],
-        control: Float[Tensor, "controls dim"] | None = None,
+        concept: Float[Tensor, "concepts dim"] | RowSource,
+        control: Float[Tensor, "controls dim"] | RowSource | None = None,
         permutations: int = 999,
     ) -> TCAVScore:
         """Score one concept, and its exchanges with the control if there is one.
@@ -157,11 +158,13 @@ class LayerScorer:
             self._random[size] = self._counted(fit, products)[0].mean(1)
         return self._random[size]
 
-    def _exchanged(self, concept: Tensor, control: Tensor, permutations: int) -> Tensor:
+    def _exchanged(
+        self, concept: Tensor | RowSource, control: Tensor | RowSource, permutations: int
+    ) -> Tensor:
         """Compute the statistic of `permutation_test` for the concept and for each exchange."""
         members = exchanged_members(len(concept), len(control), permutations, self._seed).to(concept.device)
         gram, (products,) = SharedRows(control, [self._gradients]).stacked(concept)
-        lengths = torch.linalg.vector_norm(self._gradients, dim=1, dtype=torch.float64)
+        lengths = row_norms(self._gradients)
         derivatives = gram_exchange_derivatives(gram, products, lengths, members)
         return input_scores(derivatives, "derivative", self._gradient_of).mean(1)
 

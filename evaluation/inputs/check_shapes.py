@@ -29,12 +29,12 @@ def check_shapes(**arguments: tuple[object, str]) -> None:
     shapes = []
     agree = True
     for name, (value, axes) in arguments.items():
-        if not isinstance(value, Tensor):
+        if not isinstance(shape := getattr(value, "shape", None), torch.Size):
             raise InputError(
                 f"`{name}` must be a torch tensor, got {type(value).__name__}; use torch.as_tensor"
             )
-        shapes.append(list(value.shape))
-        agree = _fits(value.shape, axes.split(), lengths) and agree
+        shapes.append(list(shape))
+        agree = _fits(shape, axes.split(), lengths) and agree
     if not agree:
         expected = ", ".join(f"`{name}` [{', '.join(axes.split())}]" for name, (_, axes) in arguments.items())
         raise InputError(f"expected {expected}, got {', '.join(map(str, shapes))}")

@@ -1,0 +1,244 @@
+import errno
+import gc
+import io
+import os
+import subprocess
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from evaluation.concepts import row_storage, stored_rows
+from evaluation.concepts.activations import layer_activations, layer_gradients
+from evaluation.concepts.cav import fit_cavs, random_cavs
+from evaluation.concepts.exchanged_vectors import exchange_derivatives
+from evaluation.concepts.gram import SharedRows, row_norms
+from evaluation.concepts.recomputed_rows import RecomputedRows
+from evaluation.concepts.row_source import columns_of
+from evaluation.concepts.row_storage import RowStorage
+from evaluation.concepts.sensitivity import directional_derivatives
+from evaluation.concepts.stored_rows import StoredRows
+from loaders.errors import InputError
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(stored_rows, "_BLOCK_ELEMENTS", 1 << 7)
+
+
+def stored(rows, folder, batch=3):
+    """Write rows in batches."""
+    found = StoredRows(tuple(rows.shape), rows.dtype, CPU, folder)
+    for start in range(0, len(rows), batch):
+        found.write(rows[start : start + batch], start)
+    return found
+
+
+def recomputed(rows, folder, width=9):
+    return RecomputedRows(lambda some: rows[some], len(rows), memory=len(rows) * rows.dtype.itemsize * width)
+
+
+def draw(seed, count, dim, dtype=torch.float32):
+    return (torch.randn(count, dim, generator=torch.Generator().manual_seed(seed)) + 3).to(dtype)
+
+
+@pytest.mark.parametrize("dim", [1, 17, 18, 19, 100], ids=lambda dim: f"{dim} columns")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("source", [stored, recomputed])
+def test_slices_are_those_of_the_rows(tmp_path, source, dtype, dim):
+    rows = draw(0, 7, dim, dtype)  # blocks of 18 columns in a file, and of 9
+    found = source(rows, tmp_path)
+    assert (found.shape, len(found), found.dtype) == (rows.shape, 7, dtype)
+    for start, stop in [(0, dim), (0, 1), (dim - 1, dim), (dim // 3, dim // 3 + 20), (dim // 2, dim)]:
+        assert torch.equal(found.columns(slice(start, stop)), rows[:, start:stop])
+    assert torch.equal(columns_of(found, slice(None)), columns_of(rows, slice(None)))
+
+
+def test_gram_matrix_of_stored_rows_in_closed_form(tmp_path):
+    rows = torch.tensor([[1.0], [3.0]]).expand(2, 300)  # a mean of 2, five blocks of 64 columns
+    gram, (products,) = SharedRows(stored(rows, tmp_path), [stored(torch.ones(1, 300), tmp_path)]).stacked()
+    assert gram.tolist() == [[300.0, -300.0], [-300.0, 300.0]]
+    assert products.tolist() == [[-300.0, 300.0]]
+    assert row_norms(stored(rows, tmp_path)).tolist() == pytest.approx([300**0.5, 3 * 300**0.5], rel=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("source", [stored, partial(recomputed, width=777)], ids=["stored", "recomputed"])
+def test_vectors_and_derivatives_are_equal_to_those_in_memory(tmp_path, monkeypatch, source, dtype):
+    monkeypatch.setattr(stored_rows, "_BLOCK_ELEMENTS", 1 << 14)
+    concept, negatives, gradients = (draw(seed, 22 + seed, 5001, dtype) for seed in range(3))
+    gradients[0] = 0  # rows without products are multiplied again in float64
+    gradients[1] *= 1e-4
+
+    def measure(place):
+        rows = place(concept), place(negatives)
+        draws = (torch.Generator().manual_seed(seed) for seed in range(2))
+        cavs = fit_cavs(*rows, generator=next(draws), runs=4)
+        null = random_cavs(rows[1], generator=next(draws), runs=3)
+        yield from (cavs.weights, cavs.intercept, cavs.accuracy, cavs.norm, null.weights, null.intercept)
+        for scale in ("vector", "unit", "cosine"):
+            yield directional_derivatives(cavs, place(gradients), scale)
+        yield exchange_derivatives(*rows, place(gradients), seed=0, permutations=5)
+
+    in_memory = list(measure(lambda rows: rows))
+    for expected, found in zip(in_memory, measure(lambda rows: source(rows, tmp_path)), strict=True):
+        assert torch.equal(found, expected)
+    assert all(bool(one.isfinite().all()) for one in in_memory)
+
+
+def test_only_rows_beyond_the_limit_are_in_a_file(tmp_path):
+    images = torch.rand(5, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+    model = nn.Sequential(nn.Conv2d(3, 2, 1), nn.Flatten(), nn.Linear(32, 3)).requires_grad_(False)
+    limit = RowStorage(memory=5 * 3 * 4, folder=tmp_path)  # exactly the rows of the last layer
+    expected = layer_activations(model, ["0", "2"], images, batch_size=2)
+    found = layer_activations(model, ["0", "2"], images, batch_size=2, storage=limit)
+    assert isinstance(found["0"], StoredRows)
+    assert isinstance(found["2"], torch.Tensor)
+    for layer, rows in expected.items():
+        assert isinstance(rows, torch.Tensor)
+        assert torch.equal(columns_of(found[layer], slice(None)), rows)
+
+    def loss(output, rows):
+        return (output**2).sum(1)
+
+    expected = layer_gradients(model, "0", images, loss, 2)
+    found = layer_gradients(model, "0", images, loss, 2, limit)
+    assert isinstance(found, StoredRows)
+    assert torch.equal(found.columns(slice(None)), expected)
+
+
+def test_activations_are_recomputed_in_blocks():
+    images = torch.rand(5, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+    model, computed = nn.Sequential(nn.Conv2d(3, 2, 1), nn.Flatten()).requires_grad_(False), []
+
+    def compute(rows):
+        computed.append(rows)
+        return layer_activations(model, ["0"], images[rows], storage=RowStorage(memory=0))["0"]
+
+    found = RecomputedRows(compute, rows=5, memory=5 * 4 * 12, batch_size=2)
+    assert torch.equal(found.columns(slice(None)), columns_of(compute(slice(0, 5)), slice(None)))
+    # The first row gives the length of the rows; then three blocks of at most 12 columns are computed.
+    assert computed == [slice(0, 1), *[slice(0, 2), slice(2, 4), slice(4, 5)] * 3, slice(0, 5)]
+    with pytest.raises(InputError, match="`memory` must hold a column of 5 rows, 20 bytes, got 19"):
+        RecomputedRows(compute, rows=5, memory=19)
+    with pytest.raises(InputError, match="`rows` must be at least 1, got 0"):
+        RecomputedRows(compute, rows=0, memory=19)
+
+
+def test_files_have_no_name_and_are_closed_with_their_rows(tmp_path):
+    found = stored(draw(0, 5, 90), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    handle = found._file.fileno()
+    assert os.fstat(handle).st_size == 5 * 90 * 4
+    del found
+    gc.collect()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(handle)
+
+
+MEASURE_AND_STOP = """
+import resource, sys, time
+import torch
+from evaluation.concepts.cav import fit_cavs
+from evaluation.concepts.row_storage import RowStorage
+
+def fill(batches):
+    whole, part = None, torch.rand(10, 1 << 19)
+    for start in range(0, 10 * batches, 10):
+        whole = RowStorage(memory=0).fill(whole, part.roll(start, 0), start, 80)
+    return whole
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+torch.set_num_threads(1)
+fit_cavs(torch.rand(9, 9), torch.rand(9, 9), generator=torch.Generator(), runs=2)
+before = peak()
+fit_cavs(fill(8), fill(8), generator=torch.Generator(), runs=2)
+print(peak() - before, flush=True)
+incomplete = fill(7)
+print("written", flush=True)
+time.sleep(60)
+"""
+
+
+def test_memory_is_bounded_and_a_killed_process_leaves_nothing(tmp_path):
+    """336 MB of rows in two files need a few batches of 21 MB and blocks of 17 MB in memory."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", MEASURE_AND_STOP],
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[3],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    with process:
+        assert 20_000 < int(process.stdout.readline()) < 130_000  # kB
+        assert process.stdout.readline() == b"written\n"
+        open_files = [str(link.readlink()) for link in Path(f"/proc/{process.pid}/fd").iterdir()]
+        assert any(name.startswith(str(tmp_path)) for name in open_files)
+        process.kill()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_that_are_not_written_are_refused(tmp_path):
+    found = StoredRows((4, 3), torch.float32, CPU, tmp_path)
+    found.write(torch.ones(3, 3), 0)
+    with pytest.raises(InputError, match="1 of 4 rows are not written yet"):
+        found.columns(slice(0, 1))
+
+
+@pytest.mark.parametrize(("folder", "reason"), [("missing", "No such file"), ("file", "Not a directory")])
+def test_unusable_folders_give_one_line(tmp_path, folder, reason):
+    (tmp_path / "file").write_text("")
+    storage = RowStorage(memory=0, folder=tmp_path / folder)
+    expected = rf"{folder}: cannot keep 2e-06 GB .*: {reason}.*; use another folder \(TMPDIR"
+    with pytest.raises(InputError, match=expected) as caught:
+        storage.fill(None, torch.ones(1, 100), 0, 5)
+    assert "\n" not in str(caught.value)
+
+
+def test_too_little_room_is_told_before_writing(tmp_path):
+    with pytest.raises(InputError, match=r"cannot keep 4e\+06 GB .*: No space left on device; use another"):
+        RowStorage(folder=tmp_path).fill(None, torch.ones(1, 10**6), 0, 10**9)
+    assert list(tmp_path.iterdir()) == []
+
+
+class FullDisk(io.FileIO):
+    """A file on a disk that becomes full: writes are short, then fail."""
+
+    def write(self, data):
+        if self.tell() > 300:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(data[:100])
+
+
+def test_a_disk_that_becomes_full_gives_one_line_and_frees_its_room(tmp_path, monkeypatch):
+    files = []
+
+    def opened(dir, buffering):
+        files.append(FullDisk(Path(dir) / "full", "w+"))
+        return files[-1]
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", opened)
+    small = stored(torch.arange(50.0)[None], tmp_path)  # 200 bytes, in two short writes
+    assert torch.equal(small.columns(slice(None)), torch.arange(50.0)[None])
+    model = nn.Sequential(nn.Flatten())
+    with pytest.raises(InputError, match=r"cannot keep .*: No space left on device; use another"):
+        layer_activations(model, ["0"], torch.rand(4, 3, 8, 8), 2, RowStorage(memory=0, folder=tmp_path))
+    assert [file.closed for file in files] == [False, True]
+
+
+def test_the_folder_is_tmpdir_or_a_folder_on_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert row_storage._temporary_folder() == tmp_path
+    monkeypatch.delenv("TMPDIR")
+    monkeypatch.setattr(tempfile, "tempdir", "/elsewhere")
+    assert row_storage._temporary_folder() == Path(
+        "/var/tmp" if os.access("/var/tmp", os.W_OK) else "/elsewhere"
+    )
