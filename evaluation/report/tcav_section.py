@@ -57,8 +57,8 @@ def tcav_section(results: Sequence[MeanResult], pictures: Sequence[Block]) -> Se
 def _scores(results: Sequence[MeanResult]) -> TableBlock:
     every = [(result, one) for result in results for one in result.details["scores"]]
     rows = [_row(result, one) for result, one in every]
-    head = ("model", "layer", "concept (images)", "TCAV score", "± runs", "random vectors", "derivative")
-    head = (*head, "accuracy", "p, random", "p, control")
+    scored = ("model", "layer", "concept (images)", "TCAV score", "± runs", "random vectors", "derivative")
+    head = (*scored, "accuracy", "p, random", "p, control")
     caption = (
         "TCAV scores and derivatives with 95 % intervals over groups of test images; deviation over runs; "
         "scores of random vectors; held-out accuracy of the vectors; p of the t-test against random vectors"
