@@ -55,15 +55,18 @@ def tcav_section(results: Sequence[MeanResult], pictures: Sequence[Block]) -> Se
 
 
 def _scores(results: Sequence[MeanResult]) -> TableBlock:
-    rows = tuple(_row(result, one) for result in results for one in result.details["scores"])
-    head = ("model", "layer", "concept (images)", "TCAV score", "± runs", "random vectors", "derivative")
-    return TableBlock(
+    every = [(result, one) for result in results for one in result.details["scores"]]
+    rows = [_row(result, one) for result, one in every]
+    scored = ("model", "layer", "concept (images)", "TCAV score", "± runs", "random vectors", "derivative")
+    head = (*scored, "accuracy", "p, random", "p, control")
+    caption = (
         "TCAV scores and derivatives with 95 % intervals over groups of test images; deviation over runs; "
-        "scores of random vectors; held-out accuracy of the vectors; p of the t-test against random vectors; "
-        "p of the permutation test against the control",
-        (*head, "accuracy", "p, random", "p, control"),
-        rows,
+        "scores of random vectors; held-out accuracy of the vectors; p of the t-test against random vectors"
     )
+    if any("control" in one for _, one in every):
+        caption += "; p of the permutation test against the control"
+        return TableBlock(caption, head, tuple(rows))
+    return TableBlock(caption, head[:-1], tuple(row[:-1] for row in rows))
 
 
 def _row(result: MeanResult, one: dict[str, Any]) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from evaluation.concepts import (
     sensitivity,
     significant,
 )
+from evaluation.concepts.tcav_scores import LayerScorer
 from evaluation.coverage import binarise, explanation_heatmap, part_iou, set_threshold, waiou, weigh_iou
 from evaluation.intrinsic import (
     SAWVariant,
@@ -73,6 +74,11 @@ def _derivatives(concept: Tensor, negatives: Tensor, gradients: Tensor) -> objec
     null = random_cavs(negatives, generator=_generator(), size=5, runs=4)
     test = significant(sensitivity(cavs, gradients), sensitivity(null, gradients))
     return [directional_derivatives(cavs, gradients, scale) for scale in ("vector", "unit", "cosine")], test
+
+
+def _tcav(concept: Tensor, negatives: Tensor, gradients: Tensor) -> object:
+    scorer = LayerScorer(negatives, gradients, "logit", {"runs": 4}, seed=3)
+    return scorer.score(concept, negatives[:7], permutations=5)
 
 
 def _coverage(maps: Tensor, masks: Tensor) -> object:
@@ -157,6 +163,7 @@ CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
     "output_gradient": (output_gradient, (*PAIR, MASK, True)),
     "cavs": (_derivatives, BLOCKS),
     "cavs in float64": (_derivatives, tuple(block.double() for block in BLOCKS)),
+    "tcav": (_tcav, BLOCKS),
     "csm": (csm, tuple(drawn(4, seed=seed) for seed in range(4))),
     "coverage": (_coverage, (drawn(5, 4, 12, 10), drawn(5, 3, 24, 20, seed=1) > 0.6)),
     "coverage, ties": (_coverage, ((drawn(5, 4, 12, 10) * 4).round(), drawn(5, 3, 24, 20, seed=1) > 0.6)),

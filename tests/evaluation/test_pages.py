@@ -18,7 +18,7 @@ from loaders.samples import Frame
 from loaders.schema import DatasetInfo, SetInfo
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("evaluation", "intrinsic", "protocols", "concepts", "coverage", "causal")
+PAGES = ("evaluation", "intrinsic", "protocols", "concepts", "tcav", "coverage", "causal")
 SETS = ("tabletop_test", "albedo", "illumination", "negatives", "candle")
 LAYERS = ("image", "radiance", "albedo", "shading", "depth", "normal", "object")
 EXAMPLE = re.compile(r"^    (candlelight (?:[^\n]*\\\n)*[^\n]*)$|^```python\n(.*?)^```$", re.M | re.S)
@@ -84,6 +84,7 @@ def run(line: str) -> str:
     return result.stdout
 
 
+@pytest.mark.filterwarnings("ignore:.*images are advised")
 @pytest.mark.parametrize("page", PAGES)
 def test_examples_run(page, inside):
     del inside
