@@ -9,7 +9,7 @@ from torch import Tensor
 from evaluation.inputs.check_shapes import check_shapes
 from loaders.check_choice import check_choice
 
-ConceptMode = Literal["desensitise", "sensitise"]
+ConceptMode = Literal["desensitise", "sensitise", "one-sided"]
 
 
 def concept_loss(
@@ -17,20 +17,24 @@ def concept_loss(
     vectors: Float[Tensor, "vectors dim"],
     mode: ConceptMode = "desensitise",
 ) -> Float[Tensor, " batch"]:
-    """Compute how much a loss of each image changes along concept vectors, whatever its size and sign.
+    """Compute how far the gradient of each image points along concept vectors, whatever its length.
 
     ``|cos(g, v)|`` to desensitise and ``1 - |cos(g, v)|`` to sensitise (Gupta et al. 2023, Concept
     Distillation, sec. 3), with g the gradient of a loss by the activations of a layer. With several vectors
-    their mean is taken, so that opposite effects of two vectors do not cancel.
+    the mean over them is taken, so that opposite effects of two vectors do not cancel.
 
-    Blind to: the sign. CSM and TCAV count signs: cosines that shrink towards 0 without changing their sign
-    leave those scores as they are.
+    ``max(0, -cos(g, v))``, "one-sided", is not of the paper. It punishes the one sign that CSM counts: the
+    concept lowers the loss. It is there to test that score: a network that learns the other sign gets a good
+    score, and is not less sensitive.
+
+    Blind to: the sign, but for "one-sided". Cosines that shrink towards 0 without a change of sign leave CSM
+    as it is.
 
     Args:
         gradient: gradient of the loss of each image by the activations of a layer, flattened. Make it with
             ``create_graph=True`` to train the network through it.
         vectors: concept vectors of the same layer, such as `evaluation.concepts.mean_cav`, of any length.
-        mode: "desensitise" or "sensitise".
+        mode: "desensitise", "sensitise" or "one-sided".
 
     Returns:
         Loss of each image in [0, 1], lower is better, twice differentiable where no cosine is 0. A gradient
@@ -48,8 +52,11 @@ def concept_loss(
     """
     check_choice("mode", mode, ConceptMode)
     check_shapes(gradient=(gradient, "batch dim"), vectors=(vectors, "vectors dim"))
-    cosine = (_unit(gradient) @ _unit(vectors.to(gradient)).T).abs().mean(1)
-    return cosine if mode == "desensitise" else 1 - cosine
+    cosines = _unit(gradient) @ _unit(vectors.to(gradient)).T
+    if mode == "one-sided":
+        return (-cosines).clamp(min=0).mean(1)
+    size = cosines.abs().mean(1)
+    return size if mode == "desensitise" else 1 - size
 
 
 def _unit(rows: Tensor) -> Tensor:

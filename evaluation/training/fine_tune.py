@@ -12,7 +12,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from evaluation.concepts import fit_cavs, layer_activations, mean_cav
+from evaluation.concepts import fit_cavs, layer_activations, mean_cav, pixel_loss
+from evaluation.inputs.ground_truth import GroundTruth
 from evaluation.models.named_streams import named_stream
 from evaluation.running.batches import check_srgb_image
 from evaluation.running.named_models import decode
@@ -24,7 +25,7 @@ from loaders.check_choice import check_choice
 from loaders.errors import InputError
 from loaders.views import ConceptSets, Decompositions, Images, View
 
-ProbedLoss = Literal["regime", "prototypes"]
+ProbedLoss = Literal["pixels", "prototypes"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def fine_tune(
     weight: float = 1.0,
     epochs: int = 4,
     rate: float = 3e-4,
-    probed: ProbedLoss = "regime",
+    probed: ProbedLoss = "pixels",
     regime: Regime = "supervised",
     refit: int = 1,
     runs: int = 10,
@@ -70,11 +71,13 @@ def fine_tune(
     the current network every ``refit`` epochs, because a network that has changed represents the concept
     along another direction. Vectors are kept whatever their accuracy; the authors drop those below 0.7.
 
-    The gradient in the concept loss is that of one of two losses. "regime" takes the original loss, as CSM
-    does: the layer learns not to be corrected along the concept. "prototypes" takes the squared distance from
-    K-means centres of the layer (`prototype_loss`, the authors' choice): activations learn not to differ from
-    their mean along the concept. The clustered images are one of each scene, and are clustered again with the
-    vectors.
+    The gradient in the concept loss is that of one of two losses. "pixels" takes the loss of CSM, the squared
+    error of reflectance and of shading after the best scale (`pixel_loss`; a layer of one branch gets the
+    gradient of this branch alone): the error learns not to point along the concept. "prototypes" takes the
+    squared distance from K-means centres of the layer (`prototype_loss`, the authors' choice): activations
+    learn not to differ from their mean along the concept. The clustered images are one of each scene, and
+    they are clustered again with the vectors. The gradient of the regime's own loss is not offered: most of
+    it are signs of differences between neighbours, nearly orthogonal to vectors of light from the start.
 
     Adam with a constant rate minimises the sum over all weights of the network; scenes are mirrored and
     gradients clipped as by `train_intrinsic`.
@@ -91,15 +94,15 @@ def fine_tune(
             shading branch for albedo.
         seed: seed of the order, the mirroring, the losses, the vectors and the prototypes. Equal seeds give
             equal weights on the same processor with the same number of threads.
-        mode: "desensitise" or "sensitise".
+        mode: "desensitise", "sensitise" or "one-sided", see `concept_loss`.
         weight: weight of the concept loss; 0 trains with the original loss alone, as a control.
         epochs: passes over the data.
         rate: learning rate.
-        probed: "regime" or "prototypes".
-        regime: original loss, see `regime_loss`.
+        probed: "pixels" or "prototypes".
+        regime: original loss, see `regime_loss`; "pixels" reads the ground truth under every regime.
         refit: epochs between two fits of the vectors and prototypes.
         runs: classifiers for each vector.
-        prototypes: number of prototypes; unused by "regime".
+        prototypes: number of prototypes; unused by "pixels".
         batch_size: images per step.
         lights: most images of one scene in a step.
 
@@ -191,13 +194,24 @@ def _losses(
     finally:
         hook.remove()
     original = regime_loss(regime, prediction, batch, draws)
-    probed = original
-    if target.prototypes is not None:
-        probed = prototype_loss(outputs[0].flatten(1), target.prototypes).sum()
-    (gradient,) = torch.autograd.grad(probed, outputs, create_graph=True, allow_unused=True)
+    if target.prototypes is None:
+        probed = _pixel_losses(prediction, batch.truth)
+    else:
+        probed = prototype_loss(outputs[0].flatten(1), target.prototypes)
+    gradient = None
+    if outputs[0].requires_grad:
+        (gradient,) = torch.autograd.grad(probed.sum(), outputs, create_graph=True, allow_unused=True)
     if gradient is None:
-        raise InputError(f"the loss does not depend on layer `{target.layer}`; choose a layer of that branch")
+        raise InputError(
+            f"no weight influences the loss through layer `{target.layer}`; choose a layer of a branch"
+        )
     return original, concept_loss(gradient.flatten(1), target.vectors, mode).mean()
+
+
+def _pixel_losses(prediction: tuple[Tensor, Tensor], truth: GroundTruth) -> Float[Tensor, " batch"]:
+    targets = (truth.reflectance, truth.shading.expand_as(prediction[1]))
+    pairs = zip(prediction, targets, strict=True)
+    return torch.stack([pixel_loss(one, other, truth.mask, align_scale=True) for one, other in pairs]).sum(0)
 
 
 def _step(network: nn.Module, optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
