@@ -46,7 +46,7 @@ def fit_prototypes(
         check_shapes(activations=(activations, "images dim"), previous=(previous, "count dim"))
         count = len(previous)
     if not 1 <= count <= len(activations):
-        raise InputError(f"`count` must lie between 1 and the {len(activations)} images, got {count}")
+        raise InputError(f"expected 1 prototype to {len(activations)}, the number of images, got {count}")
     if not 0 < momentum <= 1:
         raise InputError(f"`momentum` must lie above 0 and at most at 1, got {momentum}")
     if not bool(activations.isfinite().all()):

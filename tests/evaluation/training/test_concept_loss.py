@@ -109,7 +109,7 @@ def test_prototype_loss_and_its_gradient():
 
 
 def test_wrong_arguments_of_prototypes_are_named():
-    with pytest.raises(InputError, match=r"^`count` must lie between 1 and the 3 images, got 4"):
+    with pytest.raises(InputError, match=r"^expected 1 prototype to 3, the number of images, got 4"):
         fit_prototypes(torch.ones(3, 2), 4, seed=0)
     with pytest.raises(InputError, match=r"^`momentum` must lie above 0 and at most at 1, got 0"):
         fit_prototypes(torch.ones(3, 2), 1, seed=0, momentum=0)
