@@ -7,6 +7,11 @@ from evaluation.concepts.activations import pixel_loss as pixel_loss
 from evaluation.concepts.cav import CAVs as CAVs
 from evaluation.concepts.cav import fit_cavs as fit_cavs
 from evaluation.concepts.cav import random_cavs as random_cavs
+from evaluation.concepts.cav_diagnostics import concept_entanglement as concept_entanglement
+from evaluation.concepts.cav_diagnostics import layer_consistency as layer_consistency
+from evaluation.concepts.cav_diagnostics import mean_cav as mean_cav
+from evaluation.concepts.cav_diagnostics import run_consistency as run_consistency
+from evaluation.concepts.cav_diagnostics import run_cosines as run_cosines
 from evaluation.concepts.csm import CSM as CSM
 from evaluation.concepts.csm import csm as csm
 from evaluation.concepts.csm_by_factor import FactorGroup as FactorGroup

@@ -18,8 +18,8 @@ from loaders.samples import Frame
 from loaders.schema import DatasetInfo, SetInfo
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("evaluation", "intrinsic", "protocols", "concepts", "tcav", "coverage", "causal")
-SETS = ("tabletop_test", "albedo", "illumination", "negatives", "candle")
+PAGES = ("evaluation", "intrinsic", "protocols", "concepts", "tcav", "concept-loss", "coverage", "causal")
+SETS = ("tabletop", "tabletop_test", "albedo", "illumination", "negatives", "candle")
 LAYERS = ("image", "radiance", "albedo", "shading", "depth", "normal", "object")
 EXAMPLE = re.compile(r"^    (candlelight (?:[^\n]*\\\n)*[^\n]*)$|^```python\n(.*?)^```$", re.M | re.S)
 FILE = re.compile(r"# (\w+\.py)\n")

@@ -1,0 +1,158 @@
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from evaluation.concepts import (
+    CAVs,
+    concept_entanglement,
+    directional_derivatives,
+    fit_cavs,
+    layer_consistency,
+    mean_cav,
+    random_cavs,
+    run_consistency,
+    run_cosines,
+)
+from evaluation.concepts.gram import SharedRows
+from loaders.errors import InputError
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def rows(count, dim=8, seed=0):
+    return torch.randn(count, dim, generator=generator(seed))
+
+
+def fitted(seed=0, runs=5, classifier="svm"):
+    concept = rows(12, seed=seed) + torch.eye(8)[seed % 8] * 6
+    return fit_cavs(concept, rows(30, seed=99), generator=generator(), runs=runs, classifier=classifier)
+
+
+def given(*vectors):
+    """Make vectors without training: each is the difference of two rows."""
+    stacked = torch.stack([*vectors, torch.zeros(len(vectors[0]))]).double()
+    weights = torch.eye(len(stacked), dtype=torch.float64)[:-1]
+    weights[:, -1] = -1
+    runs = torch.ones(len(vectors), dtype=torch.float64)
+    return CAVs(weights, (stacked[:-1], stacked[-1:]), 0 * runs, runs, stacked[:-1].norm(dim=1))
+
+
+def unit_vectors(cavs):
+    vectors = cavs.weights @ torch.cat(cavs.rows).double()
+    return vectors / vectors.norm(dim=1, keepdim=True)
+
+
+@pytest.mark.parametrize("far", [0.0, 1e3])
+def test_mean_cav_is_the_mean_of_unit_vectors(far):
+    cavs = fit_cavs(rows(12) + far + 3, rows(30, seed=1) + far, generator=generator(), runs=4)
+    torch.testing.assert_close(mean_cav(cavs), unit_vectors(cavs).mean(0), rtol=0, atol=1e-5)
+
+
+def test_run_cosines_need_no_vectors():
+    cavs = fitted()
+    gram, _ = SharedRows(cavs.rows[1]).stacked(cavs.rows[0])
+    expected = unit_vectors(cavs)
+    torch.testing.assert_close(run_cosines(cavs.weights, gram), expected @ expected.T, rtol=0, atol=1e-6)
+
+
+def test_consistency_is_the_mean_over_pairs_of_runs():
+    cavs = fitted(runs=4)
+    vectors = unit_vectors(cavs)
+    pairs = [float(vectors[i] @ vectors[j]) for i in range(4) for j in range(i)]
+    assert float(run_consistency(cavs)) == pytest.approx(sum(pairs) / 6, abs=1e-6)
+
+
+def test_consistency_of_known_vectors():
+    one, other = torch.tensor([3.0, 0.0]), torch.tensor([2.0, 2.0])
+    assert float(run_consistency(given(one, 5 * one))) == pytest.approx(1)
+    assert float(run_consistency(given(one, -one))) == pytest.approx(-1)
+    assert float(run_consistency(given(one, other))) == pytest.approx(math.sqrt(0.5))
+    assert float(run_consistency(given(one, 0 * one))) == 0
+
+
+def test_consistency_of_random_vectors_is_near_zero():
+    cavs = random_cavs(rows(80, dim=400), generator=generator(), runs=20)
+    assert abs(float(run_consistency(cavs))) < 0.05
+    assert float(run_consistency(fitted(runs=20))) > 0.5
+
+
+def test_layers_agree_where_one_vector_is_the_image_of_the_other():
+    change = torch.randn(8, 6, generator=generator(), dtype=torch.float64)  # from the early to the late layer
+    late_gradients = torch.randn(40, 6, generator=generator(1), dtype=torch.float64)
+    vector = torch.randn(8, generator=generator(2), dtype=torch.float64)
+    early = directional_derivatives(given(vector), late_gradients @ change.T)
+    late = directional_derivatives(given(vector @ change), late_gradients)
+    other = directional_derivatives(given(torch.randn(6, generator=generator(3))), late_gradients)
+    found = layer_consistency([early, late, -3 * late, other])
+    torch.testing.assert_close(found[:3, :3].abs(), torch.ones(3, 3, dtype=torch.float64))
+    assert found[0, 2] == pytest.approx(-1)
+    runs = torch.stack([early[0], late[0], -3 * late[0], other[0]])
+    torch.testing.assert_close(found, torch.corrcoef(runs))
+
+
+def test_layers_of_constant_derivatives_have_no_correlation():
+    varied = torch.tensor([[1.0, 2.0, 4.0], [2.0, 2.0, 0.0]])
+    found = layer_consistency([varied, torch.full((1, 3), 0.1)])
+    assert found[0, 0] == pytest.approx(1)
+    assert found[:, 1].isnan().all()
+
+
+def test_entanglement_of_known_vectors():
+    x, y = torch.tensor([2.0, 0.0]), torch.tensor([0.0, 3.0])
+    expected = torch.tensor([[1, 0, 0.5**0.5, -1], [0, 1, 0.5**0.5, 0], [0.5**0.5, 0.5**0.5, 1, -(0.5**0.5)]])
+    found = concept_entanglement([given(x), given(y), given(x, y), given(-x)])
+    torch.testing.assert_close(found[:3], expected.double())
+    assert concept_entanglement([given(x), given(0 * x)]).tolist() == [[1, 0], [0, 0]]
+
+
+def test_shared_negatives_entangle_differences_of_means():
+    corners = 100 * torch.eye(3)
+    negatives = corners[2] + torch.randn(20, 3, generator=generator())
+    one, other = (
+        fit_cavs(
+            corner + torch.randn(20, 3, generator=generator(7)),
+            negatives,
+            generator=generator(),
+            classifier="mean",
+        )
+        for corner in corners[:2]
+    )
+    assert float(concept_entanglement([one, other])[0, 1]) == pytest.approx(0.5, abs=0.02)
+
+
+def test_equal_rows_have_no_direction():
+    cavs = fit_cavs(torch.ones(4, 3), torch.ones(4, 3), generator=generator(), runs=2)
+    assert (mean_cav(cavs) == 0).all()
+    assert run_consistency(cavs) == 0
+    assert concept_entanglement([cavs]).tolist() == [[0]]
+
+
+def test_wrong_input_is_named():
+    cavs = fitted()
+    with pytest.raises(
+        InputError, match=r"^consistency needs the vectors of at least 2 runs, got 1; use more"
+    ):
+        run_consistency(fitted(runs=1))
+    with pytest.raises(InputError, match=r"^expected the vectors of at least one concept, got none"):
+        concept_entanglement([])
+    with pytest.raises(InputError, match=r"got \[1, 2\], \[5, 8\]|got \[1, 2\]"):
+        concept_entanglement([given(torch.ones(2)), cavs])
+    damaged = replace(cavs, rows=(cavs.rows[0].log(), cavs.rows[1]))
+    with pytest.raises(InputError, match=r"^weights and activations must be finite"):
+        run_consistency(damaged)
+    with pytest.raises(InputError, match=r"^activations must be finite"):
+        concept_entanglement([damaged])
+    with pytest.raises(
+        InputError, match=r"^expected layers with at least 1 run and 3 inputs, got shapes \[\]"
+    ):
+        layer_consistency([])
+    with pytest.raises(InputError, match=r"1 run and 3 inputs, got shapes \[\[1, 2\]\]"):
+        layer_consistency([torch.ones(1, 2)])
+    with pytest.raises(InputError, match=r"^expected `derivatives\[0\]` \[_, inputs\]"):
+        layer_consistency([torch.ones(1, 3), torch.ones(1, 4)])
+    with pytest.raises(InputError, match=r"^derivatives must be finite"):
+        layer_consistency([torch.tensor([[1.0, math.nan, 2.0]])])

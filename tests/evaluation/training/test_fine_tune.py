@@ -1,0 +1,112 @@
+import math
+from inspect import unwrap
+
+import pytest
+import torch
+
+from evaluation.models.network import IntrinsicNet
+from evaluation.running.named_models import encode
+from evaluation.training import fine_tune
+from loaders.errors import InputError
+from loaders.views import ConceptSet
+
+LAYER = "reflectance.blocks.2"
+QUICK = {"layer": LAYER, "seed": 0, "epochs": 2, "runs": 2}
+
+
+@pytest.fixture(scope="module")
+def network():
+    return IntrinsicNet(width=3, seed=0)
+
+
+@pytest.fixture
+def given(scenes, memory_view):
+    """Eight training scenes, two scenes under eight lights each, and eight negatives."""
+    lit = scenes(2, seed=5)
+    images = [
+        encode((item.reflectance * item.shading * (0.2 + 0.1 * light)).clamp(0, 1))
+        for item in lit.items
+        for light in range(8)
+    ]
+    sets = (ConceptSet({"scene": 0}, tuple(range(8))), ConceptSet({"scene": 1}, tuple(range(8, 16))))
+    other = scenes(8, seed=9)
+    return {
+        "data": scenes(8, seed=0),
+        "concepts": memory_view(images, name="light", sets=sets, varies="illumination"),
+        "negatives": memory_view([encode(item.image.clamp(0, 1)) for item in other.items], name="negative"),
+    }
+
+
+def states(network):
+    return torch.cat([values.flatten() for values in network.state_dict().values()])
+
+
+@pytest.mark.parametrize("probed", ["pixels", "prototypes"])
+def test_desensitising_lowers_the_cosine_and_sensitising_raises_it(network, given, probed):
+    options = {"layer": LAYER, "seed": 0, "epochs": 10, "runs": 2, "rate": 1e-2, "batch_size": 4, "refit": 10}
+    options |= {"probed": probed, "prototypes": 3}
+    last = {}
+    for name, chosen in {
+        "plain": {"weight": 0.0},
+        "less": {"weight": 10.0},
+        "more": {"weight": 10.0, "mode": "sensitise"},
+    }.items():
+        history = fine_tune(network, **given, **options, **chosen)[1]
+        last[name] = history.concept[-1]
+        assert len(history.regime) == len(history.accuracy) == 10
+    assert last["less"] < 0.7 * last["plain"]
+    assert 1 - last["more"] > 1.3 * last["plain"]
+
+
+def test_result_depends_on_the_seed_alone(network, given):
+    before, random_state = states(network), torch.get_rng_state()
+    tuned, history = fine_tune(network, **given, **QUICK)
+    again, same = fine_tune(network, **given, **QUICK)
+    other, _ = fine_tune(network, **given, **{**QUICK, "seed": 1})
+    assert torch.equal(states(tuned), states(again))
+    assert history == same
+    assert not torch.equal(states(tuned), states(other))
+    assert torch.equal(states(network), before)
+    assert not torch.equal(states(tuned), before)
+    assert torch.equal(torch.get_rng_state(), random_state)
+    assert not tuned.training
+    assert all(parameter.requires_grad for parameter in network.parameters())
+
+
+@pytest.mark.parametrize("regime", ["multi-illumination", "unsupervised"])
+def test_other_regimes_run(network, given, regime):
+    _, history = fine_tune(network, **given, **QUICK, regime=regime, batch_size=2)
+    assert math.isfinite(history.regime[0] + history.concept[0])
+
+
+def test_wrong_arguments_are_named(network, given, scenes, memory_view):
+    for wrong, message in (
+        ({"layer": "head"}, r"^layer `head` is not in the model"),
+        ({"epochs": 0}, r"^`epochs`, `refit`, `runs`, `batch_size` and `lights` must be at least 1"),
+        ({"rate": 0.0}, r"^`rate` must be above 0 and finite, got 0.0"),
+        ({"weight": -1.0}, r"^`weight` must be at least 0 and finite, got -1.0"),
+        ({"mode": "forget"}, "mode"),
+        ({"probed": "loss"}, "probed"),
+        (
+            {"data": scenes(2, seed=0, height=16, width=16)},
+            r"images of one size, got \[\(16, 16\), \(24, 32\)\]",
+        ),
+        ({"concepts": memory_view([], sets=(), varies=None)}, r"^expected concept sets, got none"),
+        ({"rate": 1e30, "epochs": 2}, r"^the fine-tuning diverged in epoch|finite"),
+    ):
+        with pytest.raises(InputError, match=message):
+            unwrap(fine_tune)(network, **{**given, **QUICK, **wrong})
+
+
+def test_a_layer_without_influence_is_refused(given):
+    class Idle(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net, self.idle = IntrinsicNet(width=2, seed=0), torch.nn.Identity()
+
+        def forward(self, image):
+            self.idle(image)
+            return self.net(image)
+
+    with pytest.raises(InputError, match=r"^no weight influences the loss through layer `idle`"):
+        fine_tune(Idle(), **given, **{**QUICK, "layer": "idle"})
