@@ -33,7 +33,14 @@ from evaluation.perception import LPIPS, load_lpips
 from evaluation.running.finished_steps import FinishedSteps
 from evaluation.running.named_models import encode, identify_models
 from evaluation.running.predict_decomposition import predict_decomposition
-from loaders.views import open_concepts, open_decompositions, open_images, open_judgements, split_secondary
+from loaders.views import (
+    Decompositions,
+    open_concepts,
+    open_decompositions,
+    open_images,
+    open_judgements,
+    split_secondary,
+)
 
 HIGHER = ("CSM_S", "CSM_R", "SAW AP")  # first words of the columns where higher is better
 ALIGNMENTS = ("aligned", "unaligned")
@@ -49,6 +56,7 @@ def main() -> None:
     parser.add_argument("--model", action="append", required=True)
     parser.add_argument("--every", type=int, default=1, help="take every n-th test frame")
     parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--max-sets", type=int, help="largest number of concept sets of each kind")
     parser.add_argument("--steps", type=Path, help="folder that keeps finished steps")
     parser.add_argument("--lpips", nargs=3, metavar=("NETWORK", "BACKBONE", "HEADS"))
     given = parser.parse_args()
@@ -65,6 +73,7 @@ def main() -> None:
         open_images(place, **negatives, limit=500),
         test,
         runs=given.runs,
+        max_sets=given.max_sets,
         steps=FinishedSteps(given.steps),
     )
     for name, result in found.items():
@@ -86,7 +95,7 @@ def main() -> None:
     print_scores(columns)
 
 
-def perceived(named: NamedModel, test: object, distance: LPIPS | None) -> dict[str, float]:
+def perceived(named: NamedModel, test: Decompositions, distance: LPIPS | None) -> dict[str, float]:
     """Compute the mean DSSIM, and the mean LPIPS if its weights are given, of reflectance and shading."""
     found: dict[str, list[float]] = {}
     for row, name in enumerate(test.ids):

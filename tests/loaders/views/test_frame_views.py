@@ -388,6 +388,13 @@ def test_the_varying_concept_is_found(write, changes, varies):
     assert open_concepts(root).varies == varies
 
 
+def test_objects_are_counted_where_their_number_is_fixed(write):
+    def growing(index, metadata):  # the second set, of rows 3 to 5, has as many in its first and last row
+        return {"objects": metadata.objects[:1] * (1 + (index == 2))}
+
+    assert [one.objects for one in open_concepts(write(growing)).sets] == [None, 1]
+
+
 def test_the_varying_concept_of_one_row_is_unknown(frames_root):
     assert open_concepts(frames_root, set_name="grid", limit=1).varies is None
 
