@@ -8,8 +8,11 @@ from torch import Tensor
 
 from evaluation.concepts.cav import CAVs
 from evaluation.concepts.gram import SharedRows
+from evaluation.concepts.row_source import columns_of
 from evaluation.inputs.check_shapes import check_shapes
 from loaders.errors import InputError
+
+_COLUMNS = 1 << 12  # numbers of each row that are read at a time
 
 
 def mean_cav(cavs: CAVs) -> Float[Tensor, " dim"]:
@@ -27,13 +30,14 @@ def mean_cav(cavs: CAVs) -> Float[Tensor, " dim"]:
         >>> mean_cav(fit_cavs(torch.ones(4, 1), -torch.ones(4, 1), generator=g, runs=2)).round(decimals=6)
         tensor([1.], dtype=torch.float64)
     """
-    # The weights add up to 0; an origin near the rows keeps large common activations from cancelling.
-    origin = cavs.rows[-1][0].double()
-    vector = torch.zeros_like(origin)
-    rows = (row for block in cavs.rows for row in block)
-    for weight, row in zip(_unit_weights(cavs).mean(0), rows, strict=True):
-        vector += weight * (row.double() - origin)
-    return vector
+    weights, parts = _unit_weights(cavs).mean(0), []
+    dim = cavs.rows[0].shape[1]
+    for start in range(0, dim, _COLUMNS):
+        columns = slice(start, min(start + _COLUMNS, dim))
+        rows = torch.cat([columns_of(block, columns).double() for block in cavs.rows])
+        # The weights add up to 0; an origin among the rows keeps large common activations from cancelling.
+        parts.append(weights @ (rows - rows[-1]))
+    return torch.cat(parts)
 
 
 def run_cosines(

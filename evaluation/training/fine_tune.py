@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from evaluation.concepts import fit_cavs, layer_activations, mean_cav, pixel_loss
+from evaluation.concepts import columns_of, fit_cavs, layer_activations, mean_cav, pixel_loss
 from evaluation.inputs.ground_truth import GroundTruth
 from evaluation.models.named_streams import named_stream
 from evaluation.running.batches import check_srgb_image
@@ -174,7 +174,7 @@ class _Target:
             self.prototypes = fit_prototypes(rows, prototypes, seed=seed, previous=self.prototypes)
 
     def _activations(self, network: nn.Module, images: Tensor) -> Tensor:
-        return layer_activations(network, [self.layer], images)[self.layer]
+        return columns_of(layer_activations(network, [self.layer], images)[self.layer], slice(None))
 
 
 def _losses(
