@@ -1,5 +1,7 @@
 """``candlelight evaluate concepts``: CSM_S and CSM_R, or TCAV with ``--target``."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +85,9 @@ _SECONDARY = "SET (of DATA), PATH[:SET[:SPLIT]] or LAYOUT:PATH[:SPLIT]"
 @click.option(
     "--layer",
     multiple=True,
-    help="Hidden layer to read; give it twice for one layer of reflectance and one of shading.  "
-    "[default: the output]  With --target: repeatable, each layer is scored.",
+    metavar="NAME",
+    help="Hidden layer to read, or REFLECTANCE,SHADING for one of each branch; several are scored one after "
+    "the other.  [default: the output]",
 )
 @click.option(
     "--runs",
@@ -163,7 +166,7 @@ def concepts(
         --significance permutation --control albedo=controls:albedo_pose \\
         --control illumination=controls:illumination_pose
     candlelight evaluate concepts demo/frames --set tabletop_test --model demo/study/network.pt \\
-        --layer reflectance.blocks.2 --layer shading.blocks.2
+        --layer reflectance.blocks.1,shading.blocks.1 --layer reflectance.blocks.2,shading.blocks.2
     candlelight evaluate concepts demo/frames --set tabletop_test --model net.py:Net --target logit:3 \\
         --layer encoder.1 --layer encoder.3 --concept candle=candle --concept striped=pictures/striped
     """
@@ -199,8 +202,9 @@ def concepts(
     from evaluation.models import open_models
     from loaders.views import open_concepts, open_decompositions, open_images
 
-    if len(layer) > 2:
-        raise InputError("--layer: expected one name, or two (reflectance, then shading)")
+    places = _split_layers(layer)
+    if layer and files:
+        raise InputError("--layer: files of --predictions have no hidden layers; omit one of the two")
     check_outputs(out, page)
     steps = open_steps(out)
     chosen = choose_device(device)
@@ -216,21 +220,25 @@ def concepts(
     # A folder of images is resized to the test frames; rendered data keep their size.
     image_size = size or tuple(test[0].image.shape[1:])
     unrelated = open_secondary(open_images, data, negatives, limit=negatives_limit, size=image_size)
-    hidden = None if not layer else layer[0] if len(layer) == 1 else (layer[0], layer[1])
-    results = score_concepts(
-        sources,
-        albedo_sets,
-        illumination_sets,
-        unrelated,
-        test,
-        controls=control_sets,
-        layer=hidden,
-        **fitting,
-        significance=significance,
-        size=size,
-        device=chosen,
-        steps=steps,
-    )
+    results: dict[str, Any] = {}
+    scored: dict[str, Any] = {}
+    for text, place in places.items():
+        named = _named_by_layer(sources, text) if len(places) > 1 else sources
+        scored |= named
+        results |= score_concepts(
+            named,
+            albedo_sets,
+            illumination_sets,
+            unrelated,
+            test,
+            controls=control_sets,
+            layer=place,
+            **fitting,
+            significance=significance,
+            size=size,
+            device=chosen,
+            steps=steps,
+        )
     show_results(list(results.values()), out)
     for note in dict.fromkeys(line for result in results.values() for line in result.details["notes"]):
         click.echo(f"note: {note}")
@@ -238,7 +246,29 @@ def concepts(
         from evaluation.report.concepts_pictures import concepts_pictures
 
         pictures = concepts_pictures(
-            albedo_sets, illumination_sets, results, sources, size=size, device=chosen
+            albedo_sets, illumination_sets, results, scored, size=size, device=chosen
         )
         show_page(page, list(results.values()), pictures)
     end_steps(steps)
+
+
+def _split_layers(texts: Sequence[str]) -> dict[str, Any]:
+    """Map each text of ``--layer`` to a layer or a pair for both branches; without any, read the output."""
+    if len(set(texts)) < len(texts):
+        raise InputError(f"--layer: expected different layers, got {' '.join(texts)}")
+    places: dict[str, Any] = {}
+    for text in texts:
+        names = tuple(text.split(","))
+        if len(names) > 2 or not all(names):
+            raise InputError(f"--layer {text}: expected NAME, or REFLECTANCE,SHADING")
+        places[text] = names[0] if len(names) == 1 else names
+    return places or {"": None}
+
+
+def _named_by_layer(sources: Mapping[str, Any], layer: str) -> dict[str, Any]:
+    """Name models by the layer that is read, so that all layers of a sweep stand in one result."""
+    named = {}
+    for name, model in sources.items():
+        identity = replace(model.identity, name=f"{name} {layer}")
+        named[identity.name] = replace(model, identity=identity)
+    return named

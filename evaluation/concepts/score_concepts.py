@@ -146,14 +146,14 @@ def score_concepts(
     for name, named in named_models.items():
         if layer is not None and not isinstance(named.model, nn.Module):
             raise InputError(f"layer {layer}: `{name}` has no hidden layers; omit it, or give a network")
-    settings: dict[str, Any] = {"layer": layer, "runs": runs, "seed": seed, "p": p, "classifier": classifier}
+    settings: dict[str, Any] = {"runs": runs, "seed": seed, "p": p, "classifier": classifier}
     settings |= {"regularisation": regularisation, "size": size, "max_sets": max_sets}
     settings |= {"significance": significance, "permutations": permutations}
     chosen_sets = _choose_sets(albedo, illumination, controls, max_sets, seed)
     pair = (layer, layer) if isinstance(layer, str) else layer
     fitting: dict[str, Any] = {"runs": runs, "classifier": classifier, "regularisation": regularisation}
     # The level and the choice of the test change no score of a set.
-    run = settings | {"max_sets": None, "batch_size": batch_size, "significance": None, "p": None}
+    run = settings | {"layer": layer, "max_sets": None, "batch_size": batch_size, "significance": None, "p": None}
     steps = steps or FinishedSteps()
     keys = {
         name: model_key(named, device, metric=METRIC, version=VERSION, **run)
@@ -172,7 +172,11 @@ def score_concepts(
             computed = steps.get_or_compute(key, partial(_score, scorer, probe, chosen))
             sets.append(from_step(computed, chosen.concept, chosen.images))
         result = _result(named, with_p_values(sets), settings, fingerprint, test, negatives, controls)
-        results[name] = replace(result, details=result.details | {"notes": _notes(chosen_sets, negatives)})
+        about = result.about
+        if layer is not None:
+            about = replace(about, model={**about.model, "layer": layer})
+        details = result.details | {"notes": _notes(chosen_sets, negatives)}
+        results[name] = replace(result, about=about, details=details)
         del against, slopes, scorer  # the rows of the next model may need their room
     return results
 

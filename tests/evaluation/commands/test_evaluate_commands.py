@@ -33,7 +33,15 @@ RETINEX = ("--model", "retinex")
         (("intrinsic", "nowhere", *RETINEX, "--device", "abacus"), "--device abacus: not usable here"),
         (("intrinsic", "mitt:x", *RETINEX), "did you mean `mit`?"),
         (("intrinsic", "nowhere", "--predictions", "none"), "none"),
-        (("concepts", "nowhere", *RETINEX, *("--layer", "a") * 3), "--layer: expected one name, or two"),
+        (
+            ("concepts", "nowhere", *RETINEX, "--layer", "a,b,c"),
+            "--layer a,b,c: expected NAME, or",
+        ),
+        (
+            ("concepts", "nowhere", "--predictions", "files", "--layer", "a"),
+            "--layer: files of --predictions have no hidden layers",
+        ),
+        (("concepts", "nowhere", *RETINEX, *("--layer", "a") * 2), "--layer: expected different layers"),
         (("coverage", "nowhere", *RETINEX, "--layer", "a"), "--layer: `retinex` has no hidden layers"),
         (("causal", "nowhere", "--codes", "codes.npz"), "codes.npz: expected a file of codes, there is none"),
         (("report", "nowhere.json", "--out", "a.html"), "nowhere.json: cannot be read"),

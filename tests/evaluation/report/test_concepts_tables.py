@@ -36,7 +36,7 @@ def result(name, sets):
 
 def one_set(concept, fixed, reflectance, shading, objects=None):
     def branch(value):
-        score = BranchScore((value,) * len(FRAMES), 0.1, 0.9, 0.5, True, (value, value))
+        score = BranchScore((value,) * len(FRAMES), 0.1, 0.9, 0.001, runs=(value, value))
         return dict.fromkeys(ALIGNMENTS, score)
 
     branches = {"reflectance": branch(reflectance), "shading": branch(shading)}
