@@ -167,8 +167,8 @@ def concepts(
         --control illumination=controls:illumination_pose
     candlelight evaluate concepts demo/frames --set tabletop_test --model demo/study/network.pt \\
         --layer reflectance.blocks.1,shading.blocks.1 --layer reflectance.blocks.2,shading.blocks.2
-    candlelight evaluate concepts demo/frames --set tabletop_test --model net.py:Net --target logit:3 \\
-        --layer encoder.1 --layer encoder.3 --concept candle=candle --concept striped=pictures/striped
+    candlelight evaluate concepts demo/frames --set candle --model colours.py:trained --target logit:0 \\
+        --layer features.1 --layer features.3 --concept red=pictures/red --concept blue=pictures/blue
     """
     check_tcav_options(target, named_concepts, layer)
     fitting: dict[str, Any] = {
