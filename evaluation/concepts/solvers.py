@@ -17,8 +17,9 @@ Classifier = Literal["svm", "logistic", "ridge", "mean", "sgd"]
 _TOLERANCE = 1e-10
 _MAX_STEPS = 100
 _MAX_HALVINGS = 40
-# Maximal number of float64 entries of Gram matrices that are factorised together (512 MiB).
-_BATCH_ELEMENTS = 1 << 26
+# Maximal number of float64 entries of Gram matrices that are factorised together; about four times as many
+# are in memory (512 MiB).
+_BATCH_ELEMENTS = 1 << 24
 
 _Loss = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
 
