@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from evaluation.concepts.branches import Branches, Probe, activations, gradients
 from evaluation.concepts.cav import fit_concept, fit_random
-from evaluation.concepts.csm_by_factor import csm_by_factor, table_factors
+from evaluation.concepts.csm_by_factor import every_factor_group
 from evaluation.concepts.gram import SharedRows
 from evaluation.concepts.score_by_runs import score_by_runs
 from evaluation.concepts.sensitivity import derivatives_along, significant
@@ -269,11 +269,7 @@ def _result(
         (),
         {
             "sets": [one.describe() for one in sets],
-            "groups": [
-                group
-                for factors in table_factors(sets)
-                for group in csm_by_factor(sets, factors, test.groups, seed=settings["seed"])
-            ],
+            "groups": every_factor_group(sets, test.groups, settings["seed"]),
             "by_runs": score_by_runs(sets),
         },
     )
