@@ -14,9 +14,9 @@ from evaluation.results.resampled_intervals import resampled_interval
 from loaders.errors import InputError
 from loaders.schema import FactorValue
 
-OBJECTS = "objects"
+_OBJECTS = "objects"
 # The columns of Table 1, and the rows and columns of Table 2, in the names of the recipe `concepts`.
-_PUBLISHED = ((OBJECTS, "texturing"), ("temperature", OBJECTS, "texturing"))
+_PUBLISHED = ((_OBJECTS, "texturing"), ("temperature", _OBJECTS, "texturing"))
 _QUANTITIES = (
     "mean_of_ratios",
     "ratio_of_means",
@@ -125,7 +125,7 @@ def factor_values(one: SetScore) -> dict[str, FactorValue]:
         >>> factor_values(SetScore("albedo", {"scene": "cube"}, 20, {}, objects=1))
         {'objects': 1, 'scene': 'cube'}
     """
-    return {**({} if one.objects is None else {OBJECTS: one.objects}), **one.fixed}
+    return {**({} if one.objects is None else {_OBJECTS: one.objects}), **one.fixed}
 
 
 def table_factors(sets: Sequence[SetScore]) -> list[tuple[str, ...]]:
@@ -146,6 +146,20 @@ def table_factors(sets: Sequence[SetScore]) -> list[tuple[str, ...]]:
     several = [name for name, found in values.items() if len(found) > 1]
     combined = [factors for factors in _PUBLISHED if set(factors) <= set(several)]
     return [*combined, *((name,) for name in several)]
+
+
+def every_factor_group(sets: Sequence[SetScore], frame_groups: Sequence[str], seed: int) -> list[FactorGroup]:
+    """Group concept sets by each entry of `table_factors`; for the arguments see `csm_by_factor`.
+
+    Example:
+        >>> every_factor_group([SetScore("albedo", {"scene": "cube"}, 20, {})], ["frame"], seed=0)
+        []
+    """
+    return [
+        group
+        for factors in table_factors(sets)
+        for group in csm_by_factor(sets, factors, frame_groups, seed=seed)
+    ]
 
 
 def _members(sets: Sequence[SetScore], factors: Sequence[str]) -> dict[tuple[Concept, _Key], list[int]]:

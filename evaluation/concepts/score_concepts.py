@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from evaluation.concepts.branches import Probe, activations, gradients
-from evaluation.concepts.csm_by_factor import csm_by_factor, table_factors
+from evaluation.concepts.csm_by_factor import every_factor_group
 from evaluation.concepts.exchanged_vectors import few_images
 from evaluation.concepts.named_generator import named_generator
 from evaluation.concepts.row_storage import DEFAULT_STORAGE, RowStorage
@@ -153,7 +153,13 @@ def score_concepts(
     pair = (layer, layer) if isinstance(layer, str) else layer
     fitting: dict[str, Any] = {"runs": runs, "classifier": classifier, "regularisation": regularisation}
     # The level and the choice of the test change no score of a set.
-    run = settings | {"layer": layer, "max_sets": None, "batch_size": batch_size, "significance": None, "p": None}
+    run = settings | {
+        "layer": layer,
+        "max_sets": None,
+        "batch_size": batch_size,
+        "significance": None,
+        "p": None,
+    }
     steps = steps or FinishedSteps()
     keys = {
         name: model_key(named, device, metric=METRIC, version=VERSION, **run)
@@ -275,11 +281,7 @@ def _result(
         (),
         {
             "sets": [one.describe(*rule) for one in sets],
-            "groups": [
-                group
-                for factors in table_factors(sets)
-                for group in csm_by_factor(sets, factors, test.groups, seed=settings["seed"])
-            ],
+            "groups": every_factor_group(sets, test.groups, settings["seed"]),
             "by_runs": score_by_runs(sets),
         },
     )

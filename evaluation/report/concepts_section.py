@@ -44,7 +44,7 @@ def concepts_section(results: Sequence[StatisticResult], pictures: Sequence[Bloc
     heads = ", ".join(f"{branch} to {concept}" for branch, concept in _PANELS)
     plot = PlotBlock(
         _draw(results),
-        f"Aligned sensitivities of each model in four panels. Means over all sets, {heads}: {means}.",
+        f"Aligned sensitivities of each model by branch and concept. Means over all sets, {heads}: {means}.",
         "Aligned sensitivity of each model's branches to the concepts. Each dot is a concept set; a filled "
         'dot is significant for the branch. In the rows "against control" the vectors '
         "separate a set from its control. Vertical lines are means over all sets; the broad line is the "
@@ -125,19 +125,20 @@ def _draw(results: Sequence[StatisticResult]) -> str:
         for condition in ("aligned", "aligned" + CONTROLLED)
         if any(_sensitivities(result, *panel, condition) for panel in _PANELS)
     ]
-    with drawing(1.7 + 0.6 * len(shown)) as figure:
-        grid = figure.subplots(2, 2, sharex=True, sharey=True)
-        for axes, (branch, concept) in zip(grid.flat, _PANELS, strict=True):
+    panels = [panel for panel in _PANELS if any(_sensitivities(result, *panel) for result in results)]
+    rows = len(panels) // 2  # of panels: one for each concept
+    with drawing(0.4 + rows * (0.75 + 0.3 * len(shown))) as figure:
+        grid = figure.subplots(rows, 2, sharex=True, sharey=True, squeeze=False)
+        for axes, (branch, concept) in zip(grid.flat, panels, strict=True):
             ideal = int(WANTED[concept] == branch)
             axes.axvline(ideal, color=COLOURS[2], linewidth=5, alpha=0.6)
             axes.axvline(0.5, color=INK, linewidth=0.6, linestyle=":")
-            axes.set_title(f"{branch} to\n{concept} (ideal {ideal})")
+            axes.set_title(f"{branch} to\n{concept}, ideal {ideal}")
             for row, (result, condition) in enumerate(shown):
                 _draw_row(axes, row, _sensitivities(result, branch, concept, condition))
-            label_rows(
-                axes, [model_name(one) + condition.removeprefix("aligned") for one, condition in shown]
-            )
-        for axes in grid[1]:
+            names = [CONTROLLED.strip() if CONTROLLED in how else model_name(one) for one, how in shown]
+            label_rows(axes, names)
+        for axes in grid[-1]:
             axes.set(xlabel="sensitivity", xlim=(-0.05, 1.05))
         return to_svg(figure, "csm")
 

@@ -101,20 +101,27 @@ def draw_bars(
         places = np.arange(len(table)) - 0.4 + height * (bar + 0.5)
         error = None if whiskers is None else whiskers[:, bar].T
         colour = COLOURS[bar % len(COLOURS)]
-        axes.barh(places, table[:, bar], 0.9 * height, color=colour, label=_short(name))
+        axes.barh(places, table[:, bar], 0.9 * height, color=colour, label=short_name(name))
         if error is not None:
             axes.errorbar(table[:, bar], places, xerr=error, fmt="none", ecolor=INK, elinewidth=1, capsize=2)
     axes.grid(axis="x", color=INK, alpha=0.15, linewidth=0.6)
-    fitting = _LINE_LENGTH // (max(len(_short(name)) for name in names) + 6)
+    fitting = _LINE_LENGTH // (max(len(short_name(name)) for name in names) + 6)
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=min(3, len(names), fitting))
     axes.set_xlim(0, None)
 
 
 def label_rows(axes: Any, names: Sequence[str]) -> None:
     """Label the rows on the vertical axis, the first row on top."""
-    axes.set_yticks(range(len(names)), list(map(_short, names)))
+    axes.set_yticks(range(len(names)), list(map(short_name, names)))
     axes.set_ylim(len(names) - 0.4, -0.6)
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= _NAME_LENGTH else f"{name[: _NAME_LENGTH - 1]}…"
+def short_name(name: str) -> str:
+    """Cut the middle of a long name: layers differ at the end of a name.
+
+    Example:
+        >>> short_name("network reflectance.blocks.1,shading.blocks.1")
+        'network reflect…shading.blocks.1'
+    """
+    half = _NAME_LENGTH // 2
+    return name if len(name) <= _NAME_LENGTH else f"{name[: half - 1]}…{name[-half:]}"

@@ -6,11 +6,12 @@ from typing import Any
 
 from evaluation.concepts.set_scores import BRANCHES, METRICS, WANTED
 from evaluation.report.blocks import PlotBlock
-from evaluation.report.drawing import COLOURS, INK, drawing, to_svg
+from evaluation.report.drawing import COLOURS, INK, drawing, short_name, to_svg
 from evaluation.report.tables import number
 from evaluation.results.result import StatisticResult, model_name
 
 _STYLES = dict(zip(BRANCHES, ("-", "--"), strict=True))
+_TWO_COLUMNS = 22  # most characters of a name of which two fit into one line of the legend
 _LABELLED = (2, 5, 10, 20, 40, 100, 200, 500, 1000)
 
 
@@ -46,7 +47,9 @@ def _end_texts(result: StatisticResult) -> list[str]:
 
 def _draw(results: Sequence[StatisticResult]) -> str:
     concepts = [concept for concept in METRICS if any(_scores(result, concept) for result in results)]
-    lines = -(-len(results) // 2)
+    names = [short_name(model_name(result)) for result in results]
+    columns = 2 if max(map(len, names)) <= _TWO_COLUMNS else 1
+    lines = -(-len(results) // columns)
     with drawing(2.7 + 0.25 * lines) as figure:
         panels = figure.subplots(1, len(concepts), sharey=True, squeeze=False)[0]
         for axes, concept in zip(panels, concepts, strict=True):
@@ -63,10 +66,12 @@ def _draw(results: Sequence[StatisticResult]) -> str:
             axes.set(title=f"{concept} sets\n{ideal}", xlabel="runs", ylim=(-0.03, 1.03))
         panels[0].set_ylabel("sensitivity")
         handles = [
-            panels[0].plot([], [], color=COLOURS[place % len(COLOURS)], label=model_name(result)[:32])[0]
-            for place, result in enumerate(results)
+            panels[0].plot([], [], color=COLOURS[place % len(COLOURS)], label=short_name(model_name(result)))[
+                0
+            ]
+            for place, name in enumerate(names)
         ]
-        figure.legend(handles=handles, loc="outside upper center", ncols=2)
+        figure.legend(handles=handles, loc="outside upper center", ncols=columns)
         return to_svg(figure, "runs")
 
 

@@ -288,7 +288,8 @@ def align_columns(rows: Sequence[Sequence[str]]) -> str:
 
 def _table_lines(result: Result) -> list[tuple[str, ...]]:
     name = model_name(result)
-    name = name if len(name) <= _NAME_LENGTH else name[: _NAME_LENGTH - 1] + "…"
+    half = _NAME_LENGTH // 2
+    name = name if len(name) <= _NAME_LENGTH else f"{name[: half - 1]}…{name[-half:]}"
     arrow = result.about.arrow
     groups = str(len(set(result.groups)) or "")
     lines: list[tuple[str, ...]] = []
