@@ -298,7 +298,7 @@ def changed(*place, to):
         (changed("kind", to=["mean"]), r"got \['mean'\]"),
         (
             changed("about", "better", to="more"),
-            r"result 1: about\.better: Input should be 'lower' or 'higher'",
+            r"result 1: about\.better: Input should be 'lower', 'higher' or 'neither'",
         ),
         (changed("about", "version", to="2"), r"result 1: about\.version: Input should be a valid integer"),
         (changed("about", "data", to=[]), r"result 1: about\.data: "),
