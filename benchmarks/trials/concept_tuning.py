@@ -11,7 +11,7 @@ r"""Fine-tune a shipped network against light in its reflectance, and score CSM_
     4,8,12,16,20,24,28,32,36,40,44] --set sets.albedo.factors.material.count=20 \
         --set sets.albedo.factors.texturing.values=[rgb] --set sets.albedo.factors.temperature.values=[6500] \
         --set sets.albedo.factors.light_azimuth.values=[-20]
-    python -m benchmarks.trials.concept_tuning relit concepts negatives runs [--seeds 3]
+    python -m benchmarks.trials.concept_tuning relit concepts negatives runs [--seeds 2]
 
 Every second scene of `concepts` and half of the negatives serve for the fine-tuning, the others for the
 scores; the fine-tuning reads 30 scenes of the set `train` of `relit`, the scores its set `test`. No scene
@@ -75,7 +75,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     for name in ("relit", "concepts", "negatives", "runs"):
         parser.add_argument(name, type=Path)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=2)
     given = parser.parse_args()
     torch.set_num_threads(1)
     given.runs.mkdir(exist_ok=True)
@@ -149,7 +149,7 @@ def print_scores(
             differences = [_signed(pair.difference) for pair in pairs]
         rows.append([name, f"{score.low:.2f} to {score.high:.2f}", *differences])
         print(name, *(f"{value:.4f}" for value in values), flush=True)
-    heads = ["CSM_R", "R_i", "S_i", "mean |cos|", "c_mat", "LMSE", "LMSE reflectance"]
+    heads = ["CSM_R", "R_i", "S_i", "mean abs cos", "c_mat", "LMSE", "LMSE reflectance"]
     means: list[list[object]] = [["before", *(f"{value:.4f}" for value in columns["before"])]]
     for name in TUNINGS:
         found = np.array([columns[f"{name}, seed {seed}"] for seed in range(seeds)])

@@ -83,7 +83,8 @@ def fine_tune(
     gradients clipped as by `train_intrinsic`.
 
     Blind to: sensitivity beyond the layer. A concept that no longer shows in one layer may reach the output
-    around it, through skip connections.
+    around it, through skip connections. Fine-tuning changes scores even with weight 0: compare with that
+    control. docs/concept-loss.md has a trial.
 
     Args:
         network: maps scene-linear images to reflectance and shading, on the CPU; it is not changed.
