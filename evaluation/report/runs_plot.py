@@ -66,9 +66,7 @@ def _draw(results: Sequence[StatisticResult]) -> str:
             axes.set(title=f"{concept} sets\n{ideal}", xlabel="runs", ylim=(-0.03, 1.03))
         panels[0].set_ylabel("sensitivity")
         handles = [
-            panels[0].plot([], [], color=COLOURS[place % len(COLOURS)], label=short_name(model_name(result)))[
-                0
-            ]
+            panels[0].plot([], [], color=COLOURS[place % len(COLOURS)], label=name)[0]
             for place, name in enumerate(names)
         ]
         figure.legend(handles=handles, loc="outside upper center", ncols=columns)
