@@ -10,7 +10,7 @@ from scipy import stats
 from torch import Tensor
 
 from evaluation.concepts.cav import CAVs
-from evaluation.concepts.gram import products_about_mean, row_norms, row_norms
+from evaluation.concepts.gram import products_about_mean, row_norms
 from evaluation.concepts.row_source import RowSource
 from evaluation.inputs.check_shapes import check_shapes
 from loaders.check_choice import check_choice
