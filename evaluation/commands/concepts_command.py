@@ -240,8 +240,6 @@ def concepts(
             steps=steps,
         )
     show_results(list(results.values()), out)
-    for note in dict.fromkeys(line for result in results.values() for line in result.details["notes"]):
-        click.echo(f"note: {note}")
     if page:
         from evaluation.report.concepts_pictures import concepts_pictures
 

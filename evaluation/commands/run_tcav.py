@@ -1,8 +1,6 @@
 """TCAV of ``candlelight evaluate concepts --target``."""
 
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,8 +113,7 @@ def run_tcav(
     unrelated = _open_images(f"--negatives {negatives}", data, negatives, limit=negatives_limit, size=fitted)
     options |= {"layers": list(layers), "target": target, "size": size, "device": chosen, "steps": steps}
     options["controls"] = others
-    with _printed_warnings():
-        results = list(score_tcav(networks, views, unrelated, test, **options).values())
+    results = list(score_tcav(networks, views, unrelated, test, **options).values())
     compared = [str(compare(results[0], other)) for other in results[1:]]
     show_results(results, out, [table(results), vectors_table(results), *compared])
     if page:
@@ -138,8 +135,8 @@ def vectors_table(results: Sequence["MeanResult"]) -> str:
                 f"{_short(one[name])} ± {_short(one[spread])}"
                 for name, spread in (("score", "spread"), ("random", "random_spread"))
             )
-            numbers = (_short(one[name]) for name in ("accuracy", "p_value"))
-            control = _short(one["control"]["adjusted"]) if "control" in one else ""
+            numbers = (_short(one[name]) for name in ("accuracy", "t_test_p"))
+            control = _short(one["control"]["adjusted_p"]) if "control" in one else ""
             rows.append((model_name(result), one["layer"], one["concept"], *pairs, *numbers, control))
     return align_columns(rows)
 
@@ -156,16 +153,3 @@ def _open_images(option: str, data: str, text: str, **options: Any) -> Any:
 
 def _short(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.2g}"
-
-
-@contextmanager
-def _printed_warnings() -> Iterator[None]:
-    """Print warnings on small sets as a line, without the place in the code."""
-
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        click.echo(f"warning: {message}", err=True)
-
-    with warnings.catch_warnings():
-        warnings.filterwarnings("always", message=".*images are advised")
-        warnings.showwarning = show
-        yield

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from evaluation.concepts.branches import Probe, activations, gradients
 from evaluation.concepts.csm_by_factor import every_factor_group
-from evaluation.concepts.exchanged_vectors import few_images
+from evaluation.concepts.few_images import few_images
 from evaluation.concepts.named_generator import named_generator
 from evaluation.concepts.row_storage import DEFAULT_STORAGE, RowStorage
 from evaluation.concepts.score_by_runs import score_by_runs
@@ -124,7 +124,7 @@ def score_concepts(
 
     Returns:
         A result for each model: ratios with 95 % intervals over groups of test frames, higher is better. Its
-        details have the scores of all ``sets``, and ``notes`` if a set has fewer than 20 images.
+        details have the scores of all ``sets``, and ``notes`` on sets of fewer than 20 images.
 
     Raises:
         InputError: ``classifier`` or ``significance`` is misspelt, there are no concept sets, albedo and
@@ -245,7 +245,7 @@ def _score(scorer: SetScorer, probe: Probe, chosen: _ChosenSet) -> dict[str, Ten
     branches = scorer.score(chosen.concept, chosen.images, features)
     if chosen.control_view is not None and chosen.control is not None:
         against = activations(probe, chosen.control_view, chosen.control.rows, Fingerprint())
-        controlled = replace(scorer, against=against, null={}).score(chosen.concept, chosen.images, features)
+        controlled = replace(scorer, against=against).score(chosen.concept, chosen.images, features)
         for branch, scores in controlled.items():
             branches[branch] |= {alignment + CONTROLLED: score for alignment, score in scores.items()}
     images = chosen.images
@@ -253,11 +253,11 @@ def _score(scorer: SetScorer, probe: Probe, chosen: _ChosenSet) -> dict[str, Ten
 
 
 def _notes(chosen_sets: Sequence[_ChosenSet], negatives: Images) -> list[str]:
-    """Word what is doubtful about the images."""
-    least = min(len(one.images.rows) for one in chosen_sets)
-    others = [len(negatives.ids), *(len(one.control.rows) for one in chosen_sets if one.control is not None)]
-    note = few_images(least, min(others))
-    return [] if note is None else [note]
+    """Word a note on the smallest concept set, the smallest control and the negatives, if they are small."""
+    counts = {"smallest concept set": min(len(one.images.rows) for one in chosen_sets)}
+    controls = [len(one.control.rows) for one in chosen_sets if one.control is not None]
+    counts |= {"smallest control": min(controls)} if controls else {}
+    return few_images(counts | {"negatives": len(negatives.ids)})
 
 
 def _result(

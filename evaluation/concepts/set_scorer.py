@@ -23,7 +23,7 @@ from loaders.views import ConceptSet
 
 @dataclass(frozen=True)
 class SetScorer:
-    """Images that are no concept, and the gradients; ``null`` keeps the scores of random vectors.
+    """Images that are no concept, and the gradients; they are shared by all sets that are scored.
 
     Attributes:
         against: activations of the negatives, or of the control of one concept set.
@@ -40,7 +40,7 @@ class SetScorer:
     fitting: dict[str, Any]
     permutations: int
     seed: int
-    null: dict[tuple[str, str, int], Tensor] = field(default_factory=dict)
+    _random_scores: dict[tuple[str, str, int], Tensor] = field(default_factory=dict, init=False)
 
     def score(
         self, concept: Concept, chosen: ConceptSet, features: Branches
@@ -110,9 +110,11 @@ class SetScorer:
         """Score random vectors that are trained on as many rows as a concept set has."""
         gram, products = self._shared[branch].stacked()
         size = max(2, min(images, len(gram) // 2))
-        if (branch, alignment, size) not in self.null:
+        if (branch, alignment, size) not in self._random_scores:
             drawn = named_generator(self.seed, "random", size)
             fit = fit_random(gram, size, drawn, **self.fitting)
             for name, product in zip(self.gradients, products, strict=True):
-                self.null[branch, name, size] = (derivatives_along(fit.weights, product) < 0).double().mean(1)
-        return self.null[branch, alignment, size]
+                self._random_scores[branch, name, size] = (
+                    (derivatives_along(fit.weights, product) < 0).double().mean(1)
+                )
+        return self._random_scores[branch, alignment, size]

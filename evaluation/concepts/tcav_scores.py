@@ -65,7 +65,7 @@ class TCAVScore:
             "flat": float(self.flat),
             "random": float(self.random_scores.mean()),
             "random_spread": float(self.random_scores.std()),
-            "p_value": None if found is None else found.p_value,
+            "t_test_p": None if found is None else found.p_value,
             "significant": found is not None and found.passed,
         }
 
