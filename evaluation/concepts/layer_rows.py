@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from evaluation.concepts.activations import batch_gradients
-from evaluation.concepts.branches import Probe, hidden_rows, resize_linear
+from evaluation.concepts.probe import Probe, common_size, hidden_rows, resize_linear
 from evaluation.concepts.row_source import RowSource
 from evaluation.concepts.stored_rows import StoredRows
 from evaluation.concepts.targets import Target
@@ -36,7 +36,7 @@ def read_activations(
     twice.
 
     Args:
-        probe: the network, and how it is read; its own layers are not read.
+        probe: the network, and how it is read.
         layers: names of the layers, at least one.
         images: a view of images, sRGB-encoded.
         fingerprint: the images are added to it.
@@ -87,22 +87,6 @@ def read_gradients(
             whole[layer] = probe.storage.fill(whole.get(layer), part, batch.rows[0], len(images.ids))
     assert size is not None
     return LayerRows({**whole}, size)
-
-
-def common_size(sizes: Sequence[tuple[int, int] | None]) -> tuple[int, int]:
-    """Return the one size of images; None is left out.
-
-    Raises:
-        InputError: there are several sizes.
-
-    Example:
-        >>> common_size([None, (2, 3), (2, 3)])
-        (2, 3)
-    """
-    known = sorted({size for size in sizes if size is not None})
-    if len(known) > 1:
-        raise InputError(f"images have several sizes, {known}; give one `size` to resize them to")
-    return known[0]
 
 
 def _pixels(image: Tensor) -> Tensor:

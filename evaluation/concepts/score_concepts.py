@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from evaluation.concepts.branches import Probe, activations, gradients
+from evaluation.concepts.branches import BranchLayers, branch_activations, branch_gradients
 from evaluation.concepts.csm_by_factor import every_factor_group
 from evaluation.concepts.few_images import few_images
 from evaluation.concepts.named_generator import named_generator
+from evaluation.concepts.probe import Probe
 from evaluation.concepts.row_storage import DEFAULT_STORAGE, RowStorage
 from evaluation.concepts.score_by_runs import score_by_runs
 from evaluation.concepts.set_scorer import SetScorer
@@ -167,15 +168,15 @@ def score_concepts(
     }
     results = {}
     for name, named in named_models.items():
-        probe = Probe(named, pair, size, batch_size, device, storage)
+        probe = Probe(named, size, batch_size, device, storage)
         fingerprint = Fingerprint()
-        against = activations(probe, negatives, range(len(negatives.ids)), fingerprint)
-        slopes = gradients(probe, test, fingerprint)
+        against = branch_activations(probe, pair, negatives, range(len(negatives.ids)), fingerprint)
+        slopes = branch_gradients(probe, pair, test, fingerprint)
         scorer = SetScorer(against, slopes, test.groups, fitting, permutations, seed)
         sets = []
         for chosen in tqdm(chosen_sets, desc=f"{name}: sets", unit="set", disable=None):
             key = chosen.key(keys[name], fingerprint)
-            computed = steps.get_or_compute(key, partial(_score, scorer, probe, chosen))
+            computed = steps.get_or_compute(key, partial(_score, scorer, probe, pair, chosen))
             sets.append(from_step(computed, chosen.concept, chosen.images))
         result = _result(named, with_p_values(sets), settings, fingerprint, test, negatives, controls)
         about = result.about
@@ -239,12 +240,12 @@ class _ChosenSet:
         return {**key, **read, **rows}
 
 
-def _score(scorer: SetScorer, probe: Probe, chosen: _ChosenSet) -> dict[str, Tensor]:
+def _score(scorer: SetScorer, probe: Probe, layers: BranchLayers, chosen: _ChosenSet) -> dict[str, Tensor]:
     """Run the model on one concept set and its control, and score the set."""
-    features = activations(probe, chosen.view, chosen.images.rows, Fingerprint())
+    features = branch_activations(probe, layers, chosen.view, chosen.images.rows, Fingerprint())
     branches = scorer.score(chosen.concept, chosen.images, features)
     if chosen.control_view is not None and chosen.control is not None:
-        against = activations(probe, chosen.control_view, chosen.control.rows, Fingerprint())
+        against = branch_activations(probe, layers, chosen.control_view, chosen.control.rows, Fingerprint())
         controlled = replace(scorer, against=against).score(chosen.concept, chosen.images, features)
         for branch, scores in controlled.items():
             branches[branch] |= {alignment + CONTROLLED: score for alignment, score in scores.items()}

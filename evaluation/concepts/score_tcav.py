@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from evaluation.concepts.branches import Probe
 from evaluation.concepts.few_images import few_images
-from evaluation.concepts.layer_rows import common_size, read_activations, read_gradients
+from evaluation.concepts.layer_rows import read_activations, read_gradients
 from evaluation.concepts.permutation_test import permutation_test
+from evaluation.concepts.probe import Probe, common_size
 from evaluation.concepts.row_source import RowSource
 from evaluation.concepts.solvers import Classifier
 from evaluation.concepts.targets import Target, parse_target
@@ -128,7 +128,7 @@ def score_tcav(
         key = None
         if steps is not None and isinstance(target, str):  # a function that is given in Python may change
             key = model_key(named, device, metric=METRIC, version=VERSION, batch_size=batch_size, **settings)
-        probe = Probe(named, None, size, batch_size, device)
+        probe = Probe(named, size, batch_size, device)
         results[name] = run.score(probe, steps or FinishedSteps(), key)
     return results
 

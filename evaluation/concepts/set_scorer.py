@@ -15,9 +15,9 @@ from evaluation.concepts.exchanged_vectors import exchanged_members, gram_exchan
 from evaluation.concepts.gram import SharedRows, row_norms
 from evaluation.concepts.named_generator import named_generator
 from evaluation.concepts.permutation_test import effect_interval, input_scores
+from evaluation.concepts.probe import common_size
 from evaluation.concepts.sensitivity import derivatives_along, significant
 from evaluation.concepts.set_scores import BRANCHES, BranchScore, Concept
-from loaders.errors import InputError
 from loaders.views import ConceptSet
 
 
@@ -50,11 +50,7 @@ class SetScorer:
         Raises:
             InputError: concept, negative and test images differ in size, or there are too few.
         """
-        sizes = {features.size, self.against.size, *(some.size for some in self.gradients.values())}
-        if len(sizes) > 1:
-            raise InputError(
-                f"concept, negative and test images differ in size, {sorted(sizes)}; give one `size`"
-            )
+        common_size([features.size, self.against.size, *(some.size for some in self.gradients.values())])
         return {name: self._score_branch(name, concept, chosen, features) for name in BRANCHES}
 
     @cached_property

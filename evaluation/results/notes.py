@@ -9,9 +9,9 @@ def notes_of(results: Sequence[Result]) -> list[str]:
     """Collect the notes in the details of results, each once.
 
     Example:
-        >>> from evaluation.results.result import Provenance, StatisticResult
-        >>> about = Provenance("csm", 1, "higher", {"name": "net"}, {}, {}, {})
-        >>> one = StatisticResult(about, {}, {}, (), (), {"notes": ["few images"]})
+        >>> from evaluation.results.result import MeanResult, Provenance
+        >>> about = Provenance("tcav", 1, "neither", {"name": "net"}, {}, {}, {})
+        >>> one = MeanResult(about, ("a",), ("a",), {"red at one": (1.0,)}, (), {"notes": ["few images"]})
         >>> notes_of([one, one])
         ['few images']
     """

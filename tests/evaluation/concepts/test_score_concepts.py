@@ -8,10 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from evaluation.concepts.branches import Probe, activations, gradients
+from evaluation.concepts.branches import branch_activations, branch_gradients
 from evaluation.concepts.csm import csm
 from evaluation.concepts.exchanged_vectors import exchange_derivatives
 from evaluation.concepts.permutation_test import input_scores, permutation_test
+from evaluation.concepts.probe import Probe
 from evaluation.concepts.score_concepts import check_kind, score_concepts
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, RULES, BranchScore, Ratios, SetScore
 from evaluation.concepts.solvers import Classifier
@@ -169,11 +170,11 @@ def test_permutation_test_of_a_set_is_that_of_its_activations(sets, memory_view)
     result = score(_blurry, sets, runs=2, controls={"albedo": control}, permutations=99, max_sets=1)
     chosen = result.details["sets"][0]
     probe = Probe(identify_models({"m": _blurry}, [], "linear", None)["m"])
-    slopes = gradients(probe, sets["test"], Fingerprint())
+    slopes = branch_gradients(probe, None, sets["test"], Fingerprint())
     found = next(one for one in sets["albedo"].sets if dict(one.fixed) == chosen["fixed"])
     other = next(one for one in control.sets if dict(one.fixed) == chosen["fixed"])
-    concept = activations(probe, sets["albedo"], found.rows, Fingerprint())
-    against = activations(probe, control, other.rows, Fingerprint())
+    concept = branch_activations(probe, None, sets["albedo"], found.rows, Fingerprint())
+    against = branch_activations(probe, None, control, other.rows, Fingerprint())
     for branch in BRANCHES:
         rows = [getattr(one, branch) for one in (concept, against, slopes["aligned"])]
         derivatives = exchange_derivatives(*rows, seed=0, permutations=99)
@@ -240,13 +241,13 @@ def test_gradient_at_the_last_layer_equals_the_gradient_at_the_output(sets):
             return self.r(reflectance), self.s(shading)
 
     source = identify_models({"last": Last()}, [], "linear", None)["last"]
-    hidden = gradients(Probe(source, layers=("r", "s")), sets["test"], Fingerprint())
-    output = gradients(Probe(source), sets["test"], Fingerprint())
+    hidden = branch_gradients(Probe(source), ("r", "s"), sets["test"], Fingerprint())
+    output = branch_gradients(Probe(source), None, sets["test"], Fingerprint())
     for alignment in ALIGNMENTS:
         torch.testing.assert_close(hidden[alignment].reflectance, output[alignment].reflectance)
         torch.testing.assert_close(hidden[alignment].shading, output[alignment].shading)
-    found = activations(Probe(source, layers=("r", "s")), sets["negatives"], range(5), Fingerprint())
-    expected = activations(Probe(source), sets["negatives"], range(5), Fingerprint())
+    found = branch_activations(Probe(source), ("r", "s"), sets["negatives"], range(5), Fingerprint())
+    expected = branch_activations(Probe(source), None, sets["negatives"], range(5), Fingerprint())
     torch.testing.assert_close(found.reflectance, expected.reflectance)
     torch.testing.assert_close(found.shading, expected.shading)
     assert found.size == expected.size == (HEIGHT, WIDTH)
@@ -257,7 +258,7 @@ def test_resizing_removes_mixed_pixels_from_the_mask(decompositions):
     albedo[:, :, :, :3] = 0
     view = decompositions(albedo, torch.ones(1, 3, 4, 4))
     probe = Probe(identify_models({"blurry": _blurry}, [], "linear", None)["blurry"], size=(8, 8))
-    found = gradients(probe, view, Fingerprint())["unaligned"].reflectance.reshape(3, 8, 8)
+    found = branch_gradients(probe, None, view, Fingerprint())["unaligned"].reflectance.reshape(3, 8, 8)
     assert (found[:, :, :6] == 0).all()
     assert (found[:, :, 7] != 0).all()
 
@@ -270,7 +271,7 @@ def test_sizes_may_differ_if_one_is_given(sets, memory_view):
     assert score(_blurry, sets, runs=2, size=(5, 5)).about.settings["size"] == [5, 5]
     # As many pixels as the other images, but height and width are exchanged.
     sets["negatives"] = memory_view([torch.zeros(3, WIDTH, HEIGHT)] * 8)
-    with pytest.raises(InputError, match=r"differ in size, \[\(6, 8\), \(8, 6\)\]; give one `size`"):
+    with pytest.raises(InputError, match=r"several sizes, \[\(6, 8\), \(8, 6\)\]; give one `size`"):
         score(_blurry, sets, runs=2)
 
 
