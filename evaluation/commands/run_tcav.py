@@ -128,7 +128,7 @@ def vectors_table(results: Sequence["MeanResult"]) -> str:
     from evaluation.results.result import align_columns, model_name
 
     head = ("model", "layer", "concept", "score ± runs", "random ± runs", "accuracy", "p of t-test")
-    rows = [(*head, "p against control")]
+    rows = [(*head, "p of permutation")]
     for result in results:
         for one in result.details["scores"]:
             pairs = (

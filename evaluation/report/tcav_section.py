@@ -59,13 +59,13 @@ def _scores(results: Sequence[MeanResult]) -> TableBlock:
     every = [(result, one) for result in results for one in result.details["scores"]]
     rows = [_row(result, one) for result, one in every]
     scored = ("model", "layer", "concept (images)", "TCAV score", "± runs", "random vectors", "derivative")
-    head = (*scored, "accuracy", "p, random", "p, control")
+    head = (*scored, "accuracy", "p of t-test", "p of permutation")
     caption = (
         "TCAV scores and derivatives with 95 % intervals over groups of test images; deviation over runs; "
         "scores of random vectors; held-out accuracy of the vectors; p of the t-test against random vectors"
     )
     if any("control" in one for _, one in every):
-        caption += "; p of the permutation test against the control"
+        caption += "; p of the permutation test against the control, corrected for all concepts"
         return TableBlock(caption, head, tuple(rows))
     return TableBlock(caption, head[:-1], tuple(row[:-1] for row in rows))
 
