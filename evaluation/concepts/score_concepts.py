@@ -1,18 +1,17 @@
 """Score intrinsic image models with the Concept Sensitivity Metrics on concept sets."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
 from evaluation.concepts.branches import BranchLayers, branch_activations, branch_gradients
+from evaluation.concepts.chosen_sets import ChosenSet, choose_sets
 from evaluation.concepts.csm_by_factor import every_factor_group
 from evaluation.concepts.few_images import few_images
-from evaluation.concepts.named_generator import named_generator
 from evaluation.concepts.probe import Probe
 from evaluation.concepts.row_storage import DEFAULT_STORAGE, RowStorage
 from evaluation.concepts.score_by_runs import score_by_runs
@@ -34,12 +33,12 @@ from evaluation.models.model_spec import NamedModel
 from evaluation.results.mean_intervals import distinct_groups
 from evaluation.results.resampled_intervals import resampled_interval
 from evaluation.results.result import StatisticResult
-from evaluation.running.batches import Fingerprint, check_srgb_image, make_provenance
+from evaluation.running.batches import Fingerprint, make_provenance
 from evaluation.running.finished_steps import FinishedSteps, model_key
 from evaluation.running.named_models import identify_models
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
-from loaders.views import ConceptSet, ConceptSets, Decompositions, Images, match_controls
+from loaders.views import ConceptSets, Decompositions, Images
 
 METRIC, VERSION = "csm", 3
 
@@ -135,11 +134,8 @@ def score_concepts(
     """
     check_choice("classifier", classifier, Classifier)
     check_choice("significance", significance, SetTest)
-    check_kind("albedo", albedo)
-    check_kind("illumination", illumination)
     controls = controls or {}
-    for concept, view in controls.items():
-        check_control(concept, view)
+    chosen_sets = choose_sets(albedo, illumination, controls, max_sets, seed)
     views = [view for view in (albedo, illumination, *controls.values(), negatives, test) if view is not None]
     named_models = identify_models(models, views, "linear", None)
     if size is not None and any(isinstance(named.model, Predictions) for named in named_models.values()):
@@ -150,7 +146,6 @@ def score_concepts(
     settings: dict[str, Any] = {"runs": runs, "seed": seed, "p": p, "classifier": classifier}
     settings |= {"regularisation": regularisation, "size": size, "max_sets": max_sets}
     settings |= {"significance": significance, "permutations": permutations}
-    chosen_sets = _choose_sets(albedo, illumination, controls, max_sets, seed)
     pair = (layer, layer) if isinstance(layer, str) else layer
     fitting: dict[str, Any] = {"runs": runs, "classifier": classifier, "regularisation": regularisation}
     # The level and the choice of the test change no score of a set.
@@ -188,59 +183,7 @@ def score_concepts(
     return results
 
 
-def check_kind(wanted: Concept, view: ConceptSets | None) -> None:
-    """Check that the right concept varies in concept sets.
-
-    Raises:
-        InputError: illumination varies in albedo sets, albedo in illumination sets, or the sets are controls.
-    """
-    if view is not None and view.varies not in (wanted, None):
-        swapped = view.varies in ("albedo", "illumination")
-        cure = "swap the two" if swapped else f"name a set in which the {wanted} varies"
-        raise InputError(
-            f"`{view.identity.set_name or view.identity.name}` was given for {wanted}, but in its sets the "
-            f"{view.varies} varies; {cure}"
-        )
-
-
-def check_control(concept: str, view: ConceptSets) -> None:
-    """Check that neither concept varies in control sets.
-
-    Raises:
-        InputError: the concept is not one of the two, or albedo or illumination varies in the sets.
-    """
-    check_choice("controls", concept, Concept)
-    if view.varies in ("albedo", "illumination"):
-        raise InputError(
-            f"`{view.identity.set_name or view.identity.name}` was given as the control of {concept}, but in "
-            f"its sets the {view.varies} varies; name sets in which only camera or poses vary"
-        )
-
-
-@dataclass(frozen=True)
-class _ChosenSet:
-    """A concept set with its images, and its control if it has one."""
-
-    concept: Concept
-    view: ConceptSets
-    images: ConceptSet
-    control_view: ConceptSets | None
-    control: ConceptSet | None
-
-    def key(self, key: Mapping[str, Any] | None, fingerprint: Fingerprint) -> dict[str, Any] | None:
-        """Extend the key of a model to the key of the set, and add the rows to ``fingerprint``."""
-        for view, images in ((self.view, self.images), (self.control_view, self.control)):
-            if view is not None and images is not None:
-                for row in images.rows:
-                    fingerprint.add(view.ids[row], check_srgb_image(view[row]))
-        if key is None:
-            return None
-        rows = {"rows": self.images.rows, "control": None if self.control is None else self.control.rows}
-        read = {"concept": self.concept, "fixed": self.images.fixed, "read": fingerprint.hexdigest()}
-        return {**key, **read, **rows}
-
-
-def _score(scorer: SetScorer, probe: Probe, layers: BranchLayers, chosen: _ChosenSet) -> dict[str, Tensor]:
+def _score(scorer: SetScorer, probe: Probe, layers: BranchLayers, chosen: ChosenSet) -> dict[str, Tensor]:
     """Run the model on one concept set and its control, and score the set."""
     features = branch_activations(probe, layers, chosen.view, chosen.images.rows, Fingerprint())
     branches = scorer.score(chosen.concept, chosen.images, features)
@@ -253,7 +196,7 @@ def _score(scorer: SetScorer, probe: Probe, layers: BranchLayers, chosen: _Chose
     return to_step(SetScore(chosen.concept, dict(images.fixed), len(images.rows), branches, images.objects))
 
 
-def _notes(chosen_sets: Sequence[_ChosenSet], negatives: Images) -> list[str]:
+def _notes(chosen_sets: Sequence[ChosenSet], negatives: Images) -> list[str]:
     """Word a note on the smallest concept set, the smallest control and the negatives, if they are small."""
     counts = {"smallest concept set": min(len(one.images.rows) for one in chosen_sets)}
     controls = [len(one.control.rows) for one in chosen_sets if one.control is not None]
@@ -286,31 +229,3 @@ def _result(
             "by_runs": score_by_runs(sets),
         },
     )
-
-
-def _choose_sets(
-    albedo: ConceptSets | None,
-    illumination: ConceptSets | None,
-    controls: Mapping[Concept, ConceptSets],
-    max_sets: int | None,
-    seed: int,
-) -> list[_ChosenSet]:
-    """Choose all concept sets of each view, or a random subset of them, in their order."""
-    kinds: tuple[tuple[Concept, ConceptSets | None], ...] = (
-        ("albedo", albedo),
-        ("illumination", illumination),
-    )
-    found = []
-    for concept, view in kinds:
-        if view is None:
-            continue
-        order = torch.randperm(len(view.sets), generator=named_generator(seed, concept))
-        sets = [view.sets[number] for number in sorted(order[:max_sets].tolist())]
-        control = controls.get(concept)
-        matched = [None] * len(sets) if control is None else match_controls(sets, control.sets)
-        found += [
-            _ChosenSet(concept, view, pair[0], control, pair[1]) for pair in zip(sets, matched, strict=True)
-        ]
-    if not found:
-        raise InputError("expected concept sets of albedo or illumination, got none of either")
-    return found

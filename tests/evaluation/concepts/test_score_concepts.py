@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from evaluation.concepts.branches import branch_activations, branch_gradients
+from evaluation.concepts.chosen_sets import check_kind
 from evaluation.concepts.csm import csm
 from evaluation.concepts.exchanged_vectors import exchange_derivatives
 from evaluation.concepts.permutation_test import input_scores, permutation_test
 from evaluation.concepts.probe import Probe
-from evaluation.concepts.score_concepts import check_kind, score_concepts
+from evaluation.concepts.score_concepts import score_concepts
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, RULES, BranchScore, Ratios, SetScore
 from evaluation.concepts.solvers import Classifier
 from evaluation.inputs.predictions import open_predictions
