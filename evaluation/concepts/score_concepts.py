@@ -68,10 +68,10 @@ def score_concepts(
 ) -> dict[str, StatisticResult]:
     """Score models with CSM_S and CSM_R (Gupta et al. 2022, sec. 3 and 4).
 
-    For each concept set and branch, ``runs`` vectors separate the set's images from negatives (`fit_cavs`);
-    and the share of test frames on which each vector lowers the loss is its score (eq. 3). Both branches draw
+    For each concept set and branch, ``runs`` vectors separate the set's images from negatives (`fit_cavs`).
+    The score of a vector is the share of test frames on which it lowers the loss (eq. 3). Both branches draw
     the same images. The scores of a set depend on ``seed`` and its factors, not on the other sets. With
-    ``controls`` all is done a second time with the control of each set in place of the negatives: then the
+    ``controls`` each set is scored a second time, with its control in place of the negatives: then the
     vectors cannot follow the scene, which a set and its control share.
 
     Two tests tell whether a set matters to a branch. The paper's t-test compares the scores of the runs with

@@ -28,7 +28,9 @@ READING = (
         "↑ Higher is better. 1 means equal sensitivity to both concepts; the ideal is ∞.", term="How to read"
     ),
     TextBlock(
-        "the correctness of a prediction, and the strength of an effect: only shares of test images count.",
+        "the correctness of a prediction; the strength of an effect, because only shares of test images count; "
+        "and, but for rows against controls, the common scene of the images of a set, which vectors may "
+        "represent in place of the concept.",
         term="Blind to",
     ),
 )
@@ -104,7 +106,7 @@ def _every_set(results: Sequence[StatisticResult]) -> TableBlock:
                 )
     tests = ("accuracy", "cosine", "effect", "p of permutation", "p of t-test")
     branches = [head for branch in BRANCHES for head in (branch, *tests)]
-    head = ("model", "concept", "fixed factors", "images", "loss", *branches)
+    head = ("model", "concept", "fixed factors", "images", "condition", *branches)
     caption = (
         "Every concept set: sensitivity ± deviation over runs, held-out accuracy, mean cosine of vector and "
         "descent, effect in deviations of the exchanges, its p-value for all sets together, p of the t-test"
