@@ -28,9 +28,9 @@ READING = (
         "↑ Higher is better. 1 means equal sensitivity to both concepts; the ideal is ∞.", term="How to read"
     ),
     TextBlock(
-        "the correctness of a prediction; the strength of an effect, because only shares of test images count; "
-        "and, but for rows against controls, the common scene of the images of a set, which vectors may "
-        "represent in place of the concept.",
+        "the correctness of a prediction; the strength of an effect, because only shares of test images "
+        "count; and, but for rows against controls, the common scene of the images of a set, which vectors "
+        "may represent in place of the concept.",
         term="Blind to",
     ),
 )
