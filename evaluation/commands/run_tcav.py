@@ -117,9 +117,10 @@ def run_tcav(
     compared = [str(compare(results[0], other)) for other in results[1:]]
     show_results(results, out, [table(results), vectors_table(results), *compared])
     if page:
-        from evaluation.report.tcav_pictures import tcav_pictures
+        from evaluation.report.images_block import images_block
 
-        show_page(page, results, tcav_pictures(views))
+        pictures = [images_block(view, f"the concept {name}.") for name, view in views.items()]
+        show_page(page, results, pictures)
     end_steps(steps)
 
 

@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping
 
+from evaluation.concepts.set_images import set_images
 from evaluation.concepts.set_scores import Concept
 from evaluation.intrinsic.score_intrinsic import DecompositionModel
-from evaluation.report.blocks import Block, PicturesBlock, png_picture
+from evaluation.report.blocks import Block
+from evaluation.report.images_block import images_block
 from evaluation.report.predicted_changes import predicted_changes
-from evaluation.report.tiles import encoded_pixels, evenly_spaced_rows, scale_for_page, values_text
+from evaluation.report.tiles import evenly_spaced_rows, values_text
 from evaluation.results.result import StatisticResult
 from evaluation.running.named_models import identify_models
 from loaders.views import ConceptSets
 
-_SETS, _IMAGES = 2, 6
+_SETS = 2
 
 
 def concepts_pictures(
@@ -49,19 +51,11 @@ def concepts_pictures(
             continue
         for place in evenly_spaced_rows(len(view.sets), _SETS):
             shown = view.sets[place]
-            blocks.append(_images(concept, view, place))
+            fixed = f" Fixed: {values_text(shown.fixed)}." if shown.fixed else ""
+            blocks.append(
+                images_block(set_images(view, shown), f"a concept set: only {concept} varies.{fixed}")
+            )
             blocks.append(
                 predicted_changes(concept, view, shown, results, named_models, size=size, device=device)
             )
     return blocks
-
-
-def _images(concept: str, view: ConceptSets, place: int) -> PicturesBlock:
-    one = view.sets[place]
-    rows = [one.rows[place] for place in evenly_spaced_rows(len(one.rows), _IMAGES)]
-    pictures = [
-        png_picture(scale_for_page(encoded_pixels(view[row])), f"Image {view.ids[row]}.") for row in rows
-    ]
-    caption = f"{len(rows)} of {len(one.rows)} images of a concept set: only {concept} varies."
-    fixed = f" Fixed: {values_text(one.fixed)}." if one.fixed else ""
-    return PicturesBlock(tuple(pictures), caption + fixed)
