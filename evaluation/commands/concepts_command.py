@@ -156,7 +156,13 @@ def concepts(
         from evaluation.report.concepts_pictures import concepts_pictures
 
         pictures = concepts_pictures(
-            albedo_sets, illumination_sets, results, sources, size=size, device=chosen
+            albedo_sets,
+            illumination_sets,
+            results,
+            sources,
+            others=(unrelated, test),
+            size=size,
+            device=chosen,
         )
         show_page(page, list(results.values()), pictures)
     end_steps(steps)
