@@ -43,9 +43,8 @@ def concepts_pictures(
         InputError: a model raised an exception.
     """
     views: dict[Concept, ConceptSets | None] = {"albedo": albedo, "illumination": illumination}
-    named_models = identify_models(
-        models, [view for view in views.values() if view is not None], "linear", None
-    )
+    scored = [view for view in views.values() if view is not None]
+    named_models = identify_models(models, [*scored, *others], "linear", None)
     blocks: list[Block] = []
     for concept, view in views.items():
         if view is None:
