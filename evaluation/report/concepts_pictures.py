@@ -1,6 +1,7 @@
 """Pictures for the concepts section: images of a few concept sets, and what models make of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from evaluation.concepts.set_scores import Concept
 from evaluation.intrinsic.score_intrinsic import DecompositionModel
@@ -9,7 +10,7 @@ from evaluation.report.predicted_changes import predicted_changes
 from evaluation.report.tiles import encoded_pixels, evenly_spaced_rows, scale_for_page, values_text
 from evaluation.results.result import StatisticResult
 from evaluation.running.named_models import identify_models
-from loaders.views import ConceptSets
+from loaders.views import ConceptSets, View
 
 _SETS, _IMAGES = 2, 6
 
@@ -20,6 +21,7 @@ def concepts_pictures(
     results: Mapping[str, StatisticResult],
     models: Mapping[str, DecompositionModel],
     *,
+    others: Sequence[View[Any]] = (),
     size: tuple[int, int] | None = None,
     device: str = "cpu",
 ) -> list[Block]:
@@ -30,6 +32,7 @@ def concepts_pictures(
         illumination: the illumination sets that `score_concepts` scored.
         results: the results of `score_concepts`, by model.
         models: the scored models, which run on two images of each shown set again.
+        others: negatives and test frames, whose ids predictions of another program have too.
         size: the size with which `score_concepts` ran.
         device: torch device of the models.
 
@@ -40,9 +43,8 @@ def concepts_pictures(
         InputError: a model raised an exception.
     """
     views: dict[Concept, ConceptSets | None] = {"albedo": albedo, "illumination": illumination}
-    named_models = identify_models(
-        models, [view for view in views.values() if view is not None], "linear", None
-    )
+    scored = [view for view in views.values() if view is not None]
+    named_models = identify_models(models, [*scored, *others], "linear", None)
     blocks: list[Block] = []
     for concept, view in views.items():
         if view is None:
