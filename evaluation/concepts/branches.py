@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -115,7 +115,8 @@ def gradients(probe: Probe, data: Decompositions, fingerprint: Fingerprint) -> d
         fingerprint: the rows are added to it.
 
     Raises:
-        InputError: there is no row, rows have several sizes, or a branch's loss does not depend on its layer.
+        InputError: there is no row, rows have several sizes, a branch's loss does not depend on its layer, or
+            an output or a gradient is not finite.
     """
     whole: dict[str, Branches] = {}
     for batch in read_batches(data, probe.batch_size, lambda item: item.image, fingerprint, "gradients"):
@@ -152,9 +153,33 @@ def _activations(probe: Probe, ids: Sequence[str], images: Sequence[Tensor]) -> 
         r, s = _outputs(probe, ids, batch)
     else:
         r, s = hidden_rows(probe, probe.layers, batch)
+        for layer, values in zip(probe.layers, (r, s), strict=True):
+            check_finite_rows(f"model `{probe.named.identity.name}`, layer `{layer}`", values, ids)
     return Branches(
         r.flatten(1).float().to(probe.device), s.flatten(1).float().to(probe.device), _size(batch)
     )
+
+
+def check_finite_rows(what: str, values: Float[Tensor, "rows _"], ids: Sequence[str]) -> None:
+    """Check that rows are finite.
+
+    Args:
+        what: the values, for the message.
+        values: one row for each image.
+        ids: ids of the images.
+
+    Raises:
+        InputError: a row is nan or inf; the message names the first one.
+
+    Example:
+        >>> check_finite_rows("layer `a`", torch.tensor([[0.0], [torch.nan]]), ["one", "two"])
+        Traceback (most recent call last):
+        loaders.errors.InputError: layer `a`: expected finite numbers, got nan or inf for image `two`
+    """
+    wrong = ~values.detach().isfinite().all(1)
+    if bool(wrong.any()):
+        first = ids[int(torch.nonzero(wrong)[0])]
+        raise InputError(f"{what}: expected finite numbers, got nan or inf for image `{first}`")
 
 
 def hidden_rows(
@@ -183,13 +208,17 @@ def hidden_rows(
 
 def _outputs(probe: Probe, ids: Sequence[str], image: Tensor) -> tuple[Tensor, Tensor]:
     reflectance, shading, failed = predict_decomposition(probe.named, ids, image, None, probe.device)
+    _refuse_failed(probe, ids, failed)
+    return reflectance, shading
+
+
+def _refuse_failed(probe: Probe, ids: Sequence[str], failed: Bool[Tensor, " batch"]) -> None:
     if bool(failed.any()):
         first = ids[int(failed.nonzero()[0])]
         raise InputError(
             f"model `{probe.named.identity.name}` gives nan, inf or nothing for `{first}`: concept "
             "activation vectors need a finite output for every image"
         )
-    return reflectance, shading
 
 
 def _gradients(probe: Probe, ids: Sequence[str], truth: GroundTruth, aligned: bool) -> Branches:
@@ -202,18 +231,23 @@ def _gradients(probe: Probe, ids: Sequence[str], truth: GroundTruth, aligned: bo
         )
         return Branches(r.to(probe.device), s.to(probe.device), _size(truth.image))
 
+    name = probe.named.identity.name
+
     def gradient(branch: int, layer: str) -> Tensor:
         def run(rows: slice) -> tuple[Tensor]:
             image = to_device(probe.named, truth.image[rows], probe.device)
             target, mask = targets[branch][rows].to(probe.device), truth.mask[rows].to(probe.device)
 
             def loss(output: object, _rows: slice) -> Tensor:
-                prediction = checked_decomposition(output, image, probe.named.identity.name)[branch]
-                return pixel_loss(prediction, target, mask, aligned)
+                *prediction, failed = checked_decomposition(output, image, name)
+                _refuse_failed(probe, ids[rows], failed)
+                return pixel_loss(prediction[branch], target, mask, aligned)
 
-            with model_errors(probe.named.identity.name, image):
+            with model_errors(name, image):
                 every = slice(0, len(image))
-                return (batch_gradients(probe.network(), layer, image, loss, every).float(),)
+                found = batch_gradients(probe.network(), layer, image, loss, every).float()
+            check_finite_rows(f"gradient of model `{name}`, layer `{layer}`", found, ids[rows])
+            return (found,)
 
         return run_in_halves(run, len(truth.image))[0]
 
