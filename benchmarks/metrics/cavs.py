@@ -35,7 +35,7 @@ from torch.utils.data import DataLoader
 from benchmarks.processes import print_table
 from evaluation.concepts import CAVs, fit_cavs, layer_activations, layer_gradients, sensitivity
 from evaluation.concepts.cav import Fit, fit_concept
-from evaluation.concepts.gram import SharedRows
+from evaluation.concepts.gram import SharedRows, row_norms
 from evaluation.concepts.row_source import columns_of
 from evaluation.concepts.sensitivity import derivatives_along
 from evaluation.concepts.solvers import Classifier
@@ -100,7 +100,8 @@ def compare_classifiers(
 
         fit()  # the first call imports and allocates
         seconds, trained = timed(fit)
-        scores = (derivatives_along(trained.weights, products) > 0).double().mean(1)
+        derivatives = derivatives_along(trained.weights, products, trained.norm, row_norms(gradients))
+        scores = (derivatives > 0).double().mean(1)
         accuracy = float(trained.accuracy.mean())
         table.append((classifier, seconds, float(scores.mean()), float(scores.std()), accuracy))
     return table

@@ -24,7 +24,7 @@ from torch import Tensor
 from benchmarks.processes import print_table
 from evaluation.concepts.cav import fit_concept, fit_random
 from evaluation.concepts.exchanged_vectors import exchanged_members, gram_exchange_derivatives
-from evaluation.concepts.gram import SharedRows
+from evaluation.concepts.gram import SharedRows, row_norms
 from evaluation.concepts.permutation_test import input_scores, permutation_test
 from evaluation.concepts.sensitivity import derivatives_along, significant
 
@@ -125,8 +125,10 @@ def paper_p_value(simulation: Simulation, seed: int) -> float:
     fit = fit_concept(gram, len(concept), stream)
     null_gram, (null_products,) = shared.stacked()
     null = fit_random(null_gram, min(len(concept), NEGATIVES // 2), stream)
-    shares = (derivatives_along(fit.weights, products) < 0).double().mean(1)
-    null_shares = (derivatives_along(null.weights, null_products) < 0).double().mean(1)
+    lengths = row_norms(simulation.gradients)
+    shares = (derivatives_along(fit.weights, products, fit.norm, lengths) < 0).double().mean(1)
+    null_derivatives = derivatives_along(null.weights, null_products, null.norm, lengths)
+    null_shares = (null_derivatives < 0).double().mean(1)
     return significant(shares, null_shares).p_value
 
 

@@ -3,14 +3,15 @@ r"""Fine-tune a shipped network against light in its reflectance, and score CSM_
     candlelight render relit --out relit
     candlelight render negatives --limit 200 --set image.width=64 --set image.height=64 \
         --set render.samples=16 --out negatives
+    lights=-44,-40,-36,-32,-28,-24,-20,-16,-12,-8,-4,4,8,12,16,20,24,28,32,36,40,44
     candlelight render concepts --set image.width=64 --set image.height=64 --set render.samples=16 \
         --set sets.illumination.factors.texturing.values=[rgb] \
         --set sets.illumination.factors.temperature.values=[6500] \
-        --set sets.illumination.factors.material.count=2 --out concepts \
-        --set sets.illumination.factors.light_azimuth.values=[-44,-40,-36,-32,-28,-24,-20,-16,-12,-8,-4,\
-    4,8,12,16,20,24,28,32,36,40,44] --set sets.albedo.factors.material.count=20 \
+        --set sets.illumination.factors.material.count=2 \
+        --set sets.illumination.factors.light_azimuth.values=[$lights] \
         --set sets.albedo.factors.texturing.values=[rgb] --set sets.albedo.factors.temperature.values=[6500] \
-        --set sets.albedo.factors.light_azimuth.values=[-20]
+        --set sets.albedo.factors.material.count=1 --set sets.albedo.factors.light_azimuth.values=[-20] \
+        --out concepts
     python -m benchmarks.trials.concept_tuning relit concepts negatives runs [--seeds 2]
 
 Every second scene of `concepts` and half of the negatives serve for the fine-tuning, the others for the

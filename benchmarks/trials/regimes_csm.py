@@ -28,7 +28,7 @@ from benchmarks.processes import print_table
 from benchmarks.trials.regimes import REGIMES, weights, with_interval
 from evaluation.concepts import score_concepts
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, CONTROLLED, METRICS
-from evaluation.models import ColourRetinex, load_model
+from evaluation.models.model_spec import open_model
 from evaluation.results.mean_intervals import mean_p_value, seed_interval
 from evaluation.results.result import StatisticResult
 from evaluation.running.finished_steps import FinishedSteps
@@ -46,11 +46,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    jobs = itertools.product(REGIMES, range(given.seeds))
-    models: dict[str, Any] = {
-        f"{name}-{seed}": load_model(weights(given.runs, seed, name)) for name, seed in jobs
-    }
-    models["retinex"] = ColourRetinex()
+    models: dict[str, Any] = {"retinex": open_model("retinex")}
+    for regime, seed in itertools.product(REGIMES, range(given.seeds)):
+        models[f"{regime}-{seed}"] = open_model(str(weights(given.runs, seed, regime)))
     negatives = open_images(given.negatives)
     test = open_decompositions(given.frames, set_name="test", rows=range(0, 300, 5))
     poses = open_concepts(given.controls, set_name="albedo_pose")

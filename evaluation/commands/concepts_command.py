@@ -244,7 +244,13 @@ def concepts(
         from evaluation.report.concepts_pictures import concepts_pictures
 
         pictures = concepts_pictures(
-            albedo_sets, illumination_sets, results, scored, size=size, device=chosen
+            albedo_sets,
+            illumination_sets,
+            results,
+            scored,
+            others=(unrelated, test, *control_sets.values()),
+            size=size,
+            device=chosen,
         )
         show_page(page, list(results.values()), pictures)
     end_steps(steps)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from evaluation.concepts.activations import (
@@ -13,7 +13,7 @@ from evaluation.concepts.activations import (
     output_gradient,
     pixel_loss,
 )
-from evaluation.concepts.probe import Probe, common_size, hidden_rows, resize_linear
+from evaluation.concepts.probe import Probe, check_finite_rows, common_size, hidden_rows, resize_linear
 from evaluation.concepts.row_storage import RowStorage
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES
 from evaluation.concepts.stored_rows import StoredRows
@@ -88,7 +88,8 @@ def branch_gradients(
         fingerprint: the rows are added to it.
 
     Raises:
-        InputError: there is no row, rows have several sizes, or a branch's loss does not depend on its layer.
+        InputError: there is no row, rows have several sizes, a branch's loss does not depend on its layer, or
+            an output or a gradient is not finite.
     """
     whole: dict[str, Branches] = {}
     for batch in read_batches(data, probe.batch_size, lambda item: item.image, fingerprint, "gradients"):
@@ -120,20 +121,28 @@ def _activations(
     resized = [resize_linear(image[None], probe.size) for image in images]
     size = common_size([_size(image) for image in resized])
     batch = torch.cat(resized)
-    outputs = _outputs(probe, ids, batch) if layers is None else hidden_rows(probe, layers, batch)
-    r, s = (one.flatten(1).float().to(probe.device) for one in outputs)
-    return Branches(r, s, size)
+    if layers is None:
+        r, s = _outputs(probe, ids, batch)
+    else:
+        r, s = hidden_rows(probe, layers, batch)
+        for layer, values in zip(layers, (r, s), strict=True):
+            check_finite_rows(f"model `{probe.named.identity.name}`, layer `{layer}`", values, ids)
+    return Branches(r.flatten(1).float().to(probe.device), s.flatten(1).float().to(probe.device), size)
 
 
 def _outputs(probe: Probe, ids: Sequence[str], image: Tensor) -> tuple[Tensor, Tensor]:
     reflectance, shading, failed = predict_decomposition(probe.named, ids, image, None, probe.device)
+    _refuse_failed(probe, ids, failed)
+    return reflectance, shading
+
+
+def _refuse_failed(probe: Probe, ids: Sequence[str], failed: Bool[Tensor, " batch"]) -> None:
     if bool(failed.any()):
         first = ids[int(failed.nonzero()[0])]
         raise InputError(
             f"model `{probe.named.identity.name}` gives nan, inf or nothing for `{first}`: concept "
             "activation vectors need a finite output for every image"
         )
-    return reflectance, shading
 
 
 def _gradients(
@@ -148,18 +157,23 @@ def _gradients(
         )
         return Branches(r.to(probe.device), s.to(probe.device), _size(truth.image))
 
+    name = probe.named.identity.name
+
     def gradient(branch: int, layer: str) -> Tensor:
         def run(rows: slice) -> tuple[Tensor]:
             image = to_device(probe.named, truth.image[rows], probe.device)
             target, mask = targets[branch][rows].to(probe.device), truth.mask[rows].to(probe.device)
 
             def loss(output: object, _rows: slice) -> Tensor:
-                prediction = checked_decomposition(output, image, probe.named.identity.name)[branch]
-                return pixel_loss(prediction, target, mask, aligned)
+                *prediction, failed = checked_decomposition(output, image, name)
+                _refuse_failed(probe, ids[rows], failed)
+                return pixel_loss(prediction[branch], target, mask, aligned)
 
-            with model_errors(probe.named.identity.name, image):
+            with model_errors(name, image):
                 every = slice(0, len(image))
-                return (batch_gradients(probe.network(), layer, image, loss, every).float(),)
+                found = batch_gradients(probe.network(), layer, image, loss, every).float()
+            check_finite_rows(f"gradient of model `{name}`, layer `{layer}`", found, ids[rows])
+            return (found,)
 
         return run_in_halves(run, len(truth.image))[0]
 

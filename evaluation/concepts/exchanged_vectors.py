@@ -9,16 +9,13 @@ from torch import Tensor
 from evaluation.concepts.gram import SharedRows, row_norms
 from evaluation.concepts.named_generator import named_generator
 from evaluation.concepts.row_source import RowSource
+from evaluation.concepts.sensitivity import derivatives_along
 from evaluation.inputs.check_shapes import check_bool, check_shapes
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
 
 Fitting = Literal["mean", "ridge"]
 VectorLength = Literal["student", "fitted", "unit"]
-
-# Cosines of a gradient with a vector below this value count as 0. Products in float32 leave cosines of about
-# 1e-7 where the true one is 0.
-COSINE_FLOOR = 1e-6
 
 
 def exchange_derivatives(
@@ -157,7 +154,7 @@ def gram_exchange_derivatives(
 
     Returns:
         Derivatives along the vectors. A derivative of at most 1e-6 of the product of the lengths of gradient
-        and vector (`COSINE_FLOOR`) is exactly 0, and so are all derivatives if all images are equal.
+        and vector (`derivatives_along`) is exactly 0, and so are all derivatives if all images are equal.
 
     Raises:
         InputError: as `exchange_derivatives`.
@@ -190,8 +187,7 @@ def gram_exchange_derivatives(
     gram = gram - means - means[:, None] + means.mean()
     alpha = _coefficients(gram, members, fit, regularisation)
     norms = ((alpha @ gram) * alpha).sum(1, keepdim=True).clamp(min=0).sqrt()
-    derivatives = alpha @ products.T
-    derivatives = derivatives.masked_fill(derivatives.abs() <= COSINE_FLOOR * norms * lengths, 0)
+    derivatives = derivatives_along(alpha, products, norms[:, 0], lengths)
     if length == "student":
         norms = _standard_errors(products.mean(0), members)
     return derivatives if length == "fitted" else torch.nan_to_num(derivatives / norms, 0, 0, 0)

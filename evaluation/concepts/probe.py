@@ -101,3 +101,25 @@ def common_size(sizes: Sequence[tuple[int, int] | None]) -> tuple[int, int]:
     if len(known) > 1:
         raise InputError(f"images have several sizes, {known}; give one `size` to resize them to")
     return known[0]
+
+
+def check_finite_rows(what: str, values: Float[Tensor, "rows _"], ids: Sequence[str]) -> None:
+    """Check that rows are finite.
+
+    Args:
+        what: the values, for the message.
+        values: one row for each image.
+        ids: ids of the images.
+
+    Raises:
+        InputError: a row is nan or inf; the message names the first one.
+
+    Example:
+        >>> check_finite_rows("layer `a`", Tensor([[0.0], [float("nan")]]), ["one", "two"])
+        Traceback (most recent call last):
+        loaders.errors.InputError: layer `a`: expected finite numbers, got nan or inf for image `two`
+    """
+    wrong = ~values.detach().isfinite().all(1)
+    if bool(wrong.any()):
+        first = ids[int(wrong.nonzero()[0])]
+        raise InputError(f"{what}: expected finite numbers, got nan or inf for image `{first}`")

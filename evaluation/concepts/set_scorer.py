@@ -83,7 +83,7 @@ class SetScorer:
         scores = {}
         for alignment, product in zip(self.gradients, products, strict=True):
             lengths = self._lengths[branch, alignment]
-            derivatives = derivatives_along(fit.weights, product)
+            derivatives = derivatives_along(fit.weights, product, fit.norm, lengths)
             helps = derivatives < 0
             shares = helps.double().mean(1)
             cosines = torch.nan_to_num(derivatives / fit.norm[:, None] / lengths, 0, 0, 0)
@@ -110,7 +110,7 @@ class SetScorer:
             drawn = named_generator(self.seed, "random", size)
             fit = fit_random(gram, size, drawn, **self.fitting)
             for name, product in zip(self.gradients, products, strict=True):
-                self._random_scores[branch, name, size] = (
-                    (derivatives_along(fit.weights, product) < 0).double().mean(1)
-                )
+                lengths = self._lengths[branch, name]
+                derivatives = derivatives_along(fit.weights, product, fit.norm, lengths)
+                self._random_scores[branch, name, size] = (derivatives < 0).double().mean(1)
         return self._random_scores[branch, alignment, size]

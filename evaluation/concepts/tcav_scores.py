@@ -108,6 +108,10 @@ class LayerScorer:
     def _shared(self) -> SharedRows:
         return SharedRows(self._negatives, [self._gradients])
 
+    @cached_property
+    def _lengths(self) -> Tensor:
+        return row_norms(self._gradients)
+
     def score(
         self,
         concept: Float[Tensor, "concepts dim"] | RowSource,
@@ -141,7 +145,7 @@ class LayerScorer:
 
     def _counted(self, fit: Fit, products: Tensor) -> tuple[Tensor, Tensor]:
         """Tell for each run and image whether the sign is the wanted one, and how far the target moves."""
-        derivatives = derivatives_along(fit.weights, products)
+        derivatives = derivatives_along(fit.weights, products, fit.norm, self._lengths)
         if not bool(fit.norm.any()):
             return derivatives * torch.nan, derivatives * torch.nan
         unit = torch.nan_to_num(derivatives / fit.norm[:, None], 0, 0, 0)
@@ -164,8 +168,7 @@ class LayerScorer:
         """Compute the statistic of `permutation_test` for the concept and for each exchange."""
         members = exchanged_members(len(concept), len(control), permutations, self._seed).to(concept.device)
         gram, (products,) = SharedRows(control, [self._gradients]).stacked(concept)
-        lengths = row_norms(self._gradients)
-        derivatives = gram_exchange_derivatives(gram, products, lengths, members)
+        derivatives = gram_exchange_derivatives(gram, products, self._lengths, members)
         return input_scores(derivatives, "derivative", self._gradient_of).mean(1)
 
 

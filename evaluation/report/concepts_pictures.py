@@ -1,6 +1,7 @@
 """Pictures for the concepts section: images of a few concept sets, and what models make of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from evaluation.concepts.set_images import set_images
 from evaluation.concepts.set_scores import Concept
@@ -11,7 +12,7 @@ from evaluation.report.predicted_changes import predicted_changes
 from evaluation.report.tiles import evenly_spaced_rows, values_text
 from evaluation.results.result import StatisticResult
 from evaluation.running.named_models import identify_models
-from loaders.views import ConceptSets
+from loaders.views import ConceptSets, View
 
 _SETS = 2
 
@@ -22,6 +23,7 @@ def concepts_pictures(
     results: Mapping[str, StatisticResult],
     models: Mapping[str, DecompositionModel],
     *,
+    others: Sequence[View[Any]] = (),
     size: tuple[int, int] | None = None,
     device: str = "cpu",
 ) -> list[Block]:
@@ -32,6 +34,7 @@ def concepts_pictures(
         illumination: the illumination sets that `score_concepts` scored.
         results: the results of `score_concepts`, by model.
         models: the scored models, which run on two images of each shown set again.
+        others: negatives and test frames, whose ids predictions of another program have too.
         size: the size with which `score_concepts` ran.
         device: torch device of the models.
 
@@ -42,9 +45,8 @@ def concepts_pictures(
         InputError: a model raised an exception.
     """
     views: dict[Concept, ConceptSets | None] = {"albedo": albedo, "illumination": illumination}
-    named_models = identify_models(
-        models, [view for view in views.values() if view is not None], "linear", None
-    )
+    scored = [view for view in views.values() if view is not None]
+    named_models = identify_models(models, [*scored, *others], "linear", None)
     blocks: list[Block] = []
     for concept, view in views.items():
         if view is None:

@@ -6,12 +6,12 @@ import torch
 from scipy import stats
 
 from evaluation.concepts.exchanged_vectors import (
-    COSINE_FLOOR,
     exchange_derivatives,
     exchanged_members,
     gram_exchange_derivatives,
 )
 from evaluation.concepts.gram import SharedRows
+from evaluation.concepts.sensitivity import COSINE_FLOOR
 from evaluation.concepts.solvers import train_classifiers
 from loaders.errors import InputError
 

@@ -451,3 +451,39 @@ def test_invalid_arguments_are_refused(sets, memory_view, decompositions):
         score(_blurry, {**sets, "test": decompositions(black, black, name="test")}, runs=2)
     with pytest.raises(InputError, match="gives nan, inf or nothing for `negative-0`"):
         score(lambda image: (image / 0, image), sets, runs=2)
+
+
+class Broken(Net):
+    """One value of the output, or of the layer `encoder`, is not finite for images of a brightness."""
+
+    def __init__(self, part: str, level: float) -> None:
+        super().__init__()
+        self.part, self.level = part, level
+        self.encoder.register_forward_hook(self._spoil)
+
+    def _spoil(self, _module: nn.Module, inputs: tuple[Tensor], output: Tensor) -> Tensor:
+        spoilt = output.clone()
+        if self.part == "layer":
+            spoilt[inputs[0].mean((1, 2, 3)) > self.level, 0, 0, 0] = torch.inf
+        return spoilt
+
+    def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
+        reflectance, shading = super().forward(image)
+        if self.part == "output":
+            shading = shading.index_fill(3, torch.tensor(2), torch.nan)
+        if self.part == "gradient":
+            shading = shading + (shading - shading.detach()).sqrt()
+        return reflectance, shading
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ("output", "model `model` gives nan, inf or nothing for `test-0`: concept activation vectors"),
+        ("layer", "model `model`, layer `encoder`: expected finite numbers, got nan or inf for image `neg"),
+        ("gradient", "gradient of model `model`, layer `encoder`: .* nan or inf for image `test-0`"),
+    ],
+)
+def test_values_at_hidden_layers_must_be_finite(sets, part, message):
+    with pytest.raises(InputError, match=message):
+        score(Broken(part, -1.0), sets, runs=2, layer="encoder")

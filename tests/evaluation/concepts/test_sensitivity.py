@@ -159,3 +159,19 @@ def test_misspelt_options(cavs):
         unwrap(directional_derivatives)(cavs, gradients, "cosin")
     with pytest.raises(InputError, match="`gradient_of` must be one of: loss, logit; got logits"):
         unwrap(sensitivity)(cavs, gradients, "logits")
+
+
+def test_gradients_orthogonal_to_every_vector_score_zero():
+    # Rounding leaves derivatives of about 1e-8 of both lengths, of either sign.
+    generator = torch.Generator().manual_seed(3)
+    concept = torch.randn(24, 300, generator=generator) + 2
+    negatives = torch.randn(40, 300, generator=generator)
+    cavs = fit_cavs(concept, negatives, generator=generator, runs=20)
+    span = torch.cat([concept, negatives]).double()
+    basis = torch.linalg.qr((span - span.mean(0)).T)[0]
+    gradients = torch.randn(30, 300, generator=generator, dtype=torch.float64)
+    gradients = (gradients - (gradients @ basis) @ basis.T).float()
+    assert sensitivity(cavs, gradients).tolist() == [0] * 20
+    assert sensitivity(cavs, gradients, "logit").tolist() == [0] * 20
+    moved = gradients + 1e-3 * (concept.mean(0) - negatives.mean(0))
+    assert sensitivity(cavs, moved, "logit").tolist() == [1] * 20
