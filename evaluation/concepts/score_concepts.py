@@ -128,7 +128,7 @@ def score_concepts(
 
     Raises:
         InputError: ``classifier`` or ``significance`` is misspelt, there are no concept sets, albedo and
-            illumination sets are swapped, a set has no control, there are no test frames or some lack ground
+            illumination sets are swapped, a set has no control, a control has no sets, there are no test frames or some lack ground
             truth, images have several sizes, a layer cannot be read, there are too few images, or a temporary
             file cannot be written.
     """
@@ -139,6 +139,8 @@ def score_concepts(
     controls = controls or {}
     for concept, view in controls.items():
         check_control(concept, view)
+        if {"albedo": albedo, "illumination": illumination}[concept] is None:
+            raise InputError(f"control of {concept}: there are no {concept} sets to compare with it; omit it")
     views = [view for view in (albedo, illumination, *controls.values(), negatives, test) if view is not None]
     named_models = identify_models(models, views, "linear", None)
     if size is not None and any(isinstance(named.model, Predictions) for named in named_models.values()):
@@ -312,4 +314,12 @@ def _choose_sets(
         ]
     if not found:
         raise InputError("expected concept sets of albedo or illumination, got none of either")
+    for one in found:
+        for what, images in (("set", one.images), ("control of the set", one.control)):
+            if images is not None and len(images.rows) < 2:
+                shared = ", ".join(f"{name}={value}" for name, value in images.fixed.items())
+                count = len(images.rows)
+                raise InputError(
+                    f"{one.concept} {what} with {shared}: expected at least 2 images, got {count}; add images"
+                )
     return found
