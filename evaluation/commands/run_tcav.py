@@ -30,7 +30,9 @@ _OF_CSM = {
 }
 
 
-def check_tcav_options(target: str | None, concepts: Sequence[str], layers: Sequence[str]) -> None:
+def check_tcav_options(
+    target: str | None, concepts: Sequence[str], layers: Sequence[str], controls: Sequence[str]
+) -> None:
     """Refuse options of the current command that contradict each other.
 
     Raises:
@@ -44,6 +46,8 @@ def check_tcav_options(target: str | None, concepts: Sequence[str], layers: Sequ
     for name, option in _OF_CSM.items():
         if source(name) == ParameterSource.COMMANDLINE:
             raise InputError(f"{option}: belongs to CSM; omit it, or omit --target")
+    if not controls and source("permutations") == ParameterSource.COMMANDLINE:
+        raise InputError("--permutations: with --target only concepts with a --control are tested; add one")
     if not concepts:
         raise InputError("--target: needs at least one --concept NAME=SOURCE")
     if not layers:

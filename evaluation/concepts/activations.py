@@ -258,7 +258,10 @@ def batch_gradients(
     if total.requires_grad:
         (gradient,) = torch.autograd.grad(total, [recorded[layer]], allow_unused=True)
     if gradient is None:
-        raise InputError(f"the loss does not depend on layer `{layer}`; choose a layer of that branch")
+        raise InputError(
+            f"the loss or target does not depend on layer `{layer}`; choose a layer on its way, and detach "
+            "nothing behind it"
+        )
     return flatten_rows(layer, gradient, images[rows])
 
 

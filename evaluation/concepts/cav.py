@@ -14,6 +14,9 @@ from evaluation.inputs.check_shapes import check_shapes
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
 
+# With a larger penalty every vector is the difference of the means, of a length that underflows at last.
+_LARGEST = 1e12
+
 
 @dataclass(frozen=True)
 class CAVs:
@@ -234,8 +237,8 @@ def _fit(
     """Train on the drawn rows; the first rows of each class are held out for the accuracy."""
     if not 0 < test_share < 1:
         raise InputError(f"`test_share` must lie between 0 and 1, got {test_share}")
-    if not regularisation > 0:
-        raise InputError(f"`regularisation` must be above 0, got {regularisation}")
+    if not 0 < regularisation <= _LARGEST:
+        raise InputError(f"`regularisation` must be above 0 and at most {_LARGEST:g}, got {regularisation}")
     if not bool(gram.isfinite().all()):
         raise InputError("activations must be finite, got nan or inf; check the model on these images")
     # Products in float32 are not exactly symmetric, and Newton's method would not converge.

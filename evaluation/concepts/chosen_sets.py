@@ -54,13 +54,17 @@ def choose_sets(
         seed: as there.
 
     Raises:
-        InputError: there is no set, a view has sets in which something else varies, or a set has no control.
+        InputError: there is no set, a view has sets in which something else varies, a set has no control,
+            there are controls without sets, or a set has fewer than 2 images.
     """
     check_kind("albedo", albedo)
     check_kind("illumination", illumination)
     for concept, view in controls.items():
         check_control(concept, view)
     views: dict[Concept, ConceptSets | None] = {"albedo": albedo, "illumination": illumination}
+    for concept in controls:
+        if views[concept] is None:
+            raise InputError(f"control of {concept}: there are no {concept} sets to compare with it; omit it")
     found = []
     for concept, sets_view in views.items():
         if sets_view is None:
@@ -75,6 +79,14 @@ def choose_sets(
         ]
     if not found:
         raise InputError("expected concept sets of albedo or illumination, got none of either")
+    for one in found:
+        for what, images in (("set", one.images), ("control of the set", one.control)):
+            if images is not None and len(images.rows) < 2:
+                shared = ", ".join(f"{name}={value}" for name, value in images.fixed.items())
+                count = len(images.rows)
+                raise InputError(
+                    f"{one.concept} {what} with {shared}: expected at least 2 images, got {count}; add images"
+                )
     return found
 
 

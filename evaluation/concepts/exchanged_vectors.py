@@ -1,5 +1,6 @@
 """Concept vectors of exchanged images: all labellings of one concept set and its control in one solve."""
 
+import math
 from typing import Literal
 
 import torch
@@ -57,7 +58,7 @@ def exchange_derivatives(
 
     Raises:
         InputError: there are too few rows, inputs or permutations, rows differ in length, values are not
-            finite, ``regularisation`` is not above 0, or an option is misspelt.
+            finite, ``regularisation`` is not above 0 and finite, or an option is misspelt.
 
     Example:
         >>> g = torch.Generator().manual_seed(0)
@@ -176,8 +177,8 @@ def gram_exchange_derivatives(
         members=(members, "draws images"),
     )
     check_bool(members=members)
-    if not regularisation > 0:
-        raise InputError(f"`regularisation` must be above 0, got {regularisation}")
+    if not 0 < regularisation < math.inf:
+        raise InputError(f"`regularisation` must be above 0 and finite, got {regularisation}")
     if len(products) == 0:
         raise InputError("`gradients` needs at least one input, got none")
     if not bool(gram.isfinite().all()) or not bool(products.isfinite().all()):

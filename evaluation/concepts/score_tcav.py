@@ -142,6 +142,12 @@ def _check_arguments(
         raise InputError(f"`layers` must be a list of different names, at least one, got {layers!r}")
     if surplus := [name for name in controls if name not in concepts]:
         raise InputError(f"control `{surplus[0]}`: expected one of the concepts, {', '.join(concepts)}")
+    for kind, views in (("concept", concepts), ("control of concept", controls)):
+        for name, view in views.items():
+            if len(view.ids) < 2:
+                raise InputError(
+                    f"{kind} `{name}`: expected at least 2 images, got {len(view.ids)}; add images"
+                )
 
 
 @dataclass(frozen=True)

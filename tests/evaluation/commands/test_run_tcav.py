@@ -133,6 +133,7 @@ def test_few_images_are_a_line(inside):
         ((*RED, "--target", "norm", "--illumination", "none"), "--illumination: belongs to CSM"),
         ((*RED, "--target", "norm", "--predictions", "red"), "--predictions: belongs to CSM"),
         ((*RED, "--target", "norm", "--png", "srgb"), "--png: belongs to CSM"),
+        ((*RED, "--target", "norm", "--permutations", "19"), "--permutations: with --target only concepts"),
         ((*RED, "--target", "norm", "--concept", "red=gray"), "--concept: two sources are named `red`"),
         ((*RED, "--target", "norm", "--significance", "t-test"), "--significance: belongs to CSM"),
         (

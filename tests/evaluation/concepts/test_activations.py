@@ -149,7 +149,7 @@ def test_gradients_work_under_no_grad():
 def test_layer_of_the_other_branch(frozen):
     model = Split().requires_grad_(not frozen)
     with pytest.raises(
-        InputError, match="the loss does not depend on layer `shading`; choose a layer of that"
+        InputError, match="the loss or target does not depend on layer `shading`; choose a layer on"
     ):
         layer_gradients(model, "shading", torch.rand(1, 3, 4, 4), lambda y, _: y[0].flatten(1).sum(1))
 

@@ -1,3 +1,4 @@
+import math
 from inspect import unwrap
 
 import numpy as np
@@ -156,8 +157,9 @@ def test_refusals():
         exchange_derivatives(_rows(1), two, two, seed=0)
     with pytest.raises(InputError, match="`permutations` must be at least 2, got 1; 999 is usual"):
         exchange_derivatives(two, two, two, seed=0, permutations=1)
-    with pytest.raises(InputError, match="`regularisation` must be above 0, got 0"):
-        exchange_derivatives(two, two, two, seed=0, regularisation=0)
+    for penalty in (0, math.inf, math.nan):
+        with pytest.raises(InputError, match=f"`regularisation` must be above 0 and finite, got {penalty}"):
+            exchange_derivatives(two, two, two, seed=0, fit="ridge", regularisation=penalty)
     with pytest.raises(InputError, match="`gradients` needs at least one input, got none"):
         exchange_derivatives(two, two, two[:0], seed=0)
     for bad in (torch.nan, torch.inf):

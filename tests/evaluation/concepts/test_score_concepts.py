@@ -206,6 +206,24 @@ def test_controls_in_which_a_concept_varies_are_refused(sets, varies):
         score(_blurry, sets, controls={"colour": sets[varies]})
 
 
+def test_controls_without_concept_sets_are_refused(sets, memory_view):
+    moved = control_of(memory_view, sets["albedo"])
+    with pytest.raises(InputError, match="control of albedo: there are no albedo sets to compare with it"):
+        score(_blurry, {**sets, "albedo": None}, controls={"albedo": moved}, runs=2)
+
+
+def test_sets_of_one_image_are_named(sets, memory_view):
+    moved = control_of(memory_view, sets["albedo"])
+    moved.sets = (moved.sets[0], ConceptSet(moved.sets[1].fixed, moved.sets[1].rows[:1]))
+    with pytest.raises(
+        InputError, match=r"albedo control of the set with .*light=right.*: expected at least 2 images, got 1"
+    ):
+        score(_blurry, sets, controls={"albedo": moved}, runs=2)
+    sets["albedo"].sets = (ConceptSet({"light": "left"}, (3,)), sets["albedo"].sets[1])
+    with pytest.raises(InputError, match=r"^albedo set with light=left: expected at least 2 images, got 1"):
+        score(_blurry, sets, runs=2)
+
+
 def test_classifiers_are_recorded_and_change_the_vectors(sets):
     found = {}
     for classifier in get_args(Classifier):

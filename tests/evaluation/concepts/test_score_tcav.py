@@ -405,7 +405,7 @@ def test_nan_names_the_image(noisy):
         ),
         (
             {"target": Target("class", lambda output: output.detach()[:, 0])},
-            r"the loss does not depend on layer",
+            r"the loss or target does not depend on layer",
         ),
         ({"classifier": "svn"}, r"`classifier` must be one of: svm"),
         ({"concepts": {}}, r"expected at least one concept, got none"),
@@ -425,6 +425,11 @@ def test_layers_that_do_not_fit(noisy, memory_view):
         unchecked({"model": lambda image: image.mean((2, 3))}, **noisy)
     with pytest.raises(InputError, match=r"control `green`: expected one of the concepts, red, blue"):
         score(Network(), **noisy, controls={"green": noisy["negatives"]})
+    one = memory_view([noisy["test"].items[0]], name="one")
+    with pytest.raises(InputError, match=r"^concept `one`: expected at least 2 images, got 1; add images"):
+        score(Network(), **noisy | {"concepts": {"one": one}})
+    with pytest.raises(InputError, match=r"^control of concept `red`: expected at least 2 images, got 1"):
+        score(Network(), **noisy, controls={"red": one})
     noisy["negatives"] = memory_view([], name="negative")
     with pytest.raises(InputError, match=r"no rows to read: `negative` is empty"):
         score(Network(), **noisy)
