@@ -128,9 +128,9 @@ def score_concepts(
 
     Raises:
         InputError: ``classifier`` or ``significance`` is misspelt, there are no concept sets, albedo and
-            illumination sets are swapped, a set has no control, a control has no sets, there are no test frames or some lack ground
-            truth, images have several sizes, a layer cannot be read, there are too few images, or a temporary
-            file cannot be written.
+            illumination sets are swapped, a set has no control, a control has no sets, there are no test
+            frames or some lack ground truth, images have several sizes, a layer cannot be read, there are too
+            few images, or a temporary file cannot be written.
     """
     check_choice("classifier", classifier, Classifier)
     check_choice("significance", significance, SetTest)
