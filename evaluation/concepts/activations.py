@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from evaluation.concepts.row_storage import DEFAULT_STORAGE, RowStorage
-from evaluation.concepts.stored_rows import StoredRows
+from evaluation.concepts.rows.row_storage import DEFAULT_STORAGE, RowStorage
+from evaluation.concepts.rows.stored_rows import StoredRows
 from evaluation.inputs.check_shapes import check_bool, check_shapes
 from evaluation.running.hidden_layers import record_layers, run_recorded
 from loaders.errors import InputError

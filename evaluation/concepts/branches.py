@@ -14,9 +14,9 @@ from evaluation.concepts.activations import (
     pixel_loss,
 )
 from evaluation.concepts.probe import Probe, check_finite_rows, common_size, hidden_rows, resize_linear
-from evaluation.concepts.row_storage import RowStorage
+from evaluation.concepts.rows.row_storage import RowStorage
+from evaluation.concepts.rows.stored_rows import StoredRows
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES
-from evaluation.concepts.stored_rows import StoredRows
 from evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
 from evaluation.running.batches import Fingerprint, check_srgb_image, read_batches
 from evaluation.running.model_outputs import checked_decomposition, model_errors

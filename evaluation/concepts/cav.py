@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.concepts.gram import SharedRows
-from evaluation.concepts.row_source import RowSource
+from evaluation.concepts.rows.gram import SharedRows
+from evaluation.concepts.rows.row_source import RowSource
 from evaluation.concepts.solvers import Classifier, train_classifiers
 from evaluation.inputs.check_shapes import check_shapes
 from loaders.check_choice import check_choice
@@ -70,8 +70,8 @@ def fit_cavs(
     classifiers lie in the span of their rows. Therefore all runs are trained in float64 on submatrices of one
     Gram matrix, together except for "sgd", without any vector of length ``dim`` (see
     `evaluation.concepts.solvers.train_classifiers` for the objectives and the reasons, and
-    `evaluation.concepts.gram.SharedRows` for the precision of the matrix). With generators in the same state
-    all classifiers get the same rows. Kim et al. advise at least 20 concept images.
+    `evaluation.concepts.rows.gram.SharedRows` for the precision of the matrix). With generators in the same
+    state all classifiers get the same rows. Kim et al. advise at least 20 concept images.
 
     Blind to: the cause of the difference between the two sets. A vector that separates them perfectly may
     represent the scene that all concept images share, not the factor that varies in them.

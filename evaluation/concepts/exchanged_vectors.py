@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from evaluation.concepts.gram import SharedRows, row_norms
 from evaluation.concepts.named_generator import named_generator
-from evaluation.concepts.row_source import RowSource
+from evaluation.concepts.rows.gram import SharedRows, row_norms
+from evaluation.concepts.rows.row_source import RowSource
 from evaluation.concepts.sensitivity import derivatives_along
 from evaluation.inputs.check_shapes import check_bool, check_shapes
 from loaders.check_choice import check_choice

@@ -14,8 +14,8 @@ from evaluation.concepts.probe import (
     hidden_rows,
     resize_linear,
 )
-from evaluation.concepts.row_source import RowSource
-from evaluation.concepts.stored_rows import StoredRows
+from evaluation.concepts.rows.row_source import RowSource
+from evaluation.concepts.rows.stored_rows import StoredRows
 from evaluation.concepts.targets import Target
 from evaluation.running.batches import Batch, Fingerprint, check_srgb_image, read_batches
 from evaluation.running.model_outputs import model_errors

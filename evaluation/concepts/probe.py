@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from evaluation.concepts.activations import flatten_rows
-from evaluation.concepts.row_storage import DEFAULT_STORAGE, RowStorage
+from evaluation.concepts.rows.row_storage import DEFAULT_STORAGE, RowStorage
 from evaluation.models.model_spec import NamedModel
 from evaluation.running.hidden_layers import record_layers
 from evaluation.running.model_outputs import model_errors

@@ -13,7 +13,7 @@ from evaluation.concepts.chosen_sets import ChosenSet, choose_sets
 from evaluation.concepts.csm_by_factor import every_factor_group
 from evaluation.concepts.few_images import few_images
 from evaluation.concepts.probe import Probe
-from evaluation.concepts.row_storage import DEFAULT_STORAGE, RowStorage
+from evaluation.concepts.rows.row_storage import DEFAULT_STORAGE, RowStorage
 from evaluation.concepts.score_by_runs import score_by_runs
 from evaluation.concepts.set_scorer import SetScorer
 from evaluation.concepts.set_scores import (

@@ -13,7 +13,7 @@ from evaluation.concepts.few_images import few_images
 from evaluation.concepts.layer_rows import read_activations, read_gradients
 from evaluation.concepts.permutation_test import permutation_test
 from evaluation.concepts.probe import Probe, common_size
-from evaluation.concepts.row_source import RowSource
+from evaluation.concepts.rows.row_source import RowSource
 from evaluation.concepts.solvers import Classifier
 from evaluation.concepts.targets import Target, parse_target
 from evaluation.concepts.tcav_scores import LayerScorer, TCAVScore, scores_to_step, step_to_scores

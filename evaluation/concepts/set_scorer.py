@@ -12,10 +12,10 @@ from torch import Tensor
 from evaluation.concepts.branches import Branches
 from evaluation.concepts.cav import fit_concept, fit_random
 from evaluation.concepts.exchanged_vectors import exchanged_members, gram_exchange_derivatives
-from evaluation.concepts.gram import SharedRows, row_norms
 from evaluation.concepts.named_generator import named_generator
 from evaluation.concepts.permutation_test import effect_interval, input_scores
 from evaluation.concepts.probe import common_size
+from evaluation.concepts.rows.gram import SharedRows, row_norms
 from evaluation.concepts.sensitivity import derivatives_along, significant
 from evaluation.concepts.set_scores import BRANCHES, BranchScore, Concept
 from loaders.views import ConceptSet

@@ -11,7 +11,7 @@ from evaluation.concepts.exchanged_vectors import (
     exchanged_members,
     gram_exchange_derivatives,
 )
-from evaluation.concepts.gram import SharedRows
+from evaluation.concepts.rows.gram import SharedRows
 from evaluation.concepts.sensitivity import COSINE_FLOOR
 from evaluation.concepts.solvers import train_classifiers
 from loaders.errors import InputError

@@ -5,9 +5,9 @@ from torch import nn
 from evaluation.concepts import score_concepts
 from evaluation.concepts.branches import branch_activations, branch_gradients
 from evaluation.concepts.probe import Probe
-from evaluation.concepts.row_storage import RowStorage
+from evaluation.concepts.rows.row_storage import RowStorage
+from evaluation.concepts.rows.stored_rows import StoredRows
 from evaluation.concepts.set_scores import BRANCHES
-from evaluation.concepts.stored_rows import StoredRows
 from evaluation.running.batches import Fingerprint
 from evaluation.running.named_models import identify_models
 from loaders.errors import InputError
