@@ -12,10 +12,10 @@ import pytest
 import torch
 from torch import nn
 
-from evaluation.concepts import row_storage, stored_rows
 from evaluation.concepts.activations import layer_activations, layer_gradients
 from evaluation.concepts.cav import fit_cavs, random_cavs
 from evaluation.concepts.exchanged_vectors import exchange_derivatives
+from evaluation.concepts.rows import row_storage, stored_rows
 from evaluation.concepts.rows.gram import SharedRows, row_norms
 from evaluation.concepts.rows.recomputed_rows import RecomputedRows
 from evaluation.concepts.rows.row_source import columns_of
