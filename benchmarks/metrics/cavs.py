@@ -35,8 +35,8 @@ from torch.utils.data import DataLoader
 from benchmarks.processes import print_table
 from evaluation.concepts import CAVs, fit_cavs, layer_activations, layer_gradients, sensitivity
 from evaluation.concepts.cav import Fit, fit_concept
-from evaluation.concepts.gram import SharedRows, row_norms
-from evaluation.concepts.row_source import columns_of
+from evaluation.concepts.rows.gram import SharedRows, row_norms
+from evaluation.concepts.rows.row_source import columns_of
 from evaluation.concepts.sensitivity import derivatives_along
 from evaluation.concepts.solvers import Classifier
 

@@ -24,8 +24,8 @@ from torch import Tensor
 from benchmarks.processes import print_table
 from evaluation.concepts.cav import fit_concept, fit_random
 from evaluation.concepts.exchanged_vectors import exchanged_members, gram_exchange_derivatives
-from evaluation.concepts.gram import SharedRows, row_norms
 from evaluation.concepts.permutation_test import input_scores, permutation_test
+from evaluation.concepts.rows.gram import SharedRows, row_norms
 from evaluation.concepts.sensitivity import derivatives_along, significant
 
 DIM, INPUTS, NEGATIVES, SETS = 200, 42, 60, 10

@@ -31,8 +31,8 @@ from torch import Tensor
 from benchmarks.metrics.cavs import LAYER, LOGIT, TESTS, Captum, network
 from benchmarks.processes import print_table
 from evaluation.concepts import fit_cavs, layer_activations, layer_gradients, sensitivity
-from evaluation.concepts.row_storage import RowStorage
-from evaluation.concepts.stored_rows import StoredRows
+from evaluation.concepts.rows.row_storage import RowStorage
+from evaluation.concepts.rows.stored_rows import StoredRows
 
 
 def drawn(kind: str, images: int, side: int) -> Tensor:

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from benchmarks.processes import print_table
 from evaluation.concepts import score_concepts
+from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, METRICS
 from evaluation.inputs.ground_truth import stack_ground_truth
 from evaluation.intrinsic import dssim, score_intrinsic, score_saw, score_whdr
 from evaluation.models import open_models
@@ -43,8 +44,6 @@ from loaders.views import (
 )
 
 HIGHER = ("CSM_S", "CSM_R", "SAW AP")  # first words of the columns where higher is better
-ALIGNMENTS = ("aligned", "unaligned")
-PARTS = ("reflectance", "shading")
 
 
 def main() -> None:
@@ -69,7 +68,7 @@ def main() -> None:
     place, negatives = split_secondary(given.negatives)
     found = score_concepts(
         models,
-        *(open_concepts(given.concepts, set_name=name) for name in ("albedo", "illumination")),
+        *(open_concepts(given.concepts, set_name=name) for name in METRICS),
         open_images(place, **negatives, limit=500),
         test,
         runs=given.runs,
@@ -77,7 +76,7 @@ def main() -> None:
         steps=FinishedSteps(given.steps),
     )
     for name, result in found.items():
-        for metric in ("csm_s", "csm_r"):
+        for metric in METRICS.values():
             for alignment in ALIGNMENTS:
                 score = result.scores[f"{metric} {alignment}, all sets"].value
                 columns[name][f"{metric.upper()} {alignment}"] = score
@@ -88,8 +87,8 @@ def main() -> None:
         columns[name]["SAW AP"] = saw.score
     for name, errors in score_intrinsic(models, test).items():
         for label, metric in (("MSE", "si_mse"), ("LMSE", "lmse")):
-            for part in PARTS:
-                columns[name][f"{label} {part}"] = errors.scores[f"{metric}_{part}"].value
+            for branch in BRANCHES:
+                columns[name][f"{label} {branch}"] = errors.scores[f"{metric}_{branch}"].value
     for name, named in identify_models(models, [test], "linear", None).items():
         columns[name] |= perceived(named, test, distance)
     print_scores(columns)
@@ -103,7 +102,7 @@ def perceived(named: NamedModel, test: Decompositions, distance: LPIPS | None) -
         *parts, _ = predict_decomposition(named, [name], truth.image, truth.mask, "cpu")
         white = truth.shading[0][:, truth.mask[0]].amax().clamp(min=1e-6)
         true = (truth.reflectance, truth.shading.expand_as(truth.reflectance) / white)
-        for part, given, wanted in zip(PARTS, parts, true, strict=True):
+        for part, given, wanted in zip(BRANCHES, parts, true, strict=True):
             mask = truth.mask.float()
             found.setdefault(f"DSSIM {part}", []).append(float(dssim(given, wanted, truth.mask)))
             if distance is not None:

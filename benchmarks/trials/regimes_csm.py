@@ -27,14 +27,13 @@ import torch
 from benchmarks.processes import print_table
 from benchmarks.trials.regimes import REGIMES, weights, with_interval
 from evaluation.concepts import score_concepts
-from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, CONTROLLED
+from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, CONTROLLED, METRICS
 from evaluation.models.model_spec import open_model
 from evaluation.results.mean_intervals import mean_p_value, seed_interval
 from evaluation.results.result import StatisticResult
 from evaluation.running.finished_steps import FinishedSteps
 from loaders.views import ConceptSet, open_concepts, open_decompositions, open_images
 
-METRICS = ("csm_s", "csm_r")
 CONDITIONS = (*ALIGNMENTS, *(alignment + CONTROLLED for alignment in ALIGNMENTS))
 
 
@@ -93,7 +92,7 @@ def _halves(one: ConceptSet, seed: int) -> tuple[ConceptSet, ConceptSet]:
 
 def print_ratios(results: Mapping[str, StatisticResult], seeds: int) -> None:
     """Print CSM over all sets of each regime, and paired differences."""
-    columns = [f"{metric} {condition}" for condition in CONDITIONS for metric in METRICS]
+    columns = [f"{metric} {condition}" for condition in CONDITIONS for metric in METRICS.values()]
 
     def value(model: str, column: str) -> float:
         return results[model].scores[f"{column}, all sets"].value
@@ -121,7 +120,7 @@ def print_sets(results: Mapping[str, StatisticResult]) -> None:
     """Print the mean sensitivity and accuracy, and the share of significant sets, of each regime."""
     rows = []
     for regime, concept, branch, condition in itertools.product(
-        (*REGIMES, "retinex"), ("albedo", "illumination"), BRANCHES, CONDITIONS[::2]
+        (*REGIMES, "retinex"), METRICS, BRANCHES, CONDITIONS[::2]
     ):
         found = [
             one[branch][condition]

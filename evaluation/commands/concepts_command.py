@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from evaluation.commands.evaluate_options import (
+    check_needed,
     check_outputs,
     choose_device,
     data_options,
@@ -170,7 +171,7 @@ def concepts(
     candlelight evaluate concepts demo/frames --set candle --model colours.py:trained --target logit:0 \\
         --layer features.1 --layer features.3 --concept red=pictures/red --concept blue=pictures/blue
     """
-    check_tcav_options(target, named_concepts, layer)
+    check_tcav_options(target, named_concepts, layer, controls)
     fitting: dict[str, Any] = {
         "runs": runs,
         "seed": seed,
@@ -202,6 +203,7 @@ def concepts(
     from evaluation.models import open_models
     from loaders.views import open_concepts, open_decompositions, open_images
 
+    check_needed(files, png=png)
     places = _split_layers(layer)
     if layer and files:
         raise InputError("--layer: files of --predictions have no hidden layers; omit one of the two")
@@ -240,13 +242,17 @@ def concepts(
             steps=steps,
         )
     show_results(list(results.values()), out)
-    for note in dict.fromkeys(line for result in results.values() for line in result.details["notes"]):
-        click.echo(f"note: {note}")
     if page:
         from evaluation.report.concepts_pictures import concepts_pictures
 
         pictures = concepts_pictures(
-            albedo_sets, illumination_sets, results, scored, size=size, device=chosen
+            albedo_sets,
+            illumination_sets,
+            results,
+            scored,
+            others=(unrelated, test, *control_sets.values()),
+            size=size,
+            device=chosen,
         )
         show_page(page, list(results.values()), pictures)
     end_steps(steps)

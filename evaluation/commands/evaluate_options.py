@@ -284,7 +284,7 @@ def open_layers(
 def show_results(
     results: Sequence["Result"], out: Sequence[Path], lines: Sequence[str] | None = None
 ) -> None:
-    """Write the result files; print the results.
+    """Write the result files; print the results, and the notes in their details.
 
     Args:
         results: results of one call.
@@ -292,6 +292,7 @@ def show_results(
         lines: text to print in place of the table and the comparisons of the first with each other result.
     """
     from evaluation.results.compare import compare
+    from evaluation.results.notes import notes_of
     from evaluation.results.result import table
     from evaluation.results.result_files import write_results
 
@@ -299,6 +300,8 @@ def show_results(
         write_results(path, results)
     for line in lines or [table(results), *(str(compare(results[0], other)) for other in results[1:])]:
         click.echo(line)
+    for note in notes_of(results):
+        click.echo(f"note: {note}")
     for path in out:
         click.echo(str(path))
 

@@ -1,8 +1,6 @@
 """TCAV of ``candlelight evaluate concepts --target``."""
 
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +30,9 @@ _OF_CSM = {
 }
 
 
-def check_tcav_options(target: str | None, concepts: Sequence[str], layers: Sequence[str]) -> None:
+def check_tcav_options(
+    target: str | None, concepts: Sequence[str], layers: Sequence[str], controls: Sequence[str]
+) -> None:
     """Refuse options of the current command that contradict each other.
 
     Raises:
@@ -46,6 +46,8 @@ def check_tcav_options(target: str | None, concepts: Sequence[str], layers: Sequ
     for name, option in _OF_CSM.items():
         if source(name) == ParameterSource.COMMANDLINE:
             raise InputError(f"{option}: belongs to CSM; omit it, or omit --target")
+    if not controls and source("permutations") == ParameterSource.COMMANDLINE:
+        raise InputError("--permutations: with --target only concepts with a --control are tested; add one")
     if not concepts:
         raise InputError("--target: needs at least one --concept NAME=SOURCE")
     if not layers:
@@ -115,14 +117,14 @@ def run_tcav(
     unrelated = _open_images(f"--negatives {negatives}", data, negatives, limit=negatives_limit, size=fitted)
     options |= {"layers": list(layers), "target": target, "size": size, "device": chosen, "steps": steps}
     options["controls"] = others
-    with _printed_warnings():
-        results = list(score_tcav(networks, views, unrelated, test, **options).values())
+    results = list(score_tcav(networks, views, unrelated, test, **options).values())
     compared = [str(compare(results[0], other)) for other in results[1:]]
     show_results(results, out, [table(results), vectors_table(results), *compared])
     if page:
-        from evaluation.report.tcav_pictures import tcav_pictures
+        from evaluation.report.images_block import images_block
 
-        show_page(page, results, tcav_pictures(views))
+        pictures = [images_block(view, f"the concept {name}.") for name, view in views.items()]
+        show_page(page, results, pictures)
     end_steps(steps)
 
 
@@ -131,15 +133,15 @@ def vectors_table(results: Sequence["MeanResult"]) -> str:
     from evaluation.results.result import align_columns, model_name
 
     head = ("model", "layer", "concept", "score ± runs", "random ± runs", "accuracy", "p of t-test")
-    rows = [(*head, "p against control")]
+    rows = [(*head, "p of permutation")]
     for result in results:
         for one in result.details["scores"]:
             pairs = (
                 f"{_short(one[name])} ± {_short(one[spread])}"
                 for name, spread in (("score", "spread"), ("random", "random_spread"))
             )
-            numbers = (_short(one[name]) for name in ("accuracy", "p_value"))
-            control = _short(one["control"]["adjusted"]) if "control" in one else ""
+            numbers = (_short(one[name]) for name in ("accuracy", "t_test_p"))
+            control = _short(one["control"]["adjusted_p"]) if "control" in one else ""
             rows.append((model_name(result), one["layer"], one["concept"], *pairs, *numbers, control))
     return align_columns(rows)
 
@@ -156,16 +158,3 @@ def _open_images(option: str, data: str, text: str, **options: Any) -> Any:
 
 def _short(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.2g}"
-
-
-@contextmanager
-def _printed_warnings() -> Iterator[None]:
-    """Print warnings on small sets as a line, without the place in the code."""
-
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        click.echo(f"warning: {message}", err=True)
-
-    with warnings.catch_warnings():
-        warnings.filterwarnings("always", message=".*images are advised")
-        warnings.showwarning = show
-        yield

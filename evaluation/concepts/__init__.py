@@ -21,10 +21,10 @@ from evaluation.concepts.permutation_test import PermutationTest as PermutationT
 from evaluation.concepts.permutation_test import effect_interval as effect_interval
 from evaluation.concepts.permutation_test import input_scores as input_scores
 from evaluation.concepts.permutation_test import permutation_test as permutation_test
-from evaluation.concepts.recomputed_rows import RecomputedRows as RecomputedRows
-from evaluation.concepts.row_source import RowSource as RowSource
-from evaluation.concepts.row_source import columns_of as columns_of
-from evaluation.concepts.row_storage import RowStorage as RowStorage
+from evaluation.concepts.rows.recomputed_rows import RecomputedRows as RecomputedRows
+from evaluation.concepts.rows.row_source import RowSource as RowSource
+from evaluation.concepts.rows.row_source import columns_of as columns_of
+from evaluation.concepts.rows.row_storage import RowStorage as RowStorage
 from evaluation.concepts.score_by_runs import RunsScore as RunsScore
 from evaluation.concepts.score_by_runs import score_by_runs as score_by_runs
 from evaluation.concepts.score_concepts import score_concepts as score_concepts

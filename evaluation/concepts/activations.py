@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from evaluation.concepts.row_storage import DEFAULT_STORAGE, RowStorage
-from evaluation.concepts.stored_rows import StoredRows
+from evaluation.concepts.rows.row_storage import DEFAULT_STORAGE, RowStorage
+from evaluation.concepts.rows.stored_rows import StoredRows
 from evaluation.inputs.check_shapes import check_bool, check_shapes
 from evaluation.running.hidden_layers import record_layers, run_recorded
 from loaders.errors import InputError
@@ -17,6 +17,8 @@ from loaders.errors import InputError
 # that computes p rounds by half an epsilon, and the fit of a by a few, which leaves room for about thirty
 # operations. The quantisation steps of 8-bit and half-precision images are hundreds of times larger.
 _ROUNDING = 8
+# Mean squares below this value may have lost digits to the underflow of float32.
+_SMALLEST = 1e-25
 
 
 def pixel_loss(
@@ -117,11 +119,19 @@ def _weight(prediction: Tensor, mask: Tensor | None) -> Tensor:
 
 def _scale(prediction: Tensor, target: Tensor, weight: Tensor) -> Tensor:
     """Return the least-squares scale of each image; 0 for a black prediction."""
-    fixed = prediction.detach()
-    square = (weight * fixed**2).flatten(1).sum(1)
-    product = (weight * fixed * target).flatten(1).sum(1)
-    scale = torch.where(square > 0, product / square.clamp(min=torch.finfo(square.dtype).tiny), 0)
-    return scale[:, None, None, None]
+    scale, square = _quotient(prediction.detach(), target, weight)
+    lost = ~(square.isfinite() & (square > _SMALLEST))
+    if bool(lost.any()):  # squares beyond the range of float32
+        exact, _ = _quotient(*(values[lost].detach().double() for values in (prediction, target, weight)))
+        scale[lost] = exact.to(scale.dtype)
+    return scale.masked_fill(scale.isinf(), 0)[:, None, None, None]  # numbers below the smallest are black
+
+
+def _quotient(prediction: Tensor, target: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the scale of each image, 0 for a black prediction, and the mean square of the prediction."""
+    square = (weight * prediction**2).flatten(1).sum(1)
+    product = (weight * prediction * target).flatten(1).sum(1)
+    return torch.where(square > 0, product / square.clamp(min=torch.finfo(square.dtype).tiny), 0), square
 
 
 def layer_activations(
@@ -248,7 +258,10 @@ def batch_gradients(
     if total.requires_grad:
         (gradient,) = torch.autograd.grad(total, [recorded[layer]], allow_unused=True)
     if gradient is None:
-        raise InputError(f"the loss does not depend on layer `{layer}`; choose a layer of that branch")
+        raise InputError(
+            f"the loss or target does not depend on layer `{layer}`; choose a layer on its way, and detach "
+            "nothing behind it"
+        )
     return flatten_rows(layer, gradient, images[rows])
 
 

@@ -1,33 +1,32 @@
 """Activations and loss gradients of the reflectance and shading branches of a model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
-from torch.nn import functional
+from jaxtyping import Bool, Float
+from torch import Tensor
 
 from evaluation.concepts.activations import (
     batch_gradients,
-    flatten_rows,
     output_gradient,
     pixel_loss,
 )
-from evaluation.concepts.row_storage import DEFAULT_STORAGE, RowStorage
+from evaluation.concepts.probe import Probe, check_finite_rows, common_size, hidden_rows, resize_linear
+from evaluation.concepts.rows.row_storage import RowStorage
+from evaluation.concepts.rows.stored_rows import StoredRows
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES
-from evaluation.concepts.stored_rows import StoredRows
 from evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
-from evaluation.models.model_spec import NamedModel
 from evaluation.running.batches import Fingerprint, check_srgb_image, read_batches
-from evaluation.running.hidden_layers import record_layers
 from evaluation.running.model_outputs import checked_decomposition, model_errors
 from evaluation.running.named_models import decode, to_device
 from evaluation.running.out_of_memory import run_in_halves
 from evaluation.running.predict_decomposition import predict_decomposition
 from loaders.errors import InputError
 from loaders.views import Decompositions, View
+
+BranchLayers = tuple[str, str] | None  # of reflectance and shading; None for the outputs
 
 
 class Branches(NamedTuple):
@@ -38,49 +37,20 @@ class Branches(NamedTuple):
     size: tuple[int, int]
 
 
-@dataclass(frozen=True)
-class Probe:
-    """A model, and the layers, image size and device with which it is read.
-
-    Attributes:
-        named: the model, or predictions of another program.
-        layers: hidden layer of the reflectance and of the shading branch; None for the outputs.
-        size: height and width to which images are resized; None does not resize.
-        batch_size: images per pass.
-        device: torch device of the model.
-        storage: limit of the rows of one branch in memory; larger ones are kept in a temporary file.
-    """
-
-    named: NamedModel
-    layers: tuple[str, str] | None = None
-    size: tuple[int, int] | None = None
-    batch_size: int = 16
-    device: str = "cpu"
-    storage: RowStorage = DEFAULT_STORAGE
-
-    def network(self) -> nn.Module:
-        """Return the model as a network.
-
-        Raises:
-            InputError: the model is not a `torch.nn.Module`, so it has no hidden layers.
-        """
-        if not isinstance(self.named.model, nn.Module):
-            raise InputError(
-                f"hidden layers need a torch.nn.Module, got {type(self.named.model).__name__}; omit the "
-                "layer to read the outputs"
-            )
-        return self.named.model
-
-
-def activations(
-    probe: Probe, images: View[Tensor], rows: Sequence[int], fingerprint: Fingerprint
+def branch_activations(
+    probe: Probe,
+    layers: BranchLayers,
+    images: View[Tensor],
+    rows: Sequence[int],
+    fingerprint: Fingerprint,
 ) -> Branches:
     """Compute the activations of both branches for some rows, float32, on the device of the probe.
 
-    A network stops after the last layer that is read. `gradients` refuses layers that run twice.
+    A network stops after the last layer that is read. `branch_gradients` refuses layers that run twice.
 
     Args:
         probe: the model, and how it is read.
+        layers: hidden layer of the reflectance and of the shading branch; None for the outputs.
         images: a view whose items are images, sRGB-encoded.
         rows: row numbers, at least one.
         fingerprint: the rows are added to it.
@@ -96,14 +66,16 @@ def activations(
         pixels = [check_srgb_image(images[row]) for row in batch]
         for name, image in zip(ids, pixels, strict=True):
             fingerprint.add(name, image)
-        part = _activations(probe, ids, [decode(image) for image in pixels])
+        part = _activations(probe, layers, ids, [decode(image) for image in pixels])
         whole = _filled(whole, part, start, len(rows), probe.storage)
     if whole is None:
         raise InputError("no images to read: concept sets and negatives need at least one each")
     return whole
 
 
-def gradients(probe: Probe, data: Decompositions, fingerprint: Fingerprint) -> dict[str, Branches]:
+def branch_gradients(
+    probe: Probe, layers: BranchLayers, data: Decompositions, fingerprint: Fingerprint
+) -> dict[str, Branches]:
     """Compute the gradients of the pixel loss of both branches at all rows, float32, for each alignment.
 
     The loss of the reflectance branch uses the true reflectance, the loss of the shading branch the true
@@ -111,26 +83,26 @@ def gradients(probe: Probe, data: Decompositions, fingerprint: Fingerprint) -> d
 
     Args:
         probe: the model, and how it is read.
+        layers: as in `branch_activations`.
         data: images with their ground-truth decomposition.
         fingerprint: the rows are added to it.
 
     Raises:
-        InputError: there is no row, rows have several sizes, or a branch's loss does not depend on its layer.
+        InputError: there is no row, rows have several sizes, a branch's loss does not depend on its layer, or
+            an output or a gradient is not finite.
     """
     whole: dict[str, Branches] = {}
     for batch in read_batches(data, probe.batch_size, lambda item: item.image, fingerprint, "gradients"):
         truth = _prepare(stack_ground_truth(batch.items), probe)
         for name in ALIGNMENTS:
-            part = _gradients(probe, batch.ids, truth, name == "aligned")
+            part = _gradients(probe, layers, batch.ids, truth, name == "aligned")
             whole[name] = _filled(whole.get(name), part, batch.rows[0], len(data.ids), probe.storage)
     return whole
 
 
 def _filled(whole: Branches | None, part: Branches, start: int, rows: int, storage: RowStorage) -> Branches:
     """Copy one batch to its place among all rows."""
-    if whole is not None and whole.size != part.size:
-        sizes = sorted({whole.size, part.size})
-        raise InputError(f"images have several sizes, {sizes}; give one `size` to resize them to")
+    common_size([part.size] if whole is None else [part.size, whole.size])
     r, s = (
         storage.fill(None if whole is None else getattr(whole, name), getattr(part, name), start, rows)
         for name in BRANCHES
@@ -142,65 +114,50 @@ def _size(images: Tensor) -> tuple[int, int]:
     return images.shape[-2], images.shape[-1]
 
 
-def _activations(probe: Probe, ids: Sequence[str], images: Sequence[Tensor]) -> Branches:
+def _activations(
+    probe: Probe, layers: BranchLayers, ids: Sequence[str], images: Sequence[Tensor]
+) -> Branches:
     """Compute the activations of both branches for scene-linear images, which may differ in size."""
     resized = [resize_linear(image[None], probe.size) for image in images]
-    if len(sizes := {_size(image) for image in resized}) > 1:
-        raise InputError(f"images have several sizes, {sorted(sizes)}; give one `size` to resize them to")
+    size = common_size([_size(image) for image in resized])
     batch = torch.cat(resized)
-    if probe.layers is None:
+    if layers is None:
         r, s = _outputs(probe, ids, batch)
     else:
-        r, s = hidden_rows(probe, probe.layers, batch)
-    return Branches(
-        r.flatten(1).float().to(probe.device), s.flatten(1).float().to(probe.device), _size(batch)
-    )
-
-
-def hidden_rows(
-    probe: Probe, layers: Sequence[str], batch: Float[Tensor, "batch 3 height width"]
-) -> tuple[Float[Tensor, "batch _"], ...]:
-    """Record the outputs of hidden layers, a row for each image; halve the batch when memory runs out.
-
-    Args:
-        probe: the network; its own layers are not read.
-        layers: names of the layers.
-        batch: scene-linear images.
-
-    Raises:
-        InputError: a layer cannot be read, the network raises an exception, or one image needs too much
-            memory.
-    """
-
-    def run(rows: slice) -> tuple[Tensor, ...]:
-        image = to_device(probe.named, batch[rows], probe.device)
-        with model_errors(probe.named.identity.name, image):
-            outputs = record_layers(probe.network(), set(layers), image)
-            return tuple(flatten_rows(name, outputs[name], image) for name in layers)
-
-    return run_in_halves(run, len(batch))
+        r, s = hidden_rows(probe, layers, batch)
+        for layer, values in zip(layers, (r, s), strict=True):
+            check_finite_rows(f"model `{probe.named.identity.name}`, layer `{layer}`", values, ids)
+    return Branches(r.flatten(1).float().to(probe.device), s.flatten(1).float().to(probe.device), size)
 
 
 def _outputs(probe: Probe, ids: Sequence[str], image: Tensor) -> tuple[Tensor, Tensor]:
     reflectance, shading, failed = predict_decomposition(probe.named, ids, image, None, probe.device)
+    _refuse_failed(probe, ids, failed)
+    return reflectance, shading
+
+
+def _refuse_failed(probe: Probe, ids: Sequence[str], failed: Bool[Tensor, " batch"]) -> None:
     if bool(failed.any()):
         first = ids[int(failed.nonzero()[0])]
         raise InputError(
             f"model `{probe.named.identity.name}` gives nan, inf or nothing for `{first}`: concept "
             "activation vectors need a finite output for every image"
         )
-    return reflectance, shading
 
 
-def _gradients(probe: Probe, ids: Sequence[str], truth: GroundTruth, aligned: bool) -> Branches:
+def _gradients(
+    probe: Probe, layers: BranchLayers, ids: Sequence[str], truth: GroundTruth, aligned: bool
+) -> Branches:
     """Compute the gradients of both branches for one batch."""
     targets = (truth.reflectance, truth.shading.expand_as(truth.reflectance))
-    if probe.layers is None:
+    if layers is None:
         r, s = (
             output_gradient(prediction.float(), target, truth.mask, aligned)
             for prediction, target in zip(_outputs(probe, ids, truth.image), targets, strict=True)
         )
         return Branches(r.to(probe.device), s.to(probe.device), _size(truth.image))
+
+    name = probe.named.identity.name
 
     def gradient(branch: int, layer: str) -> Tensor:
         def run(rows: slice) -> tuple[Tensor]:
@@ -208,16 +165,19 @@ def _gradients(probe: Probe, ids: Sequence[str], truth: GroundTruth, aligned: bo
             target, mask = targets[branch][rows].to(probe.device), truth.mask[rows].to(probe.device)
 
             def loss(output: object, _rows: slice) -> Tensor:
-                prediction = checked_decomposition(output, image, probe.named.identity.name)[branch]
-                return pixel_loss(prediction, target, mask, aligned)
+                *prediction, failed = checked_decomposition(output, image, name)
+                _refuse_failed(probe, ids[rows], failed)
+                return pixel_loss(prediction[branch], target, mask, aligned)
 
-            with model_errors(probe.named.identity.name, image):
+            with model_errors(name, image):
                 every = slice(0, len(image))
-                return (batch_gradients(probe.network(), layer, image, loss, every).float(),)
+                found = batch_gradients(probe.network(), layer, image, loss, every).float()
+            check_finite_rows(f"gradient of model `{name}`, layer `{layer}`", found, ids[rows])
+            return (found,)
 
         return run_in_halves(run, len(truth.image))[0]
 
-    return Branches(gradient(0, probe.layers[0]), gradient(1, probe.layers[1]), _size(truth.image))
+    return Branches(gradient(0, layers[0]), gradient(1, layers[1]), _size(truth.image))
 
 
 def _prepare(truth: GroundTruth, probe: Probe) -> GroundTruth:
@@ -235,17 +195,3 @@ def _prepare(truth: GroundTruth, probe: Probe) -> GroundTruth:
             "a test frame has no pixel with an albedo above 0; remove it, or use a larger `size`"
         )
     return resized
-
-
-def resize_linear(
-    images: Float[Tensor, "batch channels height width"], size: tuple[int, int] | None
-) -> Float[Tensor, "batch channels new_height new_width"]:
-    """Resample scene-linear images with an antialiasing filter; None keeps their size.
-
-    Example:
-        >>> resize_linear(torch.tensor([[[[0.0, 1.0]]]]), (1, 1))
-        tensor([[[[0.5000]]]])
-    """
-    if size is None or _size(images) == size:
-        return images
-    return functional.interpolate(images, size, mode="bilinear", align_corners=False, antialias=True)

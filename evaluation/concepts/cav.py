@@ -7,12 +7,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.concepts.gram import SharedRows
-from evaluation.concepts.row_source import RowSource
+from evaluation.concepts.rows.gram import SharedRows
+from evaluation.concepts.rows.row_source import RowSource
 from evaluation.concepts.solvers import Classifier, train_classifiers
 from evaluation.inputs.check_shapes import check_shapes
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
+
+# With a larger penalty every vector is the difference of the means, of a length that underflows at last.
+_LARGEST = 1e12
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,8 @@ def fit_cavs(
     classifiers lie in the span of their rows. Therefore all runs are trained in float64 on submatrices of one
     Gram matrix, together except for "sgd", without any vector of length ``dim`` (see
     `evaluation.concepts.solvers.train_classifiers` for the objectives and the reasons, and
-    `evaluation.concepts.gram.SharedRows` for the precision of the matrix). With generators in the same state
-    all classifiers get the same rows. Kim et al. advise at least 20 concept images.
+    `evaluation.concepts.rows.gram.SharedRows` for the precision of the matrix). With generators in the same
+    state all classifiers get the same rows. Kim et al. advise at least 20 concept images.
 
     Blind to: the cause of the difference between the two sets. A vector that separates them perfectly may
     represent the scene that all concept images share, not the factor that varies in them.
@@ -234,8 +237,8 @@ def _fit(
     """Train on the drawn rows; the first rows of each class are held out for the accuracy."""
     if not 0 < test_share < 1:
         raise InputError(f"`test_share` must lie between 0 and 1, got {test_share}")
-    if not regularisation > 0:
-        raise InputError(f"`regularisation` must be above 0, got {regularisation}")
+    if not 0 < regularisation <= _LARGEST:
+        raise InputError(f"`regularisation` must be above 0 and at most {_LARGEST:g}, got {regularisation}")
     if not bool(gram.isfinite().all()):
         raise InputError("activations must be finite, got nan or inf; check the model on these images")
     # Products in float32 are not exactly symmetric, and Newton's method would not converge.

@@ -7,8 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from evaluation.concepts.cav import CAVs
-from evaluation.concepts.gram import SharedRows
-from evaluation.concepts.row_source import columns_of
+from evaluation.concepts.rows.gram import SharedRows
+from evaluation.concepts.rows.row_source import columns_of
 from evaluation.inputs.check_shapes import check_shapes
 from loaders.errors import InputError
 

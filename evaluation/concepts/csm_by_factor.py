@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 
-from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, RULES, WANTED, Concept, SetScore
+from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, RULES, WANTED, Concept, SetScore, mean_ratio
 from evaluation.results.mean_intervals import Score
 from evaluation.results.resampled_intervals import resampled_interval
 from loaders.errors import InputError
@@ -184,7 +184,7 @@ class _GroupRatios:
 
     Args:
         sets: scores of all concept sets.
-        groups: for each alignment of each group, the numbers of its sets.
+        groups: the numbers of the sets of each group, once for each of `ALIGNMENTS`, in its order.
     """
 
     def __init__(self, sets: Sequence[SetScore], groups: Sequence[Sequence[int]]) -> None:
@@ -200,7 +200,9 @@ class _GroupRatios:
         means = [np.where(self._swapped, m[::-1], m) for m in (f[..., rows].mean(2) for f in self._frames)]
         scores = {}
         for number, chosen in enumerate(self._groups):
-            for name, value in zip(_QUANTITIES, _combine(means[number % 2][:, chosen]), strict=True):
+            for name, value in zip(
+                _QUANTITIES, _combine(means[number % len(ALIGNMENTS)][:, chosen]), strict=True
+            ):
                 scores[f"{number} {name}"] = value
         return scores
 
@@ -212,6 +214,6 @@ def _combine(means: Float64[ndarray, "2 sets"]) -> tuple[float, ...]:
     wanted, unwanted = means
     mean, other = means.mean(1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = (wanted / unwanted).mean(), mean / other
-        bounded = (wanted / (wanted + unwanted)).mean(), mean / (mean + other)
-    return tuple(map(float, (*ratios, *bounded, mean, other)))
+        of_means = mean / other
+        bounded = mean_ratio(wanted, wanted + unwanted), mean / (mean + other)
+    return tuple(map(float, (mean_ratio(wanted, unwanted), of_means, *bounded, mean, other)))

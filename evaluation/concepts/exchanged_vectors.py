@@ -1,15 +1,15 @@
 """Concept vectors of exchanged images: all labellings of one concept set and its control in one solve."""
 
-import hashlib
-import warnings
+import math
 from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from evaluation.concepts.gram import SharedRows, row_norms
-from evaluation.concepts.row_source import RowSource
+from evaluation.concepts.named_generator import named_generator
+from evaluation.concepts.rows.gram import SharedRows, row_norms
+from evaluation.concepts.rows.row_source import RowSource
 from evaluation.concepts.sensitivity import derivatives_along
 from evaluation.inputs.check_shapes import check_bool, check_shapes
 from loaders.check_choice import check_choice
@@ -17,8 +17,6 @@ from loaders.errors import InputError
 
 Fitting = Literal["mean", "ridge"]
 VectorLength = Literal["student", "fitted", "unit"]
-
-ADVISED_IMAGES = 20  # images a set (Gupta et al. 2022, after Kim et al. 2018)
 
 
 def exchange_derivatives(
@@ -44,9 +42,10 @@ def exchange_derivatives(
     Args:
         concept: activations of the concept images, flattened; at least 2, and 20 are advised.
         control: activations of the control images: the same scene without the variation of the concept, or
-            with another one. Use negatives (photographs) only as a second line: images of a scene are told
-            from photographs whatever the concept, so exchangeability is false for them from the start, and a
-            low p-value says no more than that the branch tells this scene from photographs.
+            with another one; at least 2, and 20 are advised. Use negatives (photographs) only as a second
+            line: images of a scene are told from photographs whatever the concept, so exchangeability is
+            false for them from the start, and a low p-value says no more than that the branch tells this
+            scene from photographs.
         gradients: gradient by the activations for each input, flattened; at least one.
         seed: seed of the exchanges.
         permutations: number of exchanges B; p-values are multiples of 1 / (B + 1).
@@ -57,12 +56,9 @@ def exchange_derivatives(
     Returns:
         Derivatives along the vectors, [1 + permutations, inputs], float64, on the device of ``concept``.
 
-    Warns:
-        UserWarning: a set has fewer than 20 images.
-
     Raises:
         InputError: there are too few rows, inputs or permutations, rows differ in length, values are not
-            finite, ``regularisation`` is not above 0, or an option is misspelt.
+            finite, ``regularisation`` is not above 0 and finite, or an option is misspelt.
 
     Example:
         >>> g = torch.Generator().manual_seed(0)
@@ -78,28 +74,10 @@ def exchange_derivatives(
         control=(control, "controls dim"),
         gradients=(gradients, "inputs dim"),
     )
-    warning = few_images(len(concept), len(control))
-    if warning:
-        warnings.warn(warning, stacklevel=2)
     members = exchanged_members(len(concept), len(control), permutations, seed).to(concept.device)
     gram, (products,) = SharedRows(control, [gradients]).stacked(concept)
     lengths = row_norms(gradients)
     return gram_exchange_derivatives(gram, products, lengths, members, fit, length, regularisation)
-
-
-def few_images(concepts: int, controls: int) -> str | None:
-    """Word a note on the sizes of a concept set and its control; None from 20 images in each.
-
-    Example:
-        >>> few_images(12, 40)
-        'at least 20 images in each set are advised for a permutation test, got 12 and 40'
-    """
-    if min(concepts, controls) >= ADVISED_IMAGES:
-        return None
-    return (
-        f"at least {ADVISED_IMAGES} images in each set are advised for a permutation test, "
-        f"got {concepts} and {controls}"
-    )
 
 
 def exchanged_members(
@@ -130,8 +108,7 @@ def exchanged_members(
         raise InputError(f"both sets need at least 2 images to exchange, got {concepts} and {controls}")
     if permutations < 2:
         raise InputError(f"`permutations` must be at least 2, got {permutations}; 999 is usual")
-    digest = hashlib.sha256(repr((seed, "exchange", concepts, controls)).encode()).digest()
-    stream = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+    stream = named_generator(seed, "exchange", concepts, controls)
     order = torch.rand(permutations, concepts + controls, generator=stream, dtype=torch.float64).argsort(1)
     return torch.cat([torch.arange(concepts + controls)[None], order]) < concepts
 
@@ -200,8 +177,8 @@ def gram_exchange_derivatives(
         members=(members, "draws images"),
     )
     check_bool(members=members)
-    if not regularisation > 0:
-        raise InputError(f"`regularisation` must be above 0, got {regularisation}")
+    if not 0 < regularisation < math.inf:
+        raise InputError(f"`regularisation` must be above 0 and finite, got {regularisation}")
     if len(products) == 0:
         raise InputError("`gradients` needs at least one input, got none")
     if not bool(gram.isfinite().all()) or not bool(products.isfinite().all()):

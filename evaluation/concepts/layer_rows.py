@@ -3,20 +3,24 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from evaluation.concepts.activations import batch_gradients
-from evaluation.concepts.branches import Probe, hidden_rows, resize_linear
-from evaluation.concepts.row_source import RowSource
-from evaluation.concepts.stored_rows import StoredRows
+from evaluation.concepts.probe import (
+    Probe,
+    check_finite_rows,
+    common_size,
+    hidden_rows,
+    resize_linear,
+)
+from evaluation.concepts.rows.row_source import RowSource
+from evaluation.concepts.rows.stored_rows import StoredRows
 from evaluation.concepts.targets import Target
 from evaluation.running.batches import Batch, Fingerprint, check_srgb_image, read_batches
 from evaluation.running.model_outputs import model_errors
 from evaluation.running.named_models import decode, to_device
 from evaluation.running.out_of_memory import run_in_halves
-from loaders.errors import InputError
 from loaders.views import Images
 
 
@@ -36,7 +40,7 @@ def read_activations(
     twice.
 
     Args:
-        probe: the network, and how it is read; its own layers are not read.
+        probe: the network, and how it is read.
         layers: names of the layers, at least one.
         images: a view of images, sRGB-encoded.
         fingerprint: the images are added to it.
@@ -53,7 +57,7 @@ def read_activations(
         parts = hidden_rows(probe, layers, linear)
         for layer, part in zip(layers, parts, strict=True):
             values = part.float().to(probe.device)
-            _check_finite(f"model `{probe.named.identity.name}`, layer `{layer}`", values, batch.ids)
+            check_finite_rows(f"model `{probe.named.identity.name}`, layer `{layer}`", values, batch.ids)
             whole[layer] = probe.storage.fill(whole.get(layer), values, batch.rows[0], len(images.ids))
     assert size is not None  # `read_batches` refuses an empty view
     return LayerRows({**whole}, size)
@@ -89,22 +93,6 @@ def read_gradients(
     return LayerRows({**whole}, size)
 
 
-def common_size(sizes: Sequence[tuple[int, int] | None]) -> tuple[int, int]:
-    """Return the one size of images; None is left out.
-
-    Raises:
-        InputError: there are several sizes.
-
-    Example:
-        >>> common_size([None, (2, 3), (2, 3)])
-        (2, 3)
-    """
-    known = sorted({size for size in sizes if size is not None})
-    if len(known) > 1:
-        raise InputError(f"images have several sizes, {known}; give one `size` to resize them to")
-    return known[0]
-
-
 def _pixels(image: Tensor) -> Tensor:
     return image
 
@@ -124,19 +112,12 @@ def _gradients(probe: Probe, layer: str, linear: Tensor, target: Target, ids: Se
 
         def scalar(output: object, _rows: slice) -> Tensor:
             values = target.values(output, len(image))
-            _check_finite(f"target `{target.name}` of model `{name}`", values[:, None], ids[rows])
+            check_finite_rows(f"target `{target.name}` of model `{name}`", values[:, None], ids[rows])
             return values
 
         with model_errors(name, image):
             found = batch_gradients(probe.network(), layer, image, scalar, slice(0, len(image))).float()
-        _check_finite(f"gradient of model `{name}`, layer `{layer}`", found, ids[rows])
+        check_finite_rows(f"gradient of model `{name}`, layer `{layer}`", found, ids[rows])
         return (found,)
 
     return run_in_halves(run, len(linear))[0]
-
-
-def _check_finite(what: str, values: Tensor, ids: Sequence[str]) -> None:
-    wrong = ~values.detach().isfinite().all(1)
-    if bool(wrong.any()):
-        first = ids[int(torch.nonzero(wrong)[0])]
-        raise InputError(f"{what}: expected finite numbers, got nan or inf for image `{first}`")

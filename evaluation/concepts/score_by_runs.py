@@ -5,7 +5,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, METRICS, WANTED, Concept, SetScore
+from evaluation.concepts.set_scores import (
+    ALIGNMENTS,
+    BRANCHES,
+    METRICS,
+    UNWANTED,
+    WANTED,
+    Concept,
+    SetScore,
+    mean_ratio,
+)
 from loaders.errors import InputError
 
 NUMBERS_OF_RUNS = (2, 5, 10, 20, 40, 60, 80, 100, 200, 500, 1000)
@@ -82,10 +91,6 @@ def _first(concept: Concept, alignment: str, shares: dict[str, np.ndarray], numb
     """Average the shares, one row for each set, of the first runs."""
     first = {name: rows[:, :number] for name, rows in shares.items()}
     means = {name: rows.mean(1) for name, rows in first.items()}
-    wanted = WANTED[concept]
-    unwanted = next(name for name in BRANCHES if name != wanted)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = float((means[wanted] / means[unwanted]).mean())
     return RunsScore(
         concept,
         alignment,
@@ -95,5 +100,5 @@ def _first(concept: Concept, alignment: str, shares: dict[str, np.ndarray], numb
             name: float(rows.mean(0).std(ddof=1)) if number > 1 else float("nan")
             for name, rows in first.items()
         },
-        ratio,
+        mean_ratio(means[WANTED[concept]], means[UNWANTED[concept]]),
     )

@@ -1,19 +1,19 @@
 """Score intrinsic image models with the Concept Sensitivity Metrics on concept sets."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from evaluation.concepts.branches import Probe, activations, gradients
+from evaluation.concepts.branches import BranchLayers, branch_activations, branch_gradients
+from evaluation.concepts.chosen_sets import ChosenSet, choose_sets
 from evaluation.concepts.csm_by_factor import every_factor_group
-from evaluation.concepts.exchanged_vectors import few_images
-from evaluation.concepts.named_generator import named_generator
-from evaluation.concepts.row_storage import DEFAULT_STORAGE, RowStorage
+from evaluation.concepts.few_images import few_images
+from evaluation.concepts.probe import Probe
+from evaluation.concepts.rows.row_storage import DEFAULT_STORAGE, RowStorage
 from evaluation.concepts.score_by_runs import score_by_runs
 from evaluation.concepts.set_scorer import SetScorer
 from evaluation.concepts.set_scores import (
@@ -33,12 +33,12 @@ from evaluation.models.model_spec import NamedModel
 from evaluation.results.mean_intervals import distinct_groups
 from evaluation.results.resampled_intervals import resampled_interval
 from evaluation.results.result import StatisticResult
-from evaluation.running.batches import Fingerprint, check_srgb_image, make_provenance
+from evaluation.running.batches import Fingerprint, make_provenance
 from evaluation.running.finished_steps import FinishedSteps, model_key
 from evaluation.running.named_models import identify_models
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
-from loaders.views import ConceptSet, ConceptSets, Decompositions, Images, match_controls
+from loaders.views import ConceptSets, Decompositions, Images
 
 METRIC, VERSION = "csm", 3
 
@@ -68,10 +68,10 @@ def score_concepts(
 ) -> dict[str, StatisticResult]:
     """Score models with CSM_S and CSM_R (Gupta et al. 2022, sec. 3 and 4).
 
-    For each concept set and branch, ``runs`` vectors separate the set's images from negatives (`fit_cavs`);
-    and the share of test frames on which each vector lowers the loss is its score (eq. 3). Both branches draw
+    For each concept set and branch, ``runs`` vectors separate the set's images from negatives (`fit_cavs`).
+    The score of a vector is the share of test frames on which it lowers the loss (eq. 3). Both branches draw
     the same images. The scores of a set depend on ``seed`` and its factors, not on the other sets. With
-    ``controls`` all is done a second time with the control of each set in place of the negatives: then the
+    ``controls`` each set is scored a second time, with its control in place of the negatives: then the
     vectors cannot follow the scene, which a set and its control share.
 
     Two tests tell whether a set matters to a branch. The paper's t-test compares the scores of the runs with
@@ -124,21 +124,18 @@ def score_concepts(
 
     Returns:
         A result for each model: ratios with 95 % intervals over groups of test frames, higher is better. Its
-        details have the scores of all ``sets``, and ``notes`` if a set has fewer than 20 images.
+        details have the scores of all ``sets``, and ``notes`` on sets of fewer than 20 images.
 
     Raises:
         InputError: ``classifier`` or ``significance`` is misspelt, there are no concept sets, albedo and
-            illumination sets are swapped, a set has no control, there are no test frames or some lack ground
-            truth, images have several sizes, a layer cannot be read, there are too few images, or a temporary
-            file cannot be written.
+            illumination sets are swapped, a set has no control or fewer than 2 images, controls have no sets,
+            there are no test frames or some lack ground truth, images have several sizes, a layer cannot be
+            read, there are too few images, or a temporary file cannot be written.
     """
     check_choice("classifier", classifier, Classifier)
     check_choice("significance", significance, SetTest)
-    check_kind("albedo", albedo)
-    check_kind("illumination", illumination)
     controls = controls or {}
-    for concept, view in controls.items():
-        check_control(concept, view)
+    chosen_sets = choose_sets(albedo, illumination, controls, max_sets, seed)
     views = [view for view in (albedo, illumination, *controls.values(), negatives, test) if view is not None]
     named_models = identify_models(models, views, "linear", None)
     if size is not None and any(isinstance(named.model, Predictions) for named in named_models.values()):
@@ -149,7 +146,6 @@ def score_concepts(
     settings: dict[str, Any] = {"runs": runs, "seed": seed, "p": p, "classifier": classifier}
     settings |= {"regularisation": regularisation, "size": size, "max_sets": max_sets}
     settings |= {"significance": significance, "permutations": permutations}
-    chosen_sets = _choose_sets(albedo, illumination, controls, max_sets, seed)
     pair = (layer, layer) if isinstance(layer, str) else layer
     fitting: dict[str, Any] = {"runs": runs, "classifier": classifier, "regularisation": regularisation}
     # The level and the choice of the test change no score of a set.
@@ -167,15 +163,15 @@ def score_concepts(
     }
     results = {}
     for name, named in named_models.items():
-        probe = Probe(named, pair, size, batch_size, device, storage)
+        probe = Probe(named, size, batch_size, device, storage)
         fingerprint = Fingerprint()
-        against = activations(probe, negatives, range(len(negatives.ids)), fingerprint)
-        slopes = gradients(probe, test, fingerprint)
+        against = branch_activations(probe, pair, negatives, range(len(negatives.ids)), fingerprint)
+        slopes = branch_gradients(probe, pair, test, fingerprint)
         scorer = SetScorer(against, slopes, test.groups, fitting, permutations, seed)
         sets = []
         for chosen in tqdm(chosen_sets, desc=f"{name}: sets", unit="set", disable=None):
             key = chosen.key(keys[name], fingerprint)
-            computed = steps.get_or_compute(key, partial(_score, scorer, probe, chosen))
+            computed = steps.get_or_compute(key, partial(_score, scorer, probe, pair, chosen))
             sets.append(from_step(computed, chosen.concept, chosen.images))
         result = _result(named, with_p_values(sets), settings, fingerprint, test, negatives, controls)
         about = result.about
@@ -187,77 +183,25 @@ def score_concepts(
     return results
 
 
-def check_kind(wanted: Concept, view: ConceptSets | None) -> None:
-    """Check that the right concept varies in concept sets.
-
-    Raises:
-        InputError: illumination varies in albedo sets, albedo in illumination sets, or the sets are controls.
-    """
-    if view is not None and view.varies not in (wanted, None):
-        swapped = view.varies in ("albedo", "illumination")
-        cure = "swap the two" if swapped else f"name a set in which the {wanted} varies"
-        raise InputError(
-            f"`{view.identity.set_name or view.identity.name}` was given for {wanted}, but in its sets the "
-            f"{view.varies} varies; {cure}"
-        )
-
-
-def check_control(concept: str, view: ConceptSets) -> None:
-    """Check that neither concept varies in control sets.
-
-    Raises:
-        InputError: the concept is not one of the two, or albedo or illumination varies in the sets.
-    """
-    check_choice("controls", concept, Concept)
-    if view.varies in ("albedo", "illumination"):
-        raise InputError(
-            f"`{view.identity.set_name or view.identity.name}` was given as the control of {concept}, but in "
-            f"its sets the {view.varies} varies; name sets in which only camera or poses vary"
-        )
-
-
-@dataclass(frozen=True)
-class _ChosenSet:
-    """A concept set with its images, and its control if it has one."""
-
-    concept: Concept
-    view: ConceptSets
-    images: ConceptSet
-    control_view: ConceptSets | None
-    control: ConceptSet | None
-
-    def key(self, key: Mapping[str, Any] | None, fingerprint: Fingerprint) -> dict[str, Any] | None:
-        """Extend the key of a model to the key of the set, and add the rows to ``fingerprint``."""
-        for view, images in ((self.view, self.images), (self.control_view, self.control)):
-            if view is not None and images is not None:
-                for row in images.rows:
-                    fingerprint.add(view.ids[row], check_srgb_image(view[row]))
-        if key is None:
-            return None
-        rows = {"rows": self.images.rows, "control": None if self.control is None else self.control.rows}
-        read = {"concept": self.concept, "fixed": self.images.fixed, "read": fingerprint.hexdigest()}
-        return {**key, **read, **rows}
-
-
-def _score(scorer: SetScorer, probe: Probe, chosen: _ChosenSet) -> dict[str, Tensor]:
+def _score(scorer: SetScorer, probe: Probe, layers: BranchLayers, chosen: ChosenSet) -> dict[str, Tensor]:
     """Run the model on one concept set and its control, and score the set."""
-    features = activations(probe, chosen.view, chosen.images.rows, Fingerprint())
+    features = branch_activations(probe, layers, chosen.view, chosen.images.rows, Fingerprint())
     branches = scorer.score(chosen.concept, chosen.images, features)
     if chosen.control_view is not None and chosen.control is not None:
-        against = activations(probe, chosen.control_view, chosen.control.rows, Fingerprint())
-        controlled = replace(scorer, against=against, null={}).score(chosen.concept, chosen.images, features)
+        against = branch_activations(probe, layers, chosen.control_view, chosen.control.rows, Fingerprint())
+        controlled = replace(scorer, against=against).score(chosen.concept, chosen.images, features)
         for branch, scores in controlled.items():
             branches[branch] |= {alignment + CONTROLLED: score for alignment, score in scores.items()}
     images = chosen.images
     return to_step(SetScore(chosen.concept, dict(images.fixed), len(images.rows), branches, images.objects))
 
 
-def _notes(chosen_sets: Sequence[_ChosenSet], negatives: Images) -> list[str]:
-    """Word what is doubtful about the images."""
-    least = min(len(one.images.rows) for one in chosen_sets)
-    others = [len(negatives.ids), *(len(one.control.rows) for one in chosen_sets if one.control is not None)]
-    note = few_images(least, min(others))
-    return [] if note is None else [note]
+def _notes(chosen_sets: Sequence[ChosenSet], negatives: Images) -> list[str]:
+    """Word a note on the smallest concept set, the smallest control and the negatives, if they are small."""
+    counts = {"smallest concept set": min(len(one.images.rows) for one in chosen_sets)}
+    controls = [len(one.control.rows) for one in chosen_sets if one.control is not None]
+    counts |= {"smallest control": min(controls)} if controls else {}
+    return few_images(counts | {"negatives": len(negatives.ids)})
 
 
 def _result(
@@ -285,31 +229,3 @@ def _result(
             "by_runs": score_by_runs(sets),
         },
     )
-
-
-def _choose_sets(
-    albedo: ConceptSets | None,
-    illumination: ConceptSets | None,
-    controls: Mapping[Concept, ConceptSets],
-    max_sets: int | None,
-    seed: int,
-) -> list[_ChosenSet]:
-    """Choose all concept sets of each view, or a random subset of them, in their order."""
-    kinds: tuple[tuple[Concept, ConceptSets | None], ...] = (
-        ("albedo", albedo),
-        ("illumination", illumination),
-    )
-    found = []
-    for concept, view in kinds:
-        if view is None:
-            continue
-        order = torch.randperm(len(view.sets), generator=named_generator(seed, concept))
-        sets = [view.sets[number] for number in sorted(order[:max_sets].tolist())]
-        control = controls.get(concept)
-        matched = [None] * len(sets) if control is None else match_controls(sets, control.sets)
-        found += [
-            _ChosenSet(concept, view, pair[0], control, pair[1]) for pair in zip(sets, matched, strict=True)
-        ]
-    if not found:
-        raise InputError("expected concept sets of albedo or illumination, got none of either")
-    return found

@@ -1,6 +1,5 @@
 """Score any network with TCAV: how concepts of the user's own choice move a number of its output."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,11 +9,11 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from evaluation.concepts.branches import Probe
-from evaluation.concepts.exchanged_vectors import ADVISED_IMAGES
-from evaluation.concepts.layer_rows import common_size, read_activations, read_gradients
+from evaluation.concepts.few_images import few_images
+from evaluation.concepts.layer_rows import read_activations, read_gradients
 from evaluation.concepts.permutation_test import permutation_test
-from evaluation.concepts.row_source import RowSource
+from evaluation.concepts.probe import Probe, common_size
+from evaluation.concepts.rows.row_source import RowSource
 from evaluation.concepts.solvers import Classifier
 from evaluation.concepts.targets import Target, parse_target
 from evaluation.concepts.tcav_scores import LayerScorer, TCAVScore, scores_to_step, step_to_scores
@@ -65,7 +64,8 @@ def score_tcav(
 
     ``details["scores"]`` holds the spread over runs, the held-out accuracy of the vectors, scores of random
     vectors, the paper's t-test against them (`significant`), and, where there is a control, the permutation
-    test (`permutation_test`), whose p-values are corrected for all concepts with a control at a layer.
+    test (`permutation_test`), whose p-values are corrected for all concepts with a control at a layer;
+    ``details["notes"]`` names concepts and controls with fewer than 20 images.
 
     Blind to: the correctness of the network; the common scene of the images of a concept, which vectors may
     represent instead of the concept (a control tells them apart); and the direction of the activations that
@@ -98,9 +98,6 @@ def score_tcav(
     Returns:
         A result for each network, with 95 % intervals over groups of test images. No direction is better.
 
-    Warns:
-        UserWarning: a concept or a control has fewer than 20 images.
-
     Raises:
         InputError: an argument is misspelt or out of range; a model is no `torch.nn.Module`; a layer does not
             exist, does not run once, or the target does not depend on it; the target does not fit the
@@ -121,7 +118,6 @@ def score_tcav(
     for name, named in named_models.items():
         if not isinstance(named.model, nn.Module):
             raise InputError(f"`{name}` has no hidden layers: TCAV needs a torch.nn.Module")
-    _warn_of_few(concepts, controls)
     settings: dict[str, Any] = {"layers": list(layers), "target": chosen.name, "runs": runs, "seed": seed}
     settings |= {"gradient_of": chosen.gradient_of, "target_sha256": chosen.sha256, "p": p, "size": size}
     settings |= {"classifier": classifier, "regularisation": regularisation}
@@ -132,7 +128,7 @@ def score_tcav(
         key = None
         if steps is not None and isinstance(target, str):  # a function that is given in Python may change
             key = model_key(named, device, metric=METRIC, version=VERSION, batch_size=batch_size, **settings)
-        probe = Probe(named, None, size, batch_size, device)
+        probe = Probe(named, size, batch_size, device)
         results[name] = run.score(probe, steps or FinishedSteps(), key)
     return results
 
@@ -146,15 +142,11 @@ def _check_arguments(
         raise InputError(f"`layers` must be a list of different names, at least one, got {layers!r}")
     if surplus := [name for name in controls if name not in concepts]:
         raise InputError(f"control `{surplus[0]}`: expected one of the concepts, {', '.join(concepts)}")
-
-
-def _warn_of_few(concepts: Mapping[str, Images], controls: Mapping[str, Images]) -> None:
     for kind, views in (("concept", concepts), ("control of concept", controls)):
         for name, view in views.items():
-            if len(view.ids) < ADVISED_IMAGES:
-                warnings.warn(
-                    f"{kind} `{name}`: at least {ADVISED_IMAGES} images are advised, got {len(view.ids)}",
-                    stacklevel=3,
+            if len(view.ids) < 2:
+                raise InputError(
+                    f"{kind} `{name}`: expected at least 2 images, got {len(view.ids)}; add images"
                 )
 
 
@@ -238,7 +230,17 @@ class _Run:
             tuple(self.test.groups),
             columns,
             (),
-            {"scores": [one for layer in self.layers for one in self._describe(layer, scores)]},
+            {
+                "scores": [one for layer in self.layers for one in self._describe(layer, scores)],
+                "notes": self._notes(),
+            },
+        )
+
+    def _notes(self) -> list[str]:
+        """Word a note on each concept and control that is small."""
+        counts = {f"concept `{name}`": len(view.ids) for name, view in self.concepts.items()}
+        return few_images(
+            counts | {f"control of `{name}`": len(view.ids) for name, view in self.controls.items()}
         )
 
     def _describe(self, layer: str, scores: Mapping[str, Mapping[str, TCAVScore]]) -> list[dict[str, Any]]:
@@ -255,7 +257,9 @@ class _Run:
                 row = tested.index(name)
                 one["control"] = {
                     "images": len(self.controls[name].ids),
-                    **{key: float(getattr(test, key)[row]) for key in ("effect", "p_value", "adjusted")},
+                    "effect": float(test.effect[row]),
+                    "permutation_p": float(test.p_value[row]),
+                    "adjusted_p": float(test.adjusted[row]),
                 }
             details.append(one)
         return details

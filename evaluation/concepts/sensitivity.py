@@ -10,8 +10,8 @@ from scipy import stats
 from torch import Tensor
 
 from evaluation.concepts.cav import CAVs
-from evaluation.concepts.gram import products_about_mean, row_norms
-from evaluation.concepts.row_source import RowSource
+from evaluation.concepts.rows.gram import products_about_mean, row_norms
+from evaluation.concepts.rows.row_source import RowSource
 from evaluation.inputs.check_shapes import check_shapes
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
@@ -32,7 +32,7 @@ def directional_derivatives(
 
     ``S_C(x) = grad L(f(x)) . v_C`` (Gupta et al. 2022, eq. 2), computed as ``(G X^T) alpha`` without any
     explicit ``v_C``. The mean of the last block of X is subtracted; for the precision see
-    `evaluation.concepts.gram.SharedRows`.
+    `evaluation.concepts.rows.gram.SharedRows`.
 
     Args:
         cavs: the vectors.

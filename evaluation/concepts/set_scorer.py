@@ -12,18 +12,18 @@ from torch import Tensor
 from evaluation.concepts.branches import Branches
 from evaluation.concepts.cav import fit_concept, fit_random
 from evaluation.concepts.exchanged_vectors import exchanged_members, gram_exchange_derivatives
-from evaluation.concepts.gram import SharedRows, row_norms
 from evaluation.concepts.named_generator import named_generator
 from evaluation.concepts.permutation_test import effect_interval, input_scores
+from evaluation.concepts.probe import common_size
+from evaluation.concepts.rows.gram import SharedRows, row_norms
 from evaluation.concepts.sensitivity import derivatives_along, significant
 from evaluation.concepts.set_scores import BRANCHES, BranchScore, Concept
-from loaders.errors import InputError
 from loaders.views import ConceptSet
 
 
 @dataclass(frozen=True)
 class SetScorer:
-    """Images that are no concept, and the gradients; ``null`` keeps the scores of random vectors.
+    """Images that are no concept, and the gradients; they are shared by all sets that are scored.
 
     Attributes:
         against: activations of the negatives, or of the control of one concept set.
@@ -40,7 +40,7 @@ class SetScorer:
     fitting: dict[str, Any]
     permutations: int
     seed: int
-    null: dict[tuple[str, str, int], Tensor] = field(default_factory=dict)
+    _random_scores: dict[tuple[str, str, int], Tensor] = field(default_factory=dict, init=False)
 
     def score(
         self, concept: Concept, chosen: ConceptSet, features: Branches
@@ -50,11 +50,7 @@ class SetScorer:
         Raises:
             InputError: concept, negative and test images differ in size, or there are too few.
         """
-        sizes = {features.size, self.against.size, *(some.size for some in self.gradients.values())}
-        if len(sizes) > 1:
-            raise InputError(
-                f"concept, negative and test images differ in size, {sorted(sizes)}; give one `size`"
-            )
+        common_size([features.size, self.against.size, *(some.size for some in self.gradients.values())])
         return {name: self._score_branch(name, concept, chosen, features) for name in BRANCHES}
 
     @cached_property
@@ -110,11 +106,11 @@ class SetScorer:
         """Score random vectors that are trained on as many rows as a concept set has."""
         gram, products = self._shared[branch].stacked()
         size = max(2, min(images, len(gram) // 2))
-        if (branch, alignment, size) not in self.null:
+        if (branch, alignment, size) not in self._random_scores:
             drawn = named_generator(self.seed, "random", size)
             fit = fit_random(gram, size, drawn, **self.fitting)
             for name, product in zip(self.gradients, products, strict=True):
                 lengths = self._lengths[branch, name]
                 derivatives = derivatives_along(fit.weights, product, fit.norm, lengths)
-                self.null[branch, name, size] = (derivatives < 0).double().mean(1)
-        return self.null[branch, alignment, size]
+                self._random_scores[branch, name, size] = (derivatives < 0).double().mean(1)
+        return self._random_scores[branch, alignment, size]

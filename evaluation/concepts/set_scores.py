@@ -19,6 +19,7 @@ from loaders.views import ConceptSet
 Concept = Literal["albedo", "illumination"]
 BRANCHES = ("reflectance", "shading")
 WANTED = {"albedo": "reflectance", "illumination": "shading"}
+UNWANTED = {"albedo": "shading", "illumination": "reflectance"}
 METRICS: dict[Concept, str] = {"albedo": "csm_s", "illumination": "csm_r"}
 ALIGNMENTS = ("aligned", "unaligned")
 CONTROLLED = " against control"  # ends the name of a condition in which a control replaces the negatives
@@ -206,17 +207,19 @@ class Ratios:
         for rule, condition, concept in itertools.product(RULES, self._conditions, METRICS):
             if (concept, condition, rule) in self._kept:
                 kept = self._kept[concept, condition, rule]
-                wanted, other = (means[branch, concept, condition][kept] for branch in _order(concept))
-                ratios[f"{METRICS[concept]} {condition}, {rule}"] = _mean_ratio(wanted, other)
+                wanted, unwanted = (
+                    means[branches[concept], concept, condition][kept] for branches in (WANTED, UNWANTED)
+                )
+                ratios[f"{METRICS[concept]} {condition}, {rule}"] = mean_ratio(wanted, unwanted)
         return ratios
 
 
-def _order(concept: Concept) -> tuple[str, str]:
-    """Return the branch that should respond to a concept, and the other branch."""
-    return BRANCHES if concept == "albedo" else (BRANCHES[1], BRANCHES[0])
+def mean_ratio(wanted: Float64[ndarray, " sets"], unwanted: Float64[ndarray, " sets"]) -> float:
+    """Compute the mean of ratios, as `evaluation.concepts.csm.csm` but faster; nan without any set.
 
-
-def _mean_ratio(wanted: Float64[ndarray, " sets"], other: Float64[ndarray, " sets"]) -> float:
-    """Compute the mean of ratios, as `evaluation.concepts.csm.csm` but faster; nan without any set."""
+    Example:
+        >>> mean_ratio(np.array([0.5, 0.5]), np.array([0.5, 0.25]))
+        1.5
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
-        return float((wanted / other).mean()) if len(wanted) else math.nan
+        return float((wanted / unwanted).mean()) if len(wanted) else math.nan

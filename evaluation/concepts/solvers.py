@@ -15,6 +15,8 @@ from loaders.errors import InputError
 Classifier = Literal["svm", "logistic", "ridge", "mean", "sgd"]
 
 _TOLERANCE = 1e-10
+_LARGEST_TOLERANCE = 1e-2  # of a gradient whose norm is about 1 where the vector is 0
+_TOO_SMALL = "`regularisation` is too small for the precision of these rows; use a larger value or float64"
 _MAX_STEPS = 100
 _MAX_HALVINGS = 40
 # Maximal number of float64 entries of Gram matrices that are factorised together; about four times as many
@@ -100,6 +102,8 @@ def _newton(gram: Tensor, labels: Tensor, loss: _Loss, penalty: float, scale: fl
     beta, bias = gram.new_zeros(runs, size), gram.new_zeros(runs)
     # The coefficients grow as 1 / penalty, and so does the rounding error of the decision values.
     tolerance = _TOLERANCE + 1e-15 * scale / penalty if scale else _TOLERANCE
+    if tolerance > _LARGEST_TOLERANCE:  # the vector 0 would do
+        raise InputError(_TOO_SMALL)
     for _ in range(_MAX_STEPS):
         product = _apply(gram, beta)
         slope = labels * loss(labels * (product + bias[:, None]))[1] / size
@@ -142,9 +146,7 @@ def _quadratic_minimum(
     matrix.diagonal(dim1=1, dim2=2).add_(penalty * labels.numel())
     factor, failed = torch.linalg.cholesky_ex(matrix)
     if bool(failed.any()):
-        raise InputError(
-            "`regularisation` is too small for the precision of these rows; use a larger value or float64"
-        )
+        raise InputError(_TOO_SMALL)
     solved = torch.cholesky_solve(torch.stack([root, target], dim=2), factor)
     share = (root * solved[..., 0]).sum(1)
     # Without a row inside the margin, the intercept does not change the loss and is kept.

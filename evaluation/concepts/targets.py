@@ -61,9 +61,10 @@ class Target:
         values = self.function(output)
         fits = isinstance(values, Tensor) and values.is_floating_point() and list(values.shape) == [images]
         if not fits:
+            got = describe_output(values) if isinstance(values, Tensor) else type(values).__name__
             raise InputError(
-                f"target `{self.name}`: expected one number for each image, floating-point [{images}], got "
-                f"{describe_output(values)}; reduce all axes but the first"
+                f"target `{self.name}`: expected one number for each image, a floating-point tensor "
+                f"[{images}], got {got}; reduce all axes but the first"
             )
         return values
 

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from evaluation.concepts.cav import Fit, fit_concept, fit_random
 from evaluation.concepts.exchanged_vectors import exchanged_members, gram_exchange_derivatives
-from evaluation.concepts.gram import SharedRows, row_norms
 from evaluation.concepts.named_generator import named_generator
 from evaluation.concepts.permutation_test import input_scores
-from evaluation.concepts.row_source import RowSource
+from evaluation.concepts.rows.gram import SharedRows, row_norms
+from evaluation.concepts.rows.row_source import RowSource
 from evaluation.concepts.sensitivity import GradientOf, Significance, derivatives_along, significant
 
 
@@ -65,7 +65,7 @@ class TCAVScore:
             "flat": float(self.flat),
             "random": float(self.random_scores.mean()),
             "random_spread": float(self.random_scores.std()),
-            "p_value": None if found is None else found.p_value,
+            "t_test_p": None if found is None else found.p_value,
             "significant": found is not None and found.passed,
         }
 

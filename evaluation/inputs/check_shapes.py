@@ -29,7 +29,8 @@ def check_shapes(**arguments: tuple[object, str]) -> None:
     shapes = []
     agree = True
     for name, (value, axes) in arguments.items():
-        if not isinstance(shape := getattr(value, "shape", None), torch.Size):
+        shape = getattr(value, "shape", None)  # also of rows outside memory
+        if shape is None or (not isinstance(value, Tensor) and not isinstance(shape, torch.Size)):
             raise InputError(
                 f"`{name}` must be a torch tensor, got {type(value).__name__}; use torch.as_tensor"
             )

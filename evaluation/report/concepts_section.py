@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, CONTROLLED, WANTED
+from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, CONTROLLED, METRICS, UNWANTED, WANTED
 from evaluation.report.blocks import Block, PlotBlock, Section, TableBlock, TextBlock, note
 from evaluation.report.drawing import COLOURS, INK, drawing, label_rows, to_svg
 from evaluation.report.factor_tables import factor_tables
 from evaluation.report.runs_plot import runs_plot
 from evaluation.report.tables import number, scores_table, settings_table, with_deviation
+from evaluation.results.notes import notes_of
 from evaluation.results.result import StatisticResult, model_name
 from loaders.looking.sheet_rows import value_text
 
@@ -27,7 +28,9 @@ READING = (
         "↑ Higher is better. 1 means equal sensitivity to both concepts; the ideal is ∞.", term="How to read"
     ),
     TextBlock(
-        "the correctness of a prediction, and the strength of an effect: only shares of test images count.",
+        "the correctness of a prediction; the strength of an effect, because only shares of test images "
+        "count; and, but for rows against controls, the common scene of the images of a set, which vectors "
+        "may represent in place of the concept.",
         term="Blind to",
     ),
 )
@@ -38,8 +41,8 @@ def concepts_section(results: Sequence[StatisticResult], pictures: Sequence[Bloc
     """Report the metrics of models on the same concept sets and test frames."""
     caption = (
         "Ratios by alignment of the loss and rule on significance, with 95 % intervals over groups of test "
+        "frames"
     )
-    caption += "frames"
     means = "; ".join(f"{model_name(result)}: {', '.join(_means(result))}" for result in results)
     heads = ", ".join(f"{branch} to {concept}" for branch, concept in _PANELS)
     plot = PlotBlock(
@@ -50,10 +53,15 @@ def concepts_section(results: Sequence[StatisticResult], pictures: Sequence[Bloc
         "separate a set from its control. Vertical lines are means over all sets; the broad line is the "
         "ideal.",
     )
-    notes = [note(line) for result in results for line in _notes(result)]
+    lines = [*(f"{line}." for line in notes_of(results)), *(line for one in results for line in _notes(one))]
     by_runs = runs_plot(results)
     plots = (plot,) if by_runs is None else (plot, by_runs)
-    before: tuple[Block, ...] = (scores_table(caption, results), *notes, *plots, *factor_tables(results))
+    before: tuple[Block, ...] = (
+        scores_table(caption, results),
+        *map(note, lines),
+        *plots,
+        *factor_tables(results),
+    )
     after = (_every_set(results), settings_table(results))
     return Section("concepts", "Concept sensitivity", (*before, *pictures, *after))
 
@@ -72,17 +80,16 @@ def _means(result: StatisticResult) -> list[str]:
 
 
 def _notes(result: StatisticResult) -> list[str]:
-    """Word what is doubtful, and why a ratio over all sets is infinite or not defined."""
-    notes = [f"{model_name(result)}: {line}." for line in result.details.get("notes", ())]
-    for metric, concept in (("csm_s", "albedo"), ("csm_r", "illumination")):
-        unwanted = next(branch for branch in BRANCHES if branch != WANTED[concept])
+    """Tell why a ratio over all sets is infinite or not defined."""
+    notes = []
+    for concept, metric in METRICS.items():
         for alignment in ALIGNMENTS:
             score = result.scores.get(f"{metric} {alignment}, all sets")
             if score is not None and not np.isfinite(score.value):
                 how = "is infinite" if np.isinf(score.value) else "is not defined"
                 notes.append(
-                    f"{model_name(result)}: {metric} {alignment} {how}, because the {unwanted} does not "
-                    f"respond to some {concept} set."
+                    f"{model_name(result)}: {metric} {alignment} {how}, because the {UNWANTED[concept]} does "
+                    f"not respond to some {concept} set."
                 )
     return notes
 
@@ -99,7 +106,7 @@ def _every_set(results: Sequence[StatisticResult]) -> TableBlock:
                 )
     tests = ("accuracy", "cosine", "effect", "p of permutation", "p of t-test")
     branches = [head for branch in BRANCHES for head in (branch, *tests)]
-    head = ("model", "concept", "fixed factors", "images", "loss", *branches)
+    head = ("model", "concept", "fixed factors", "images", "condition", *branches)
     caption = (
         "Every concept set: sensitivity ± deviation over runs, held-out accuracy, mean cosine of vector and "
         "descent, effect in deviations of the exchanges, its p-value for all sets together, p of the t-test"

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import UInt8
 from numpy import ndarray
 from torch import Tensor
-from torch.nn import functional
 
-from evaluation.concepts.set_scores import BRANCHES, METRICS, WANTED, Concept
+from evaluation.concepts.probe import resize_linear
+from evaluation.concepts.set_scores import BRANCHES, METRICS, UNWANTED, WANTED, Concept, mean_ratio
 from evaluation.models.model_spec import NamedModel
 from evaluation.report.blocks import PicturesBlock, png_picture
 from evaluation.report.tables import number, unbroken
@@ -50,7 +50,7 @@ def predicted_changes(
         InputError: a model raised an exception.
     """
     rows = (shown.rows[0], _least_similar(view, shown))
-    images = [_resized(decode(view[row])[None], size) for row in rows]
+    images = [resize_linear(decode(view[row])[None], size) for row in rows]
     names = " and ".join(view.ids[row] for row in rows)
     pictures = [png_picture(_with_change(images), f"{names}, and their difference.", "image")]
     for name, named in models.items():
@@ -63,7 +63,7 @@ def predicted_changes(
         caption = f"{name}: {_scores(concept, shown, results[name])}"
         pictures.append(png_picture(join_horizontally(*branches), alt, caption))
     wanted = WANTED[concept]
-    other = next(branch for branch in BRANCHES if branch != wanted)
+    other = UNWANTED[concept]
     return PicturesBlock(
         tuple(pictures),
         f"Predictions while only {concept} changes, reflectance left, shading right: for the first image of "
@@ -88,11 +88,8 @@ def _scores(concept: Concept, shown: ConceptSet, result: StatisticResult) -> str
     if found is None:
         return "not scored"
     sensitivities = {branch: found[branch]["aligned"]["sensitivity"] for branch in BRANCHES}
-    wanted = np.float64(sensitivities.pop(WANTED[concept]))
-    (unwanted,) = sensitivities.values()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = float(wanted / unwanted)
-    parts = [f"{branch} {number(found[branch]['aligned']['sensitivity'])}" for branch in BRANCHES]
+    ratio = mean_ratio(*(np.array([sensitivities[one[concept]]]) for one in (WANTED, UNWANTED)))
+    parts = [f"{branch} {number(value)}" for branch, value in sensitivities.items()]
     return ", ".join(unbroken(part) for part in (*parts, f"{METRICS[concept]} {number(ratio)}"))
 
 
@@ -109,10 +106,3 @@ def _with_change(images: list[Tensor]) -> UInt8[ndarray, "height width 3"]:
     scaled = [scale_for_page(tile) for tile in tiles]
     gap = np.full((_GAP, scaled[0].shape[1], 3), 128, np.uint8)
     return np.concatenate([scaled[0], gap, scaled[1], gap, scaled[2]])
-
-
-def _resized(image: Tensor, size: tuple[int, int] | None) -> Tensor:
-    """Resample a linear image as the evaluation does."""
-    if size is None or tuple(image.shape[-2:]) == size:
-        return image
-    return functional.interpolate(image, size, mode="bilinear", align_corners=False, antialias=True)

@@ -8,6 +8,7 @@ import numpy as np
 from evaluation.report.blocks import Block, PlotBlock, Section, TableBlock, TextBlock, note
 from evaluation.report.drawing import COLOURS, drawing, to_svg
 from evaluation.report.tables import number, settings_table, with_deviation, with_interval
+from evaluation.results.notes import notes_of
 from evaluation.results.result import MeanResult, model_name
 
 _LINE_LENGTH = 50  # characters of the names of layers that fit below a plot
@@ -58,13 +59,13 @@ def _scores(results: Sequence[MeanResult]) -> TableBlock:
     every = [(result, one) for result in results for one in result.details["scores"]]
     rows = [_row(result, one) for result, one in every]
     scored = ("model", "layer", "concept (images)", "TCAV score", "± runs", "random vectors", "derivative")
-    head = (*scored, "accuracy", "p, random", "p, control")
+    head = (*scored, "accuracy", "p of t-test", "p of permutation")
     caption = (
         "TCAV scores and derivatives with 95 % intervals over groups of test images; deviation over runs; "
         "scores of random vectors; held-out accuracy of the vectors; p of the t-test against random vectors"
     )
     if any("control" in one for _, one in every):
-        caption += "; p of the permutation test against the control"
+        caption += "; p of the permutation test against the control, corrected for all concepts"
         return TableBlock(caption, head, tuple(rows))
     return TableBlock(caption, head[:-1], tuple(row[:-1] for row in rows))
 
@@ -80,18 +81,18 @@ def _row(result: MeanResult, one: dict[str, Any]) -> tuple[str, ...]:
         with_deviation(*(_float(one[key]) for key in ("random", "random_spread"))),
         with_interval(result.scores[f"{name}, derivative"]),
         number(one["accuracy"]),
-        number(one["p_value"], 2),
-        number(one["control"]["adjusted"], 2) if "control" in one else "no control",
+        number(one["t_test_p"], 2),
+        number(one["control"]["adjusted_p"], 2) if "control" in one else "no control",
     )
 
 
 def _notes(results: Sequence[MeanResult]) -> list[str]:
-    """Explain scores that are undefined, derivatives of 0, and tests without a control."""
-    notes = []
+    """Word what is doubtful: few images, no control, undefined scores, derivatives of 0."""
+    notes = [f"{line}." for line in notes_of(results)]
     if not any("control" in one for one in results[0].details["scores"]):
         notes.append(
             "The t-test takes runs that share images as independent, and finds a difference too often. The "
-            "permutation test needs control images: `score_tcav(..., controls=...)` in Python."
+            "permutation test needs control images: `--control CONCEPT=SOURCE`, in Python `controls`."
         )
     for result in results:
         for one in result.details["scores"]:
@@ -155,7 +156,7 @@ def _draw_concept(axes: Any, result: MeanResult, concept: str, shift: float, col
 
 
 def _differs(one: dict[str, Any], p: float) -> bool:
-    return one["control"]["adjusted"] < p if "control" in one else bool(one["significant"])
+    return one["control"]["adjusted_p"] < p if "control" in one else bool(one["significant"])
 
 
 def _float(value: float | None) -> float:

@@ -1,4 +1,4 @@
-"""Train a network to decompose images under one of three regimes."""
+"""Train a network to decompose images under one of three regimes, or fine-tune it against a concept."""
 
 from evaluation.training.concept_loss import concept_loss as concept_loss
 from evaluation.training.fine_tune import TuningHistory as TuningHistory

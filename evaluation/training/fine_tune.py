@@ -14,10 +14,10 @@ from tqdm import tqdm
 
 from evaluation.concepts import columns_of, fit_cavs, layer_activations, mean_cav, pixel_loss
 from evaluation.inputs.ground_truth import GroundTruth
-from evaluation.models.named_streams import named_stream
 from evaluation.running.batches import check_srgb_image
 from evaluation.running.named_models import decode
 from evaluation.training.concept_loss import ConceptMode, concept_loss
+from evaluation.training.epoch_stream import epoch_stream
 from evaluation.training.prototypes import fit_prototypes, prototype_loss
 from evaluation.training.regimes import Regime, regime_loss
 from evaluation.training.training_rows import TrainingBatch, TrainingRows, draw_batches
@@ -129,11 +129,11 @@ def fine_tune(
     for epoch in tqdm(range(epochs), desc="fine-tune", unit="epoch", disable=None):
         if epoch % refit == 0:
             target.fit(tuned, seed, epoch, runs, prototypes if probed == "prototypes" else None)
-        draws = _stream(seed, "losses", epoch)
-        plan = draw_batches(reader.scenes, rows, batch_size, lights, _stream(seed, "order", epoch))
-        batches: Iterable[TrainingBatch] = reader.mirrored(plan, _stream(seed, "mirrors", epoch))
+        draws = epoch_stream(seed, "losses", epoch)
+        plan = draw_batches(reader.scenes, rows, batch_size, lights, epoch_stream(seed, "order", epoch))
+        batches: Iterable[TrainingBatch] = reader.mirrored(plan, epoch_stream(seed, "mirrors", epoch))
         if regime == "unsupervised":
-            batches = reader.with_others(batches, rows, _stream(seed, "others", epoch))
+            batches = reader.with_others(batches, rows, epoch_stream(seed, "others", epoch))
         steps = []
         for batch in batches:
             original, concept = _losses(tuned, target, batch, regime, mode, draws)
@@ -163,7 +163,7 @@ class _Target:
     def fit(self, network: nn.Module, seed: int, epoch: int, runs: int, prototypes: int | None) -> None:
         """Fit a vector to each concept set, and the prototypes if their number is not None."""
         against = self._activations(network, self.negatives)
-        generator = _stream(seed, "vectors", epoch)
+        generator = epoch_stream(seed, "vectors", epoch)
         fits = [
             fit_cavs(self._activations(network, images), against, generator=generator, runs=runs)
             for images in self.sets
@@ -243,7 +243,3 @@ def _check_numbers(rate: float, weight: float, *counts: int) -> None:
         raise InputError(f"`rate` must be above 0 and finite, got {rate}")
     if not 0 <= weight < math.inf:
         raise InputError(f"`weight` must be at least 0 and finite, got {weight}")
-
-
-def _stream(seed: int, name: str, epoch: int) -> torch.Generator:
-    return torch.Generator().manual_seed(int(named_stream(seed, f"{name} {epoch}").integers(2**63)))

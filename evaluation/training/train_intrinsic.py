@@ -12,8 +12,8 @@ import torch
 from tqdm import tqdm
 
 from evaluation.intrinsic.score_intrinsic import COLUMNS, decomposition_errors
-from evaluation.models.named_streams import named_stream
 from evaluation.models.network import IntrinsicNet
+from evaluation.training.epoch_stream import epoch_stream
 from evaluation.training.regimes import Regime, regime_loss
 from evaluation.training.training_rows import TrainingBatch, TrainingRows, draw_batches
 from evaluation.training.training_state import TrainingState
@@ -107,7 +107,7 @@ def train_intrinsic(
     _check_scenes(regime, [reader.scenes[row] for row in training], batch_size, lights)
     reader.check_pixels(training, held_out)
     plan = [
-        draw_batches(reader.scenes, training, batch_size, lights, _draws(seed, "order", epoch))
+        draw_batches(reader.scenes, training, batch_size, lights, epoch_stream(seed, "order", epoch))
         for epoch in range(epochs)
     ]
     run = _Run(regime, IntrinsicNet(width=width, seed=seed).to(device), rate, sum(map(len, plan)))
@@ -119,10 +119,10 @@ def train_intrinsic(
     losses, errors = run.restore(kept.read())
     bar = tqdm(plan, desc="train", unit="epoch", disable=None, initial=len(losses))
     for epoch in range(len(losses), epochs):
-        batches = reader.mirrored(plan[epoch], _draws(seed, "mirrors", epoch))
+        batches = reader.mirrored(plan[epoch], epoch_stream(seed, "mirrors", epoch))
         if regime == "unsupervised":
-            batches = reader.with_others(batches, training, _draws(seed, "others", epoch))
-        draws = _draws(seed, "losses", epoch)
+            batches = reader.with_others(batches, training, epoch_stream(seed, "others", epoch))
+        draws = epoch_stream(seed, "losses", epoch)
         losses.append(float(np.mean([run.step(batch, draws) for batch in batches])))
         if not (math.isfinite(losses[-1]) and run.is_finite()):
             kept.remove()  # going on from there would diverge again
@@ -222,8 +222,3 @@ def _check_scenes(regime: Regime, scenes: Sequence[int], batch_size: int, lights
             "regime `multi-illumination`: expected scenes under several lights, and at least 2 of them in a "
             f"batch, got at most {together}; give other data, or larger `lights` and `batch_size`"
         )
-
-
-def _draws(seed: int, name: str, epoch: int) -> torch.Generator:
-    """Make a stream of random numbers of its own for each use and epoch, to resume anywhere."""
-    return torch.Generator().manual_seed(int(named_stream(seed, f"{name} {epoch}").integers(2**63)))

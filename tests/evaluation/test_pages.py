@@ -84,7 +84,6 @@ def run(line: str) -> str:
     return result.stdout
 
 
-@pytest.mark.filterwarnings("ignore:.*images are advised")
 @pytest.mark.parametrize("page", PAGES)
 def test_examples_run(page, inside):
     del inside

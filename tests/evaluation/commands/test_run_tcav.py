@@ -117,7 +117,7 @@ def test_few_images_are_a_line(inside):
         (few / f"{row}.png").write_bytes((inside / "red" / f"{row:02d}.png").read_bytes())
     done = run("--concept", "few=few", "--layer", "means", *ASKED, "--target", "norm")
     assert done.exit_code == 0, (done.output, done.exc_info)
-    assert "warning: concept `few`: at least 20 images are advised, got 5\n" in done.stderr
+    assert "note: concept `few`: at least 20 images are advised, got 5\n" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -133,6 +133,7 @@ def test_few_images_are_a_line(inside):
         ((*RED, "--target", "norm", "--illumination", "none"), "--illumination: belongs to CSM"),
         ((*RED, "--target", "norm", "--predictions", "red"), "--predictions: belongs to CSM"),
         ((*RED, "--target", "norm", "--png", "srgb"), "--png: belongs to CSM"),
+        ((*RED, "--target", "norm", "--permutations", "19"), "--permutations: with --target only concepts"),
         ((*RED, "--target", "norm", "--concept", "red=gray"), "--concept: two sources are named `red`"),
         ((*RED, "--target", "norm", "--significance", "t-test"), "--significance: belongs to CSM"),
         (

@@ -78,6 +78,25 @@ def test_aligned_loss_ignores_scale(pair):
     assert (gradient * prediction.flatten(1)).sum(1).abs().max() < 1e-15
 
 
+@pytest.mark.parametrize("factor", [1e-30, 1e-20, 1e20, 1e30])
+def test_aligned_loss_ignores_scales_whose_square_no_float32_can_hold(pair, factor):
+    prediction, target, mask = pair
+    expected = pixel_loss(prediction.float(), target.float(), mask, align_scale=True)
+    scaled = prediction.float() * factor
+    scaled[0] = prediction[0]  # images do not depend on each other
+    found = pixel_loss(scaled, target.float(), mask, align_scale=True)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
+    assert found[0] == expected[0]
+    gradient = output_gradient(scaled[1:], target[1:].float(), mask[1:], align_scale=True) * factor
+    plain = output_gradient(prediction[1:].float(), target[1:].float(), mask[1:], align_scale=True)
+    torch.testing.assert_close(gradient, plain, rtol=1e-3, atol=1e-6)
+
+
+def test_subnormal_prediction_is_black():
+    one = torch.ones(1, 3, 2, 2)
+    assert pixel_loss(1e-42 * one, one, align_scale=True).item() == pytest.approx(1)
+
+
 @pytest.mark.parametrize("align", [False, True])
 def test_empty_mask_and_black_prediction(align):
     one, black = torch.ones(1, 3, 2, 2), torch.zeros(1, 3, 2, 2)
@@ -130,7 +149,7 @@ def test_gradients_work_under_no_grad():
 def test_layer_of_the_other_branch(frozen):
     model = Split().requires_grad_(not frozen)
     with pytest.raises(
-        InputError, match="the loss does not depend on layer `shading`; choose a layer of that"
+        InputError, match="the loss or target does not depend on layer `shading`; choose a layer on"
     ):
         layer_gradients(model, "shading", torch.rand(1, 3, 4, 4), lambda y, _: y[0].flatten(1).sum(1))
 

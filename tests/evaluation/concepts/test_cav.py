@@ -130,11 +130,14 @@ def test_a_million_features_need_little_memory():
         ({"negatives": _rows(1)}, "`negatives` needs at least 2 rows .* got 1"),
         ({"runs": 0}, "`runs` must be at least 1, got 0"),
         ({"test_share": 1.0}, "`test_share` must lie between 0 and 1, got 1.0"),
-        ({"regularisation": 0.0}, "`regularisation` must be above 0, got 0.0"),
+        ({"regularisation": 0.0}, r"`regularisation` must be above 0 and at most 1e\+12, got 0.0"),
+        ({"regularisation": 1e300}, r"`regularisation` must be above 0 and at most 1e\+12, got 1e\+300"),
+        ({"regularisation": torch.nan}, r"`regularisation` must be above 0 and at most 1e\+12, got nan"),
+        ({"regularisation": 1e-30}, "`regularisation` is too small for the precision of these rows"),
         ({"concept": torch.full((3, 6), torch.nan)}, "activations must be finite"),
         ({"negatives": torch.full((3, 6), torch.inf)}, "activations must be finite"),
     ],
-    ids=["concept", "negatives", "runs", "test_share", "regularisation", "nan", "inf"],
+    ids=["concept", "negatives", "runs", "test_share", "zero", "huge", "no number", "tiny", "nan", "inf"],
 )
 def test_invalid_arguments_are_refused(change, message):
     arguments = {"concept": _rows(5), "negatives": _rows(5, seed=1), "generator": _generator(), **change}

@@ -15,7 +15,7 @@ from evaluation.concepts import (
     run_consistency,
     run_cosines,
 )
-from evaluation.concepts.gram import SharedRows
+from evaluation.concepts.rows.gram import SharedRows
 from loaders.errors import InputError
 
 

@@ -1,4 +1,4 @@
-import warnings
+import math
 from inspect import unwrap
 
 import numpy as np
@@ -9,15 +9,12 @@ from scipy import stats
 from evaluation.concepts.exchanged_vectors import (
     exchange_derivatives,
     exchanged_members,
-    few_images,
     gram_exchange_derivatives,
 )
-from evaluation.concepts.gram import SharedRows
+from evaluation.concepts.rows.gram import SharedRows
 from evaluation.concepts.sensitivity import COSINE_FLOOR
 from evaluation.concepts.solvers import train_classifiers
 from loaders.errors import InputError
-
-pytestmark = pytest.mark.filterwarnings("ignore:at least 20 images")
 
 
 def _rows(rows, dim=40, seed=0, dtype=torch.float32):
@@ -154,24 +151,15 @@ def test_sets_without_spread_are_finite_and_significant():
     assert derivatives[0].mean().abs() > 1e3 * derivatives[1:].mean(1).abs().median()
 
 
-def test_few_images_warn():
-    with pytest.warns(UserWarning, match="at least 20 images in each set are advised.*got 19 and 30"):
-        exchange_derivatives(_rows(19), _rows(30), _rows(2), seed=0, permutations=2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        exchange_derivatives(_rows(20), _rows(20), _rows(2), seed=0, permutations=2)
-    assert few_images(20, 20) is None
-    assert few_images(100, 19) is not None
-
-
 def test_refusals():
     two = _rows(2)
     with pytest.raises(InputError, match="both sets need at least 2 images to exchange, got 1 and 2"):
         exchange_derivatives(_rows(1), two, two, seed=0)
     with pytest.raises(InputError, match="`permutations` must be at least 2, got 1; 999 is usual"):
         exchange_derivatives(two, two, two, seed=0, permutations=1)
-    with pytest.raises(InputError, match="`regularisation` must be above 0, got 0"):
-        exchange_derivatives(two, two, two, seed=0, regularisation=0)
+    for penalty in (0, math.inf, math.nan):
+        with pytest.raises(InputError, match=f"`regularisation` must be above 0 and finite, got {penalty}"):
+            exchange_derivatives(two, two, two, seed=0, fit="ridge", regularisation=penalty)
     with pytest.raises(InputError, match="`gradients` needs at least one input, got none"):
         exchange_derivatives(two, two, two[:0], seed=0)
     for bad in (torch.nan, torch.inf):

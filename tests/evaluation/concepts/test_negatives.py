@@ -104,7 +104,12 @@ def test_every_classifier_reaches_the_result(frames, tmp_path):
         assert result.exit_code == 0, result.output
         settings = found.about.settings
         assert [settings[name] for name in ("classifier", "regularisation", "runs")] == [classifier, 0.1, 3]
-    for options in (("--classifier", "lasso"), ("--regularisation", "0"), ("--runs", "1")):
+    for options in (
+        ("--classifier", "lasso"),
+        ("--regularisation", "0"),
+        ("--runs", "1"),
+        ("--png", "srgb"),
+    ):
         result, _ = evaluate(frames, tmp_path, *options)
         assert result.exit_code == 2
         assert options[0] in result.output

@@ -113,7 +113,6 @@ def _most_rejections(level, runs):
     return number
 
 
-@pytest.mark.filterwarnings("ignore:at least 20 images")
 @pytest.mark.parametrize("shift", [0.0, 8.0], ids=["nothing", "at right angles"])
 def test_rejects_as_rarely_as_the_level_says(shift):
     runs = 200
@@ -132,7 +131,6 @@ def test_rejects_as_rarely_as_the_level_says(shift):
     assert sum(float(one) <= 0.2 for one in families) <= _most_rejections(0.2, len(families))
 
 
-@pytest.mark.filterwarnings("ignore:at least 20 images")
 def test_calibration_check_can_fail():
     # Concept images that differ along the gradients are rejected more often than any level allows.
     count = 0

@@ -8,11 +8,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from evaluation.concepts.branches import Probe, activations, gradients
+from evaluation.concepts.branches import branch_activations, branch_gradients
+from evaluation.concepts.chosen_sets import check_kind
 from evaluation.concepts.csm import csm
 from evaluation.concepts.exchanged_vectors import exchange_derivatives
 from evaluation.concepts.permutation_test import input_scores, permutation_test
-from evaluation.concepts.score_concepts import check_kind, score_concepts
+from evaluation.concepts.probe import Probe
+from evaluation.concepts.score_concepts import score_concepts
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, RULES, BranchScore, Ratios, SetScore
 from evaluation.concepts.solvers import Classifier
 from evaluation.inputs.predictions import open_predictions
@@ -160,7 +162,7 @@ def test_controls_stand_beside_negatives(sets, memory_view, tmp_path):
         kinds = 4 if one["concept"] == "albedo" else 2
         assert [len(one[branch]) for branch in BRANCHES] == [kinds, kinds]
     assert result.details["notes"] == [
-        "at least 20 images in each set are advised for a permutation test, got 12 and 12"
+        f"smallest {kind}: at least 20 images are advised, got 12" for kind in ("concept set", "control")
     ]
 
 
@@ -169,15 +171,14 @@ def test_permutation_test_of_a_set_is_that_of_its_activations(sets, memory_view)
     result = score(_blurry, sets, runs=2, controls={"albedo": control}, permutations=99, max_sets=1)
     chosen = result.details["sets"][0]
     probe = Probe(identify_models({"m": _blurry}, [], "linear", None)["m"])
-    slopes = gradients(probe, sets["test"], Fingerprint())
+    slopes = branch_gradients(probe, None, sets["test"], Fingerprint())
     found = next(one for one in sets["albedo"].sets if dict(one.fixed) == chosen["fixed"])
     other = next(one for one in control.sets if dict(one.fixed) == chosen["fixed"])
-    concept = activations(probe, sets["albedo"], found.rows, Fingerprint())
-    against = activations(probe, control, other.rows, Fingerprint())
+    concept = branch_activations(probe, None, sets["albedo"], found.rows, Fingerprint())
+    against = branch_activations(probe, None, control, other.rows, Fingerprint())
     for branch in BRANCHES:
         rows = [getattr(one, branch) for one in (concept, against, slopes["aligned"])]
-        with pytest.warns(UserWarning, match="20 images"):
-            derivatives = exchange_derivatives(*rows, seed=0, permutations=99)
+        derivatives = exchange_derivatives(*rows, seed=0, permutations=99)
         test = permutation_test(input_scores(derivatives).mean(1)[None])
         score_found = chosen[branch]["aligned against control"]
         assert score_found["permutation_p"] == pytest.approx(float(test.p_value))
@@ -203,6 +204,24 @@ def test_controls_in_which_a_concept_varies_are_refused(sets, varies):
         score(_blurry, sets, controls={"albedo": sets[varies]})
     with pytest.raises(InputError, match="`controls` must be one of: albedo, illumination"):
         score(_blurry, sets, controls={"colour": sets[varies]})
+
+
+def test_controls_without_concept_sets_are_refused(sets, memory_view):
+    moved = control_of(memory_view, sets["albedo"])
+    with pytest.raises(InputError, match="control of albedo: there are no albedo sets to compare with it"):
+        score(_blurry, {**sets, "albedo": None}, controls={"albedo": moved}, runs=2)
+
+
+def test_sets_of_one_image_are_named(sets, memory_view):
+    moved = control_of(memory_view, sets["albedo"])
+    moved.sets = (moved.sets[0], ConceptSet(moved.sets[1].fixed, moved.sets[1].rows[:1]))
+    with pytest.raises(
+        InputError, match=r"albedo control of the set with .*light=right.*: expected at least 2 images, got 1"
+    ):
+        score(_blurry, sets, controls={"albedo": moved}, runs=2)
+    sets["albedo"].sets = (ConceptSet({"light": "left"}, (3,)), sets["albedo"].sets[1])
+    with pytest.raises(InputError, match=r"^albedo set with light=left: expected at least 2 images, got 1"):
+        score(_blurry, sets, runs=2)
 
 
 def test_classifiers_are_recorded_and_change_the_vectors(sets):
@@ -241,13 +260,13 @@ def test_gradient_at_the_last_layer_equals_the_gradient_at_the_output(sets):
             return self.r(reflectance), self.s(shading)
 
     source = identify_models({"last": Last()}, [], "linear", None)["last"]
-    hidden = gradients(Probe(source, layers=("r", "s")), sets["test"], Fingerprint())
-    output = gradients(Probe(source), sets["test"], Fingerprint())
+    hidden = branch_gradients(Probe(source), ("r", "s"), sets["test"], Fingerprint())
+    output = branch_gradients(Probe(source), None, sets["test"], Fingerprint())
     for alignment in ALIGNMENTS:
         torch.testing.assert_close(hidden[alignment].reflectance, output[alignment].reflectance)
         torch.testing.assert_close(hidden[alignment].shading, output[alignment].shading)
-    found = activations(Probe(source, layers=("r", "s")), sets["negatives"], range(5), Fingerprint())
-    expected = activations(Probe(source), sets["negatives"], range(5), Fingerprint())
+    found = branch_activations(Probe(source), ("r", "s"), sets["negatives"], range(5), Fingerprint())
+    expected = branch_activations(Probe(source), None, sets["negatives"], range(5), Fingerprint())
     torch.testing.assert_close(found.reflectance, expected.reflectance)
     torch.testing.assert_close(found.shading, expected.shading)
     assert found.size == expected.size == (HEIGHT, WIDTH)
@@ -258,7 +277,7 @@ def test_resizing_removes_mixed_pixels_from_the_mask(decompositions):
     albedo[:, :, :, :3] = 0
     view = decompositions(albedo, torch.ones(1, 3, 4, 4))
     probe = Probe(identify_models({"blurry": _blurry}, [], "linear", None)["blurry"], size=(8, 8))
-    found = gradients(probe, view, Fingerprint())["unaligned"].reflectance.reshape(3, 8, 8)
+    found = branch_gradients(probe, None, view, Fingerprint())["unaligned"].reflectance.reshape(3, 8, 8)
     assert (found[:, :, :6] == 0).all()
     assert (found[:, :, 7] != 0).all()
 
@@ -271,7 +290,7 @@ def test_sizes_may_differ_if_one_is_given(sets, memory_view):
     assert score(_blurry, sets, runs=2, size=(5, 5)).about.settings["size"] == [5, 5]
     # As many pixels as the other images, but height and width are exchanged.
     sets["negatives"] = memory_view([torch.zeros(3, WIDTH, HEIGHT)] * 8)
-    with pytest.raises(InputError, match=r"differ in size, \[\(6, 8\), \(8, 6\)\]; give one `size`"):
+    with pytest.raises(InputError, match=r"several sizes, \[\(6, 8\), \(8, 6\)\]; give one `size`"):
         score(_blurry, sets, runs=2)
 
 
@@ -450,3 +469,39 @@ def test_invalid_arguments_are_refused(sets, memory_view, decompositions):
         score(_blurry, {**sets, "test": decompositions(black, black, name="test")}, runs=2)
     with pytest.raises(InputError, match="gives nan, inf or nothing for `negative-0`"):
         score(lambda image: (image / 0, image), sets, runs=2)
+
+
+class Broken(Net):
+    """One value of the output, or of the layer `encoder`, is not finite for images of a brightness."""
+
+    def __init__(self, part: str, level: float) -> None:
+        super().__init__()
+        self.part, self.level = part, level
+        self.encoder.register_forward_hook(self._spoil)
+
+    def _spoil(self, _module: nn.Module, inputs: tuple[Tensor], output: Tensor) -> Tensor:
+        spoilt = output.clone()
+        if self.part == "layer":
+            spoilt[inputs[0].mean((1, 2, 3)) > self.level, 0, 0, 0] = torch.inf
+        return spoilt
+
+    def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
+        reflectance, shading = super().forward(image)
+        if self.part == "output":
+            shading = shading.index_fill(3, torch.tensor(2), torch.nan)
+        if self.part == "gradient":
+            shading = shading + (shading - shading.detach()).sqrt()
+        return reflectance, shading
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ("output", "model `model` gives nan, inf or nothing for `test-0`: concept activation vectors"),
+        ("layer", "model `model`, layer `encoder`: expected finite numbers, got nan or inf for image `neg"),
+        ("gradient", "gradient of model `model`, layer `encoder`: .* nan or inf for image `test-0`"),
+    ],
+)
+def test_values_at_hidden_layers_must_be_finite(sets, part, message):
+    with pytest.raises(InputError, match=message):
+        score(Broken(part, -1.0), sets, runs=2, layer="encoder")

@@ -125,7 +125,7 @@ def test_planted_channel_in_closed_form(planted, memory_view, target, share, der
     (details,) = result.details["scores"]
     assert (details["score"], details["spread"], details["accuracy"], details["flat"]) == (share, 0, 1, 0)
     # The negatives are all equal, so there is no random vector to compare with.
-    assert details["random"] is details["p_value"] is None
+    assert details["random"] is details["t_test_p"] is None
     assert not details["significant"]
     assert result.about.settings["gradient_of"] == ("loss" if target.startswith("loss") else "logit")
     assert result.about.better == "neither"
@@ -260,9 +260,9 @@ def test_a_control_tells_a_concept_from_its_scene(memory_view, noisy):
     result = score(Means(), **options, runs=10, permutations=199)
     red, nothing, free = (one.get("control") for one in result.details["scores"])
     assert free is None
-    assert red["p_value"] == red["adjusted"] == pytest.approx(1 / 200)
+    assert red["permutation_p"] == red["adjusted_p"] == pytest.approx(1 / 200)
     assert red["effect"] > 4
-    assert 0.05 < nothing["p_value"] <= nothing["adjusted"]
+    assert 0.05 < nothing["permutation_p"] <= nothing["adjusted_p"]
     assert red["images"] == 24
     assert result.about.settings["permutations"] == 199
     # The permutation test has the sign of the target.
@@ -286,9 +286,9 @@ def test_dead_layer_is_undefined(planted, memory_view):
     options["controls"] = {"red": planted["negatives"]}
     result = score(Means(), **options, runs=3, permutations=9)
     dead, hidden = result.details["scores"]
-    assert dead["score"] is dead["derivative"] is dead["accuracy"] is dead["p_value"] is None
+    assert dead["score"] is dead["derivative"] is dead["accuracy"] is dead["t_test_p"] is None
     assert not dead["significant"]
-    assert dead["control"]["p_value"] == 1
+    assert dead["control"]["permutation_p"] == 1
     assert hidden["score"] == 1
     assert np.isnan(result.columns["red at dead"]).all()
     assert re.search(r"red at dead +undefined", table([result]))
@@ -299,7 +299,7 @@ def test_flat_target_counts_as_insensitive(noisy):
     result = score(Network(), **noisy | {"target": flat}, runs=3)
     for one in result.details["scores"]:
         assert (one["score"], one["derivative"], one["flat"], one["random"]) == (0, 0, 1, 0)
-        assert one["p_value"] == 1
+        assert one["t_test_p"] == 1
 
 
 def test_results_are_read_back_and_compared_without_a_better_one(noisy, tmp_path):
@@ -336,14 +336,14 @@ def test_interrupted_run_resumes(noisy, tmp_path):
     assert run(target=Target("own", lambda output: output[:, 0]))[:2] == (0, 0)
 
 
-def test_few_images_warn(noisy, memory_view):
+def test_few_images_are_noted(noisy, memory_view):
     few = memory_view(noisy["concepts"]["red"].items[:19], name="few")
     noisy["concepts"] = {"red": few}
-    with pytest.warns(UserWarning, match=r"concept `red`: at least 20 images are advised, got 19"):
-        score(Network(), **noisy, runs=2)
+    result = score(Network(), **noisy, runs=2)
+    assert result.details["notes"] == ["concept `red`: at least 20 images are advised, got 19"]
     noisy["concepts"] = {"red": noisy["negatives"]}
-    with pytest.warns(UserWarning, match=r"control of concept `red`: at least 20 .* got 19"):
-        score(Network(), **noisy, runs=2, controls={"red": few}, permutations=9)
+    result = score(Network(), **noisy, runs=2, controls={"red": few}, permutations=9)
+    assert result.details["notes"] == ["control of `red`: at least 20 images are advised, got 19"]
 
 
 def test_set_images_are_the_rows_of_one_set(noisy, memory_view):
@@ -405,7 +405,7 @@ def test_nan_names_the_image(noisy):
         ),
         (
             {"target": Target("class", lambda output: output.detach()[:, 0])},
-            r"the loss does not depend on layer",
+            r"the loss or target does not depend on layer",
         ),
         ({"classifier": "svn"}, r"`classifier` must be one of: svm"),
         ({"concepts": {}}, r"expected at least one concept, got none"),
@@ -425,6 +425,11 @@ def test_layers_that_do_not_fit(noisy, memory_view):
         unchecked({"model": lambda image: image.mean((2, 3))}, **noisy)
     with pytest.raises(InputError, match=r"control `green`: expected one of the concepts, red, blue"):
         score(Network(), **noisy, controls={"green": noisy["negatives"]})
+    one = memory_view([noisy["test"].items[0]], name="one")
+    with pytest.raises(InputError, match=r"^concept `one`: expected at least 2 images, got 1; add images"):
+        score(Network(), **noisy | {"concepts": {"one": one}})
+    with pytest.raises(InputError, match=r"^control of concept `red`: expected at least 2 images, got 1"):
+        score(Network(), **noisy, controls={"red": one})
     noisy["negatives"] = memory_view([], name="negative")
     with pytest.raises(InputError, match=r"no rows to read: `negative` is empty"):
         score(Network(), **noisy)

@@ -73,11 +73,14 @@ def test_outputs_that_do_not_fit(text, output, message):
         (lambda output: output, r"float32 \[2, 3\]"),
         (lambda output: output.sum(), r"float32 \[\]"),
         (lambda output: output.argmax(1), r"int64 \[2\]"),
+        (lambda output: output[:, 0].numpy(), "ndarray"),
         (lambda output: 1.0, "float"),
         (lambda output: None, "NoneType"),
     ],
 )
 def test_functions_give_one_number_for_each_image(function, got):
-    message = rf"target `own`: expected one number for each image, floating-point \[2\], got {got}; reduce"
+    message = (
+        rf"target `own`: expected one number for each image, a floating-point tensor \[2\], got {got}; red"
+    )
     with pytest.raises(InputError, match=message):
         Target("own", function).values(torch.ones(2, 3), 2)

@@ -9,7 +9,9 @@ HOSTILE = "<script>alert('1')</script>"
 
 def entry(layer, concept, score, **more):
     undefined = score is None
-    numbers = dict.fromkeys(("derivative", "random", "random_spread", "p_value"), None if undefined else 0.25)
+    numbers = dict.fromkeys(
+        ("derivative", "random", "random_spread", "t_test_p"), None if undefined else 0.25
+    )
     numbers |= {"spread": None if undefined else 0.1, "accuracy": None if undefined else 0.75}
     return {
         **{"layer": layer, "concept": concept, "images": 20, "score": score, "significant": False},
@@ -17,7 +19,7 @@ def entry(layer, concept, score, **more):
     }
 
 
-def result(name, *entries, **settings):
+def result(name, *entries, notes=(), **settings):
     layers = list(dict.fromkeys(one["layer"] for one in entries))
     settings = {"layers": layers, "target": "logit:3", "gradient_of": "logit", "p": 0.05} | settings
     about = Provenance("tcav", 1, "neither", {"name": name}, {"name": "tiny"}, settings, {})
@@ -26,7 +28,7 @@ def result(name, *entries, **settings):
         value = math.nan if one["score"] is None else one["score"]
         columns[f"{one['concept']} at {one['layer']}"] = (value, value)
         columns[f"{one['concept']} at {one['layer']}, derivative"] = (-value, -value)
-    return MeanResult(about, ("x", "y"), ("x", "y"), columns, (), {"scores": list(entries)})
+    return MeanResult(about, ("x", "y"), ("x", "y"), columns, (), {"scores": list(entries), "notes": notes})
 
 
 def blocks(*results):
@@ -34,7 +36,7 @@ def blocks(*results):
 
 
 def test_rows_of_the_table():
-    control = {"images": 24, "effect": 3.0, "p_value": 0.01, "adjusted": 0.02}
+    control = {"images": 24, "effect": 3.0, "permutation_p": 0.01, "adjusted_p": 0.02}
     found = result("net", entry("one", "red", 0.5, control=control), entry("one", "blue", None))
     table, *notes, plot, _ = blocks(found)
     assert len(set(map(len, (table.head, *table.rows)))) == 1
@@ -59,16 +61,25 @@ def test_notes_on_tests_and_flat_derivatives():
     assert "lowers norm" in plot.caption
 
 
+def test_notes_on_few_images_are_shown_once():
+    control = {"images": 24, "effect": 3.0, "permutation_p": 0.01, "adjusted_p": 0.02}
+    one, other = (
+        result(name, entry("one", "red", 0.5, control=control), notes=["few images"]) for name in "ab"
+    )
+    _, *notes, _, _ = blocks(one, other)
+    assert [note.text for note in notes] == ["Note. few images."]
+
+
 def test_dots_are_filled_by_the_control_or_else_by_the_t_test():
     def filled(**more):
         svg = blocks(result("net", entry("one", "red", 0.5, **more)))[-2].svg
         return svg.count("fill: #3b8fd0")
 
-    control = {"images": 24, "effect": 3.0, "p_value": 0.01, "adjusted": 0.02}
+    control = {"images": 24, "effect": 3.0, "permutation_p": 0.01, "adjusted_p": 0.02}
     hollow = filled()
     assert filled(significant=True) > hollow
     assert filled(control=control) > hollow
-    assert filled(control=control | {"adjusted": 0.5}, significant=True) == hollow
+    assert filled(control=control | {"adjusted_p": 0.5}, significant=True) == hollow
 
 
 def test_page_of_several_networks_escapes_names(tmp_path):

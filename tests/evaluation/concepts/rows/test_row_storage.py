@@ -3,10 +3,11 @@ import torch
 from torch import nn
 
 from evaluation.concepts import score_concepts
-from evaluation.concepts.branches import Probe, activations, gradients
-from evaluation.concepts.row_storage import RowStorage
+from evaluation.concepts.branches import branch_activations, branch_gradients
+from evaluation.concepts.probe import Probe
+from evaluation.concepts.rows.row_storage import RowStorage
+from evaluation.concepts.rows.stored_rows import StoredRows
 from evaluation.concepts.set_scores import BRANCHES
-from evaluation.concepts.stored_rows import StoredRows
 from evaluation.running.batches import Fingerprint
 from evaluation.running.named_models import identify_models
 from loaders.errors import InputError
@@ -58,9 +59,9 @@ def test_rows_of_branches_are_in_files_beyond_the_limit(sets, tmp_path, layers):
     rows = sets["negatives"], range(20)
     found = []
     for storage in (RowStorage(), RowStorage(0, tmp_path)):
-        probe = Probe(named, layers, batch_size=6, storage=storage)
-        of_loss = gradients(probe, sets["test"], Fingerprint())
-        found.append([activations(probe, *rows, Fingerprint()), *of_loss.values()])
+        probe = Probe(named, batch_size=6, storage=storage)
+        of_loss = branch_gradients(probe, layers, sets["test"], Fingerprint())
+        found.append([branch_activations(probe, layers, *rows, Fingerprint()), *of_loss.values()])
     for in_memory, in_file in zip(*found, strict=True):
         for branch in BRANCHES:
             assert isinstance(getattr(in_file, branch), StoredRows)

@@ -12,16 +12,16 @@ import pytest
 import torch
 from torch import nn
 
-from evaluation.concepts import row_storage, stored_rows
 from evaluation.concepts.activations import layer_activations, layer_gradients
 from evaluation.concepts.cav import fit_cavs, random_cavs
 from evaluation.concepts.exchanged_vectors import exchange_derivatives
-from evaluation.concepts.gram import SharedRows, row_norms
-from evaluation.concepts.recomputed_rows import RecomputedRows
-from evaluation.concepts.row_source import columns_of
-from evaluation.concepts.row_storage import RowStorage
+from evaluation.concepts.rows import row_storage, stored_rows
+from evaluation.concepts.rows.gram import SharedRows, row_norms
+from evaluation.concepts.rows.recomputed_rows import RecomputedRows
+from evaluation.concepts.rows.row_source import columns_of
+from evaluation.concepts.rows.row_storage import RowStorage
+from evaluation.concepts.rows.stored_rows import StoredRows
 from evaluation.concepts.sensitivity import directional_derivatives
-from evaluation.concepts.stored_rows import StoredRows
 from loaders.errors import InputError
 
 CPU = torch.device("cpu")
@@ -147,7 +147,7 @@ import re, time
 from pathlib import Path
 import torch
 from evaluation.concepts.cav import fit_cavs
-from evaluation.concepts.row_storage import RowStorage
+from evaluation.concepts.rows.row_storage import RowStorage
 
 def fill(batches):
     whole, part = None, torch.rand(10, 1 << 19)
@@ -174,7 +174,7 @@ def test_memory_is_bounded_and_a_killed_process_leaves_nothing(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-c", MEASURE_AND_STOP],
         stdout=subprocess.PIPE,
-        cwd=Path(__file__).parents[3],
+        cwd=Path(__file__).parents[4],
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
     with process:

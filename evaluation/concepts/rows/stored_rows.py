@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.concepts.row_source import RowSource
+from evaluation.concepts.rows.row_source import RowSource
 from loaders.errors import InputError
 
 # Numbers in one block of the file (16 MiB of float32): long reads, and little memory for each object.

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.concepts.row_source import RowSource, columns_of
+from evaluation.concepts.rows.row_source import RowSource, columns_of
 from loaders.errors import InputError
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.concepts import gram as module
-from evaluation.concepts.gram import SharedRows, mean_row, products_about_mean
+from evaluation.concepts.rows import gram as module
+from evaluation.concepts.rows.gram import SharedRows, mean_row, products_about_mean
 from loaders.errors import InputError
 
 

@@ -1,0 +1,125 @@
+"""A model whose activations are read, and the steps that every reading shares."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from evaluation.concepts.activations import flatten_rows
+from evaluation.concepts.rows.row_storage import DEFAULT_STORAGE, RowStorage
+from evaluation.models.model_spec import NamedModel
+from evaluation.running.hidden_layers import record_layers
+from evaluation.running.model_outputs import model_errors
+from evaluation.running.named_models import to_device
+from evaluation.running.out_of_memory import run_in_halves
+from loaders.errors import InputError
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A model, and the image size and device with which its activations are read.
+
+    Attributes:
+        named: the model, or predictions of another program.
+        size: height and width to which images are resized; None does not resize.
+        batch_size: images per pass.
+        device: torch device of the model.
+        storage: limit of the rows of one layer in memory; larger ones are kept in a temporary file.
+    """
+
+    named: NamedModel
+    size: tuple[int, int] | None = None
+    batch_size: int = 16
+    device: str = "cpu"
+    storage: RowStorage = DEFAULT_STORAGE
+
+    def network(self) -> nn.Module:
+        """Return the model as a network.
+
+        Raises:
+            InputError: the model is not a `torch.nn.Module`, so it has no hidden layers.
+        """
+        if not isinstance(self.named.model, nn.Module):
+            raise InputError(
+                f"hidden layers need a torch.nn.Module, got {type(self.named.model).__name__}; omit the "
+                "layer to read the outputs"
+            )
+        return self.named.model
+
+
+def hidden_rows(
+    probe: Probe, layers: Sequence[str], batch: Float[Tensor, "batch 3 height width"]
+) -> tuple[Float[Tensor, "batch _"], ...]:
+    """Record the outputs of hidden layers, a row for each image; halve the batch when memory runs out.
+
+    Args:
+        probe: the network, and how it is read.
+        layers: names of the layers.
+        batch: scene-linear images.
+
+    Raises:
+        InputError: a layer cannot be read, the network raises an exception, or one image needs too much
+            memory.
+    """
+
+    def run(rows: slice) -> tuple[Tensor, ...]:
+        image = to_device(probe.named, batch[rows], probe.device)
+        with model_errors(probe.named.identity.name, image):
+            outputs = record_layers(probe.network(), set(layers), image)
+            return tuple(flatten_rows(name, outputs[name], image) for name in layers)
+
+    return run_in_halves(run, len(batch))
+
+
+def resize_linear(
+    images: Float[Tensor, "batch channels height width"], size: tuple[int, int] | None
+) -> Float[Tensor, "batch channels new_height new_width"]:
+    """Resample scene-linear images with an antialiasing filter; None keeps their size.
+
+    Example:
+        >>> resize_linear(Tensor([[[[0.0, 1.0]]]]), (1, 1))
+        tensor([[[[0.5000]]]])
+    """
+    if size is None or tuple(images.shape[2:]) == size:
+        return images
+    return functional.interpolate(images, size, mode="bilinear", align_corners=False, antialias=True)
+
+
+def common_size(sizes: Sequence[tuple[int, int] | None]) -> tuple[int, int]:
+    """Return the one size of images; None is left out.
+
+    Raises:
+        InputError: there are several sizes.
+
+    Example:
+        >>> common_size([None, (2, 3), (2, 3)])
+        (2, 3)
+    """
+    known = sorted({size for size in sizes if size is not None})
+    if len(known) > 1:
+        raise InputError(f"images have several sizes, {known}; give one `size` to resize them to")
+    return known[0]
+
+
+def check_finite_rows(what: str, values: Float[Tensor, "rows _"], ids: Sequence[str]) -> None:
+    """Check that rows are finite.
+
+    Args:
+        what: the values, for the message.
+        values: one row for each image.
+        ids: ids of the images.
+
+    Raises:
+        InputError: a row is nan or inf; the message names the first one.
+
+    Example:
+        >>> check_finite_rows("layer `a`", Tensor([[0.0], [float("nan")]]), ["one", "two"])
+        Traceback (most recent call last):
+        loaders.errors.InputError: layer `a`: expected finite numbers, got nan or inf for image `two`
+    """
+    wrong = ~values.detach().isfinite().all(1)
+    if bool(wrong.any()):
+        first = ids[int(wrong.nonzero()[0])]
+        raise InputError(f"{what}: expected finite numbers, got nan or inf for image `{first}`")
