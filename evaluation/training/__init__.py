@@ -1,4 +1,4 @@
-"""Train a network to decompose images under one of three regimes."""
+"""Train a network to decompose images under one of three regimes, or to tell classes of images apart."""
 
 from evaluation.training.concept_loss import concept_loss as concept_loss
 from evaluation.training.fine_tune import TuningHistory as TuningHistory
@@ -8,6 +8,8 @@ from evaluation.training.prototypes import prototype_loss as prototype_loss
 from evaluation.training.regimes import Regime as Regime
 from evaluation.training.small_rows import SmallRows as SmallRows
 from evaluation.training.supervised_loss import intrinsic_loss as intrinsic_loss
+from evaluation.training.train_classifier import ClassifierHistory as ClassifierHistory
+from evaluation.training.train_classifier import train_classifier as train_classifier
 from evaluation.training.train_intrinsic import History as History
 from evaluation.training.train_intrinsic import train_intrinsic as train_intrinsic
 from evaluation.training.training_record import hold_out as hold_out
