@@ -17,7 +17,7 @@ from evaluation.models.backbones import Backbone
 from evaluation.models.named_streams import named_stream
 from evaluation.running.batches import weights_sha256
 from evaluation.training.labelled_rows import LabelledRows, count_batches
-from evaluation.training.split_rows import split_rows
+from evaluation.training.split_training import split_training
 from evaluation.training.training_state import TrainingState
 from loaders.errors import InputError
 from loaders.views import Images
@@ -100,7 +100,7 @@ def train_classifier(
         True
     """
     _check_numbers(epochs, batch_size, rate, required)
-    training, held_out = split_rows(len(data), rows, validation)
+    training, held_out = split_training(len(data), rows, validation)
     if required is not None and not held_out:
         raise InputError("`required` needs held-out images: give `validation` (--validation)")
     reader = LabelledRows(data, labels, network.classes)

@@ -15,7 +15,7 @@ from evaluation.intrinsic.score_intrinsic import COLUMNS, decomposition_errors
 from evaluation.models.named_streams import named_stream
 from evaluation.models.network import IntrinsicNet
 from evaluation.training.regimes import Regime, regime_loss
-from evaluation.training.split_rows import split_rows
+from evaluation.training.split_training import split_training
 from evaluation.training.training_rows import TrainingBatch, TrainingRows, draw_batches
 from evaluation.training.training_state import TrainingState
 from loaders.check_choice import check_choice
@@ -103,7 +103,7 @@ def train_intrinsic(
     _check_numbers(epochs=epochs, batch_size=batch_size, lights=lights)
     if not 0 < rate < math.inf:
         raise InputError(f"`rate` must be above 0 and finite, got {rate}")
-    training, held_out = split_rows(len(data), rows, validation)
+    training, held_out = split_training(len(data), rows, validation)
     reader = TrainingRows(data)
     _check_scenes(regime, [reader.scenes[row] for row in training], batch_size, lights)
     reader.check_pixels(training, held_out)

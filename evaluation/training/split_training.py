@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from loaders.errors import InputError
 
 
-def split_rows(
+def split_training(
     count: int, rows: Sequence[int] | None, validation: Sequence[int]
 ) -> tuple[list[int], list[int]]:
     """Check the row numbers of a training.
@@ -22,7 +22,7 @@ def split_rows(
         InputError: a row does not exist or is in both lists, or no row is left for training.
 
     Example:
-        >>> split_rows(4, None, [2])
+        >>> split_training(4, None, [2])
         ([0, 1, 3], [2])
     """
     held_out = [int(row) for row in validation]
