@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from pickle import UnpicklingError  # noqa: TID251  which torch raises: nothing is pickled here
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ import torch
 from evaluation.adapters.published_weights import load_exactly, read_published
 from evaluation.models.backbones.backbone import Backbone
 from evaluation.models.backbones.build_backbone import build_backbone
-from loaders.errors import InputError
+from loaders.errors import DAMAGED, InputError
 from loaders.files.safe_writing import replacing
 
 _FORMAT = "candlelight classifier 1"
@@ -81,3 +82,17 @@ def load_classifier(path: str | Path, device: str | torch.device = "cpu") -> tup
     network = build_backbone(name, len(classes), seed=0)
     load_exactly(network, content.get("state"), f"{path}: {name}")
     return network.to(device), tuple(classes)
+
+
+def is_classifier(path: str | Path) -> bool:
+    """Tell whether `save_classifier` wrote a file, without reading its weights.
+
+    Example:
+        >>> is_classifier("missing.pt")
+        False
+    """
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except (*DAMAGED, UnpicklingError):
+        return False
+    return isinstance(content, dict) and content.get("format") == _FORMAT

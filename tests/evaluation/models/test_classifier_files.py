@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from evaluation.models.backbones import build_backbone, load_classifier, save_classifier
+from evaluation.models.backbones import build_backbone, is_classifier, load_classifier, save_classifier
 from loaders.errors import InputError
 
 
@@ -15,6 +15,7 @@ def test_round_trip(name: str, tmp_path: Path) -> None:
     images = torch.rand(2, 3, 40, 40, generator=torch.Generator().manual_seed(0))
     assert torch.equal(found(images), network(images))
     assert classes == ("a", "b", "c")
+    assert is_classifier(path)
     assert found.name == name
     assert not found.training
     assert [file.name for file in tmp_path.iterdir()] == ["network.pt"]
@@ -50,3 +51,12 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
             load_classifier(path)
     torch.save(good, path)
     assert load_classifier(path)[1] == ("a", "b")
+
+
+def test_other_files_are_no_classifiers(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("text")
+    assert not is_classifier(path)
+    for content in ([1], {"format": "candlelight intrinsic network 1"}, {"object": path}):
+        torch.save(content, path)
+        assert not is_classifier(path)

@@ -169,6 +169,19 @@ def test_batches_hold_every_row_once_and_have_nearly_one_size(shapes) -> None:
     assert 0 < mirrored < 13
 
 
+def test_bfloat16_changes_little(shapes, start, monkeypatch) -> None:
+    """Mixed precision, which a GPU has, on the processor."""
+    view, labels = shapes(12)
+    whole, history = train_classifier(start, view, labels, seed=0, **QUICK)
+    autocast = torch.autocast
+    monkeypatch.setattr(
+        torch, "autocast", lambda device, dtype, enabled: autocast(device, dtype, enabled=True)
+    )
+    mixed, other = train_classifier(start, view, labels, seed=0, **QUICK)
+    assert not same_weights(whole, mixed)
+    assert other.training == pytest.approx(history.training, rel=0.05)
+
+
 def test_a_diverging_training_is_one_line_and_leaves_nothing(shapes, start, tmp_path: Path) -> None:
     view, labels = shapes(6)
     with pytest.raises(InputError, match=r"diverged in epoch \d: .*learning rate .* than 1e\+36$"):
