@@ -99,6 +99,7 @@ def train_labels(
     from evaluation.models.backbones import build_backbone, load_backbone, save_classifier
     from evaluation.results.result_files import check_writable
     from evaluation.training import SmallImages, factor_labels, hold_out, train_classifier, write_record
+    from loaders.verification.checksums import file_sha256
     from loaders.views import open_factors
 
     check_writable(out, (".pt",))
@@ -124,6 +125,7 @@ def train_labels(
     )
     save_classifier(network, classes, out)
     used = {"backbone": backbone, "label": label, "classes": classes, "size": size}
+    used["weights_sha256"] = None if weights is None else file_sha256(weights)
     write_record(out.with_suffix(".json"), images, held_out, used | settings, history)
     state.unlink(missing_ok=True)
     click.echo(f"loss {history.training[-1]:.4f} after epoch {epochs} on {len(view) - len(held_out)} images")

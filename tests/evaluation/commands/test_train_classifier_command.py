@@ -16,6 +16,7 @@ from evaluation.training import SmallImages, factor_labels
 from loaders import views
 from loaders.errors import InputError
 from loaders.schema import FactorInfo
+from loaders.verification.checksums import file_sha256
 
 COUNT = 24
 FACTORS = (
@@ -87,6 +88,8 @@ def test_public_weights_are_the_start(sides, tmp_path: Path) -> None:
     found, _ = load_classifier(tmp_path / "net.pt")
     assert torch.allclose(found.features.conv0.weight, public.features.conv0.weight, atol=1e-6)
     assert found.classes == 2
+    record = json.loads((tmp_path / "net.json").read_text())
+    assert record["settings"]["weights_sha256"] == file_sha256(tmp_path / "public.pth")
 
 
 @pytest.mark.parametrize(
