@@ -78,9 +78,9 @@ def open_model(spec: str, device: str = "cpu", default_space: ColourSpace = "lin
     """Open the model that a text names.
 
     Args:
-        spec: ``[NAME=]SPEC``. SPEC is a name of `SHIPPED` or `NETWORKS`; a file that `save_model` wrote;
-            ``package.module:callable`` or ``file.py:callable``, the user's own code, which is run;
-            ``hf:NAME``; a folder with the ``config.json`` of a transformers vision model; or
+        spec: ``[NAME=]SPEC``. SPEC is a name of `SHIPPED` or `NETWORKS`; a file that `save_model` or
+            `save_classifier` wrote; ``package.module:callable`` or ``file.py:callable``, the user's own code,
+            which is run; ``hf:NAME``; a folder with the ``config.json`` of a transformers vision model; or
             ``METHOD:CHECKOUT:WEIGHTS``, one of `PUBLISHED_METHODS` from a checkout of its repository, whose
             code is run (``marigold:FOLDER`` or ``marigold:OWNER/NAME``). A class, or a function without
             required arguments, is called to make the model; any other callable is the model.
@@ -89,8 +89,8 @@ def open_model(spec: str, device: str = "cpu", default_space: ColourSpace = "lin
             makes, has an attribute ``colour_space``.
 
     Returns:
-        The model. Transformers models and published methods take sRGB images; shipped models and weights of
-        `save_model` take scene-linear images.
+        The model. Classifiers, transformers models and published methods take sRGB images; shipped models
+        and weights of `save_model` take scene-linear images.
 
     Raises:
         InputError: the model does not exist, cannot be read or imported, or is not callable.
@@ -128,8 +128,7 @@ cgintrinsics, bigtime, usi3d, niid-net; did you mean `retinex`?
     if path.suffix == ".py" and path.is_file():
         raise InputError(f"model `{text}`: name a callable of this file: {text}:CALLABLE")
     if path.is_file():
-        identity = ModelIdentity(name or path.stem, "weights", None, file_sha256(path))
-        return NamedModel(identity, load_model(path, device), "linear")
+        return _weights(name or path.stem, path, device)
     if ":" in text:
         return _callable(name, text, device, default_space)
     names = (*SHIPPED, *NETWORKS)
@@ -181,6 +180,15 @@ def split_spec(spec: str) -> tuple[str | None, str]:
         raise InputError(f"expected a printable text, got {spec!r}; rename the file, or give another one")
     match = _NAMED.fullmatch(spec)
     return (None, spec) if match is None or Path(spec).exists() else (match[1], match[2])
+
+
+def _weights(name: str, path: Path, device: str) -> NamedModel:
+    from evaluation.models.backbones import is_classifier, load_classifier
+
+    identity = ModelIdentity(name, "weights", None, file_sha256(path))
+    if is_classifier(path):
+        return NamedModel(identity, load_classifier(path, device)[0], "srgb")
+    return NamedModel(identity, load_model(path, device), "linear")
 
 
 def _vision(name: str, folder: Path, commit: str | None, device: str) -> NamedModel:

@@ -15,6 +15,7 @@ from evaluation.intrinsic.score_intrinsic import COLUMNS, decomposition_errors
 from evaluation.models.network import IntrinsicNet
 from evaluation.training.epoch_stream import epoch_stream
 from evaluation.training.regimes import Regime, regime_loss
+from evaluation.training.split_training import split_training
 from evaluation.training.training_rows import TrainingBatch, TrainingRows, draw_batches
 from evaluation.training.training_state import TrainingState
 from loaders.check_choice import check_choice
@@ -102,7 +103,7 @@ def train_intrinsic(
     _check_numbers(epochs=epochs, batch_size=batch_size, lights=lights)
     if not 0 < rate < math.inf:
         raise InputError(f"`rate` must be above 0 and finite, got {rate}")
-    training, held_out = _split(len(data), rows, validation)
+    training, held_out = split_training(len(data), rows, validation)
     reader = TrainingRows(data)
     _check_scenes(regime, [reader.scenes[row] for row in training], batch_size, lights)
     reader.check_pixels(training, held_out)
@@ -197,21 +198,6 @@ def _check_numbers(**numbers: int) -> None:
     for name, value in numbers.items():
         if value < 1:
             raise InputError(f"`{name}` must be at least 1, got {value}")
-
-
-def _split(count: int, rows: Sequence[int] | None, validation: Sequence[int]) -> tuple[list[int], list[int]]:
-    held_out = [int(row) for row in validation]
-    others = sorted(set(range(count)).difference(held_out))
-    training = others if rows is None else [int(row) for row in rows]
-    for name, chosen in (("validation", held_out), ("rows", training)):
-        for row in chosen:
-            if not 0 <= row < count:
-                raise InputError(f"`{name}` must lie in 0..{count - 1}, got {row}")
-    if not training:
-        raise InputError(f"`rows` must name at least one row, got none of {count}")
-    if both := set(training).intersection(held_out):
-        raise InputError(f"`rows` and `validation` must share no row, got {min(both)} in both")
-    return training, held_out
 
 
 def _check_scenes(regime: Regime, scenes: Sequence[int], batch_size: int, lights: int) -> None:

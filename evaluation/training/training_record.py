@@ -8,10 +8,11 @@ from typing import Any
 from evaluation.models.named_streams import named_stream
 from evaluation.results.json_values import to_json
 from evaluation.results.result import package_versions
+from evaluation.training.train_classifier import ClassifierHistory
 from evaluation.training.train_intrinsic import History
 from loaders.errors import InputError
 from loaders.files.safe_writing import replacing
-from loaders.views import Decompositions
+from loaders.views import View
 
 
 def hold_out(groups: Sequence[str], share: float, seed: int) -> list[int]:
@@ -43,7 +44,11 @@ def hold_out(groups: Sequence[str], share: float, seed: int) -> list[int]:
 
 
 def write_record(
-    path: Path, data: Decompositions, held_out: Sequence[int], settings: Mapping[str, Any], history: History
+    path: Path,
+    data: View[Any],
+    held_out: Sequence[int],
+    settings: Mapping[str, Any],
+    history: History | ClassifierHistory,
 ) -> None:
     """Write settings, data and learning curves of a training as JSON, atomically.
 
@@ -51,7 +56,7 @@ def write_record(
         path: the file; an existing file is replaced.
         data: all rows.
         held_out: numbers of the held-out rows.
-        settings: arguments of `train_intrinsic`.
+        settings: arguments of `train_intrinsic` or `train_classifier`.
         history: the learning curves.
 
     Raises:

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from evaluation.models import ColourRetinex, GrayRetinex, IntrinsicNet, Weiss, save_model
+from evaluation.models.backbones import build_backbone, save_classifier
 from evaluation.models.baselines import BASELINES
 from evaluation.models.model_spec import SHIPPED, ModelIdentity, open_model, open_models, split_spec
 from loaders.errors import InputError
@@ -43,6 +44,15 @@ def test_weights_are_identified_by_their_hash(tmp_path: Path) -> None:
     assert found.model.width == 2
     assert not found.model.training
     assert open_model(str(path)).identity.name == "small"
+    assert found.colour_space == "linear"
+
+
+def test_classifiers_take_srgb_images(tmp_path: Path) -> None:
+    path = save_classifier(build_backbone("resnet_small", 3, seed=0), ["a", "b", "c"], tmp_path / "kinds.pt")
+    found = open_model(str(path))
+    assert found.identity == ModelIdentity("kinds", "weights", None, file_sha256(path))
+    assert found.colour_space == "srgb"
+    assert found.model(torch.zeros(2, 3, 32, 32)).shape == (2, 3)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,139 @@
+"""``candlelight train classifier``: train a network to predict a factor of images."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from evaluation.commands.evaluate_options import choose_device, data_options
+
+_BACKBONES = ("vgg_small", "densenet_small", "resnet_small", "vgg19", "vgg19_bn", "densenet121", "resnet50")
+
+
+@click.command("classifier")
+@data_options
+@click.option("--label", required=True, help="Categorical factor of the images whose value is the class.")
+@click.option(
+    "--backbone",
+    type=click.Choice(_BACKBONES),
+    default="resnet_small",
+    show_default=True,
+    help="Network; the small ones are for images of 64 to 96 pixels, the others for 224 pixels.",
+)
+@click.option(
+    "--weights",
+    type=click.Path(path_type=Path),
+    help="File of public weights to start from; its last layer is replaced if the number of classes differs.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="File for the weights, .pt; settings and learning curves go to the same name with .json. An "
+    "interrupted training continues from OUT.partial.",
+)
+@click.option(
+    "--epochs", type=click.IntRange(1), default=20, show_default=True, help="Passes over the images."
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    default=0,
+    show_default=True,
+    help="Seed of all randomness.",
+)
+@click.option(
+    "--validation",
+    type=click.FloatRange(0, 0.9),
+    default=0.1,
+    show_default=True,
+    help="Share of the groups of images that are held out, to measure the accuracy after each epoch.",
+)
+@click.option(
+    "--require",
+    "required",
+    type=click.FloatRange(0, 1),
+    help="Least accuracy of the held-out images; below it the command fails and writes no weights.",
+)
+@click.option("--batch-size", type=click.IntRange(2), default=32, show_default=True, help="Images in a step.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(0, min_open=True),
+    default=3e-3,
+    show_default=True,
+    help="Largest learning rate; with --weights about 1e-4.",
+)
+@click.option(
+    "--size",
+    type=click.IntRange(32),
+    help="Longer side in pixels to which larger images are scaled down; for small networks choose 64 to 96.",
+)
+@click.option(
+    "--device", default="auto", show_default=True, help="Torch device: auto, cpu, cuda, cuda:1, ..."
+)
+def train_labels(
+    data: str,
+    label: str,
+    backbone: Any,
+    weights: Path | None,
+    out: Path,
+    seed: int,
+    validation: float,
+    size: int | None,
+    device: str,
+    epochs: int,
+    batch_size: int,
+    rate: float,
+    required: float | None,
+    **choice: Any,
+) -> None:
+    """Train a network to predict a factor of images, such as the kind of the object.
+
+    The trained network is a classifier whose predictions can be explained. DATA needs factors: frames, packs,
+    dsprites:PATH, mpi3d:PATH, shapes3d:PATH or candle:PATH.
+
+    \b
+    candlelight render parts --out parts
+    candlelight train classifier parts --label kind --size 64 --require 0.9 --out kinds.pt
+    """
+    from evaluation.models.backbones import build_backbone, load_backbone, save_classifier
+    from evaluation.results.result_files import check_writable
+    from evaluation.training import SmallImages, factor_labels, hold_out, train_classifier, write_record
+    from loaders.verification.checksums import file_sha256
+    from loaders.views import open_factors
+
+    check_writable(out, (".pt",))
+    check_writable(out.with_suffix(".json"))
+    view = open_factors(data, **choice)
+    labels, classes = factor_labels(view, label)
+    images = view if size is None else SmallImages(view, size)
+    held_out = hold_out(view.groups, validation, seed)
+    count, state = len(classes), out.with_name(f"{out.name}.partial")
+    if weights is None:
+        start = build_backbone(backbone, count, seed=seed)
+    else:
+        start = load_backbone(backbone, weights, count, seed=seed)
+    settings: dict[str, Any] = {
+        "seed": seed,
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "rate": rate,
+        "required": required,
+    }
+    network, history = train_classifier(
+        start, images, labels, validation=held_out, device=choose_device(device), state=state, **settings
+    )
+    save_classifier(network, classes, out)
+    used = {"backbone": backbone, "label": label, "classes": classes, "size": size}
+    used["weights_sha256"] = None if weights is None else file_sha256(weights)
+    write_record(out.with_suffix(".json"), images, held_out, used | settings, history)
+    state.unlink(missing_ok=True)
+    click.echo(f"loss {history.training[-1]:.4f} after epoch {epochs} on {len(view) - len(held_out)} images")
+    if held_out:
+        most = max(sum(labels[row] == one for row in held_out) for one in range(count)) / len(held_out)
+        click.echo(
+            f"accuracy {history.accuracy[-1]:.4f} on {len(held_out)} held-out images of {count} classes; "
+            f"{most:.4f} by always predicting their most frequent class"
+        )
+    for path in (out, out.with_suffix(".json")):
+        click.echo(str(path))

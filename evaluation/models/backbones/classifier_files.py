@@ -1,0 +1,98 @@
+"""Save a trained backbone with the names of its classes in a file of tensors and texts, and load it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from pickle import UnpicklingError  # noqa: TID251  which torch raises: nothing is pickled here
+from typing import Any
+
+import torch
+
+from evaluation.adapters.published_weights import load_exactly, read_published
+from evaluation.models.backbones.backbone import Backbone
+from evaluation.models.backbones.build_backbone import build_backbone
+from loaders.errors import DAMAGED, InputError
+from loaders.files.safe_writing import replacing
+
+_FORMAT = "candlelight classifier 1"
+
+
+def save_classifier(network: Backbone, classes: Sequence[str], path: str | Path) -> Path:
+    """Write the architecture, the weights and the names of the classes to a file atomically.
+
+    Args:
+        network: the network, of `build_backbone` or trained from one, on any device.
+        classes: name of each class, in the order of the logits.
+        path: file to write; an existing file is replaced.
+
+    Returns:
+        The path.
+
+    Raises:
+        InputError: there are more or fewer names than classes; or the folder does not exist, cannot be
+            written to or is full.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     network = build_backbone("resnet_small", 2, seed=0)
+        ...     path = save_classifier(network, ["bird", "fish"], Path(folder) / "network.pt")
+        ...     load_classifier(path)[1]
+        ('bird', 'fish')
+    """
+    path = Path(path)
+    if len(classes) != network.classes:
+        raise InputError(f"expected names of {network.classes} classes, got {len(classes)} names")
+    state = {name: values.detach().cpu().contiguous() for name, values in network.state_dict().items()}
+    content = {"format": _FORMAT, "backbone": network.name, "classes": list(classes), "state": state}
+    try:
+        with replacing(path) as partial, partial.open("wb") as file:
+            torch.save(content, file)
+    except OSError as error:
+        raise InputError(
+            f"cannot write {path}: {error.strerror}; give a file in a folder that exists and has room"
+        ) from error
+    return path
+
+
+def load_classifier(path: str | Path, device: str | torch.device = "cpu") -> tuple[Backbone, tuple[str, ...]]:
+    """Read a network that `save_classifier` wrote; code in the file is never run.
+
+    Args:
+        path: the file.
+        device: torch device of the network.
+
+    Returns:
+        The network in evaluation mode, and the names of its classes.
+
+    Raises:
+        InputError: the file does not exist, was not written by `save_classifier`, or is damaged.
+
+    Example:
+        >>> load_classifier("missing.pt")
+        Traceback (most recent call last):
+        loaders.errors.InputError: expected a file of weights, there is no missing.pt
+    """
+    content = read_published(path)
+    if content.get("format") != _FORMAT:
+        raise InputError(f"{path}: expected a file of `save_classifier`, its format is not `{_FORMAT}`")
+    classes: Any = content.get("classes")
+    if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
+        raise InputError(f"{path}: damaged: expected names of classes; train the network again")
+    name: Any = content.get("backbone")
+    network = build_backbone(name, len(classes), seed=0)
+    load_exactly(network, content.get("state"), f"{path}: {name}")
+    return network.to(device), tuple(classes)
+
+
+def is_classifier(path: str | Path) -> bool:
+    """Tell whether `save_classifier` wrote a file, without reading its weights.
+
+    Example:
+        >>> is_classifier("missing.pt")
+        False
+    """
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except (*DAMAGED, UnpicklingError):
+        return False
+    return isinstance(content, dict) and content.get("format") == _FORMAT

@@ -1,0 +1,62 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from evaluation.models.backbones import build_backbone, is_classifier, load_classifier, save_classifier
+from loaders.errors import InputError
+
+
+@pytest.mark.parametrize("name", ["vgg_small", "densenet_small", "resnet_small"])
+def test_round_trip(name: str, tmp_path: Path) -> None:
+    network = build_backbone(name, 3, seed=5)
+    path = save_classifier(network, ["a", "b", "c"], tmp_path / "network.pt")
+    found, classes = load_classifier(str(path))
+    images = torch.rand(2, 3, 40, 40, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(found(images), network(images))
+    assert classes == ("a", "b", "c")
+    assert is_classifier(path)
+    assert found.name == name
+    assert not found.training
+    assert [file.name for file in tmp_path.iterdir()] == ["network.pt"]
+
+
+def test_files_that_cannot_be_written(tmp_path: Path) -> None:
+    network = build_backbone("resnet_small", 3, seed=5)
+    with pytest.raises(InputError, match="expected names of 3 classes, got 2 names"):
+        save_classifier(network, ["a", "b"], tmp_path / "network.pt")
+    with pytest.raises(InputError, match=r"cannot write .*No such file or directory; give a file"):
+        save_classifier(network, ["a", "b", "c"], tmp_path / "none" / "network.pt")
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "network.pt"
+    with pytest.raises(InputError, match="there is no"):
+        load_classifier(path)
+    state = build_backbone("resnet_small", 2, seed=0).state_dict()
+    good = {"format": "candlelight classifier 1", "backbone": "resnet_small", "classes": ["a", "b"]}
+    good["state"] = state
+    for changes, message in (
+        ({"format": "other"}, "expected a file of `save_classifier`, its format is not"),
+        ({"classes": 2}, "damaged: expected names of classes"),
+        ({"classes": ["a"]}, "`classes` must be at least 2"),
+        ({"classes": ["a", "b", "c"]}, r"other shapes: fc\.weight"),
+        ({"backbone": "resnet"}, "`name` must be one of"),
+        ({"backbone": None}, "`name` must be one of"),
+        ({"backbone": "vgg_small"}, "expected the weights of VGG; missing"),
+        ({"state": 3}, "expected tensors by name, got int"),
+    ):
+        torch.save(good | changes, path)
+        with pytest.raises(InputError, match=message):
+            load_classifier(path)
+    torch.save(good, path)
+    assert load_classifier(path)[1] == ("a", "b")
+
+
+def test_other_files_are_no_classifiers(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("text")
+    assert not is_classifier(path)
+    for content in ([1], {"format": "candlelight intrinsic network 1"}, {"object": path}):
+        torch.save(content, path)
+        assert not is_classifier(path)
