@@ -42,7 +42,8 @@ def weigh_filters(
         network: a classifier that gives logits [images, classes]; it runs in evaluation mode, and nothing in
             it changes.
         layer: name as ``network.named_modules()`` gives it; its output must be [images, filters, h, w], or
-            [images, tokens, filters] of a transformer with square input.
+            [images, tokens, filters] of a transformer with square input. The logits must depend on these
+            places: behind the last attention only the class token counts, and all weights are 0.
         images: input of the network; they are moved to its device.
 
     Returns:

@@ -68,7 +68,8 @@ class VEBI:
         network: a classifier that gives logits [images, classes].
         layer: the last convolutional layer in the paper; see `weigh_filters`.
         bound: bound mu of the sum of the weights of a class. The WAIoU paper does not give it; 10 is the
-            value of Oramas et al.
+            value of Oramas et al. The smaller it is, the fewer filters a class has; far below 1 it has one,
+            the filter of most energy in the images of the class.
         indicators: classes of the training images in L, their "labels" or the classes that the network has
             "predicted". Explanations always use the predicted class.
         batch_size: images per pass in `fit`.
@@ -132,8 +133,8 @@ class VEBI:
 
         Returns:
             As many places for concepts as the class of most filters has. Concepts are numbers of filters, so
-            classes may share one. Scores are the responses ``w_c * x``, in falling order; eq. 1 ranks the
-            maps by their sums instead.
+            classes may share one. Scores are the responses ``w_c * x``, float64, in falling order;
+            `explanation_heatmap` ranks maps by their sums instead (eq. 1).
 
         Raises:
             InputError: `fit` has not run, or as `weigh_filters`.

@@ -87,6 +87,14 @@ def test_two_filters_and_two_classes_by_hand(bound, expected):
     assert explanation.maps.flatten().tolist() == [1, 2]
 
 
+def test_small_bound_leaves_the_filter_of_most_energy():
+    method, (images, labels, _) = _fitted(bound=1e-4), squares(60)
+    energies = filter_energies(weigh_filters(method.network, "1", images).activations)
+    assert method.chosen.sum(1).tolist() == [1, 1, 1]
+    most = [int(energies[labels == one].sum(0).argmax()) for one in range(3)]
+    assert method.weights.argmax(1).tolist() == most
+
+
 def test_planted_filters_are_found():
     method: ExplanationMethod = VEBI(planted_network(), "1")
     images, labels, _ = squares(60)
