@@ -65,8 +65,8 @@ def test_by_hand():
     assert found.predicted.tolist() == [0, 1]
     assert found.weights.tolist() == [[1, -0.5, 0], [0, 0, 0.5]]
     assert grad_cam(found).tolist() == [[[1, 0]], [[0, 2]]]
-    maps = grad_cam_by_filter(found, torch.tensor([[0, 1], [-1, 2]]))
-    assert maps[:, :, 0].tolist() == [[[1, 0], [0, 0]], [[0, 0], [0, 2]]]
+    maps = grad_cam_by_filter(found, torch.tensor([[0, 1, -1], [-1, 2, 0]]))
+    assert maps[:, :, 0].tolist() == [[[1, 0], [0, 0], [0, 0]], [[0, 0], [0, 2], [0, 0]]]
 
 
 @pytest.mark.parametrize("layer", ["0", "1", "2", "3", "4"])

@@ -68,6 +68,18 @@ def test_by_hand():
         np.testing.assert_allclose(found.gap, [0], atol=1e-11)
 
 
+def test_unequal_scales_converge_by_momentum(monkeypatch):
+    # Curvatures from 1 to 1e4: steps along the gradient alone would need about 1e5 of them.
+    monkeypatch.setattr("evaluation.coverage.lasso._STEPS", 3000)
+    gram = torch.logspace(0, 4, 9, dtype=torch.float64).diag()
+    expected = torch.linspace(-1, 2, 9, dtype=torch.float64)
+    found = nonnegative_lasso(gram, (gram @ expected)[None], 100.0)
+    np.testing.assert_allclose(found.weights[0], expected.clamp(min=0), atol=1e-9)
+    gram = gram.flip(0).flip(1)
+    found = nonnegative_lasso(gram, (gram @ expected)[None], 100.0)
+    np.testing.assert_allclose(found.weights[0], expected.clamp(min=0), atol=1e-9)
+
+
 def test_zeros_are_exact():
     x, y = _problem(1, features=20)
     weights = _fit(x, y, 0.5).weights
