@@ -16,7 +16,8 @@ class Explanation(NamedTuple):
             is two concepts. -1 marks a place without a concept, because methods may use fewer concepts for
             one class than for another; its map is 0.
         scores: response of each concept; the k highest of an image make its heatmap (eq. 1).
-        predicted: class that the classifier predicts for each image.
+        predicted: class that the classifier predicts for each image; -1 if its logits or activations are not
+            finite, and then the image has no concepts.
     """
 
     maps: Float[Tensor, "images concepts height width"]

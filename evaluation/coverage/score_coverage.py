@@ -17,11 +17,11 @@ from evaluation.coverage.binarise_heatmaps import (
     explanation_heatmap,
 )
 from evaluation.coverage.coverage_statistic import SCORES, CoverageStatistic
+from evaluation.coverage.grad_cam import filter_maps
 from evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream, stream_iou
 from evaluation.coverage.masks import check_masks, part_names, resize_images, resize_mask
 from evaluation.inputs.predictions import Heatmaps, MissingResults
 from evaluation.models.model_spec import NamedModel
-from evaluation.models.vision import token_maps
 from evaluation.results.mean_intervals import distinct_groups
 from evaluation.results.resampled_intervals import resampled_interval
 from evaluation.results.result import StatisticResult
@@ -59,14 +59,7 @@ def layer_heatmaps(model: nn.Module, layer: str) -> HeatmapMethod:
     """
 
     def heatmaps(images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch maps rows columns"]:
-        maps = run_recorded(model, [layer], images)[1][layer]
-        if maps.ndim == 3:
-            maps = token_maps(maps)
-        if maps.ndim != 4:
-            raise InputError(
-                f"layer `{layer}` gives no maps: expected [batch, channels, h, w], got {list(maps.shape)}"
-            )
-        return maps
+        return filter_maps(run_recorded(model, [layer], images)[1][layer], layer)
 
     vars(heatmaps)["colour_space"] = getattr(model, "colour_space", "srgb")
     vars(heatmaps)["network"] = model

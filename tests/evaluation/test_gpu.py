@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
 
@@ -26,7 +26,20 @@ from evaluation.concepts import (
     significant,
 )
 from evaluation.concepts.tcav_scores import LayerScorer
-from evaluation.coverage import binarise, explanation_heatmap, part_iou, set_threshold, waiou, weigh_iou
+from evaluation.coverage import (
+    VEBI,
+    WeightedFilters,
+    ablate_filters,
+    binarise,
+    explanation_heatmap,
+    grad_cam,
+    grad_cam_by_filter,
+    nonnegative_lasso,
+    part_iou,
+    set_threshold,
+    waiou,
+    weigh_iou,
+)
 from evaluation.intrinsic import (
     SAWVariant,
     chroma_drift,
@@ -91,6 +104,16 @@ def _coverage(maps: Tensor, masks: Tensor) -> object:
             found += [thresholds, binary, part_iou(binary, masks)]
     iou = torch.stack([found[2], found[-1]])
     return found, weigh_iou(iou), waiou(torch.stack([found[1], found[-2]]), masks)
+
+
+def _explanations(images: Tensor, labels: Tensor) -> object:
+    network = nn.Sequential(nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    method = VEBI(network, "0", batch_size=4).fit(images, labels)
+    tested = ablate_filters(network, "0", method.chosen[labels], images, labels, seed=0, draws=3)
+    # The gradients of `weigh_filters` are left out, because autograd loses the leaves of simulated tensors.
+    found = WeightedFilters(images, images.mean((2, 3)), images.mean((2, 3)), labels)
+    maps = grad_cam_by_filter(found, labels[:, None] - 1)
+    return [method.weights, method.gap, tested, grad_cam(found, method.chosen[labels]), maps]
 
 
 def _lpips(prediction: Tensor, target: Tensor, mask: Tensor) -> Tensor:
@@ -167,6 +190,8 @@ CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
     "csm": (csm, tuple(drawn(4, seed=seed) for seed in range(4))),
     "coverage": (_coverage, (drawn(5, 4, 12, 10), drawn(5, 3, 24, 20, seed=1) > 0.6)),
     "coverage, ties": (_coverage, ((drawn(5, 4, 12, 10) * 4).round(), drawn(5, 3, 24, 20, seed=1) > 0.6)),
+    "lasso": (lambda x, y: nonnegative_lasso(x.T @ x, y.T @ x, 0.5), (drawn(9, 4), drawn(9, 2, seed=1))),
+    "explanations": (_explanations, (drawn(6, 3, 5, 5), torch.arange(6) % 3)),
     "irs": (irs, (drawn(60, 7), FACTORS)),
     "irs, bins": (lambda codes, factors: irs(codes, factors, bins=4), (drawn(60, 7), drawn(60, 3, seed=1))),
     "irs of disentanglement_lib": (
@@ -208,6 +233,9 @@ class PretendedGpu(TorchFunctionMode):
             args = tuple("cpu" if function is Tensor.to and _is_device(one) else one for one in args)
             plain = tree_map(lambda one: _as(Tensor, one), (args, kwargs))
             result = function(*plain[0], **plain[1])
+            # A shape stays a shape: tree_map would make a tuple of it.
+            if isinstance(result, torch.Size):
+                return result
             return tree_map(lambda one: _as(Pretended if moved else Tensor, one), result)
 
 

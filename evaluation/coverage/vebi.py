@@ -1,0 +1,196 @@
+"""VEBI: the filters of a layer that tell the classes apart, and explanations by their Grad-CAM maps."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from evaluation.coverage.explanations import Explanation
+from evaluation.coverage.grad_cam import (
+    check_logits,
+    filter_maps,
+    grad_cam_by_filter,
+    network_device,
+    weigh_filters,
+)
+from evaluation.coverage.lasso import nonnegative_lasso
+from evaluation.inputs.check_shapes import check_shapes
+from evaluation.running.hidden_layers import run_recorded
+from loaders.check_choice import check_choice
+from loaders.errors import InputError
+
+Indicators = Literal["labels", "predicted"]
+
+_NEGLIGIBLE = 1e-6  # share of a class's largest weight; the solver leaves no smaller ones but by rounding
+
+
+def filter_energies(
+    activations: Float[Tensor, "images filters height width"],
+) -> Float[Tensor, "images filters"]:
+    """Compute each filter's share of the energy of its layer.
+
+    ``x_t = sum_uv A_t(u, v)^2 / sum_t' sum_uv A_t'(u, v)^2``.
+
+    Args:
+        activations: output of a layer.
+
+    Returns:
+        Shares of at least 0 that add up to 1, float64; 0 for an image without any activation.
+
+    Example:
+        >>> filter_energies(torch.tensor([[[[1.0, -1.0]], [[0.0, 0.0]], [[1.0, 1.0]]]]))
+        tensor([[0.5000, 0.0000, 0.5000]], dtype=torch.float64)
+    """
+    energy = activations.double().square().sum((2, 3))
+    total = energy.sum(1, keepdim=True)
+    return energy / total.where(total > 0, 1)
+
+
+@dataclass
+class VEBI:
+    """Visual Explanation By Interpretation (Oramas et al. 2019) with the changes of the WAIoU paper (sec. 4).
+
+    Interpretation: for each class, a non-negative lasso tells the training images of the class from the
+    others by the energies of the filters, ``W* = argmin |X^T W - L^T|_F^2`` subject to
+    ``sum(w_j) <= bound, w_j >= 0``. Filters with a weight are the concepts of the class, so classes differ in
+    their number of concepts.
+
+    Explanation: the responses of an image are ``w_c * x`` with the weights of the predicted class c. The maps
+    are Grad-CAM of single filters, ``ReLU(alpha_t A_t)``, highest responses first. The paper keeps the
+    filters of "higher scores" without their number; here all responses above 0 are kept.
+
+    Blind to: filters that act by their absence, because weights are at least 0; to the place of an
+    activation; and to filters that matter to the network but vary little between classes.
+
+    Attributes:
+        network: a classifier that gives logits [images, classes].
+        layer: the last convolutional layer in the paper; see `weigh_filters`.
+        bound: bound mu of the sum of the weights of a class. The WAIoU paper does not give it; 10 is the
+            value of Oramas et al. The smaller it is, the fewer filters a class has; far below 1 it has one,
+            the filter of most energy in the images of the class.
+        indicators: classes of the training images in L, their "labels" or the classes that the network has
+            "predicted". Explanations always use the predicted class.
+        batch_size: images per pass in `fit`.
+        name: name of the method.
+        weights: W of each class, once `fit` has run; negligible ones are 0.
+        gap: see `NonNegativeLasso`.
+
+    Example:
+        >>> network = nn.Sequential(nn.Identity(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        >>> images = torch.eye(3)[:, :, None, None]  # three classes, each shown by one channel
+        >>> method = VEBI(network, "0").fit(images, torch.arange(3))
+        >>> method.chosen.tolist()
+        [[True, False, False], [False, True, False], [False, False, True]]
+        >>> method.explain(images[2:]).concepts
+        tensor([[2]])
+    """
+
+    network: nn.Module
+    layer: str
+    bound: float = 10.0
+    indicators: Indicators = "labels"
+    batch_size: int = 32
+    name: str = "vebi"
+    weights: Float[Tensor, "classes filters"] | None = field(default=None, init=False)
+    gap: Float[Tensor, " classes"] | None = field(default=None, init=False)
+
+    @property
+    def chosen(self) -> Bool[Tensor, "classes filters"]:
+        """Tell for each class and filter whether the filter is a concept of the class.
+
+        Raises:
+            InputError: `fit` has not run.
+        """
+        return self._fitted() > 0
+
+    def fit(self, images: Float[Tensor, "train 3 height width"], labels: Int[Tensor, " train"]) -> "VEBI":
+        """Learn the weights of the filters from training images, and return the method itself.
+
+        Args:
+            images: input of the network, on any device; batches are moved to the device of the network.
+            labels: class of each image; unused with ``indicators="predicted"``.
+
+        Raises:
+            InputError: there are no images, a label is no class of the network, energies or logits are not
+                finite, no class has a filter, an option is misspelt, or as `weigh_filters` and
+                `nonnegative_lasso`.
+        """
+        check_choice("indicators", self.indicators, Indicators)
+        check_shapes(images=(images, "train 3 height width"), labels=(labels, "train"))
+        if not len(images):
+            raise InputError("VEBI needs training images, got none")
+        gram, products = self._normal_equations(images, labels)
+        weights, self.gap = nonnegative_lasso(gram, products, self.bound)
+        self.weights = weights.where(weights > _NEGLIGIBLE * weights.amax(1, keepdim=True), 0)
+        if not bool(self.chosen.any()):
+            raise InputError(f"layer `{self.layer}` is 0 for all training images; choose another layer")
+        return self
+
+    def explain(self, images: Float[Tensor, "images 3 height width"]) -> Explanation:
+        """Explain the predictions for a batch of images.
+
+        Returns:
+            As many places for concepts as the class of most filters has. Concepts are numbers of filters, so
+            classes may share one. Scores are the responses ``w_c * x``, float64, in falling order;
+            `explanation_heatmap` ranks maps by their sums instead (eq. 1).
+
+        Raises:
+            InputError: `fit` has not run, or as `weigh_filters`.
+        """
+        places = int(self.chosen.sum(1).amax())
+        found = weigh_filters(self.network, self.layer, images)
+        weights = self._fitted()[found.predicted.clamp(min=0)]
+        # An image that is not finite has no energy, hence no response and no concept.
+        responses = weights * filter_energies(found.activations)
+        scores, numbers = responses.sort(dim=1, descending=True, stable=True)
+        scores = scores[:, :places]
+        concepts = numbers[:, :places].masked_fill(scores <= 0, -1)
+        return Explanation(grad_cam_by_filter(found, concepts), concepts, scores, found.predicted)
+
+    def _fitted(self) -> Float[Tensor, "classes filters"]:
+        if self.weights is None:
+            raise InputError("VEBI has no concepts yet; call `fit` with training images first")
+        return self.weights
+
+    def _normal_equations(
+        self, images: Float[Tensor, "train 3 height width"], labels: Int[Tensor, " train"]
+    ) -> tuple[Float[Tensor, "filters filters"], Float[Tensor, "classes filters"]]:
+        """Sum ``X X^T`` and ``L X^T`` over all images."""
+        sums: list[tuple[Tensor, Tensor]] = []
+        device = network_device(self.network, images)
+        for some, classes in zip(
+            *(torch.split(rows, self.batch_size) for rows in (images, labels)), strict=True
+        ):
+            output, recorded = run_recorded(self.network, [self.layer], some.to(device))
+            logits = check_logits(output, len(some))
+            energies = filter_energies(filter_maps(recorded[self.layer], self.layer))
+            if not bool(energies.isfinite().all() & logits.isfinite().all()):
+                raise InputError(
+                    "training images give logits or energies that are not finite; leave them out"
+                )
+            classes = classes.to(device) if self.indicators == "labels" else logits.argmax(1)
+            check_classes(classes, logits.shape[1])
+            indicators = torch.nn.functional.one_hot(classes.long(), logits.shape[1]).double()
+            sums.append((energies.T @ energies, indicators.T @ energies))
+        grams, products = zip(*sums, strict=True)
+        return sum(grams[1:], grams[0]), sum(products[1:], products[0])
+
+
+def check_classes(labels: Int[Tensor, " images"], classes: int) -> None:
+    """Refuse labels that are not numbers of a network's classes.
+
+    Raises:
+        InputError: a label is below 0, or not below the number of classes.
+
+    Example:
+        >>> check_classes(torch.tensor([0, 3]), 3)
+        Traceback (most recent call last):
+        loaders.errors.InputError: `labels` must be 0 to 2, the network has 3 classes; got 0 to 3
+    """
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or high >= classes:
+        raise InputError(
+            f"`labels` must be 0 to {classes - 1}, the network has {classes} classes; got {low} to {high}"
+        )
