@@ -117,17 +117,21 @@ class PrototypeNetwork(nn.Module):
             if value < 1:
                 raise InputError(f"`{name}` must be at least 1, got {value}")
         self.backbone, self.classes, self.per_class = backbone, classes, per_class
-        first, second = nn.Conv2d(channels, dim, 1), nn.Conv2d(dim, dim, 1)
+        # Layers on the "meta" device draw no initial weights from torch's own stream of random numbers.
+        first, second = (
+            nn.Conv2d(count, dim, 1, device="meta").to_empty(device="cpu") for count in (channels, dim)
+        )
         self.add_on = nn.Sequential(first, nn.ReLU(), second, nn.Sigmoid())
         self.prototypes = nn.Parameter(torch.empty(classes * per_class, dim))
-        self.last = nn.Linear(classes * per_class, classes, bias=False)
+        self.last = nn.Linear(classes * per_class, classes, bias=False, device="meta").to_empty(device="cpu")
         self.patches: PrototypePatches | None = None
         draws = named_generator(seed, "prototype network")
         with torch.no_grad():
-            for layer in (first, second):
-                nn.init.kaiming_normal_(layer.weight, nonlinearity="relu", generator=draws)
-                assert layer.bias is not None  # for the type checker
-                layer.bias.zero_()
+            for name, some in self.add_on.named_parameters():
+                if name.endswith("bias"):
+                    some.zero_()
+                else:
+                    nn.init.kaiming_normal_(some, nonlinearity="relu", generator=draws)
             self.prototypes.uniform_(generator=draws)
             self.last.weight.copy_(torch.where(self.belongs().T, 1.0, -0.5))
 
