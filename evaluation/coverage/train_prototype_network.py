@@ -123,8 +123,9 @@ def train_prototype_network(
         backbone, maps.shape[1], classes, per_class=how.per_class, dim=how.dim, seed=how.seed
     )
     run = _Stages(network.to(device), images, labels, how)
+    place = network.prototypes.device
     # Dropout in the backbone draws from torch's own stream, which is restored afterwards.
-    with torch.random.fork_rng():
+    with torch.random.fork_rng([] if place.type == "cpu" else [place], device_type=place.type):
         torch.manual_seed(how.seed)
         for epoch in tqdm(range(how.epochs), desc="train", unit="epoch", disable=None):
             if epoch < how.warm_epochs:

@@ -5,11 +5,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from evaluation.concepts.named_generator import named_generator
 from evaluation.coverage.topic_completeness import (
     LabelledMaps,
     ReconstructionTraining,
     classifier_accuracy,
     completeness,
+    initial_weights,
+    reconstruct,
     subset_completeness,
 )
 from evaluation.coverage.topic_scores import (
@@ -109,6 +112,25 @@ def test_subsets_trained_together_are_those_trained_alone(monkeypatch) -> None:
     torch.testing.assert_close(subset_completeness(topics, subsets, head, train, test, HOW), together)
     # Zeros are class 0, and topics respond to their class only: that of class 1 adds a quarter of all images.
     assert together[:3].tolist() == pytest.approx([0, 1 / 3, 1])
+
+
+def test_scores_of_a_subset_are_those_of_its_topics_alone() -> None:
+    train, test = planted(1), planted(2)
+    topics = torch.cat([class_topics(), class_topics() + 0.3])  # several topics respond at each point
+    subset = torch.arange(8) % 4 != 0
+    seen = []
+
+    def watched(activations: Tensor) -> Tensor:
+        seen.append(activations.detach())
+        return head(activations)
+
+    subset_completeness(topics, subset[None], watched, train, test, replace(HOW, epochs=1, batch_size=160))
+    together = next(some for some in seen if len(some) == 160)
+    responses = gated_responses(train.activations, topics)[0]
+    order = torch.randperm(160, generator=named_generator(HOW.seed, "order"))
+    first, second = initial_weights(8, DIM, HOW.hidden, HOW.seed, responses)
+    alone = topic_scores(responses[order][..., subset])[None]
+    torch.testing.assert_close(together, reconstruct(alone, (first[:, subset], second)))
 
 
 def test_completeness_is_nan_if_the_classifier_is_not_better_than_chance() -> None:
