@@ -66,6 +66,13 @@ def test_regression_on_all_subsets_is_exact(count: int) -> None:
     torch.testing.assert_close(found, shapley_values(values))
 
 
+def test_regression_of_an_additive_game_is_exact_from_few_subsets() -> None:
+    shares, subsets = torch.tensor([1.0, -2.0, 0.5, 4.0]).double(), all_subsets(4)[[1, 3, 12, 5]]
+    values = 7 + subsets.double() @ shares
+    found = regress_shapley(subsets, values, torch.tensor([1.0, 2, 3, 4]), 7.0, 10.5)
+    torch.testing.assert_close(found, shares)
+
+
 def test_regression_without_subsets_divides_equally() -> None:
     found = regress_shapley(torch.zeros(0, 4).bool(), torch.zeros(0), torch.zeros(0), 1.0, 3.0)
     assert found.tolist() == [0.5] * 4
