@@ -22,6 +22,7 @@ from evaluation.concepts.set_scores import (
     Ratios,
     SetScore,
     SetTest,
+    frame_means,
     from_step,
     to_step,
     with_p_values,
@@ -124,7 +125,8 @@ def score_concepts(
 
     Returns:
         A result for each model: ratios with 95 % intervals over groups of test frames, higher is better. Its
-        details have the scores of all ``sets``, and ``notes`` on sets of fewer than 20 images.
+        details have the scores of all ``sets``, sensitivities of single ``frames``, means over the sets, and
+        ``notes`` on sets of fewer than 20 images.
 
     Raises:
         InputError: ``classifier`` or ``significance`` is misspelt, there are no concept sets, albedo and
@@ -227,5 +229,6 @@ def _result(
             "sets": [one.describe(*rule) for one in sets],
             "groups": every_factor_group(sets, test.groups, settings["seed"]),
             "by_runs": score_by_runs(sets),
+            "frames": {"ids": list(test.ids), **frame_means(sets)},
         },
     )

@@ -131,6 +131,23 @@ def conditions(sets: Sequence[SetScore]) -> list[str]:
     return list(dict.fromkeys(name for one in sets for name in one.branches[BRANCHES[0]]))
 
 
+def frame_means(sets: Sequence[SetScore]) -> dict[str, list[float]]:
+    """Average the shares of each test frame over the sets of a concept, for each branch and condition.
+
+    Example:
+        >>> branch = {"aligned": BranchScore((0.0, 0.5), 0.1, 0.9, 0.01)}
+        >>> frame_means([SetScore("albedo", {}, 2, dict.fromkeys(BRANCHES, branch))])
+        {'reflectance to albedo, aligned': [0.0, 0.5], 'shading to albedo, aligned': [0.0, 0.5]}
+    """
+    means = {}
+    for condition, concept, branch in itertools.product(conditions(sets), METRICS, BRANCHES):
+        some = [s for s in sets if s.concept == concept and condition in s.branches[branch]]
+        if some:
+            frames = np.array([one.branches[branch][condition].frames for one in some])
+            means[f"{branch} to {concept}, {condition}"] = frames.mean(0).tolist()
+    return means
+
+
 def to_step(score: SetScore) -> dict[str, Tensor]:
     """Convert the scores of a set to float64 tensors, which `evaluation.running.finished_steps` can keep."""
     step = {}

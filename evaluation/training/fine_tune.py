@@ -118,6 +118,8 @@ def fine_tune(
     check_choice("probed", probed, ProbedLoss)
     check_choice("regime", regime, Regime)
     _check_numbers(rate, weight, epochs, refit, runs, batch_size, lights)
+    if not len(data):
+        raise InputError("expected training images, got none")
     reader = TrainingRows(data)
     rows = range(len(data))
     reader.check_pixels(rows, [])
@@ -168,6 +170,11 @@ class _Target:
             fit_cavs(self._activations(network, images), against, generator=generator, runs=runs)
             for images in self.sets
         ]
+        if not any(bool(cavs.norm.any()) for cavs in fits):
+            raise InputError(
+                f"layer `{self.layer}` has equal activations for all concept images and negatives, so there "
+                "is no concept vector; choose another layer"
+            )
         self.vectors = torch.stack([mean_cav(cavs) for cavs in fits]).float()
         self.accuracy = float(torch.stack([cavs.accuracy.mean() for cavs in fits]).mean())
         if prototypes is not None:
@@ -230,6 +237,8 @@ def _read_sets(concepts: ConceptSets) -> list[Tensor]:
 
 def _read(images: View[Tensor], rows: Sequence[int]) -> Float[Tensor, "images 3 height width"]:
     """Read images of one size, scene-linear."""
+    if not rows:
+        raise InputError("expected at least 2 images in each concept set and 2 negatives, got none")
     linear = [decode(check_srgb_image(images[row])) for row in rows]
     if len(sizes := {tuple(image.shape[1:]) for image in linear}) != 1:
         raise InputError(f"expected images of one size, got {sorted(sizes)} (height, width)")

@@ -114,6 +114,12 @@ def test_black_box_is_scored(sets):
         for metric in ("csm_s", "csm_r")
     ]
     assert result.groups == tuple("abcde")
+    frames = result.details["frames"]
+    assert frames["ids"] == list(sets["test"].ids)
+    for branch in BRANCHES:
+        shares = [one[branch]["aligned"]["sensitivity"] for one in found[:2]]
+        assert np.mean(frames[f"{branch} to albedo, aligned"]) == pytest.approx(np.mean(shares))
+        assert len(frames[f"{branch} to illumination, unaligned"]) == 10
 
 
 def alone(result):

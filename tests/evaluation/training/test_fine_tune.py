@@ -92,6 +92,8 @@ def test_wrong_arguments_are_named(network, given, scenes, memory_view):
             r"images of one size, got \[\(16, 16\), \(24, 32\)\]",
         ),
         ({"concepts": memory_view([], sets=(), varies=None)}, r"^expected concept sets, got none"),
+        ({"data": memory_view([], explains="image")}, r"^expected training images, got none"),
+        ({"negatives": memory_view([])}, r"^expected at least 2 images in each .* got none"),
         ({"rate": 1e30, "epochs": 2}, r"^the fine-tuning diverged in epoch|finite"),
     ):
         with pytest.raises(InputError, match=message):
@@ -110,3 +112,17 @@ def test_a_layer_without_influence_is_refused(given):
 
     with pytest.raises(InputError, match=r"^no weight influences the loss through layer `idle`"):
         fine_tune(Idle(), **given, **{**QUICK, "layer": "idle"})
+
+
+def test_a_dead_layer_is_refused(given):
+    class Dead(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net, self.dead = IntrinsicNet(width=2, seed=0), torch.nn.Threshold(1e9, 0.0)
+
+        def forward(self, image):
+            reflectance, shading = self.net(image)
+            return reflectance + self.dead(reflectance), shading
+
+    with pytest.raises(InputError, match=r"^layer `dead` has equal activations for all concept images"):
+        fine_tune(Dead(), **given, **{**QUICK, "layer": "dead"})
