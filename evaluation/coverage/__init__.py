@@ -6,6 +6,7 @@ from evaluation.coverage.binarise_heatmaps import explanation_heatmap as explana
 from evaluation.coverage.binarise_heatmaps import set_threshold as set_threshold
 from evaluation.coverage.explanations import Explanation as Explanation
 from evaluation.coverage.explanations import ExplanationMethod as ExplanationMethod
+from evaluation.coverage.explanations import merge_explanation as merge_explanation
 from evaluation.coverage.filter_ablation import FilterAblation as FilterAblation
 from evaluation.coverage.filter_ablation import ablate_filters as ablate_filters
 from evaluation.coverage.grad_cam import GradCAM as GradCAM
@@ -15,6 +16,7 @@ from evaluation.coverage.grad_cam import grad_cam_by_filter as grad_cam_by_filte
 from evaluation.coverage.grad_cam import weigh_filters as weigh_filters
 from evaluation.coverage.lasso import NonNegativeLasso as NonNegativeLasso
 from evaluation.coverage.lasso import nonnegative_lasso as nonnegative_lasso
+from evaluation.coverage.open_parameters import OpenParameters as OpenParameters
 from evaluation.coverage.score_coverage import layer_heatmaps as layer_heatmaps
 from evaluation.coverage.score_coverage import score_coverage as score_coverage
 from evaluation.coverage.vebi import VEBI as VEBI

@@ -1,9 +1,17 @@
 """Explanations of a classifier's predictions by concepts, and the methods that make them."""
 
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+from evaluation.coverage.binarise_heatmaps import Explanations
+from evaluation.inputs.check_shapes import check_shapes
+from loaders.check_choice import check_choice
+from loaders.errors import InputError
+
+Rank = Literal["sum", "score"]
 
 
 class Explanation(NamedTuple):
@@ -26,6 +34,7 @@ class Explanation(NamedTuple):
     predicted: Int[Tensor, " images"]
 
 
+@runtime_checkable
 class ExplanationMethod(Protocol):
     """A method that learns concepts of a trained classifier, and explains its predictions by them."""
 
@@ -40,3 +49,48 @@ class ExplanationMethod(Protocol):
     def explain(self, images: Float[Tensor, "images 3 height width"]) -> Explanation:
         """Explain the predictions for a batch of images, sRGB-encoded in [0, 1]."""
         ...
+
+
+def merge_explanation(explanation: Explanation, k: int, rank: Rank = "sum") -> Explanations:
+    """Merge the maps of the k strongest concepts of each image into its explanation heatmap.
+
+    The maximum at each point over the k maps of largest strength (eq. 1 and 2 of "A Protocol for Evaluating
+    Model Interpretation Methods from Visual Explanations"), as `explanation_heatmap`, for methods whose
+    concepts have numbers and may be fewer for one image than for another.
+
+    Args:
+        explanation: maps and concepts of a batch of images.
+        k: number of merged maps, at least 1; all maps of an image that has fewer.
+        rank: strength of a map: its "sum" (eq. 1), or the method's own "score".
+
+    Returns:
+        Heatmaps, 0 for an image without concepts; and the numbers of the merged concepts, ascending, after a
+        -1 for each map that lacks.
+
+    Raises:
+        InputError: the shapes do not agree, ``k`` is below 1, or ``rank`` is misspelt.
+
+    Example:
+        >>> maps = torch.tensor([[[[1.0, 0.0]], [[0.0, 2.0]], [[0.0, 9.0]]]])
+        >>> concepts = torch.tensor([[30, 7, -1]])
+        >>> merge_explanation(Explanation(maps, concepts, torch.zeros(1, 3), torch.tensor([4])), 2)
+        Explanations(heatmap=tensor([[[1., 2.]]]), members=tensor([[ 7, 30]]))
+    """
+    check_choice("rank", rank, Rank)
+    check_shapes(
+        maps=(explanation.maps, "images concepts height width"),
+        concepts=(explanation.concepts, "images concepts"),
+        scores=(explanation.scores, "images concepts"),
+    )
+    if k < 1:
+        raise InputError(f"`k` must be at least 1, got {k}")
+    maps, concepts = explanation.maps, explanation.concepts
+    strength = maps.sum((2, 3), dtype=torch.float64) if rank == "sum" else explanation.scores.double()
+    strength = strength.masked_fill(concepts < 0, -torch.inf)
+    places = strength.argsort(dim=1, descending=True, stable=True)[:, :k]
+    members = concepts.gather(1, places)
+    merged = maps.gather(1, places[:, :, None, None].expand(-1, -1, *maps.shape[2:]))
+    merged = merged.masked_fill((members < 0)[:, :, None, None], -torch.inf).amax(1)
+    lacking = members.new_full((len(members), k - members.shape[1]), -1)
+    heatmap = merged.masked_fill((members < 0).all(1)[:, None, None], 0)
+    return Explanations(heatmap, torch.cat([lacking, members], 1).sort(1).values)

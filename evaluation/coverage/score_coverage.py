@@ -1,43 +1,40 @@
 """Compare explanation methods, such as hidden layers, by how well they cover objects or annotated parts."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from dataclasses import asdict
 from itertools import compress
-from typing import Any, Literal
+from typing import Any
 
-from jaxtyping import Float
+import numpy as np
+from jaxtyping import Float, Float64
+from numpy import ndarray
+from scipy.stats import kendalltau
 from torch import Tensor, nn
 
-from evaluation.coverage.binarise_heatmaps import (
-    BinariseCompat,
-    Explanations,
-    Pooling,
-    check_axes,
-    check_pooling,
-    explanation_heatmap,
-)
+from evaluation.coverage.binarise_heatmaps import Explanations
 from evaluation.coverage.coverage_statistic import SCORES, CoverageStatistic
+from evaluation.coverage.explanations import ExplanationMethod, merge_explanation
 from evaluation.coverage.grad_cam import filter_maps
-from evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream, stream_iou
-from evaluation.coverage.masks import check_masks, part_names, resize_images, resize_mask
+from evaluation.coverage.heatmap_streams import stream_iou
+from evaluation.coverage.masks import part_names
+from evaluation.coverage.open_parameters import OpenParameters
+from evaluation.coverage.read_explanations import ReadExplanations, explain_images, read_explanations
 from evaluation.inputs.predictions import Heatmaps, MissingResults
 from evaluation.models.model_spec import NamedModel
 from evaluation.results.mean_intervals import distinct_groups
 from evaluation.results.resampled_intervals import resampled_interval
 from evaluation.results.result import StatisticResult
-from evaluation.running.batches import Fingerprint, check_srgb_image, make_provenance, read_batches
-from evaluation.running.finished_steps import FinishedSteps, batch_key, model_key
+from evaluation.running.batches import Fingerprint, make_provenance
+from evaluation.running.finished_steps import FinishedSteps
 from evaluation.running.hidden_layers import run_recorded
-from evaluation.running.model_outputs import checked_heatmaps
-from evaluation.running.named_models import decode, identify_models, run_model
-from loaders.check_choice import check_choice
+from evaluation.running.named_models import identify_models
 from loaders.errors import InputError
 from loaders.views import Parts
 
-METRIC, VERSION = "waiou", 2
-PROPORTIONS = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1)
+METRIC, VERSION = "waiou", 3
 HeatmapMethod = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch maps rows columns"]]
-Method = HeatmapMethod | NamedModel | Heatmaps
+Method = HeatmapMethod | ExplanationMethod | NamedModel | Heatmaps
+_DEFAULTS = OpenParameters()
 
 
 def layer_heatmaps(model: nn.Module, layer: str) -> HeatmapMethod:
@@ -69,15 +66,12 @@ def layer_heatmaps(model: nn.Module, layer: str) -> HeatmapMethod:
 def score_coverage(
     methods: Mapping[str, Method],
     data: Parts,
+    parameters: OpenParameters = _DEFAULTS,
     *,
     part_of: Sequence[str] | None = None,
-    k: int = 1,
-    proportions: Sequence[float] = PROPORTIONS,
-    pooling: Pooling = "set",
-    threshold_at: Literal["mask", "map"] = "mask",
-    compat: BinariseCompat = "exact",
-    iou_threshold: float = 0.0,
-    reduce: Literal["mean", "sum"] = "mean",
+    controls: Mapping[str, Method] | None = None,
+    labels: Sequence[int] | None = None,
+    sensitivity: bool = False,
     size: tuple[int, int] | None = None,
     batch_size: int = 16,
     missing: MissingResults = "error",
@@ -86,30 +80,24 @@ def score_coverage(
 ) -> dict[str, StatisticResult]:
     """Compare methods by the protocol of Behzadi-Khormouji and Oramas on objects or annotated parts.
 
-    For each method, the proportion of marked points with the largest average IoU is chosen on the same
-    images, as in the paper (sec. 5.6, Table 2); this raises the scores of all methods. A heatmap that is
-    missing, not finite or constant is dead: no point is marked, its IoU is 0, and the result lists it as
-    failed.
+    A heatmap that is missing, not finite or constant is dead: no point is marked, its IoU is 0, and the
+    result lists it as failed.
 
     Blind to: whether the model uses the marked points; everything that `part_iou` and `weigh_iou` are blind
     to; and parts smaller than a pixel of the heatmaps.
 
     Args:
-        methods: by name: a callable from images to interpretation heatmaps (`layer_heatmaps` makes one of a
-            layer), or `evaluation.inputs.predictions.Heatmaps` of another program. A callable receives
-            sRGB-encoded images in [0, 1] on ``device``, or scene-linear images if its ``colour_space`` is
-            "linear".
+        methods: by name: a fitted `ExplanationMethod`; a callable from images to interpretation heatmaps
+            (`layer_heatmaps` makes one of a layer); or `evaluation.inputs.predictions.Heatmaps` of another
+            program. A callable receives sRGB-encoded images in [0, 1] on ``device``, or scene-linear images
+            if its ``colour_space`` is "linear".
         data: images with masks, from `loaders.views.open_parts`.
+        parameters: parameters that the paper leaves open.
         part_of: names of the parts to score; all parts if None.
-        k: number of merged heatmaps, see `explanation_heatmap`.
-        proportions: shares of points to try, see `set_threshold`.
-        pooling: see `set_threshold`.
-        threshold_at: "mask" computes thresholds on heatmaps of the size of the masks, so that exactly the
-            chosen share is marked; "map" computes them at the heatmaps' own resolution. The paper does not
-            specify it.
-        compat: see `binarise`.
-        iou_threshold: see `weigh_iou`.
-        reduce: see `weigh_iou`.
+        controls: methods each of which is scored in a comparison of its own, because WAIoU of a method
+            depends on the others in its comparison.
+        labels: class of each image, for the accuracy of the networks that methods explain.
+        sensitivity: also score with each of `OpenParameters.alternatives`.
         size: height and width to which images (linear light, antialiased) and masks (nearest pixel) are
             resized; needed if images have several sizes.
         batch_size: images per pass.
@@ -119,105 +107,123 @@ def score_coverage(
 
     Returns:
         A result for each method, higher is better; WAIoU has a 95 % interval over groups of images. The
-        numbers are comparable among these methods only.
+        numbers are comparable among these methods only. Details of the first result hold the controls and
+        the alternatives.
 
     Raises:
         InputError: there are no images, methods or parts, a layer does not exist, images or heatmaps have
-            several sizes, or an argument is out of range.
+            several sizes, a control has the name of a method, or an argument is out of range.
     """
-    _check_options(proportions, pooling, threshold_at, compat)
+    controls = controls or {}
+    if twice := sorted(set(methods) & set(controls)):
+        raise InputError(f"a method and a control have the name `{twice[0]}`; rename one")
     if not methods:
-        raise InputError("expected at least one method and one proportion, got none")
-    named_models = identify_models(methods, [data], "srgb", missing)
+        raise InputError("expected at least one method, got none")
+    named_models = identify_models({**methods, **controls}, [data], "srgb", missing)
+    others = parameters.alternatives() if sensitivity else {}
+    merges = list(dict.fromkeys((one.k, one.rank) for one in (parameters, *others.values())))
     fingerprint = Fingerprint()
-    explained, masks = _read(
-        named_models, data, k, size, batch_size, device, fingerprint, steps or FinishedSteps()
+    read = read_explanations(
+        named_models,
+        data,
+        merges,
+        size=size,
+        batch_size=batch_size,
+        device=device,
+        fingerprint=fingerprint,
+        steps=steps or FinishedSteps(),
+        run={"metric": METRIC, "version": VERSION},
     )
-    parts = part_names(part_of, masks.annotated)
-    at = masks.shape if threshold_at == "mask" else None
-    thresholds = [stream.thresholds(proportions, pooling, at) for stream in explained]
-    iou = stream_iou(explained, thresholds, masks, parts, compat)
-    settings: dict[str, Any] = {"k": k, "pooling": pooling, "threshold_at": threshold_at, "compat": compat}
-    settings |= {"iou_threshold": iou_threshold, "reduce": reduce, "size": size, "missing": missing}
-    settings |= {"compared": list(methods), "parts": list(parts), "proportions": list(proportions)}
-    weigh = CoverageStatistic(iou, iou_threshold, reduce, tuple(methods))
-    dead = [stream.dead for stream in explained]
-    return _results(named_models, data, weigh, dead, fingerprint.describe(data), settings)
-
-
-def _check_options(
-    proportions: Sequence[float],
-    pooling: Pooling,
-    threshold_at: Literal["mask", "map"],
-    compat: BinariseCompat,
-) -> None:
-    check_choice("threshold_at", threshold_at, ("mask", "map"))
-    check_choice("compat", compat, BinariseCompat)
-    if not proportions:
-        raise InputError("expected at least one method and one proportion, got none")
-    for proportion in proportions:
-        check_pooling(proportion, pooling)
-
-
-def _results(
-    named_models: Mapping[str, NamedModel],
-    data: Parts,
-    weigh: CoverageStatistic,
-    dead: Sequence[Sequence[bool]],
-    described: dict[str, Any],
-    settings: dict[str, Any],
-) -> dict[str, StatisticResult]:
-    """Make the results of all methods, with intervals over groups of images."""
+    parts = part_names(part_of, read.masks.annotated)
+    names = list(methods)
+    weigh = _statistic(read, names, parts, parameters, data.groups)
     scores, replicates = resampled_interval(weigh, data.groups, seed=0)
-    groups = distinct_groups(data.groups)
+    settings: dict[str, Any] = asdict(parameters) | {"size": size, "missing": missing}
+    settings |= {"compared": names, "parts": list(parts)}
+    details = [weigh.describe(number, data.ids) for number in range(len(names))]
+    if labels is not None:
+        _add_accuracy(details, read, names, labels)
+    if sensitivity:
+        _add_alternatives(details, read, names, parts, parameters, data.groups, weigh)
+    details[0]["controls"] = {
+        name: _scores(_statistic(read, [name], parts, parameters, data.groups), name) for name in controls
+    }
+    merge = parameters.k, parameters.rank
     return {
         name: StatisticResult(
-            make_provenance(METRIC, VERSION, "higher", named, described, settings),
+            make_provenance(
+                METRIC, VERSION, "higher", named_models[name], fingerprint.describe(data), settings
+            ),
             {metric: scores[f"{metric} {name}"] for metric in SCORES},
             {metric: replicates[f"{metric} {name}"] for metric in SCORES},
-            groups,
-            tuple(compress(data.ids, dead[number])),
-            weigh.describe(number),
+            distinct_groups(data.groups),
+            tuple(compress(data.ids, read.stream(name, merge).dead)),
+            details[number],
         )
-        for number, (name, named) in enumerate(named_models.items())
+        for number, name in enumerate(names)
     }
 
 
-def _read(
-    named_models: Mapping[str, NamedModel],
-    data: Parts,
-    k: int,
-    size: tuple[int, int] | None,
-    batch_size: int,
-    device: str,
-    fingerprint: Fingerprint,
-    steps: FinishedSteps,
-) -> tuple[list[ExplanationStream], MaskStream]:
-    """Compute the explanations of each method for all images, and read the masks of the images."""
-    explained, masks = [ExplanationStream(name) for name in named_models], MaskStream()
-    run = {"metric": METRIC, "version": VERSION, "k": k, "size": size}
-    keys = [model_key(named, device, **run) for named in named_models.values()]
-    shape: tuple[int, ...] | None = size
-    for batch in read_batches(
-        data, batch_size, lambda item: check_srgb_image(item.image), fingerprint, "heatmaps"
-    ):
-        check_masks(batch)
-        linear = resize_images(decode(batch.stack(lambda item: item.image)), size)
-        shape = shape or tuple(linear.shape[2:])
-        if tuple(linear.shape[2:]) != shape:
-            sizes = [shape, tuple(linear.shape[2:])]
-            raise InputError(f"images have several sizes, {sizes}; give one `size` to resize them to")
-        for item in batch.items:
-            masks.append({name: resize_mask(mask, size) for name, mask in item.masks.items()})
-        for named, key, stream in zip(named_models.values(), keys, explained, strict=True):
-            explain = partial(_fields, named, batch.ids, linear, device, k)
-            stream.append(Explanations(**steps.get_or_compute(batch_key(key, batch, fingerprint), explain)))
-    return explained, masks
+def _statistic(
+    read: ReadExplanations,
+    names: Sequence[str],
+    parts: Sequence[str],
+    parameters: OpenParameters,
+    groups: Sequence[str],
+) -> CoverageStatistic:
+    """Binarise the heatmaps of methods that are compared, and compute their IoUs with the parts."""
+    streams = [read.stream(name, (parameters.k, parameters.rank)) for name in names]
+    at = read.masks.shape if parameters.threshold_at == "mask" else None
+    thresholds = [stream.thresholds(parameters.proportions, parameters.pooling, at) for stream in streams]
+    iou: Float64[ndarray, "methods proportions images parts"] = stream_iou(
+        streams, thresholds, read.masks, parts, parameters.compat
+    )
+    return CoverageStatistic(iou, parameters, names, groups)
 
 
-def _fields(named: NamedModel, ids: Sequence[str], linear: Tensor, device: str, k: int) -> dict[str, Tensor]:
-    explained, _ = compute_explanations(named, ids, linear, device, k)
-    return {"heatmap": explained.heatmap, "members": explained.members}
+def _scores(weigh: CoverageStatistic, name: str) -> dict[str, float]:
+    found = weigh(np.arange(weigh.iou.shape[2]))
+    return {metric: found[f"{metric} {name}"] for metric in SCORES}
+
+
+def _add_accuracy(
+    details: list[dict[str, Any]], read: ReadExplanations, names: Sequence[str], labels: Sequence[int]
+) -> None:
+    """Add the accuracy of the network that each method explains, if the method predicts classes."""
+    for name, found in zip(names, details, strict=True):
+        predicted = np.array(read.predicted[name])
+        if (predicted >= 0).any():
+            found["accuracy"] = {"explained": float((predicted == np.array(labels)).mean())}
+
+
+def _add_alternatives(
+    details: list[dict[str, Any]],
+    read: ReadExplanations,
+    names: Sequence[str],
+    parts: Sequence[str],
+    parameters: OpenParameters,
+    groups: Sequence[str],
+    weigh: CoverageStatistic,
+) -> None:
+    """Add WAIoU and the order of methods for other values of the open parameters, and both scenarios."""
+    here = [_scores(weigh, name)["waiou"] for name in names]
+    details[0]["sensitivity"] = []
+    for setting, other in parameters.alternatives().items():
+        found = _statistic(read, names, parts, other, groups)
+        scores = [_scores(found, name)["waiou"] for name in names]
+        order = [names[place] for place in np.argsort([-score for score in scores], kind="stable")]
+        agreement = float(kendalltau(here, scores).statistic) if len(names) > 1 else None
+        details[0]["sensitivity"].append(
+            {
+                "setting": setting,
+                "scores": dict(zip(names, scores, strict=True)),
+                "order": order,
+                "agreement": agreement,
+            }
+        )
+        if other.pooling != parameters.pooling:
+            for one, average in zip(details, found.average_iou().tolist(), strict=True):
+                one["by_pooling"] = {parameters.pooling: one["average_iou"], other.pooling: average}
 
 
 def compute_explanations(
@@ -227,9 +233,5 @@ def compute_explanations(
 
     The explanation of a failed heatmap is 0 everywhere.
     """
-    if isinstance(named.model, Heatmaps):
-        maps, failed = named.model.read_batch(ids)
-    else:
-        maps, failed = run_model(named, linear, device, checked_heatmaps)
-    check_axes(named.identity.name, maps, (linear.shape[2], linear.shape[3]))
-    return explanation_heatmap(maps.masked_fill(failed[:, None, None, None], 0), k), failed
+    explanation = explain_images(named, ids, linear, device)
+    return merge_explanation(explanation, k), (explanation.concepts < 0).all(1)

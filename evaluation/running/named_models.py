@@ -64,7 +64,7 @@ def _identify(
         return NamedModel(_files(name, model), model, "linear")
     if isinstance(model, Codes):
         return NamedModel(ModelIdentity(name, "files", None, file_sha256(model.path)), model, "linear")
-    if not callable(model):
+    if not callable(model) and not hasattr(model, "explain"):
         raise InputError(f"model `{name}`: expected something callable, got {type(model).__name__}")
     kind = model if hasattr(model, "__qualname__") else type(model)
     version = f"{kind.__module__}:{kind.__qualname__}"

@@ -10,9 +10,11 @@ from evaluation.coverage.array_spool import ArraySpool
 from evaluation.coverage.binarise_heatmaps import Explanations, binarise, explanation_heatmap, set_threshold
 from evaluation.coverage.coverage_statistic import CoverageStatistic
 from evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream, stream_iou
+from evaluation.coverage.open_parameters import OpenParameters
 from evaluation.coverage.quantiles import quantiles
 from evaluation.coverage.score_coverage import score_coverage
 from evaluation.coverage.waiou import part_iou
+from evaluation.results.json_values import to_json_values
 from evaluation.running.named_models import decode, encode
 from loaders.errors import InputError
 from loaders.views import PartImage
@@ -109,7 +111,8 @@ def test_result_equals_that_of_all_maps_in_memory(memory_view, k):
     with torch.no_grad():
         layer.weight.copy_(torch.from_numpy(rng.normal(size=layer.weight.shape)))
     methods = {"layer": layer, "green": lambda image: image[:, 1:2] * torch.ones(1, k, 1, 1)}
-    results = score_coverage(methods, view, k=k, proportions=SHARES, batch_size=4)
+    parameters = OpenParameters(k=k, proportions=SHARES)
+    results = score_coverage(methods, view, parameters, batch_size=4)
     # The same batches as in the evaluation, because convolutions of other batches may differ in the last bit.
     encoded = [decode(images[start : start + 4]) for start in (0, 4, 8)]
     assert results["green"].about.settings["parts"] == list(PARTS)
@@ -121,10 +124,12 @@ def test_result_equals_that_of_all_maps_in_memory(memory_view, k):
             torch.cat([one.heatmap for one in made]), torch.cat([one.members for one in made])
         )
         iou.append(_slow(whole, masks, PARTS, SHARES))
-    weighed = CoverageStatistic(np.stack(iou), 0.0, "mean", tuple(methods))
+    weighed = CoverageStatistic(np.stack(iou), parameters, tuple(methods), view.groups)
     scores = weighed(np.arange(IMAGES))
     for number, (name, result) in enumerate(results.items()):
-        assert result.details == weighed.describe(number)
+        assert result.details == to_json_values(
+            weighed.describe(number, view.ids) | ({} if number else {"controls": {}})
+        )
         assert {metric: score.value for metric, score in result.scores.items()} == {
             metric: scores[f"{metric} {name}"] for metric in result.scores
         }

@@ -7,6 +7,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 from candlelight import main
+from evaluation.coverage.open_parameters import OpenParameters
 from evaluation.coverage.score_coverage import score_coverage
 from evaluation.models.network import IntrinsicNet
 from evaluation.models.weights import save_model
@@ -91,8 +92,9 @@ def brightness(images):
     return images[:, 1:2]
 
 
-def score(data, **options):
-    return score_coverage({"bright": brightness}, data, **options)["bright"]
+def score(data, size=None, **options):
+    parameters = OpenParameters(**options, choose="same")
+    return score_coverage({"bright": brightness}, data, parameters, size=size)["bright"]
 
 
 def test_faces_in_the_groups_of_the_paper(faces):

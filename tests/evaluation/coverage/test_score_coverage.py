@@ -5,6 +5,8 @@ from torch import nn
 
 from evaluation.coverage.binarise_heatmaps import binarise, explanation_heatmap, set_threshold
 from evaluation.coverage.coverage_statistic import CoverageStatistic
+from evaluation.coverage.explanations import Explanation
+from evaluation.coverage.open_parameters import OpenParameters
 from evaluation.coverage.score_coverage import layer_heatmaps, score_coverage
 from evaluation.coverage.waiou import waiou, weigh_iou
 from evaluation.inputs.predictions import open_heatmaps
@@ -54,7 +56,7 @@ def test_each_method_covers_its_own_part(view):
 def test_tables_equal_the_steps_by_hand(view):
     methods = {"red": _red, "both": lambda image: image[:, :2]}
     shares = (0.05, 0.15)
-    results = score_coverage(methods, view, k=1, proportions=shares, pooling="set", iou_threshold=0.1)
+    results = score_coverage(methods, view, OpenParameters(proportions=shares, iou_threshold=0.1))
     masks = torch.stack([torch.stack([item.masks["cone"], item.masks["cube"]]) for item in view.items])
     images = decode(torch.stack([item.image for item in view.items]))
     for share, proportion in enumerate(shares):
@@ -93,7 +95,9 @@ def test_threshold_before_or_after_resizing(view):
         return nn.functional.avg_pool2d(image[:, :1], 2)
 
     found = {
-        place: score_coverage({"coarse": coarse}, view, proportions=(0.05,), threshold_at=place)["coarse"]
+        place: score_coverage(
+            {"coarse": coarse}, view, OpenParameters(proportions=(0.05,), threshold_at=place)
+        )["coarse"]
         for place in ("mask", "map")
     }
     assert found["mask"].details["average_iou"] != found["map"].details["average_iou"]
@@ -104,7 +108,7 @@ def test_layers_of_a_network(view):
         nn.Conv2d(3, 4, 3, stride=2), nn.ReLU(inplace=True), nn.Dropout2d(0.5), nn.Conv2d(4, 6, 1)
     )
     methods = {layer: layer_heatmaps(model, layer) for layer in ("0", "1", "3")}
-    one, other = (score_coverage(methods, view, k=2, batch_size=size) for size in (4, 6))
+    one, other = (score_coverage(methods, view, OpenParameters(k=2), batch_size=size) for size in (4, 6))
     assert {name: result.to_json() for name, result in one.items()} == {
         name: result.to_json() for name, result in other.items()
     }
@@ -112,7 +116,7 @@ def test_layers_of_a_network(view):
 
 
 def test_parts_that_are_named(view):
-    result = score_coverage({"red": _red}, view, part_of=["cube"], proportions=(0.2,))["red"]
+    result = score_coverage({"red": _red}, view, OpenParameters(proportions=(0.2,)), part_of=["cube"])["red"]
     assert result.about.settings["parts"] == ["cube"]
     # Two cubes are 16 of 80 pixels, the share that is asked for; one is 8, half of what is marked at least.
     assert result.details["mean_iou"][0] > 0.5
@@ -135,14 +139,13 @@ def test_heatmaps_from_files_score_like_their_method(view, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"methods": {}}, "expected at least one method and one proportion"),
-        ({"proportions": ()}, "expected at least one method and one proportion"),
+        ({"methods": {}}, "expected at least one method"),
+        ({"controls": {"red": _green}}, "a method and a control have the name `red`"),
         (
             {"part_of": ["torus"]},
             r"`part_of` must name parts .* got \['torus'\]; expected some of: cone, cube",
         ),
         ({"part_of": []}, "`part_of` must name parts"),
-        ({"k": 2}, "`k` must be 1 to 1"),
         ({"methods": {"one": lambda image: image.mean()}}, "expected heatmaps"),
     ],
 )
@@ -180,10 +183,105 @@ def test_score_of_a_resample_equals_the_metric(reduce) -> None:
     iou = rng.random((3, 2, 7, 4)) * (rng.random((3, 2, 7, 4)) > 0.4)
     iou[:, :, rng.random((7, 4)) < 0.3] = np.nan
     iou[..., 3] = np.nan  # a part that no image shows
-    weighed = CoverageStatistic(iou, 0.1, reduce, ("a", "b", "c"))
+    weighed = CoverageStatistic(
+        iou, OpenParameters(iou_threshold=0.1, reduce=reduce, choose="same"), ("a", "b", "c"), "abcdefg"
+    )
     rows = rng.integers(7, size=7)
     found = weighed(rows)
     choice = np.nanmean(iou[:, :, rows], (2, 3)).argmax(1)
     best = torch.from_numpy(iou[np.arange(3), choice][:, rows])
     expected = weigh_iou(best, 0.1, reduce).score.tolist()
     assert [found[f"waiou {name}"] for name in "abc"] == pytest.approx(expected)
+
+
+def test_proportion_of_each_fold_is_best_on_the_others() -> None:
+    rng = np.random.default_rng(0)
+    iou = rng.random((2, 3, 9, 4))
+    iou[:, :, rng.random((9, 4)) < 0.3] = np.nan
+    groups = list("aabbcdefg")
+    statistic = CoverageStatistic(iou, OpenParameters(), ("a", "b"), groups)
+    rows = rng.integers(9, size=9)
+    numbers = list(dict.fromkeys(groups))
+    fold = [numbers.index(group) % 5 for group in groups]
+    chosen = np.empty((2, 9, 4))
+    for method in range(2):
+        for image, place in enumerate(rows):
+            others = [row for row in rows if fold[row] != fold[place]]
+            best = np.nanmean(iou[method][:, others], (1, 2)).argmax()
+            chosen[method, image] = iou[method, best, place]
+    expected = weigh_iou(torch.from_numpy(chosen)).score.tolist()
+    found = statistic(rows)
+    assert [found["waiou a"], found["waiou b"]] == pytest.approx(expected)
+    assert found["mean_iou a"] == pytest.approx(np.nanmean(chosen[0]))
+
+
+def test_one_group_has_no_others_to_choose_on(view) -> None:
+    alone = ["a"] * 6
+    with pytest.raises(InputError, match="all images are of one group"):
+        CoverageStatistic(np.zeros((1, 2, 6, 1)), OpenParameters(), ("red",), alone)
+    CoverageStatistic(np.zeros((1, 1, 6, 1)), OpenParameters(proportions=(0.1,)), ("red",), alone)
+
+
+class _Channels:
+    """A method whose concept of an image is its red channel, or also its green one in every second image."""
+
+    name = "channels"
+
+    def explain(self, images):
+        concepts = torch.tensor([[3, 5]]).repeat(len(images), 1)
+        second = images[:, 0].sum((1, 2)) > 8  # images with a second cube
+        concepts[~second, 1] = -1
+        return Explanation(
+            images[:, :2], concepts, torch.tensor([[1.0, 2.0]]).expand(len(images), 2), second.long()
+        )
+
+    def fit(self, images, labels):
+        return self
+
+
+def test_explanation_method_is_scored_by_its_concepts(view):
+    whole = score_coverage({"channels": _Channels()}, view, OpenParameters(rank="score"), labels=[0, 1] * 3)
+    details = whole["channels"].details
+    # By score, images with a second cube show the green cone, the others their red cube.
+    assert details["labels"] == [3, 3]
+    assert details["accuracy"] == {"explained": 1.0}
+    assert details["counts"] == [3, 3]
+
+
+def test_controls_are_compared_with_themselves_alone(view):
+    results = score_coverage({"red": _red}, view, controls={"green": _green, "flat": _flat})
+    assert list(results) == ["red"]
+    alone = score_coverage({"green": _green}, view)["green"]
+    expected = {name: score.value for name, score in alone.scores.items()}
+    assert results["red"].details["controls"] == {"green": expected, "flat": {"waiou": 0, "mean_iou": 0}}
+
+
+def test_alternatives_equal_runs_of_their_own(view):
+    methods = {"red": _red, "both": lambda image: image[:, :2]}
+    results = score_coverage(methods, view, sensitivity=True)
+    tried = {one["setting"]: one for one in results["red"].details["sensitivity"]}
+    parameters = {
+        "pooling = image": {"pooling": "image"},
+        "k = 3": {"k": 3},
+        "choose = same": {"choose": "same"},
+    }
+    for setting, change in parameters.items():
+        run = score_coverage(methods, view, OpenParameters(**change))
+        assert tried[setting]["scores"] == {name: pytest.approx(result.score) for name, result in run.items()}
+        if setting == "pooling = image":
+            curves = {name: result.details["average_iou"] for name, result in run.items()}
+            assert curves == {name: result.details["by_pooling"]["image"] for name, result in results.items()}
+    default = {name: result.score for name, result in results.items()}
+    for one in tried.values():
+        assert one["order"] == sorted(one["scores"], key=lambda name: -one["scores"][name])
+        same = (default["red"] - default["both"]) * (one["scores"]["red"] - one["scores"]["both"])
+        assert one["agreement"] == (None if same == 0 else np.sign(same))
+
+
+def test_highest_and_lowest_covered_images(view):
+    extremes = score_coverage({"red": _red}, view, OpenParameters(proportions=(0.1,)))["red"].details[
+        "extremes"
+    ]
+    iou = [value for _, value in extremes["highest"] + extremes["lowest"][::-1]]
+    assert iou == sorted(iou, reverse=True)
+    assert len({name for name, _ in extremes["highest"] + extremes["lowest"]}) == 6

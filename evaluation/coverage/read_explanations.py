@@ -1,0 +1,174 @@
+"""Explain all images of a data set by several methods, batch by batch, and read the masks of their parts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from evaluation.coverage.binarise_heatmaps import Explanations, check_axes
+from evaluation.coverage.explanations import Explanation, Rank, merge_explanation
+from evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream
+from evaluation.coverage.masks import check_masks, resize_images, resize_mask
+from evaluation.inputs.predictions import Heatmaps
+from evaluation.models.model_spec import NamedModel
+from evaluation.running.batches import Fingerprint, check_srgb_image, read_batches
+from evaluation.running.finished_steps import FinishedSteps, batch_key, model_key
+from evaluation.running.model_outputs import checked_heatmaps, describe_output
+from evaluation.running.named_models import decode, run_model
+from loaders.errors import InputError
+from loaders.views import Parts
+
+Merge = tuple[int, Rank]  # k and rank of `merge_explanation`
+
+
+@dataclass
+class ReadExplanations:
+    """Explanation heatmaps of several methods and masks of the same images.
+
+    Attributes:
+        merges: how the maps of each image were merged.
+        streams: heatmaps by method and merge; see `stream`.
+        predicted: class of each image, by method; -1 where it is not known.
+        masks: masks of the parts.
+    """
+
+    merges: Sequence[Merge]
+    streams: dict[tuple[str, Merge], ExplanationStream] = field(default_factory=dict)
+    predicted: dict[str, list[int]] = field(default_factory=dict)
+    masks: MaskStream = field(default_factory=MaskStream)
+
+    def stream(self, name: str, merge: Merge) -> ExplanationStream:
+        """Look up the heatmaps of a method; a method with one map has the same ones for all merges."""
+        return self.streams.get((name, merge)) or self.streams[name, self.merges[0]]
+
+    def append(self, name: str, step: Mapping[str, Tensor]) -> None:
+        """Append a step of `_explain_batch`."""
+        self.predicted.setdefault(name, []).extend(step["predicted"].tolist())
+        for merge in self.merges:
+            key = _field(merge)
+            if f"heatmap {key}" in step:
+                stream = self.streams.setdefault((name, merge), ExplanationStream(name))
+                stream.append(Explanations(step[f"heatmap {key}"], step[f"members {key}"]))
+
+
+def read_explanations(
+    named_models: Mapping[str, NamedModel],
+    data: Parts,
+    merges: Sequence[Merge],
+    *,
+    size: tuple[int, int] | None,
+    batch_size: int,
+    device: str,
+    fingerprint: Fingerprint,
+    steps: FinishedSteps,
+    run: Mapping[str, Any],
+) -> ReadExplanations:
+    """Explain the images of a view by each method, and read their masks.
+
+    Args:
+        named_models: the methods, see `explain_images`.
+        data: images with masks.
+        merges: how maps are merged; the first is that of methods with one map.
+        size: see `score_coverage`.
+        batch_size: images per pass.
+        device: torch device of the methods.
+        fingerprint: gets the content of the data.
+        steps: keeps finished batches.
+        run: settings that a finished batch depends on, such as the version of the metric.
+
+    Raises:
+        InputError: images or heatmaps have several sizes, a mask does not fit its image, or a method fails.
+    """
+    read = ReadExplanations(merges)
+    settings = {**run, "merges": list(merges), "size": size}
+    keys = [model_key(named, device, **settings) for named in named_models.values()]
+    shape: tuple[int, ...] | None = size
+    for batch in read_batches(
+        data, batch_size, lambda item: check_srgb_image(item.image), fingerprint, "heatmaps"
+    ):
+        check_masks(batch)
+        linear = resize_images(decode(batch.stack(lambda item: item.image)), size)
+        shape = shape or tuple(linear.shape[2:])
+        if tuple(linear.shape[2:]) != shape:
+            sizes = [shape, tuple(linear.shape[2:])]
+            raise InputError(f"images have several sizes, {sizes}; give one `size` to resize them to")
+        for item in batch.items:
+            read.masks.append({name: resize_mask(mask, size) for name, mask in item.masks.items()})
+        for (name, named), key in zip(named_models.items(), keys, strict=True):
+            explain = partial(_explain_batch, named, batch.ids, linear, device, merges)
+            read.append(name, steps.get_or_compute(batch_key(key, batch, fingerprint), explain))
+    return read
+
+
+def _explain_batch(
+    named: NamedModel, ids: Sequence[str], linear: Tensor, device: str, merges: Sequence[Merge]
+) -> dict[str, Tensor]:
+    explanation = explain_images(named, ids, linear, device)
+    step = {"predicted": explanation.predicted}
+    for merge in merges if explanation.maps.shape[1] > 1 else merges[:1]:
+        merged = merge_explanation(explanation, *merge)
+        step |= {f"heatmap {_field(merge)}": merged.heatmap, f"members {_field(merge)}": merged.members}
+    return step
+
+
+def _field(merge: Merge) -> str:
+    return f"{merge[0]} {merge[1]}"
+
+
+def explain_images(named: NamedModel, ids: Sequence[str], linear: Tensor, device: str) -> Explanation:
+    """Explain scene-linear images by a method; the result is on the CPU.
+
+    Args:
+        named: an `ExplanationMethod`, a callable from images to heatmaps, or `Heatmaps` of another program;
+            heatmaps are concepts in their order, of an unknown class.
+        ids: names of the images.
+        linear: the images.
+        device: torch device of the method.
+
+    Returns:
+        The explanation; an image whose maps are not finite has no concepts.
+
+    Raises:
+        InputError: the method raised an exception, or its output has another form.
+    """
+    name, size = named.identity.name, (linear.shape[2], linear.shape[3])
+    if hasattr(named.model, "explain"):
+        method = replace(named, model=named.model.explain)
+        return Explanation(*run_model(method, linear, device, checked_explanation))
+    if isinstance(named.model, Heatmaps):
+        maps, failed = named.model.read_batch(ids)
+    else:
+        maps, failed = run_model(named, linear, device, checked_heatmaps)
+    check_axes(name, maps, size)
+    numbers = torch.arange(maps.shape[1]).expand(len(maps), -1).masked_fill(failed[:, None], -1)
+    maps = maps.masked_fill(failed[:, None, None, None], 0)
+    return Explanation(maps, numbers, maps.sum((2, 3)), torch.full((len(maps),), -1))
+
+
+def checked_explanation(output: object, batch: int, name: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Check the output of an `ExplanationMethod`; concepts of an image whose maps are not finite become -1.
+
+    Raises:
+        InputError: the output is not an `Explanation` of this many images.
+    """
+    fits = isinstance(output, Explanation) and (
+        output.maps.ndim == 4
+        and output.maps.shape[:2] == output.concepts.shape == output.scores.shape
+        and len(output.maps) == len(output.predicted) == batch
+    )
+    if not fits or not isinstance(output, Explanation):
+        raise InputError(
+            f"{name}: expected an `Explanation` with maps [{batch}, concepts, height, width], concepts and "
+            f"scores [{batch}, concepts] and predicted [{batch}], got {describe_output(output)}"
+        )
+    maps = output.maps.detach().float()
+    failed = ~maps.flatten(1).isfinite().all(1)
+    return (
+        maps.masked_fill(failed[:, None, None, None], 0),
+        output.concepts.masked_fill(failed[:, None], -1),
+        output.scores.detach().masked_fill(failed[:, None], 0),
+        output.predicted,
+    )
