@@ -6,14 +6,13 @@ from typing import Any
 import click
 
 from evaluation.commands.concepts_command import concepts
+from evaluation.commands.coverage_command import coverage
 from evaluation.commands.evaluate_options import (
-    check_needed,
     check_outputs,
     choose_device,
     data_options,
     end_steps,
     files_option,
-    missing_option,
     model_option,
     open_files,
     open_layers,
@@ -21,7 +20,6 @@ from evaluation.commands.evaluate_options import (
     run_options,
     show_page,
     show_results,
-    size_option,
 )
 from evaluation.commands.intrinsic_command import intrinsic
 from evaluation.commands.result_commands import compare_command, report
@@ -39,64 +37,6 @@ def evaluate() -> None:
     candlelight evaluate concepts demo/frames --set tabletop_test --model retinex --out csm.json
     candlelight evaluate report lmse.json csm.json --out report.html
     """
-
-
-@evaluate.command()
-@data_options
-@model_option
-@files_option("--heatmaps", "Folder of files with the heatmaps of each image")
-@missing_option
-@click.option("--layer", multiple=True, help="Hidden layer whose channels are the heatmaps; repeatable.")
-@click.option(
-    "--by",
-    type=click.Choice(["type", "part"]),
-    help="Compare the heatmaps with masks of objects by type, or with masks of named parts.  "
-    "[default: type for rendered data, part for public data sets]",
-)
-@size_option
-@run_options
-def coverage(
-    data: str,
-    models: tuple[str, ...],
-    files: tuple[str, ...],
-    missing: Any,
-    layer: tuple[str, ...],
-    by: Any,
-    size: tuple[int, int] | None,
-    out: tuple[Path, ...],
-    page: Path | None,
-    device: str,
-    **choice: Any,
-) -> None:
-    """Measure how well heatmaps cover objects or their parts: WAIoU.
-
-    The heatmaps are the channels of hidden layers, or files of another program: <id>.npy, .npz or .png.
-
-    \b
-    candlelight evaluate coverage demo/frames --set candle --model demo/study/network.pt \\
-        --layer encoder.1 --layer encoder.2
-    candlelight evaluate coverage celebamask:CelebAMask-HQ --split test --size 224 224 --heatmaps cam=maps
-    """
-    from evaluation.coverage import layer_heatmaps, score_coverage
-    from evaluation.inputs.predictions import open_heatmaps
-    from loaders.views import LAYOUTS, open_parts, parse_data
-
-    check_outputs(out, page)
-    steps = open_steps(out)
-    check_needed(files, missing=missing)
-    chosen = choose_device(device)
-    methods = open_files(files, open_layers(models, layer, chosen, layer_heatmaps), open_heatmaps)
-    default_by = "part" if parse_data(data).layout in LAYOUTS else "type"
-    view = open_parts(data, by=by or default_by, **choice)
-    results = score_coverage(methods, view, size=size, missing=missing, device=chosen, steps=steps)
-    show_results(list(results.values()), out)
-    if page:
-        from evaluation.report.coverage_pictures import coverage_pictures
-
-        show_page(
-            page, list(results.values()), coverage_pictures(results, methods, view, size=size, device=chosen)
-        )
-    end_steps(steps)
 
 
 @evaluate.command()
@@ -140,6 +80,7 @@ def causal(
 
 
 evaluate.add_command(concepts)
+evaluate.add_command(coverage)
 evaluate.add_command(intrinsic)
 evaluate.add_command(report)
 evaluate.add_command(compare_command)

@@ -1,5 +1,6 @@
 """Explanations of a classifier's predictions by concepts, and the methods that make them."""
 
+from collections.abc import Mapping
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -38,7 +39,10 @@ class Explanation(NamedTuple):
 class ExplanationMethod(Protocol):
     """A method that learns concepts of a trained classifier, and explains its predictions by them."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Name of the method in tables."""
+        ...
 
     def fit(
         self, images: Float[Tensor, "train 3 height width"], labels: Int[Tensor, " train"]
@@ -48,6 +52,14 @@ class ExplanationMethod(Protocol):
 
     def explain(self, images: Float[Tensor, "images 3 height width"]) -> Explanation:
         """Explain the predictions for a batch of images, sRGB-encoded in [0, 1]."""
+        ...
+
+    def state(self) -> dict[str, Tensor]:
+        """Collect the tensors that `fit` has learned."""
+        ...
+
+    def restore(self, state: Mapping[str, Tensor]) -> "ExplanationMethod":
+        """Take the tensors of an earlier `fit`, and return the method itself."""
         ...
 
 

@@ -1,5 +1,6 @@
 """Grad-CAM: maps of the places whose activations support the predicted class."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -164,6 +165,15 @@ predicted=tensor([0]))
     def fit(self, images: Float[Tensor, "train 3 height width"], labels: Int[Tensor, " train"]) -> "GradCAM":
         """Return the method itself."""
         del images, labels
+        return self
+
+    def state(self) -> dict[str, Tensor]:
+        """Collect nothing: Grad-CAM learns nothing."""
+        return {}
+
+    def restore(self, state: Mapping[str, Tensor]) -> "GradCAM":
+        """Return the method itself."""
+        del state
         return self
 
     def explain(self, images: Float[Tensor, "images 3 height width"]) -> Explanation:

@@ -1,11 +1,14 @@
 """Explain predictions by the prototypes of the predicted class of a ProtoPNet."""
 
+import copy
+from collections.abc import Mapping
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from evaluation.coverage.explanations import Explanation
-from evaluation.coverage.prototype_network import PrototypeNetwork, prototype_similarity
+from evaluation.coverage.prototype_network import PrototypeNetwork, PrototypePatches, prototype_similarity
 from evaluation.coverage.train_prototype_network import PrototypeTraining, train_prototype_network
 from evaluation.running.hidden_layers import evaluation_mode
 from loaders.errors import InputError
@@ -56,9 +59,7 @@ class PrototypeMethod:
         Raises:
             InputError: `fit` has not been called.
         """
-        if self.network is None:
-            raise InputError("the prototypes are not known yet; call `fit` first")
-        network = self.network
+        network = self._fitted()
         with torch.no_grad(), evaluation_mode(network):
             distances = network.distances(network.backbone(images))
             predicted = network.classify(distances.amin((2, 3))).argmax(1)
@@ -66,3 +67,31 @@ class PrototypeMethod:
         concepts = first + torch.arange(network.per_class, device=predicted.device)
         maps = prototype_similarity(distances[torch.arange(len(images))[:, None], concepts])
         return Explanation(maps, concepts, maps.sum((2, 3)), predicted)
+
+    def state(self) -> dict[str, Tensor]:
+        """Collect the weights and the training patches that `fit` has learned.
+
+        Raises:
+            InputError: `fit` has not been called.
+        """
+        network = self._fitted()
+        assert network.patches is not None
+        patches = {f"patches.{name}": values for name, values in network.patches._asdict().items()}
+        return {**network.state_dict(), **patches}
+
+    def restore(self, state: Mapping[str, Tensor]) -> "PrototypeMethod":
+        """Take the tensors of an earlier `fit`, and return the method itself."""
+        classes, channels = len(state["last.weight"]), state["add_on.0.weight"].shape[1]
+        per_class, dim = len(state["prototypes"]) // classes, self.how.dim
+        network = PrototypeNetwork(
+            copy.deepcopy(self.backbone), channels, classes, per_class=per_class, dim=dim, seed=self.how.seed
+        )
+        network.load_state_dict({name: values for name, values in state.items() if "patches." not in name})
+        network.patches = PrototypePatches(*(state[f"patches.{name}"] for name in PrototypePatches._fields))
+        self.network = network.to(self.device).eval().requires_grad_(False)
+        return self
+
+    def _fitted(self) -> PrototypeNetwork:
+        if self.network is None:
+            raise InputError("the prototypes are not known yet; call `fit` first")
+        return self.network

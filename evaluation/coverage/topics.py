@@ -1,6 +1,6 @@
 """Explain a classifier by topics: directions of a hidden layer that keep its accuracy."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -175,14 +175,28 @@ class TopicMethod:
         Raises:
             InputError: `fit` has not been called.
         """
-        if self.topics is None:
-            raise InputError("the topics are not known yet; call `fit` first")
+        topics = self.state()["topics"]
         with torch.no_grad(), evaluation_mode(self.features), evaluation_mode(self.head):
             activations = self.features(images)
             predicted = self.head(activations).argmax(1)
-        maps = topic_maps(activations, self.topics)
-        concepts = torch.arange(len(self.topics), device=maps.device).expand(len(maps), -1)
+        maps = topic_maps(activations, topics)
+        concepts = torch.arange(len(topics), device=maps.device).expand(len(maps), -1)
         return Explanation(maps, concepts, maps.sum((2, 3)), predicted)
+
+    def state(self) -> dict[str, Tensor]:
+        """Collect the tensors that `fit` has learned.
+
+        Raises:
+            InputError: `fit` has not been called.
+        """
+        if self.topics is None:
+            raise InputError("the topics are not known yet; call `fit` first")
+        return {"topics": self.topics}
+
+    def restore(self, state: Mapping[str, Tensor]) -> "TopicMethod":
+        """Take the tensors of an earlier `fit`, and return the method itself."""
+        self.topics = state["topics"].to(self.device)
+        return self
 
     @torch.no_grad()
     def layer(

@@ -1,5 +1,6 @@
 """VEBI: the filters of a layer that tell the classes apart, and explanations by their Grad-CAM maps."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -148,6 +149,19 @@ class VEBI:
         scores = scores[:, :places]
         concepts = numbers[:, :places].masked_fill(scores <= 0, -1)
         return Explanation(grad_cam_by_filter(found, concepts), concepts, scores, found.predicted)
+
+    def state(self) -> dict[str, Tensor]:
+        """Collect the tensors that `fit` has learned.
+
+        Raises:
+            InputError: `fit` has not run.
+        """
+        return {"weights": self._fitted()}
+
+    def restore(self, state: Mapping[str, Tensor]) -> "VEBI":
+        """Take the tensors of an earlier `fit`, and return the method itself."""
+        self.weights = state["weights"].to(network_device(self.network, state["weights"]))
+        return self
 
     def _fitted(self) -> Float[Tensor, "classes filters"]:
         if self.weights is None:

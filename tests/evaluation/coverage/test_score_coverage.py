@@ -238,6 +238,12 @@ class _Channels:
     def fit(self, images, labels):
         return self
 
+    def state(self):
+        return {}
+
+    def restore(self, state):
+        return self
+
 
 def test_explanation_method_is_scored_by_its_concepts(view):
     whole = score_coverage({"channels": _Channels()}, view, OpenParameters(rank="score"), labels=[0, 1] * 3)

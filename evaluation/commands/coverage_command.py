@@ -1,0 +1,260 @@
+"""``candlelight evaluate coverage``: WAIoU of explanation methods, hidden layers and files of heatmaps."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from evaluation.commands.evaluate_options import (
+    check_needed,
+    check_outputs,
+    choose_device,
+    data_options,
+    end_steps,
+    files_option,
+    missing_option,
+    model_option,
+    open_files,
+    open_layers,
+    open_steps,
+    run_options,
+    show_page,
+    show_results,
+    size_option,
+)
+from loaders.errors import InputError
+
+_METHODS = ("vebi", "topics", "prototypes", "grad-cam")
+_PROPORTIONS = "0.01,0.02,0.03,0.04,0.05,0.06,0.07,0.08,0.09,0.1"
+
+
+@click.command()
+@data_options
+@model_option
+@files_option("--heatmaps", "Folder of files with the heatmaps of each image")
+@missing_option
+@click.option("--layer", multiple=True, help="Hidden layer whose channels are the heatmaps; repeatable.")
+@click.option(
+    "--by",
+    type=click.Choice(["type", "part"]),
+    help="Compare the heatmaps with masks of objects by type, or with masks of named parts.  "
+    "[default: type for rendered data, part for public data sets and with --method]",
+)
+@click.option(
+    "--method",
+    "names",
+    multiple=True,
+    type=click.Choice([*_METHODS, "all"]),
+    help="Explain each --model, a classifier, by this method; repeatable. The methods of one classifier are "
+    "one comparison.",
+)
+@click.option(
+    "--fit",
+    metavar="SOURCE",
+    help="Images on which methods learn concepts: SET (of DATA), PATH[:SET[:SPLIT]] or LAYOUT:PATH[:SPLIT].  "
+    "[default: the images of DATA that the classifier was trained on]",
+)
+@click.option(
+    "--fit-limit", type=click.IntRange(2), help="Learn concepts on N of these images, evenly spaced."
+)
+@click.option("--label", help="Factor whose value is the class.  [default: that of the classifier's file]")
+@click.option(
+    "--explained-layer",
+    help="Layer whose maps the methods explain.  [default: the last convolution, of classifiers of "
+    "`candlelight train classifier`]",
+)
+@click.option("--bound", default=10.0, show_default=True, help="VEBI: bound of the weights of a class.")
+@click.option("--topics", type=click.IntRange(1), default=10, show_default=True, help="Topics: their number.")
+@click.option(
+    "--prototypes",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Prototypes: their number for each class.",
+)
+@click.option(
+    "--epochs", type=click.IntRange(1), default=30, show_default=True, help="Prototypes: epochs of training."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of topics and prototypes.")
+@click.option(
+    "--k", type=click.IntRange(1), default=1, show_default=True, help="Number of maps that are merged."
+)
+@click.option(
+    "--rank",
+    type=click.Choice(["sum", "score"]),
+    default="sum",
+    show_default=True,
+    help="Strength of a map: its sum, as in the paper, or the method's own score.",
+)
+@click.option(
+    "--proportions",
+    default=_PROPORTIONS,
+    show_default=True,
+    help="Shares of the points to mark, separated by commas.",
+)
+@click.option(
+    "--choose",
+    type=click.Choice(["others", "same"]),
+    default="others",
+    show_default=True,
+    help="Choose the best share on other images than those it scores, or as in the paper on the same.",
+)
+@click.option(
+    "--pooling",
+    type=click.Choice(["set", "image"]),
+    default="set",
+    show_default=True,
+    help="Thresholds over all heatmaps of the same concepts (SetHM), or of each heatmap (IndivHM).",
+)
+@click.option(
+    "--threshold",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=0.0,
+    show_default=True,
+    help="Only IoUs above this count in WAIoU.",
+)
+@click.option(
+    "--threshold-at",
+    type=click.Choice(["mask", "map"]),
+    default="mask",
+    show_default=True,
+    help="Compute thresholds after or before heatmaps are resized to the masks.",
+)
+@click.option(
+    "--compat",
+    type=click.Choice(["exact", "waiou2023"]),
+    default="exact",
+    show_default=True,
+    help="Leave points at the minimum of a heatmap unmarked, or follow the paper's rule.",
+)
+@click.option(
+    "--reduce",
+    type=click.Choice(["mean", "sum"]),
+    default="mean",
+    show_default=True,
+    help="WAIoU of all parts: their mean or sum.",
+)
+@click.option(
+    "--quick", is_flag=True, help="Omit the controls and the scores with other values of these options."
+)
+@size_option
+@run_options
+def coverage(
+    data: str,
+    models: tuple[str, ...],
+    files: tuple[str, ...],
+    missing: Any,
+    layer: tuple[str, ...],
+    by: Any,
+    names: tuple[Any, ...],
+    fit: str | None,
+    fit_limit: int | None,
+    label: str | None,
+    explained_layer: str | None,
+    bound: float,
+    topics: int,
+    prototypes: int,
+    epochs: int,
+    seed: int,
+    k: int,
+    rank: Any,
+    proportions: str,
+    choose: Any,
+    pooling: Any,
+    threshold: float,
+    threshold_at: Any,
+    compat: Any,
+    reduce: Any,
+    quick: bool,
+    size: tuple[int, int] | None,
+    out: tuple[Path, ...],
+    page: Path | None,
+    device: str,
+    **choice: Any,
+) -> None:
+    """Measure how well heatmaps cover objects or their parts: WAIoU.
+
+    The heatmaps are explanations of a classifier (--method), the channels of hidden layers (--layer), or
+    files of another program: <id>.npy, .npz or .png.
+
+    \b
+    candlelight train classifier parts --label kind --validation 0.25 --out kinds.pt
+    candlelight evaluate coverage parts --model kinds.pt --method all --out waiou.json --report waiou.html
+    candlelight evaluate coverage demo/frames --set candle --model demo/study/network.pt \\
+        --layer encoder.1 --layer encoder.2
+    candlelight evaluate coverage celebamask:CelebAMask-HQ --split test --size 224 224 --heatmaps cam=maps
+    """
+    from evaluation.commands.run_coverage import CoverageComparison, coverage_lines, explain_classifiers
+    from evaluation.coverage import CONTROLS, OpenParameters, layer_heatmaps, score_coverage
+    from evaluation.coverage.fit_methods import METHODS, MethodSettings
+    from evaluation.inputs.predictions import open_heatmaps
+    from evaluation.report.coverage_pictures import coverage_pictures
+    from loaders.views import LAYOUTS, open_parts, parse_data
+
+    parameters = OpenParameters(
+        k, rank, _parse_proportions(proportions), choose, pooling, threshold_at, compat, threshold, reduce
+    )
+    check_outputs(out, page)
+    check_needed(files, missing=missing)
+    if not names and (unused := fit or label or explained_layer):
+        raise InputError(f"{unused}: --fit, --label and --explained-layer need a --method")
+    steps = open_steps(out)
+    chosen = choose_device(device)
+    by = by or ("part" if names or parse_data(data).layout in LAYOUTS else "type")
+    if names:
+        comparisons = explain_classifiers(
+            data,
+            models,
+            METHODS if "all" in names else tuple(dict.fromkeys(names)),
+            MethodSettings(seed, bound, topics, prototypes, epochs),
+            steps,
+            fit=fit,
+            fit_limit=fit_limit,
+            label=label,
+            layer=explained_layer,
+            by=by,
+            size=size,
+            device=chosen,
+            choice=choice,
+        )
+    else:
+        comparisons = [CoverageComparison(open_parts(data, by=by, **choice), {}, size)]
+    others: Any = open_layers(models, layer, chosen, layer_heatmaps) if layer or not names else {}
+    results: list[Any] = []
+    pictures: list[Any] = []
+    for one in comparisons:
+        methods = open_files(files, {**one.methods, **others}, open_heatmaps)
+        scored = score_coverage(
+            methods,
+            one.view,
+            parameters,
+            controls={} if quick else CONTROLS,
+            labels=one.labels,
+            sensitivity=not quick,
+            size=one.size,
+            missing=missing,
+            device=chosen,
+            steps=steps,
+        )
+        found = one.described(scored)
+        results.append(list(found.values()))
+        if page:
+            pictures += coverage_pictures(found, methods, one.view, size=one.size, device=chosen)
+    every = [result for found in results for result in found]
+    show_results(every, out, coverage_lines(results))
+    if page:
+        show_page(page, every, pictures)
+    end_steps(steps)
+
+
+def _parse_proportions(text: str) -> tuple[float, ...]:
+    """Parse numbers separated by commas.
+
+    Example:
+        >>> _parse_proportions("0.01,0.1")
+        (0.01, 0.1)
+    """
+    try:
+        return tuple(float(word) for word in text.split(","))
+    except ValueError:
+        raise InputError(f"--proportions {text}: expected numbers such as 0.01,0.05") from None

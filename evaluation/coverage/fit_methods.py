@@ -1,0 +1,187 @@
+"""Explanation methods by name, fitted to the classifier that they explain."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from evaluation.coverage.explanations import ExplanationMethod
+from evaluation.coverage.grad_cam import GradCAM
+from evaluation.coverage.masks import resize_images
+from evaluation.coverage.prototype_method import PrototypeMethod
+from evaluation.coverage.topic_completeness import ReconstructionTraining
+from evaluation.coverage.topics import TopicMethod, TopicSearch
+from evaluation.coverage.train_prototype_network import PrototypeTraining
+from evaluation.coverage.vebi import VEBI
+from evaluation.models.model_spec import NamedModel
+from evaluation.running.batches import Fingerprint, check_srgb_image, weights_sha256
+from evaluation.running.finished_steps import FinishedSteps, model_key
+from evaluation.running.named_models import decode, encode
+from evaluation.running.split_network import split_network
+from loaders.check_choice import check_choice
+from loaders.errors import InputError
+from loaders.views import Images
+
+MethodName = Literal["vebi", "topics", "prototypes", "grad-cam"]
+METHODS: tuple[MethodName, ...] = get_args(MethodName)
+_LARGEST = 2**33  # bytes of all training images
+
+
+@dataclass(frozen=True)
+class MethodSettings:
+    """Settings of the methods that learn.
+
+    Attributes:
+        seed: seed of topics and prototypes.
+        bound: see `VEBI`.
+        topics: number of topics, see `TopicSearch`.
+        per_class: prototypes of each class.
+        epochs: epochs of the prototype network, see `PrototypeTraining`.
+    """
+
+    seed: int = 0
+    bound: float = 10.0
+    topics: int = 10
+    per_class: int = 10
+    epochs: int = 30
+
+
+def make_method(
+    name: MethodName, network: nn.Module, layer: str, settings: MethodSettings, device: str = "cpu"
+) -> ExplanationMethod:
+    """Make an explanation method of a classifier; it has learned nothing yet.
+
+    Args:
+        name: name of the method.
+        network: a classifier that gives logits [images, classes].
+        layer: layer whose maps the concepts explain; the prototype network starts with all layers up to it.
+        settings: settings of the methods that learn.
+        device: torch device of the network.
+
+    Raises:
+        InputError: there is no such method, or the network cannot be split at the layer.
+
+    Example:
+        >>> network = nn.Sequential(nn.Conv2d(3, 4, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        >>> make_method("topics", network, "0", MethodSettings()).name
+        'topics'
+    """
+    check_choice("name", name, MethodName)
+    if name == "vebi":
+        return VEBI(network, layer, settings.bound)
+    if name == "grad-cam":
+        return GradCAM(network, layer)
+    features, head = split_network(network, layer)
+    if name == "topics":
+        how = ReconstructionTraining(settings.seed)
+        return TopicMethod(features, head, TopicSearch(settings.topics), how, device)
+    training = PrototypeTraining(settings.seed, settings.per_class, epochs=settings.epochs)
+    return PrototypeMethod(features, training, device)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingImages:
+    """Images on which methods learn concepts of a classifier.
+
+    Attributes:
+        images: sRGB-encoded in [0, 1].
+        labels: class of each image.
+        sha256: hash of both.
+    """
+
+    images: Float[Tensor, "train 3 height width"]
+    labels: Int[Tensor, " train"]
+    sha256: str
+
+
+def read_training_images(
+    data: Images, rows: Sequence[int], labels: Sequence[int], size: tuple[int, int] | None
+) -> TrainingImages:
+    """Read images into memory, resized as `score_coverage` does.
+
+    Args:
+        data: the images.
+        rows: their row numbers.
+        labels: class of each of these rows.
+        size: height and width; None does not resize.
+
+    Raises:
+        InputError: there are no rows, images have several sizes, or do not fit in 8 GiB.
+    """
+    if not rows:
+        raise InputError("expected images to learn concepts from, got none")
+    fingerprint = Fingerprint()
+    images: Tensor | None = None
+    for place, row in enumerate(rows):
+        image = check_srgb_image(data[row])
+        fingerprint.add(data.ids[row], image)
+        image = encode(resize_images(decode(image)[None], size))[0] if size else image
+        if images is None:
+            if (count := len(rows) * image.numel() * 4) > _LARGEST:
+                raise InputError(
+                    f"{len(rows)} images of {image.shape[1]} x {image.shape[2]} need {count / 2**30:.1f} "
+                    "GiB; learn concepts on fewer of them (--fit-limit)"
+                )
+            images = torch.empty(len(rows), *image.shape)
+        if image.shape != images.shape[1:]:
+            raise InputError(
+                f"images have several sizes, {list(images.shape[2:])} and {list(image.shape[1:])}; give one "
+                "`size` (--size) to resize them to"
+            )
+        images[place] = image
+    assert images is not None
+    fingerprint.add("labels", np.array(labels))
+    return TrainingImages(images, torch.tensor(labels), fingerprint.hexdigest())
+
+
+def fit_method(
+    name: MethodName,
+    classifier: NamedModel,
+    layer: str,
+    training: TrainingImages,
+    settings: MethodSettings,
+    steps: FinishedSteps,
+    device: str = "cpu",
+) -> NamedModel:
+    """Fit an explanation method to a classifier; a method that was fitted before is read from the steps.
+
+    Args:
+        name: see `make_method`.
+        classifier: the classifier; its model is a `torch.nn.Module`.
+        layer: see `make_method`.
+        training: images and classes to learn from.
+        settings: see `make_method`.
+        steps: keeps the fitted method.
+        device: torch device of the classifier.
+
+    Returns:
+        The fitted method, named after the classifier and itself.
+
+    Raises:
+        InputError: the classifier has no layers, or as the methods.
+    """
+    network = classifier.model
+    if not isinstance(network, nn.Module):
+        raise InputError(f"--method: `{classifier.identity.name}` is no network; give a classifier")
+    facts: dict[str, Any] = {"method": name, "layer": layer, "fitted": training.sha256, **asdict(settings)}
+    method = make_method(name, network, layer, settings, device)
+
+    def fit() -> dict[str, Tensor]:
+        state = method.fit(training.images, training.labels).state()
+        return {key: values.detach().cpu() for key, values in state.items()}
+
+    key = model_key(classifier, device, **facts)
+    state = fit() if name == "grad-cam" else steps.get_or_compute(key, fit)
+    fingerprint = Fingerprint()
+    for fact, value in {**facts, "weights": weights_sha256(network), **state}.items():
+        fingerprint.add(fact, value)
+    identity = replace(
+        classifier.identity,
+        name=f"{classifier.identity.name} {name}",
+        sha256=fingerprint.hexdigest() if key else None,
+    )
+    return NamedModel(identity, method.restore(state), classifier.colour_space)
