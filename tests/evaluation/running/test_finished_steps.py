@@ -1,5 +1,7 @@
 """Interrupted evaluations resume: the results have the same bytes, and models run only on missing batches."""
 
+import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ from evaluation.concepts import score_concepts
 from evaluation.coverage import score_coverage
 from evaluation.intrinsic import score_intrinsic
 from evaluation.models.model_spec import ModelIdentity, NamedModel
+from evaluation.results.resampled_intervals import resampled_interval
 from evaluation.running.finished_steps import RECORD, FinishedSteps, model_key
 from loaders.errors import InputError
 from loaders.schema import FactorInfo
@@ -47,8 +50,11 @@ def images(count: int) -> list[torch.Tensor]:
 
 
 @pytest.fixture
-def evaluations(memory_view, decompositions):
+def evaluations(memory_view, decompositions, monkeypatch):
     """Return each evaluation by name: its model, and a function of the model and the steps."""
+    few_resamples = partial(resampled_interval, resamples=20)
+    # The package has a function of the module's name.
+    monkeypatch.setattr(sys.modules["evaluation.concepts.csm_by_factor"], "resampled_interval", few_resamples)
     pictures = images(10)
     stacked = torch.stack(pictures)
     decomposed = decompositions(stacked, 0.2 + stacked.flip(0))
@@ -67,7 +73,8 @@ def evaluations(memory_view, decompositions):
     test = decompositions(torch.stack(small), 0.2 + torch.stack(small[::-1]))
 
     def concepts(model, **options):
-        return score_concepts({"m": model}, albedo, lit, negatives, test, runs=3, **options)["m"]
+        few = {"runs": 3, "permutations": 19}
+        return score_concepts({"m": model}, albedo, lit, negatives, test, **few, **options)["m"]
 
     return {
         "intrinsic": (
