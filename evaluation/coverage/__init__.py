@@ -15,6 +15,7 @@ from evaluation.coverage.grad_cam import grad_cam_by_filter as grad_cam_by_filte
 from evaluation.coverage.grad_cam import weigh_filters as weigh_filters
 from evaluation.coverage.lasso import NonNegativeLasso as NonNegativeLasso
 from evaluation.coverage.lasso import nonnegative_lasso as nonnegative_lasso
+from evaluation.coverage.resized_images import ResizedImages as ResizedImages
 from evaluation.coverage.score_coverage import layer_heatmaps as layer_heatmaps
 from evaluation.coverage.score_coverage import score_coverage as score_coverage
 from evaluation.coverage.vebi import VEBI as VEBI
