@@ -42,14 +42,15 @@ def sides(memory_view, monkeypatch):
 
 def run(*words: object, code: int = 0) -> str:
     quick = ("--epochs", "3", "--batch-size", "6", "--device", "cpu")
-    result = CliRunner().invoke(main, ["train", "classifier", "data", *map(str, words), *quick])
+    result = CliRunner().invoke(main, ["train", "classifier", "data", *quick, *map(str, words)])
     assert result.exit_code == code, (result.output, result.exc_info)
     return result.output
 
 
 def test_weights_and_record(sides, tmp_path: Path) -> None:
     out = tmp_path / "net.pt"
-    text = run("--label", "side", "--size", 32, "--validation", 0.25, "--require", 0.6, "--out", out)
+    words = ("--label", "side", "--size", 32, "--validation", 0.25, "--require", 0.8, "--epochs", 6)
+    text = run(*words, "--out", out)
     network, classes, training = load_classifier(out)
     assert classes == ("left", "right")  # "none" does not occur
     record = json.loads(out.with_suffix(".json").read_text())
@@ -67,7 +68,7 @@ def test_weights_and_record(sides, tmp_path: Path) -> None:
         hits = [int(network(small[row][None]).argmax()) == row % 2 for row in rows]
     most = max(sum(row % 2 for row in rows), sum(1 - row % 2 for row in rows)) / 6
     assert text.splitlines()[-4:] == [
-        f"loss {record['history']['training'][-1]:.4f} after epoch 3 on 18 images",
+        f"loss {record['history']['training'][-1]:.4f} after epoch 6 on 18 images",
         f"accuracy {sum(hits) / 6:.4f} on 6 held-out images of 2 classes; {most:.4f} by always predicting "
         "their most frequent class",
         *(str(out), str(out.with_suffix(".json"))),
