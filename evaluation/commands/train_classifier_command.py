@@ -66,7 +66,8 @@ _BACKBONES = ("vgg_small", "densenet_small", "resnet_small", "vgg19", "vgg19_bn"
 @click.option(
     "--size",
     type=click.IntRange(32),
-    help="Longer side in pixels to which larger images are scaled down; for small networks choose 64 to 96.",
+    help="Side in pixels of the squares to which all images are resized, as by evaluate coverage --size SIDE "
+    "SIDE; for small networks choose 64 to 96. Needed if images have several sizes.",
 )
 @click.option(
     "--device", default="auto", show_default=True, help="Torch device: auto, cpu, cuda, cuda:1, ..."
@@ -90,15 +91,19 @@ def train_labels(
     """Train a network to predict a factor of images, such as the kind of the object.
 
     The trained network is a classifier whose predictions can be explained. DATA needs factors: frames, packs,
-    dsprites:PATH, mpi3d:PATH, shapes3d:PATH or candle:PATH.
+    cub70:PATH (label species), celebamask:PATH (40 attributes, such as Male), dsprites:PATH, mpi3d:PATH,
+    shapes3d:PATH or candle:PATH.
 
     \b
     candlelight render parts --out parts
     candlelight train classifier parts --label kind --size 64 --require 0.9 --out kinds.pt
+    candlelight train classifier cub70:CUB --split train --label species --backbone resnet50 --size 224 \\
+        --weights resnet50.pth --rate 1e-4 --out birds.pt
     """
-    from evaluation.models.backbones import build_backbone, load_backbone, save_classifier
+    from evaluation.coverage import ResizedImages
+    from evaluation.models.backbones import TrainedOn, build_backbone, load_backbone, save_classifier
     from evaluation.results.result_files import check_writable
-    from evaluation.training import SmallImages, factor_labels, hold_out, train_classifier, write_record
+    from evaluation.training import factor_labels, hold_out, train_classifier, write_record
     from loaders.verification.checksums import file_sha256
     from loaders.views import open_factors
 
@@ -106,7 +111,8 @@ def train_labels(
     check_writable(out.with_suffix(".json"))
     view = open_factors(data, **choice)
     labels, classes = factor_labels(view, label)
-    images = view if size is None else SmallImages(view, size)
+    square = None if size is None else (size, size)
+    images = view if square is None else ResizedImages(view, square)
     held_out = hold_out(view.groups, validation, seed)
     count, state = len(classes), out.with_name(f"{out.name}.partial")
     if weights is None:
@@ -123,8 +129,12 @@ def train_labels(
     network, history = train_classifier(
         start, images, labels, validation=held_out, device=choose_device(device), state=state, **settings
     )
-    save_classifier(network, classes, out)
-    used = {"backbone": backbone, "label": label, "classes": classes, "size": size}
+    held_out_ids = tuple(view.ids[row] for row in held_out)
+    unseen = frozenset(held_out_ids)
+    training_ids = tuple(name for name in view.ids if name not in unseen)
+    training = TrainedOn(label, view.identity, square, training_ids, held_out_ids)
+    save_classifier(network, classes, out, training)
+    used = {"backbone": backbone, "label": label, "classes": classes, "size": square}
     used["weights_sha256"] = None if weights is None else file_sha256(weights)
     write_record(out.with_suffix(".json"), images, held_out, used | settings, history)
     state.unlink(missing_ok=True)

@@ -17,6 +17,7 @@ from evaluation.coverage.grad_cam import weigh_filters as weigh_filters
 from evaluation.coverage.lasso import NonNegativeLasso as NonNegativeLasso
 from evaluation.coverage.lasso import nonnegative_lasso as nonnegative_lasso
 from evaluation.coverage.open_parameters import OpenParameters as OpenParameters
+from evaluation.coverage.resized_images import ResizedImages as ResizedImages
 from evaluation.coverage.score_coverage import layer_heatmaps as layer_heatmaps
 from evaluation.coverage.score_coverage import score_coverage as score_coverage
 from evaluation.coverage.vebi import VEBI as VEBI

@@ -187,7 +187,7 @@ def _weights(name: str, path: Path, device: str) -> NamedModel:
 
     identity = ModelIdentity(name, "weights", None, file_sha256(path))
     if is_classifier(path):
-        return NamedModel(identity, load_classifier(path, device)[0], "srgb")
+        return NamedModel(identity, load_classifier(path, device).network, "srgb")
     return NamedModel(identity, load_model(path, device), "linear")
 
 

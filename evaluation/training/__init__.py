@@ -7,7 +7,6 @@ from evaluation.training.fine_tune import fine_tune as fine_tune
 from evaluation.training.prototypes import fit_prototypes as fit_prototypes
 from evaluation.training.prototypes import prototype_loss as prototype_loss
 from evaluation.training.regimes import Regime as Regime
-from evaluation.training.small_images import SmallImages as SmallImages
 from evaluation.training.small_rows import SmallRows as SmallRows
 from evaluation.training.supervised_loss import intrinsic_loss as intrinsic_loss
 from evaluation.training.train_classifier import ClassifierHistory as ClassifierHistory

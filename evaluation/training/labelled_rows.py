@@ -70,7 +70,7 @@ class LabelledRows:
             (height, width), (other_height, other_width) = sizes[:2]
             raise InputError(
                 f"expected images of one size, got {height} x {width} and {other_height} x {other_width} "
-                "(height x width); scale them"
+                "(height x width); resize them (--size, in Python `evaluation.coverage.ResizedImages`)"
             )
         return torch.stack(images), torch.tensor([self.labels[row] for row in rows])
 

@@ -62,10 +62,12 @@ def write_record(
     Raises:
         OSError: the file cannot be written.
     """
+    unseen = set(held_out)
     facts = {
         "settings": dict(settings),
         "data": {name: value for name, value in asdict(data.identity).items() if value is not None},
         "training_rows": len(data) - len(held_out),
+        "training_ids": [name for row, name in enumerate(data.ids) if row not in unseen],
         "held_out_ids": [data.ids[row] for row in held_out],
         "versions": package_versions(),
         "history": asdict(history),

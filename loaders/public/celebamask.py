@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, SupportsIndex
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Float64
 from numpy import ndarray
 
 from loaders.check_choice import check_choice
@@ -17,6 +17,7 @@ from loaders.public.image_formats import read_rgb8
 from loaders.public.missing_files import require_path
 from loaders.public.pixel_tensors import PartGroups, check_groups, image_tensor, read_part_masks
 from loaders.public.text_lists import read_lines, wrong_line
+from loaders.schema import FactorInfo
 
 SOURCE = "https://github.com/switchablenorms/CelebAMask-HQ"
 _FOLDER = "CelebAMask-HQ-mask-anno"
@@ -70,6 +71,7 @@ class CelebAMaskHQ:
         split: _Split = "all",
         *,
         groups: PartGroups | Literal["paper"] | None = None,
+        masks: bool = True,
         linear: bool = False,
     ) -> None:
         """List the images.
@@ -80,6 +82,7 @@ class CelebAMaskHQ:
                 images (the coverage paper swaps the last two); or "all".
             groups: parts to unite under one name, by that name; "paper" for `PAPER_GROUPS`. Parts outside
                 all groups are left out. None keeps each of `CELEBAMASK_PARTS`.
+            masks: read the masks; without them, items have no ``parts``.
             linear: decode the images.
 
         Raises:
@@ -90,7 +93,7 @@ class CelebAMaskHQ:
         check_groups(self._groups, CELEBAMASK_PARTS)
         self.root, self.parts, self._linear = Path(root), tuple(self._groups or CELEBAMASK_PARTS), linear
         images = require_path(self.root / "CelebA-HQ-img", SOURCE)
-        self._masks = require_path(self.root / _FOLDER, SOURCE)
+        self._masks = require_path(self.root / _FOLDER, SOURCE) if masks else None
         stems = (name.removesuffix(".jpg") for name in list_names(images, SOURCE) if name.endswith(".jpg"))
         numbers = sorted(int(stem) for stem in stems if re.fullmatch("0|[1-9][0-9]{0,5}", stem))
         if split != "all":
@@ -109,15 +112,25 @@ class CelebAMaskHQ:
         """Read one image and its masks."""
         number = int(self.indices[row])
         pixels = read_rgb8(self.root / "CelebA-HQ-img" / f"{number}.jpg", SOURCE)
+        item = {"id": str(number), "index": number, "image": image_tensor(pixels, self._linear)}
+        if self._masks is None:
+            return item
         folder = require_path(self._masks / str(number // _PER_FOLDER), SOURCE)
         files = {part: folder / f"{number:05d}_{part}.png" for part in CELEBAMASK_PARTS}
         files = {part: path for part, path in files.items() if path.is_file()}
-        return {
-            "id": str(number),
-            "index": number,
-            "image": image_tensor(pixels, self._linear),
-            "parts": read_part_masks(files, SOURCE, (pixels.shape[0], pixels.shape[1]), self._groups),
-        }
+        size = (pixels.shape[0], pixels.shape[1])
+        return {**item, "parts": read_part_masks(files, SOURCE, size, self._groups)}
+
+    @property
+    def factors(self) -> tuple[FactorInfo, ...]:
+        """CelebA's 40 attributes, each "no" or "yes"; the list is read at the first use."""
+        values = ("no", "yes")
+        return tuple(FactorInfo(name=name, kind="categorical", values=values) for name in self.attributes[0])
+
+    @property
+    def factor_table(self) -> Float64[ndarray, "n k"]:
+        """0 for "no" and 1 for "yes", one row per image and one column per attribute."""
+        return self.attributes[1].astype(np.float64)
 
     @cached_property
     def attributes(self) -> tuple[tuple[str, ...], Bool[ndarray, "n attributes"]]:

@@ -13,13 +13,15 @@ from loaders.views.chosen_rows import ChosenRows, Request, RowChoice
 from loaders.views.data_source import Content, open_rows
 from loaders.views.frame_rows import FrameRows, all_layers
 from loaders.views.image_view import read_image
+from loaders.views.public_rows import NO_MASKS
 
 if TYPE_CHECKING:
     from torch import Tensor
 else:
     Tensor = Any
 
-_CONTENT = Content("factors", ("dsprites", "mpi3d", "shapes3d", "candle", "tid2013"), all_layers("image"))
+_LAYOUTS = ("cub70", "celebamask", "dsprites", "mpi3d", "shapes3d", "candle", "tid2013")
+_CONTENT = Content("factors", _LAYOUTS, all_layers("image"), NO_MASKS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +43,9 @@ def open_factors(
     """Open images with known factors.
 
     Args:
-        data: PATH, LAYOUT:PATH (dsprites, mpi3d, shapes3d, candle, tid2013) or hf:NAME, see `parse_data`; any
-            reader of frames, or one of `loaders.public`. Compressed npz files are unpacked once, to
-            ``candlelight`` in the user's cache folder.
+        data: PATH, LAYOUT:PATH (cub70, celebamask, dsprites, mpi3d, shapes3d, candle, tid2013) or hf:NAME,
+            see `parse_data`; any reader of frames, or one of `loaders.public`. Compressed npz files are
+            unpacked once, to ``candlelight`` in the user's cache folder.
         set_name: image set of frames, or variant of MPI3D; may be left out where there is only one.
         split: may be left out where there is only one.
         rows: row numbers, or text for `parse_rows`; None for all.
@@ -60,7 +62,7 @@ def open_factors(
         >>> open_factors("saw:photographs")
         Traceback (most recent call last):
         loaders.errors.InputError: saw:photographs: `saw` has no factors; expected frames or one of the \
-layouts dsprites, mpi3d, shapes3d, candle, tid2013
+layouts cub70, celebamask, dsprites, mpi3d, shapes3d, candle, tid2013
     """
     named = open_rows(Request(data, set_name, split, rows, limit), _CONTENT)
     reader = named.reader

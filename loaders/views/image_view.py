@@ -18,7 +18,7 @@ from loaders.samples import to_tensors
 from loaders.views.chosen_rows import ChosenRows, NamedRows, Request, RowChoice, choose_rows
 from loaders.views.data_source import FRAMES, HUGGING_FACE, Content, hub_folder, open_rows, parse_data
 from loaders.views.frame_rows import all_layers, is_frames
-from loaders.views.public_rows import LAYOUTS
+from loaders.views.public_rows import LAYOUTS, NO_MASKS
 from loaders.views.view_colours import to_srgb
 from loaders.views.view_items import DataIdentity
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 else:
     Tensor = Any
 
-_CONTENT = Content("images", tuple(LAYOUTS), all_layers("image"))
+_CONTENT = Content("images", tuple(LAYOUTS), all_layers("image"), NO_MASKS)
 _PICTURES = "pictures"  # layout of folders and tables of pictures
 _SIDEWAYS = range(5, 9)  # EXIF orientations that swap height and width
 

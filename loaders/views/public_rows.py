@@ -27,6 +27,7 @@ from loaders.public import (
 )
 from loaders.public.arap import scene_of
 from loaders.public.celebamask import CELEBAMASK_SPLITS
+from loaders.public.cub70 import CUB70_SPLITS
 from loaders.public.mit import MIT_SPLITS
 from loaders.public.mpi3d import MPI3D_FILES
 from loaders.views.chosen_rows import NamedRows, Request, choose_rows
@@ -58,7 +59,7 @@ class PublicLayout:
     Attributes:
         name: name of the data set.
         kind: class that reads the data set.
-        splits: values of the class's second argument; empty without splits.
+        splits: values of the class's argument after the folders; empty without splits.
         ids: lists the ids of all rows; None for a grid, whose rows have only numbers.
         group: returns the group of a row by its id.
     """
@@ -81,7 +82,7 @@ LAYOUTS = {
         "Multi-Illumination", MultiIllumination, ("all", "train", "test"), group=_folder
     ),
     "photometric-stereo": PublicLayout("Photometric Stereo", PhotometricStereo, group=_folder),
-    "cub70": PublicLayout("CUB-70", CUB70),
+    "cub70": PublicLayout("CUB-70", CUB70, CUB70_SPLITS),
     "celebamask": PublicLayout("CelebAMask-HQ", CelebAMaskHQ, CELEBAMASK_SPLITS, _numbers),
     "dsprites": PublicLayout("dSprites", DSprites, ids=None),
     "mpi3d": PublicLayout("MPI3D", MPI3D, ids=None),
@@ -89,6 +90,9 @@ LAYOUTS = {
     "candle": PublicLayout("CANDLE", Candle, ids=_numbers),
     "tid2013": PublicLayout("TID2013", TID2013, ids=_stems, group=lambda name: name.partition("_")[0]),
 }
+
+# Options of the classes for views that need only the images, of which reading the masks takes most time.
+NO_MASKS = {layout: {"masks": False} for layout in ("cub70", "celebamask")}
 
 
 def open_public(layout: str, root: Path, request: Request, **options: Any) -> NamedRows:
@@ -109,9 +113,9 @@ def open_public(layout: str, root: Path, request: Request, **options: Any) -> Na
     set_name = _variant(root, request) if layout == "mpi3d" else request.set_name
     if set_name is not None and layout != "mpi3d":
         raise InputError(f"{request.name}: `{layout}` has no sets, got {set_name!r}; leave the set out")
-    second = split if layout != "cub70" else root  # root holds both the images and the masks
-    chosen = [value for value in (second, set_name) if value is not None]
-    reader = facts.kind(root, *chosen, **_options(layout, root), **options)
+    roots = (root, root) if layout == "cub70" else (root,)  # the folder holds both masks and images
+    chosen = [value for value in (split, set_name) if value is not None]
+    reader = facts.kind(*roots, *chosen, **_options(layout, root), **options)
     identity = DataIdentity(facts.name, layout, set_name, split)
     return name_public(reader, layout, request, identity)
 

@@ -1,28 +1,48 @@
-"""Save a trained backbone with the names of its classes in a file of tensors and texts, and load it."""
+"""Save a trained backbone with its classes and its training rows in a file of tensors and texts; load it."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from pickle import UnpicklingError  # noqa: TID251  which torch raises: nothing is pickled here
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from evaluation.adapters.published_weights import load_exactly, read_published
 from evaluation.models.backbones.backbone import Backbone
 from evaluation.models.backbones.build_backbone import build_backbone
+from evaluation.models.backbones.trained_on import TrainedOn
 from loaders.errors import DAMAGED, InputError
 from loaders.files.safe_writing import replacing
+from loaders.views import DataIdentity
 
 _FORMAT = "candlelight classifier 1"
 
 
-def save_classifier(network: Backbone, classes: Sequence[str], path: str | Path) -> Path:
-    """Write the architecture, the weights and the names of the classes to a file atomically.
+class TrainedClassifier(NamedTuple):
+    """A network of a classifier's file.
+
+    Attributes:
+        network: the network, in evaluation mode.
+        classes: name of each class, in the order of the logits.
+        training: label, data and rows of the training; None if the file does not record them.
+    """
+
+    network: Backbone
+    classes: tuple[str, ...]
+    training: TrainedOn | None
+
+
+def save_classifier(
+    network: Backbone, classes: Sequence[str], path: str | Path, training: TrainedOn | None = None
+) -> Path:
+    """Write the architecture, the weights, the names of the classes and the training rows atomically.
 
     Args:
         network: the network, of `build_backbone` or trained from one, on any device.
         classes: name of each class, in the order of the logits.
         path: file to write; an existing file is replaced.
+        training: label, data and rows of the training; None if they are not known.
 
     Returns:
         The path.
@@ -36,7 +56,7 @@ def save_classifier(network: Backbone, classes: Sequence[str], path: str | Path)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     network = build_backbone("resnet_small", 2, seed=0)
         ...     path = save_classifier(network, ["bird", "fish"], Path(folder) / "network.pt")
-        ...     load_classifier(path)[1]
+        ...     load_classifier(path).classes
         ('bird', 'fish')
     """
     path = Path(path)
@@ -44,6 +64,7 @@ def save_classifier(network: Backbone, classes: Sequence[str], path: str | Path)
         raise InputError(f"expected names of {network.classes} classes, got {len(classes)} names")
     state = {name: values.detach().cpu().contiguous() for name, values in network.state_dict().items()}
     content = {"format": _FORMAT, "backbone": network.name, "classes": list(classes), "state": state}
+    content["training"] = None if training is None else asdict(training)
     try:
         with replacing(path) as partial, partial.open("wb") as file:
             torch.save(content, file)
@@ -54,7 +75,7 @@ def save_classifier(network: Backbone, classes: Sequence[str], path: str | Path)
     return path
 
 
-def load_classifier(path: str | Path, device: str | torch.device = "cpu") -> tuple[Backbone, tuple[str, ...]]:
+def load_classifier(path: str | Path, device: str | torch.device = "cpu") -> TrainedClassifier:
     """Read a network that `save_classifier` wrote; code in the file is never run.
 
     Args:
@@ -62,7 +83,7 @@ def load_classifier(path: str | Path, device: str | torch.device = "cpu") -> tup
         device: torch device of the network.
 
     Returns:
-        The network in evaluation mode, and the names of its classes.
+        The network, the names of its classes, and the record of its training.
 
     Raises:
         InputError: the file does not exist, was not written by `save_classifier`, or is damaged.
@@ -81,7 +102,7 @@ def load_classifier(path: str | Path, device: str | torch.device = "cpu") -> tup
     name: Any = content.get("backbone")
     network = build_backbone(name, len(classes), seed=0)
     load_exactly(network, content.get("state"), f"{path}: {name}")
-    return network.to(device), tuple(classes)
+    return TrainedClassifier(network.to(device), tuple(classes), _training(content.get("training"), path))
 
 
 def is_classifier(path: str | Path) -> bool:
@@ -96,3 +117,14 @@ def is_classifier(path: str | Path) -> bool:
     except (*DAMAGED, UnpicklingError):
         return False
     return isinstance(content, dict) and content.get("format") == _FORMAT
+
+
+def _training(found: Any, path: str | Path) -> TrainedOn | None:
+    if found is None:
+        return None
+    try:
+        return TrainedOn(**found | {"data": DataIdentity(**found["data"])})
+    except (TypeError, KeyError):
+        raise InputError(
+            f"{path}: damaged: expected label, data, size and ids of the training; train the network again"
+        ) from None

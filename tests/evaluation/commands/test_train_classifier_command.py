@@ -11,8 +11,9 @@ from click.testing import CliRunner
 
 from candlelight import main
 from evaluation.commands import train_classifier_command
-from evaluation.models.backbones import BackboneName, build_backbone, load_classifier
-from evaluation.training import SmallImages, factor_labels
+from evaluation.coverage import ResizedImages
+from evaluation.models.backbones import BackboneName, TrainedOn, build_backbone, load_classifier
+from evaluation.training import factor_labels
 from loaders import views
 from loaders.errors import InputError
 from loaders.schema import FactorInfo
@@ -41,28 +42,33 @@ def sides(memory_view, monkeypatch):
 
 def run(*words: object, code: int = 0) -> str:
     quick = ("--epochs", "3", "--batch-size", "6", "--device", "cpu")
-    result = CliRunner().invoke(main, ["train", "classifier", "data", *map(str, words), *quick])
+    result = CliRunner().invoke(main, ["train", "classifier", "data", *quick, *map(str, words)])
     assert result.exit_code == code, (result.output, result.exc_info)
     return result.output
 
 
 def test_weights_and_record(sides, tmp_path: Path) -> None:
     out = tmp_path / "net.pt"
-    text = run("--label", "side", "--size", 32, "--validation", 0.25, "--require", 0.6, "--out", out)
-    network, classes = load_classifier(out)
+    words = ("--label", "side", "--size", 32, "--validation", 0.25, "--require", 0.8, "--epochs", 6)
+    text = run(*words, "--out", out)
+    network, classes, training = load_classifier(out)
     assert classes == ("left", "right")  # "none" does not occur
     record = json.loads(out.with_suffix(".json").read_text())
     assert record["settings"]["label"] == "side"
     assert record["settings"]["backbone"] == network.name == "resnet_small"
-    assert record["data"]["image"] == "scaled to at most 32 pixels"
+    assert record["data"]["image"] == "resized to 32 x 32 pixels"
+    assert record["settings"]["size"] == [32, 32]
     rows = [sides.ids.index(name) for name in record["held_out_ids"]]
     assert len(rows) == 6
-    small = SmallImages(sides, 32)
+    learned = tuple(name for name in sides.ids if name not in record["held_out_ids"])
+    assert record["training_ids"] == list(learned)
+    assert training == TrainedOn("side", sides.identity, (32, 32), learned, tuple(record["held_out_ids"]))
+    small = ResizedImages(sides, (32, 32))
     with torch.no_grad():
         hits = [int(network(small[row][None]).argmax()) == row % 2 for row in rows]
     most = max(sum(row % 2 for row in rows), sum(1 - row % 2 for row in rows)) / 6
     assert text.splitlines()[-4:] == [
-        f"loss {record['history']['training'][-1]:.4f} after epoch 3 on 18 images",
+        f"loss {record['history']['training'][-1]:.4f} after epoch 6 on 18 images",
         f"accuracy {sum(hits) / 6:.4f} on 6 held-out images of 2 classes; {most:.4f} by always predicting "
         "their most frequent class",
         *(str(out), str(out.with_suffix(".json"))),
@@ -85,7 +91,8 @@ def test_public_weights_are_the_start(sides, tmp_path: Path) -> None:
     torch.save(public.state_dict(), tmp_path / "public.pth")
     words = ("--label", "side", "--backbone", "densenet_small", "--weights", tmp_path / "public.pth")
     run(*words, "--rate", 1e-9, "--validation", 0, "--out", tmp_path / "net.pt")
-    found, _ = load_classifier(tmp_path / "net.pt")
+    found, _, training = load_classifier(tmp_path / "net.pt")
+    assert (training.size, training.training_ids, training.held_out_ids) == (None, sides.ids, ())
     assert torch.allclose(found.features.conv0.weight, public.features.conv0.weight, atol=1e-6)
     assert found.classes == 2
     record = json.loads((tmp_path / "net.json").read_text())
@@ -109,17 +116,3 @@ def test_factors_that_are_no_labels(sides, tmp_path: Path, label: str, message: 
 
 def test_choices_are_all_backbones() -> None:
     assert sorted(train_classifier_command._BACKBONES) == sorted(get_args(BackboneName))
-
-
-def test_small_images_are_averaged_in_linear_light(memory_view) -> None:
-    board = (torch.arange(64)[:, None] + torch.arange(48)).remainder(2).expand(3, 64, 48).float()
-    view = SmallImages(memory_view([board, board[:, :20, :20].contiguous()]), 32)
-    assert view[0].shape == (3, 32, 24)
-    linear = ((view[0] + 0.055) / 1.055) ** 2.4
-    assert torch.allclose(linear, torch.full_like(linear, 0.5), atol=1e-5)
-    assert torch.equal(view[1], board[:, :20, :20])
-    assert (view.ids, len(view), view.identity.image) == (
-        ("row-0", "row-1"),
-        2,
-        "scaled to at most 32 pixels",
-    )

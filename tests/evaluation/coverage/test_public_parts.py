@@ -162,7 +162,7 @@ def test_faces_equal_a_count_pixel_by_pixel(faces, size):
 
 
 def test_birds_of_several_sizes(birds):
-    data = open_parts(f"cub70:{birds}", by="part")
+    data = open_parts(f"cub70:{birds}", split="annotated", by="part")
     assert len(data) == 2  # the third has no mask
     result = score(data, size=(20, 24), proportions=(0.5,))
     assert result.about.settings["parts"] == ["head", "right_wing", "tail"]
@@ -188,7 +188,7 @@ def test_the_command_reads_both(faces, birds, tmp_path):
     words = ["--model", str(weights), "--layer", "encoder.1", "--device", "cpu", "--out", str(out)]
     for data, parts in (
         ([f"celebamask:{faces}", "--split", "test"], ["eyes", "hair", "skin"]),
-        ([f"cub70:{birds}"], ["head", "right_wing", "tail"]),
+        ([f"cub70:{birds}", "--split", "annotated"], ["head", "right_wing", "tail"]),
     ):
         sized = ["--by", "part", "--size", "32", "48"]
         result = CliRunner().invoke(main, ["evaluate", "coverage", *data, *sized, *words])
@@ -196,6 +196,7 @@ def test_the_command_reads_both(faces, birds, tmp_path):
         (written,) = read_results(out)
         assert written.about.settings["parts"] == parts
         assert written.about.settings["size"] == [32, 48]
-    result = CliRunner().invoke(main, ["evaluate", "coverage", f"cub70:{birds}", "--by", "part", *words])
+    birds_words = [f"cub70:{birds}", "--split", "test", "--by", "part"]
+    result = CliRunner().invoke(main, ["evaluate", "coverage", *birds_words, *words])
     assert result.exit_code == 2
     assert "images have several sizes" in result.output

@@ -1,24 +1,45 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from evaluation.models.backbones import build_backbone, is_classifier, load_classifier, save_classifier
+from evaluation.models.backbones import (
+    TrainedOn,
+    build_backbone,
+    is_classifier,
+    load_classifier,
+    save_classifier,
+)
 from loaders.errors import InputError
+from loaders.views import DataIdentity
+
+TRAINING = TrainedOn(
+    "species", DataIdentity("CUB-70", "cub70", split="train"), (224, 200), ("a/1", "a/3"), ("a/2",)
+)
 
 
 @pytest.mark.parametrize("name", ["vgg_small", "densenet_small", "resnet_small"])
 def test_round_trip(name: str, tmp_path: Path) -> None:
     network = build_backbone(name, 3, seed=5)
     path = save_classifier(network, ["a", "b", "c"], tmp_path / "network.pt")
-    found, classes = load_classifier(str(path))
+    found, classes, training = load_classifier(str(path))
     images = torch.rand(2, 3, 40, 40, generator=torch.Generator().manual_seed(0))
     assert torch.equal(found(images), network(images))
     assert classes == ("a", "b", "c")
+    assert training is None
     assert is_classifier(path)
     assert found.name == name
     assert not found.training
     assert [file.name for file in tmp_path.iterdir()] == ["network.pt"]
+
+
+@pytest.mark.parametrize("training", [TRAINING, replace(TRAINING, size=None, held_out_ids=())])
+def test_the_training_is_recorded(training: TrainedOn, tmp_path: Path) -> None:
+    network = build_backbone("resnet_small", 2, seed=5)
+    path = save_classifier(network, ["a", "b"], tmp_path / "network.pt", training)
+    assert load_classifier(path).training == training
+    assert isinstance(torch.load(path, weights_only=True)["training"]["training_ids"][0], str)
 
 
 def test_files_that_cannot_be_written(tmp_path: Path) -> None:
@@ -45,12 +66,15 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         ({"backbone": None}, "`name` must be one of"),
         ({"backbone": "vgg_small"}, "expected the weights of VGG; missing"),
         ({"state": 3}, "expected tensors by name, got int"),
+        ({"training": {"label": "a"}}, "damaged: expected label, data, size and ids of the training"),
+        ({"training": {"data": {"name": "a", "set": "b"}}}, "damaged: expected label, data, size and ids"),
+        ({"training": [1]}, "damaged: expected label, data, size and ids of the training; train"),
     ):
         torch.save(good | changes, path)
         with pytest.raises(InputError, match=message):
             load_classifier(path)
     torch.save(good, path)
-    assert load_classifier(path)[1] == ("a", "b")
+    assert load_classifier(path)[1:] == (("a", "b"), None)  # a file from before the training was recorded
 
 
 def test_other_files_are_no_classifiers(tmp_path: Path) -> None:

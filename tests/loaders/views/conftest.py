@@ -127,37 +127,55 @@ def write_photometric_stereo(root):
 
 
 def write_cub70(root):
-    species, cub = "001.Black_footed_Albatross", root / "CUB_200_2011"
+    cub = root / "CUB_200_2011"
     (cub / "parts").mkdir(parents=True)
+    classes = [f"{number:03d}.Bird" for number in range(1, 72)]
+    classes[0], classes[1] = "001.Black_footed_Albatross", "002.Laysan_Albatross"
     lines: dict[str, str] = {}
-    for number, stem in enumerate(("Albatross_0001_796", "Albatross_0002_55"), start=1):
-        save(cub / "images" / species / f"{stem}.jpg", np.full((HEIGHT, WIDTH, 3), 90 * number, np.uint8))
-        mask = np.zeros((HEIGHT, WIDTH), np.uint8)
-        mask[:number] = 255
-        save(root / "AnnotationMasksPerclass" / "1" / f"{stem}_right_wing.png", mask)
+    # Number of the species, the image's stem, whether it is for training, and whether it has a mask.
+    images = [
+        (1, "Albatross_0001_796", 0, True),
+        (1, "Albatross_0002_55", 0, True),
+        (1, "Albatross_0003_7", 1, False),
+        (2, "Laysan_0004_8", 0, False),
+        (2, "Laysan_0005_9", 1, False),
+        (71, "Bird_0006_1", 1, False),
+        (71, "Bird_0007_2", 0, False),
+    ]
+    for number, (label, stem, train, masked) in enumerate(images, start=1):
+        species = classes[label - 1]
+        save(cub / "images" / species / f"{stem}.jpg", np.full((HEIGHT, WIDTH, 3), 30 * number, np.uint8))
+        if masked:
+            mask = np.zeros((HEIGHT, WIDTH), np.uint8)
+            mask[:number] = 255
+            save(root / "AnnotationMasksPerclass" / str(label) / f"{stem}_right_wing.png", mask)
         for name, line in {
             "images.txt": f"{number} {species}/{stem}.jpg",
-            "image_class_labels.txt": f"{number} 1",
-            "train_test_split.txt": f"{number} 0",
+            "image_class_labels.txt": f"{number} {label}",
+            "train_test_split.txt": f"{number} {train}",
             "bounding_boxes.txt": f"{number} 1.0 1.0 3.0 3.0",
         }.items():
             lines[name] = lines.get(name, "") + f"{line}\n"
-    lines |= {"classes.txt": f"1 {species}\n", "parts/parts.txt": "1 back\n"}
-    lines["parts/part_locs.txt"] = "1 1 0.0 0.0 0\n"
+    lines["classes.txt"] = "".join(f"{number} {name}\n" for number, name in enumerate(classes, start=1))
+    lines |= {"parts/parts.txt": "1 back\n", "parts/part_locs.txt": "1 1 0.0 0.0 0\n"}
     for name, text in lines.items():
         (cub / name).write_text(text)
 
 
 def write_celebamask(root):
-    lines = ["idx orig_idx orig_file"]
-    for number, origin in {0: 119613, 7: 182638, 9: 190000}.items():
+    lines, marks = ["idx orig_idx orig_file"], ["4", "Smiling Male"]
+    for number, origin in {0: 119613, 7: 182638, 9: 190000, 12: 170000}.items():
         save(root / "CelebA-HQ-img" / f"{number}.jpg", np.full((HEIGHT, WIDTH, 3), 20 * number, np.uint8))
         for row, part in enumerate(("l_eye", "r_eye", "hat")):
             mask = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
             mask[row] = 255
             save(root / "CelebAMask-HQ-mask-anno" / "0" / f"{number:05d}_{part}.png", mask)
         lines.append(f"{number}  {origin}  {origin:06d}.jpg")
+        marks.append(
+            f"{number}.jpg  {'1' if number in (7, 12) else '-1'}  {'1' if number in (7, 9) else '-1'}"
+        )
     (root / "CelebA-HQ-to-CelebA-mapping.txt").write_text("\n".join(lines) + "\n")
+    (root / "CelebAMask-HQ-attribute-anno.txt").write_text("\n".join(marks) + "\n")
 
 
 def write_dsprites(root):
@@ -230,6 +248,7 @@ NEEDED = {
     "iiw": {"split": "all"},
     "saw": {"split": "test"},
     "multi-illumination": {"split": "all"},
+    "cub70": {"split": "annotated"},
     "celebamask": {"split": "all"},
     "mpi3d": {"set_name": "toy"},
 }

@@ -33,7 +33,7 @@ HAVE = {
     "decompositions": {"frames", "mit", "arap", "hypersim"},
     "concept sets": {"frames", "mit", "arap", "multi-illumination", "photometric-stereo"},
     "parts": {"frames", "cub70", "celebamask"},
-    "factors": {"frames", "dsprites", "mpi3d", "shapes3d", "candle", "tid2013"},
+    "factors": {"frames", "cub70", "celebamask", "dsprites", "mpi3d", "shapes3d", "candle", "tid2013"},
     "regions": {"frames", "maw", "multi-illumination"},
     "judgements": {"frames", "iiw", "saw"},
     "rated pairs": {"tid2013"},

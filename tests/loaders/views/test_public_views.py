@@ -49,6 +49,7 @@ SPLITS = {
     "iiw": "all, train, test",
     "saw": "train, val, test",
     "multi-illumination": "all, train, test",
+    "cub70": "annotated, train, test",
     "celebamask": "all, train, val, test",
 }
 
