@@ -1,0 +1,231 @@
+"""Floor and ceiling of coverage: explainers that know nothing, and the masks of the parts themselves."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64, Int
+from numpy import ndarray
+from torch import Tensor
+
+from evaluation.coverage.binarise_heatmaps import BinariseCompat, Explanations, Pooling, check_pooling
+from evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream, row_chunks, stream_iou
+from evaluation.inputs.check_shapes import check_shapes
+from loaders.check_choice import check_choice
+from loaders.errors import InputError
+
+
+def uniform_noise(
+    images: Float[Tensor, "batch 3 height width"], seed: int = 0
+) -> Float[Tensor, "batch 1 height width"]:
+    """Draw a heatmap of independent uniform values for each image.
+
+    The values depend on the seed and on the image, rounded to 8 bits, and on nothing else: neither the order
+    of the images nor the batch size changes them. Equal images have equal heatmaps.
+
+    If each of the N pixels is marked with probability p, the part covers a share a of the image, and X and Y
+    pixels are marked inside and outside of the part, then IoU = X / (aN + Y). X and Y are independent, so::
+
+        E(sum of X) / E(sum of unions) = p a / (p + a - p a)
+        E(IoU) = that, times 1 + (1 - a) p (1 - p) / (N (p + a - p a)^2) + smaller terms
+
+    Args:
+        images: sRGB-encoded in [0, 1].
+        seed: another seed draws other heatmaps.
+
+    Returns:
+        One map for each image, in [0, 1), float32, on the device of the images.
+
+    Raises:
+        InputError: the images have other dimensions.
+
+    Example:
+        >>> images = torch.rand(5, 3, 4, 6)
+        >>> bool((uniform_noise(images)[3:] == uniform_noise(images[3:])).all())
+        True
+    """
+    check_shapes(images=(images, "batch 3 height width"))
+    maps = torch.empty(len(images), 1, *images.shape[2:])
+    for one, pixels in zip(maps, (images * 255).round().to(torch.uint8).cpu().numpy(), strict=True):
+        content = int.from_bytes(hashlib.sha256(pixels.tobytes()).digest(), "big")
+        drawn = np.random.default_rng([seed, content]).random(one.shape, np.float32)
+        one.copy_(torch.from_numpy(drawn))
+    return maps.to(images.device)
+
+
+def centre_blob(images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch 1 height width"]:
+    """Make a heatmap that falls from the middle of the image to its corners, the same for every image.
+
+    The value is ``1 - (x^2 + y^2) / 2`` for x and y from -1 to 1, so the marked region is an ellipse with
+    the aspect ratio of the image. Objects that stand in the middle are covered by it.
+
+    Args:
+        images: sRGB-encoded in [0, 1].
+
+    Returns:
+        One map for each image, in (0, 1], on the device of the images.
+
+    Raises:
+        InputError: the images have other dimensions.
+
+    Example:
+        >>> centre_blob(torch.zeros(1, 3, 1, 4))
+        tensor([[[[0.7188, 0.9688, 0.9688, 0.7188]]]])
+    """
+    check_shapes(images=(images, "batch 3 height width"))
+    rows, columns = (
+        (2 * torch.arange(count, device=images.device) + 1) / count - 1 for count in images.shape[2:]
+    )
+    blob = 1 - (rows[:, None].square() + columns.square()) / 2
+    return blob.expand(len(images), 1, -1, -1)
+
+
+def constant_map(images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch 1 height width"]:
+    """Make a heatmap of ones: a trap for the protocol, because it must score 0.
+
+    Every point reaches every threshold, so a rule that marks tied points would mark the whole image; see
+    `evaluation.coverage.binarise`.
+
+    Args:
+        images: sRGB-encoded in [0, 1].
+
+    Returns:
+        One map for each image, on the device of the images.
+
+    Raises:
+        InputError: the images have other dimensions.
+
+    Example:
+        >>> constant_map(torch.zeros(1, 3, 1, 2))
+        tensor([[[[1., 1.]]]])
+    """
+    check_shapes(images=(images, "batch 3 height width"))
+    return torch.ones_like(images[:, :1])
+
+
+CONTROLS: Mapping[str, Callable[[Float[Tensor, "batch 3 height width"]], Tensor]] = {
+    "noise": uniform_noise,
+    "centre": centre_blob,
+    "constant": constant_map,
+}
+for _control in CONTROLS.values():
+    vars(_control)["colour_space"] = "srgb"
+
+
+@dataclass(frozen=True)
+class IdealCoverage:
+    """Coverage of each part by its own mask.
+
+    Attributes:
+        mean_iou: [parts], mean IoU over the images that show the part, at its best proportion; nan if no
+            image shows it.
+        best_proportion: [parts], number of that proportion, the first one of equal means.
+        iou: [images, parts], IoU at that proportion; nan if the image does not show the part.
+    """
+
+    mean_iou: Float64[Tensor, " parts"]
+    best_proportion: Int[Tensor, " parts"]
+    iou: Float64[Tensor, "images parts"]
+
+
+def ideal_coverage(
+    masks: MaskStream,
+    parts: Sequence[str],
+    resolution: tuple[int, int],
+    proportions: Sequence[float],
+    *,
+    pooling: Pooling = "set",
+    threshold_at: Literal["mask", "map"] = "mask",
+    compat: BinariseCompat = "exact",
+) -> IdealCoverage:
+    """Score, for each part, an explainer whose heatmap is the mask of the part at a method's resolution.
+
+    The mask is averaged over the area of each cell of the heatmap; from there on the heatmaps are resized,
+    thresholded and scored like those of `score_coverage`. All heatmaps of a part, of the images that show it,
+    are one set. Each part has its own best proportion. At the resolution of the masks the score is 1.
+
+    Blind to: better heatmaps. No proof says that the averaged mask is the best heatmap of its resolution. A
+    part that fills an image has a constant heatmap there, which is dead and has IoU 0. One explainer with one
+    heatmap for each image cannot reach the score of all parts at once.
+
+    Args:
+        masks: masks of the parts.
+        parts: names of the parts.
+        resolution: rows and columns of the method's maps.
+        proportions: see `score_coverage`, as the following arguments.
+        pooling: "set" or "image".
+        threshold_at: "mask" or "map".
+        compat: see `binarise`.
+
+    Returns:
+        Mean IoU of each part, higher is better, and the IoUs of all images, on the CPU.
+
+    Raises:
+        InputError: there are no masks or proportions, the resolution is not positive, a proportion is out of
+            range, or an option is misspelt.
+
+    Example:
+        >>> masks = MaskStream()
+        >>> masks.append({"head": torch.tensor([[True, True, True, False]])})
+        >>> ideal_coverage(masks, ["head"], (1, 2), [0.25, 0.5]).mean_iou
+        tensor([0.6667], dtype=torch.float64)
+    """
+    _check_arguments(masks, resolution, proportions, pooling, threshold_at, compat)
+    at = masks.shape if threshold_at == "mask" else None
+    iou = np.empty((len(masks.annotated), len(parts)))
+    best = np.zeros(len(parts), np.int64)
+    for number, part in enumerate(parts):
+        stream = _mask_heatmaps(masks, part, resolution)
+        thresholds = stream.thresholds(proportions, pooling, at)
+        found = stream_iou([stream], [thresholds], masks, [part], compat)[0, :, :, 0]
+        # Sums rank the proportions as means do: the same images show the part at each of them.
+        best[number] = np.nansum(found, 1).argmax()
+        iou[:, number] = found[best[number]]
+    scores = torch.from_numpy(iou)
+    return IdealCoverage(scores.nanmean(0), torch.from_numpy(best), scores)
+
+
+def _check_arguments(
+    masks: MaskStream,
+    resolution: tuple[int, int],
+    proportions: Sequence[float],
+    pooling: str,
+    threshold_at: str,
+    compat: str,
+) -> None:
+    check_choice("threshold_at", threshold_at, ("mask", "map"))
+    check_choice("compat", compat, BinariseCompat)
+    if not masks.shape[0]:
+        raise InputError("`masks` must hold at least one mask, got none; append the masks of the images")
+    if min(resolution) < 1:
+        raise InputError(f"`resolution` must be at least 1 x 1, got {resolution}; give rows and columns")
+    if not proportions:
+        raise InputError("`proportions` must hold at least one proportion, got none")
+    for proportion in proportions:
+        check_pooling(proportion, pooling)
+
+
+def _mask_heatmaps(masks: MaskStream, part: str, resolution: tuple[int, int]) -> ExplanationStream:
+    """Average the masks of a part over the cells of a heatmap; images without the part are a set of zeros."""
+    rows, columns = (_area_weights(*sizes) for sizes in zip(masks.shape, resolution, strict=True))
+    stream = ExplanationStream(f"mask of {part}")
+    for images in row_chunks(np.arange(len(masks.annotated)), resolution[0] * resolution[1]):
+        heatmaps = np.zeros((len(images), *resolution), np.float32)
+        for heatmap, image in zip(heatmaps, images.tolist(), strict=True):
+            for mask in masks.read(image, [part])[1]:
+                # In float64, so that cells with the same share of the part are equal in float32.
+                heatmap[:] = rows @ mask.reshape(masks.shape) @ columns.T
+        maps = torch.from_numpy(heatmaps)
+        stream.append(Explanations(maps, (maps.amax((1, 2)) > 0).long()[:, None]))
+    return stream
+
+
+def _area_weights(points: int, cells: int) -> Float64[ndarray, "cells points"]:
+    """Compute the share of each cell that each point covers, if both divide one length evenly."""
+    edges = np.arange(cells + 1)[:, None] * points / cells
+    start = np.arange(points)
+    covered = np.minimum(edges[1:], start + 1) - np.maximum(edges[:-1], start)
+    return covered.clip(0) * cells / points

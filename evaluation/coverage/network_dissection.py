@@ -1,0 +1,247 @@
+"""Network Dissection: find the part that each concept of a method, or each unit of a layer, detects."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float32, Float64, Int, Int64
+from numpy import ndarray
+from torch import Tensor
+from torch.nn import functional
+
+from evaluation.coverage.array_spool import ArraySpool
+from evaluation.coverage.explanations import Explanation
+from evaluation.coverage.heatmap_streams import MaskStream, row_chunks
+from evaluation.coverage.quantiles import quantiles
+from evaluation.inputs.check_shapes import check_shapes
+from loaders.errors import InputError
+
+TOP_SHARE = 0.005  # share of a concept's responses above its threshold
+DETECTOR_IOU = 0.04  # a concept with a larger IoU detects the part
+
+
+class ConceptStream:
+    """Maps of all concepts of one method for all images, appended batch by batch.
+
+    Args:
+        name: the method, for messages.
+
+    Attributes:
+        images: number of images so far.
+        concepts: largest number of a concept so far, plus 1.
+
+    Example:
+        >>> stream = ConceptStream("layer4")
+        >>> maps = torch.arange(402.0).reshape(1, 2, 1, 201)
+        >>> stream.append(Explanation(maps, torch.tensor([[0, 1]]), maps.sum((2, 3)), torch.tensor([-1])))
+        >>> stream.thresholds()
+        array([199., 400.], dtype=float32)
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.images, self.concepts = 0, 0
+        self._shape: tuple[int, ...] | None = None
+        self._maps = ArraySpool()  # the maps of one concept in one batch, [images, points], are one array
+        self._owner: list[int] = []  # concept of each array
+        self._rows: list[Int[ndarray, " images"]] = []  # images of each array
+        self._ends: list[int] = []  # number of arrays up to the end of each batch
+
+    def append(self, explanation: Explanation) -> None:
+        """Append the concepts of the next images; places without a concept are skipped.
+
+        For the units of a layer, the concepts of each image are 0, 1, 2, ...; scores and predictions are not
+        read.
+
+        Raises:
+            InputError: the maps differ in size from the earlier ones, are not finite, or do not agree with
+                ``concepts``.
+        """
+        maps, concepts = explanation.maps.float().cpu(), explanation.concepts.cpu()
+        check_shapes(maps=(maps, "images concepts height width"), concepts=(concepts, "images concepts"))
+        shape = tuple(maps.shape[2:])
+        self._shape = self._shape or shape
+        if shape != self._shape:
+            shapes = [list(self._shape), list(shape)]
+            raise InputError(f"{self.name}: expected maps of one size, got {shapes}; resize them")
+        rows, places = np.nonzero(concepts.numpy() >= 0)
+        order = concepts.numpy()[rows, places].argsort(kind="stable")
+        rows, places = rows[order], places[order]
+        owner, chosen = concepts.numpy()[rows, places], maps.numpy()[rows, places].reshape(-1, self._points)
+        if not np.isfinite(chosen).all():
+            raise InputError(f"{self.name}: `maps` must be finite, got nan or inf; check the method")
+        starts = np.flatnonzero(np.diff(owner, prepend=-1))
+        for piece, images in zip(np.split(chosen, starts[1:]), np.split(rows, starts[1:]), strict=True):
+            if len(images):
+                self._maps.append(piece)
+                self._rows.append(images + self.images)
+        self._owner += owner[starts].tolist()
+        self._ends.append(len(self._owner))
+        self.images += len(maps)
+        self.concepts = max(self.concepts, int(owner.max(initial=-1)) + 1)
+
+    def thresholds(self) -> Float32[ndarray, " concepts"]:
+        """Find the response of each concept that a share `TOP_SHARE` of its responses exceeds.
+
+        Returns:
+            Linearly interpolated quantiles; nan for a number without maps.
+        """
+        arrays: list[list[int]] = [[] for _ in range(self.concepts)]
+        for array, concept in enumerate(self._owner):
+            arrays[concept].append(array)
+        thresholds = np.full(self.concepts, np.nan, np.float32)
+        for concept, numbers in enumerate(arrays):
+            if numbers:
+
+                def read(numbers: list[int] = numbers) -> Iterator[Float32[ndarray, " points"]]:
+                    return (self._maps[number].reshape(-1) for number in numbers)
+
+                points = sum(len(self._rows[number]) for number in numbers) * self._points
+                thresholds[concept] = quantiles(read, points, [1 - TOP_SHARE])[0]
+        return thresholds
+
+    @property
+    def _points(self) -> int:
+        return int(np.prod(self._shape or (0, 0)))
+
+    def batches(
+        self,
+    ) -> Iterator[tuple[Float32[ndarray, "maps height width"], Int[ndarray, " maps"], Int[ndarray, " maps"]]]:
+        """Read all maps again, batch by batch, each with its concept and the number of its image."""
+        for start, end in zip([0, *self._ends], self._ends, strict=False):
+            if end > start:
+                rows = self._rows[start:end]
+                maps = np.concatenate([self._maps[array] for array in range(start, end)])
+                owner = np.repeat(self._owner[start:end], [len(images) for images in rows])
+                yield maps.reshape(-1, *(self._shape or ())), owner, np.concatenate(rows)
+
+
+@dataclass(frozen=True)
+class NetworkDissection:
+    """Parts that concepts detect.
+
+    Attributes:
+        score: number of parts that at least one concept detects.
+        detectors: number of concepts that detect a part.
+        labels: [concepts], part of largest IoU if that is above `DETECTOR_IOU`, otherwise -1.
+        iou: [concepts, parts], in [0, 1], higher is better; nan if no image that the concept is scored on
+            shows the part.
+        images: [concepts], number of images that the concept is scored on.
+        thresholds: [concepts], response above which a point is marked; nan for a number without maps.
+    """
+
+    score: int
+    detectors: int
+    labels: Int[Tensor, " concepts"]
+    iou: Float64[Tensor, "concepts parts"]
+    images: Int[Tensor, " concepts"]
+    thresholds: Float32[Tensor, " concepts"]
+
+
+def network_dissection(concepts: ConceptStream, masks: MaskStream, parts: Sequence[str]) -> NetworkDissection:
+    """Compare each concept with each part over all images together.
+
+    ``IoU_cj = sum of |A_c and M_j| / sum of |A_c or M_j|`` over images, where A_c are the points of the map
+    of concept c, resized bilinearly, above its threshold: the 0.995 quantile of all its responses at the
+    resolution of its maps (Bau et al., "Network Dissection: Quantifying Interpretability of Deep Visual
+    Representations", CVPR 2017, sec. 2). A concept detects the part of largest IoU if that is above 0.04.
+
+    As in the paper, the sums are over all images in which any part is annotated, with or without part j;
+    other images count for the threshold only. A concept that has maps for some images only, as the prototypes
+    of a class, has its threshold and its sums from these images. The authors' program differs slightly: it
+    counts the marks of a unit only in images where they touch any part. As there, a point at the threshold
+    is not marked, so a constant unit marks nothing.
+
+    Blind to: parts that a concept covers in few images, as it marks 0.5 % of all points; and to the use of
+    the concept by the classifier.
+
+    Args:
+        concepts: maps of all concepts for the images.
+        masks: masks of the same images.
+        parts: names of the parts.
+
+    Returns:
+        IoUs and labels of all concepts, on the CPU.
+
+    Raises:
+        InputError: concepts and masks have different numbers of images.
+
+    Example:
+        >>> stream, masks = ConceptStream("layer4"), MaskStream()
+        >>> maps = torch.zeros(1, 1, 20, 20).index_fill_(3, torch.tensor([4]), 1.0)
+        >>> maps[..., 0, 4] = 2
+        >>> stream.append(Explanation(maps, torch.tensor([[0]]), maps.sum((2, 3)), torch.tensor([-1])))
+        >>> masks.append({"head": maps[0, 0] > 0})
+        >>> network_dissection(stream, masks, ["head"]).iou
+        tensor([[0.0500]], dtype=torch.float64)
+    """
+    if concepts.images != len(masks.annotated):
+        raise InputError(
+            f"{concepts.name}: expected maps of {len(masks.annotated)} images, which have masks, got "
+            f"{concepts.images}; append both for the same images"
+        )
+    thresholds = concepts.thresholds()
+    shared = np.zeros((concepts.concepts, len(parts) + 1), np.int64)  # the last column is the whole image
+    sizes = np.zeros_like(shared)
+    images = np.zeros(concepts.concepts, np.int64)
+    for maps, owner, rows in concepts.batches():
+        # Interpolation of the difference keeps points at the threshold exactly at 0, also next to each other.
+        above = maps - thresholds[owner, None, None]
+        marking = above.max((1, 2)) > 0
+        for row in np.unique(rows).tolist():
+            regions = _regions(masks, row, parts)
+            if regions is not None:
+                present = rows == row
+                images[owner[present]] += 1
+                sizes[owner[present]] += np.count_nonzero(regions, 1)
+                for piece in row_chunks(np.flatnonzero(present & marking), regions.shape[1]):
+                    shared[owner[piece]] += _overlap(above[piece], regions, masks.shape)
+    return _result(shared, sizes[:, :-1], images, thresholds)
+
+
+def _result(
+    shared: Int64[ndarray, "concepts columns"],
+    sizes: Int64[ndarray, "concepts parts"],
+    images: Int64[ndarray, " concepts"],
+    thresholds: Float32[ndarray, " concepts"],
+) -> NetworkDissection:
+    """Compute IoUs and labels from numbers of pixels."""
+    both, marked = shared[:, :-1], shared[:, -1:]
+    union = marked + sizes - both
+    iou = torch.from_numpy(np.divide(both, union, out=np.full(both.shape, np.nan), where=sizes > 0))
+    known = functional.pad(iou.nan_to_num(0), (1, 0), value=DETECTOR_IOU)
+    labels = known.argmax(1) - 1
+    detected = labels[labels >= 0]
+    return NetworkDissection(
+        len(set(detected.tolist())),
+        len(detected),
+        labels,
+        iou,
+        torch.from_numpy(images),
+        torch.from_numpy(thresholds),
+    )
+
+
+def _regions(masks: MaskStream, row: int, parts: Sequence[str]) -> Bool[ndarray, "regions points"] | None:
+    """Read the masks of all parts and the whole image; None if no part is annotated."""
+    names = masks.annotated[row]
+    shapes = masks.read(row, names)[1]
+    if not shapes.any():
+        return None
+    regions = np.zeros((len(parts) + 1, shapes.shape[1]), bool)
+    regions[-1] = True
+    for name, shape in zip(names, shapes, strict=True):
+        if name in parts:
+            regions[parts.index(name)] = shape
+    return regions
+
+
+def _overlap(
+    above: Float32[ndarray, "maps h w"], regions: Bool[ndarray, "regions points"], size: tuple[int, int]
+) -> Int64[ndarray, "maps regions"]:
+    """Count the points of each region that are above 0 in each map, after resizing."""
+    larger = functional.interpolate(torch.from_numpy(above)[None], size, mode="bilinear", align_corners=False)
+    marked = (larger[0].flatten(1) > 0).float()
+    # Sums of ones are exact in float32 up to 2^24, more than an image has pixels.
+    return (marked @ torch.from_numpy(regions).float().T).long().numpy()
