@@ -135,7 +135,9 @@ _PROPORTIONS = "0.01,0.02,0.03,0.04,0.05,0.06,0.07,0.08,0.09,0.1"
     help="WAIoU of all parts: their mean or sum.",
 )
 @click.option(
-    "--quick", is_flag=True, help="Omit the controls and the scores with other values of these options."
+    "--quick",
+    is_flag=True,
+    help="Omit controls, Network Dissection, and the scores with other values of these options.",
 )
 @size_option
 @run_options
@@ -231,6 +233,7 @@ def coverage(
             controls={} if quick else CONTROLS,
             labels=one.labels,
             sensitivity=not quick,
+            dissect=not quick,
             size=one.size,
             missing=missing,
             device=chosen,

@@ -236,11 +236,11 @@ def _add_completeness(
 
     def measure() -> dict[str, torch.Tensor]:
         topics = method.model
-        maps = [topics.layer(some.images, some.labels) for some in (training, test)]
+        train, tested = (topics.layer(some.images, some.labels) for some in (training, test))
         with evaluation_mode(topics.head):
-            found = completeness(topics.state()["topics"], topics.head, *maps, topics.how)
-            chance = 1 / topics.head(maps[1].activations[:1]).shape[1]
-            whole = classifier_accuracy(topics.head, maps[1])
+            found = completeness(topics.state()["topics"], topics.head, train, tested, topics.how)
+            chance = 1 / topics.head(tested.activations[:1]).shape[1]
+            whole = classifier_accuracy(topics.head, tested)
         return {"measured": torch.tensor([found, chance + found * (whole - chance)], dtype=torch.float64)}
 
     name = method.identity.name

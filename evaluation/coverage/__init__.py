@@ -4,6 +4,9 @@ from evaluation.coverage.binarise_heatmaps import Explanations as Explanations
 from evaluation.coverage.binarise_heatmaps import binarise as binarise
 from evaluation.coverage.binarise_heatmaps import explanation_heatmap as explanation_heatmap
 from evaluation.coverage.binarise_heatmaps import set_threshold as set_threshold
+from evaluation.coverage.control_explainers import CONTROLS as CONTROLS
+from evaluation.coverage.control_explainers import IdealCoverage as IdealCoverage
+from evaluation.coverage.control_explainers import ideal_coverage as ideal_coverage
 from evaluation.coverage.explanations import Explanation as Explanation
 from evaluation.coverage.explanations import ExplanationMethod as ExplanationMethod
 from evaluation.coverage.explanations import merge_explanation as merge_explanation
@@ -16,6 +19,9 @@ from evaluation.coverage.grad_cam import grad_cam_by_filter as grad_cam_by_filte
 from evaluation.coverage.grad_cam import weigh_filters as weigh_filters
 from evaluation.coverage.lasso import NonNegativeLasso as NonNegativeLasso
 from evaluation.coverage.lasso import nonnegative_lasso as nonnegative_lasso
+from evaluation.coverage.network_dissection import ConceptStream as ConceptStream
+from evaluation.coverage.network_dissection import NetworkDissection as NetworkDissection
+from evaluation.coverage.network_dissection import network_dissection as network_dissection
 from evaluation.coverage.open_parameters import OpenParameters as OpenParameters
 from evaluation.coverage.resized_images import ResizedImages as ResizedImages
 from evaluation.coverage.score_coverage import layer_heatmaps as layer_heatmaps

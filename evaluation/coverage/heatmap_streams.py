@@ -44,6 +44,11 @@ class ExplanationStream:
         self._members: list[Int[Tensor, "images k"]] = []
         self._shape: tuple[int, int] | None = None
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the heatmaps; (0, 0) before the first."""
+        return self._shape or (0, 0)
+
     def append(self, explanations: Explanations) -> None:
         """Append the float32 heatmaps of the next images.
 
@@ -78,7 +83,7 @@ class ExplanationStream:
             size: height and width to which the heatmaps are resized first; None does not resize.
         """
         thresholds = np.empty((len(self._heatmaps), len(proportions)), np.float32)
-        height, width = size or self._shape or (0, 0)
+        height, width = size or self.shape
         for rows in self._pools(pooling):
 
             def read(rows: Int[ndarray, " rows"] = rows) -> Iterator[Float32[ndarray, " points"]]:

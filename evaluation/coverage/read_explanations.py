@@ -12,6 +12,7 @@ from evaluation.coverage.binarise_heatmaps import Explanations, check_axes
 from evaluation.coverage.explanations import Explanation, Rank, merge_explanation
 from evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream
 from evaluation.coverage.masks import check_masks, resize_images, resize_mask
+from evaluation.coverage.network_dissection import ConceptStream
 from evaluation.inputs.predictions import Heatmaps
 from evaluation.models.model_spec import NamedModel
 from evaluation.running.batches import Fingerprint, check_srgb_image, read_batches
@@ -33,12 +34,14 @@ class ReadExplanations:
         streams: heatmaps by method and merge; see `stream`.
         predicted: class of each image, by method; -1 where it is not known.
         masks: masks of the parts.
+        concepts: maps of all concepts, by method; None if they are not kept.
     """
 
     merges: Sequence[Merge]
     streams: dict[tuple[str, Merge], ExplanationStream] = field(default_factory=dict)
     predicted: dict[str, list[int]] = field(default_factory=dict)
     masks: MaskStream = field(default_factory=MaskStream)
+    concepts: dict[str, ConceptStream] | None = None
 
     def stream(self, name: str, merge: Merge) -> ExplanationStream:
         """Look up the heatmaps of a method; a method with one map has the same ones for all merges."""
@@ -52,6 +55,10 @@ class ReadExplanations:
             if f"heatmap {key}" in step:
                 stream = self.streams.setdefault((name, merge), ExplanationStream(name))
                 stream.append(Explanations(step[f"heatmap {key}"], step[f"members {key}"]))
+        if self.concepts is not None:
+            maps, numbers = step["maps"], step["concepts"]
+            kept = Explanation(maps, numbers, maps.sum((2, 3)), step["predicted"])
+            self.concepts.setdefault(name, ConceptStream(name)).append(kept)
 
 
 def read_explanations(
@@ -59,6 +66,7 @@ def read_explanations(
     data: Parts,
     merges: Sequence[Merge],
     *,
+    dissect: bool,
     size: tuple[int, int] | None,
     batch_size: int,
     device: str,
@@ -72,6 +80,7 @@ def read_explanations(
         named_models: the methods, see `explain_images`.
         data: images with masks.
         merges: how maps are merged; the first is that of methods with one map.
+        dissect: keep the maps of all concepts.
         size: see `score_coverage`.
         batch_size: images per pass.
         device: torch device of the methods.
@@ -82,8 +91,8 @@ def read_explanations(
     Raises:
         InputError: images or heatmaps have several sizes, a mask does not fit its image, or a method fails.
     """
-    read = ReadExplanations(merges)
-    settings = {**run, "merges": list(merges), "size": size}
+    read = ReadExplanations(merges, concepts={} if dissect else None)
+    settings = {**run, "merges": list(merges), "dissect": dissect, "size": size}
     keys = [model_key(named, device, **settings) for named in named_models.values()]
     shape: tuple[int, ...] | None = size
     for batch in read_batches(
@@ -98,16 +107,23 @@ def read_explanations(
         for item in batch.items:
             read.masks.append({name: resize_mask(mask, size) for name, mask in item.masks.items()})
         for (name, named), key in zip(named_models.items(), keys, strict=True):
-            explain = partial(_explain_batch, named, batch.ids, linear, device, merges)
+            explain = partial(_explain_batch, named, batch.ids, linear, device, merges, dissect)
             read.append(name, steps.get_or_compute(batch_key(key, batch, fingerprint), explain))
     return read
 
 
 def _explain_batch(
-    named: NamedModel, ids: Sequence[str], linear: Tensor, device: str, merges: Sequence[Merge]
+    named: NamedModel,
+    ids: Sequence[str],
+    linear: Tensor,
+    device: str,
+    merges: Sequence[Merge],
+    dissect: bool,
 ) -> dict[str, Tensor]:
     explanation = explain_images(named, ids, linear, device)
     step = {"predicted": explanation.predicted}
+    if dissect:
+        step |= {"maps": explanation.maps, "concepts": explanation.concepts}
     for merge in merges if explanation.maps.shape[1] > 1 else merges[:1]:
         merged = merge_explanation(explanation, *merge)
         step |= {f"heatmap {_field(merge)}": merged.heatmap, f"members {_field(merge)}": merged.members}

@@ -12,11 +12,13 @@ from scipy.stats import kendalltau
 from torch import Tensor, nn
 
 from evaluation.coverage.binarise_heatmaps import Explanations
+from evaluation.coverage.control_explainers import ideal_coverage
 from evaluation.coverage.coverage_statistic import SCORES, CoverageStatistic
 from evaluation.coverage.explanations import ExplanationMethod, merge_explanation
 from evaluation.coverage.grad_cam import filter_maps
 from evaluation.coverage.heatmap_streams import stream_iou
 from evaluation.coverage.masks import part_names
+from evaluation.coverage.network_dissection import ConceptStream, network_dissection
 from evaluation.coverage.open_parameters import OpenParameters
 from evaluation.coverage.read_explanations import ReadExplanations, explain_images, read_explanations
 from evaluation.inputs.predictions import Heatmaps, MissingResults
@@ -72,6 +74,7 @@ def score_coverage(
     controls: Mapping[str, Method] | None = None,
     labels: Sequence[int] | None = None,
     sensitivity: bool = False,
+    dissect: bool = False,
     size: tuple[int, int] | None = None,
     batch_size: int = 16,
     missing: MissingResults = "error",
@@ -98,6 +101,7 @@ def score_coverage(
             depends on the others in its comparison.
         labels: class of each image, for the accuracy of the networks that methods explain.
         sensitivity: also score with each of `OpenParameters.alternatives`.
+        dissect: also find the parts that the concepts of each method detect, see `network_dissection`.
         size: height and width to which images (linear light, antialiased) and masks (nearest pixel) are
             resized; needed if images have several sizes.
         batch_size: images per pass.
@@ -127,6 +131,7 @@ def score_coverage(
         named_models,
         data,
         merges,
+        dissect=dissect,
         size=size,
         batch_size=batch_size,
         device=device,
@@ -145,9 +150,11 @@ def score_coverage(
         _add_accuracy(details, read, names, labels)
     if sensitivity:
         _add_alternatives(details, read, names, parts, parameters, data.groups, weigh)
-    details[0]["controls"] = {
-        name: _scores(_statistic(read, [name], parts, parameters, data.groups), name) for name in controls
-    }
+    if controls:
+        details[0]["controls"] = _controls(read, names, list(controls), parts, parameters, data.groups)
+    if read.concepts is not None:
+        for name, one in zip(names, details, strict=True):
+            one["dissection"] = _dissection(read.concepts[name], read, parts)
     merge = parameters.k, parameters.rank
     return {
         name: StatisticResult(
@@ -184,6 +191,40 @@ def _statistic(
 def _scores(weigh: CoverageStatistic, name: str) -> dict[str, float]:
     found = weigh(np.arange(weigh.iou.shape[2]))
     return {metric: found[f"{metric} {name}"] for metric in SCORES}
+
+
+def _controls(
+    read: ReadExplanations,
+    names: Sequence[str],
+    controls: Sequence[str],
+    parts: Sequence[str],
+    parameters: OpenParameters,
+    groups: Sequence[str],
+) -> dict[str, dict[str, float]]:
+    """Score each control alone, and the masks of the parts at the resolution of the first method."""
+    found = {name: _scores(_statistic(read, [name], parts, parameters, groups), name) for name in controls}
+    ideal = ideal_coverage(
+        read.masks,
+        parts,
+        read.stream(names[0], read.merges[0]).shape,
+        parameters.proportions,
+        pooling=parameters.pooling,
+        threshold_at=parameters.threshold_at,
+        compat=parameters.compat,
+    )
+    found["ideal"] = {"waiou": float(ideal.mean_iou.nanmean()), "mean_iou": float(ideal.iou.nanmean())}
+    return found
+
+
+def _dissection(stream: ConceptStream, read: ReadExplanations, parts: Sequence[str]) -> dict[str, Any]:
+    found = network_dissection(stream, read.masks, parts)
+    counts = found.labels[found.labels >= 0].bincount(minlength=len(parts)).tolist()
+    detectors = {part: count for part, count in zip(parts, counts, strict=True) if count}
+    return {
+        "concepts": int((found.images > 0).sum()),
+        "labelled": found.detectors,
+        "detectors": detectors,
+    }
 
 
 def _add_accuracy(

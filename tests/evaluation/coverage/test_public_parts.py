@@ -92,9 +92,11 @@ def brightness(images):
     return images[:, 1:2]
 
 
-def score(data, size=None, **options):
+def score(data, size=None, batch_size=16, **options):
     parameters = OpenParameters(**options, choose="same")
-    return score_coverage({"bright": brightness}, data, parameters, size=size)["bright"]
+    return score_coverage({"bright": brightness}, data, parameters, size=size, batch_size=batch_size)[
+        "bright"
+    ]
 
 
 def test_faces_in_the_groups_of_the_paper(faces):

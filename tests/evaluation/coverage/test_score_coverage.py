@@ -259,7 +259,10 @@ def test_controls_are_compared_with_themselves_alone(view):
     assert list(results) == ["red"]
     alone = score_coverage({"green": _green}, view)["green"]
     expected = {name: score.value for name, score in alone.scores.items()}
-    assert results["red"].details["controls"] == {"green": expected, "flat": {"waiou": 0, "mean_iou": 0}}
+    controls = results["red"].details["controls"]
+    assert controls["green"] == expected
+    assert controls["flat"] == {"waiou": 0, "mean_iou": 0}
+    assert controls["ideal"] == {"waiou": 1, "mean_iou": 1}  # heatmaps have the size of the masks
 
 
 def test_alternatives_equal_runs_of_their_own(view):
