@@ -17,6 +17,7 @@ from evaluation.coverage.topic_completeness import ReconstructionTraining
 from evaluation.coverage.topics import TopicMethod, TopicSearch
 from evaluation.coverage.train_prototype_network import PrototypeTraining
 from evaluation.coverage.vebi import VEBI
+from evaluation.models.backbones import Backbone
 from evaluation.models.model_spec import NamedModel
 from evaluation.running.batches import Fingerprint, check_srgb_image, weights_sha256
 from evaluation.running.finished_steps import FinishedSteps, model_key
@@ -75,7 +76,10 @@ def make_method(
         return VEBI(network, layer, settings.bound)
     if name == "grad-cam":
         return GradCAM(network, layer)
-    features, head = split_network(network, layer)
+    if isinstance(network, Backbone) and layer == network.explained_layer:
+        features, head = network.steps()
+    else:
+        features, head = split_network(network, layer)
     if name == "topics":
         how = ReconstructionTraining(settings.seed)
         return TopicMethod(features, head, TopicSearch(settings.topics), how, device)

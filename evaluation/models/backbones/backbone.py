@@ -66,6 +66,10 @@ class Backbone(nn.Module, ABC):
         """Compute the logits of the classes; softmax makes probabilities of them."""
         return self.logits(self.maps(images))
 
+    def steps(self) -> tuple[nn.Module, nn.Module]:
+        """Return the two steps as modules that share the weights: images to maps, and maps to logits."""
+        return _Step(self, "maps"), _Step(self, "logits")
+
     def initialise(self, generator: torch.Generator) -> None:
         """Draw initial weights; they depend on nothing but the generator.
 
@@ -80,6 +84,17 @@ class Backbone(nn.Module, ABC):
                 nn.init.normal_(module.weight, 0, std, generator=generator)
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
+
+
+class _Step(nn.Module):
+    """One step of a backbone, by the name of its method."""
+
+    def __init__(self, network: Backbone, step: str) -> None:
+        super().__init__()
+        self.network, self.step = network, step
+
+    def forward(self, given: Tensor) -> Tensor:
+        return getattr(self.network, self.step)(given)
 
 
 def normalise_images(
