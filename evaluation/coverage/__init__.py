@@ -4,6 +4,8 @@ from evaluation.coverage.binarise_heatmaps import Explanations as Explanations
 from evaluation.coverage.binarise_heatmaps import binarise as binarise
 from evaluation.coverage.binarise_heatmaps import explanation_heatmap as explanation_heatmap
 from evaluation.coverage.binarise_heatmaps import set_threshold as set_threshold
+from evaluation.coverage.coverage_tables import coverage_tables as coverage_tables
+from evaluation.coverage.coverage_tables import write_coverage_tables as write_coverage_tables
 from evaluation.coverage.explanations import Explanation as Explanation
 from evaluation.coverage.explanations import ExplanationMethod as ExplanationMethod
 from evaluation.coverage.filter_ablation import FilterAblation as FilterAblation

@@ -1,21 +1,26 @@
 """Tables beside the scores of the coverage section: controls, other settings, networks, labels, detectors."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from evaluation.coverage.method_comparisons import MethodComparison, best_share, iou_by_pooling
 from evaluation.report.blocks import Block, TableBlock, TextBlock, note
 from evaluation.report.tables import number, unbroken
 
+_MOST_COLUMNS = 4  # of a table beside another one
 _KINDS = {
     "noise": "floor: random numbers",
     "constant": "floor: one value everywhere",
     "centre": "trap: a blob in the middle of every image",
     "ideal": "ceiling: made of the annotated parts",
 }
-_NETWORK = {
-    "accuracy of the classifier": lambda details: (details.get("accuracy") or {}).get("classifier"),
-    "of the explained network": lambda details: (details.get("accuracy") or {}).get("explained"),
-    "completeness": lambda details: details.get("completeness"),
-    "concepts": lambda details: details.get("concepts"),
-}
+# Title, and key within the details.
+_NETWORK = (
+    ("accuracy of the classifier", ("accuracy", "classifier")),
+    ("of the explained network", ("accuracy", "explained")),
+    ("completeness", ("completeness",)),
+    ("concepts", ("concepts",)),
+)
 
 
 def control_blocks(comparison: MethodComparison) -> list[Block]:
@@ -51,8 +56,8 @@ def control_blocks(comparison: MethodComparison) -> list[Block]:
 def network_table(comparison: MethodComparison) -> list[TableBlock]:
     """Tabulate the accuracies of the explained networks (Table 1), completeness and number of concepts."""
     columns = {}
-    for title, read in _NETWORK.items():
-        values = [read(result.details) for result in comparison.results]
+    for title, keys in _NETWORK:
+        values = [_look_up(result.details, keys) for result in comparison.results]
         if any(value is not None for value in values):
             columns[title] = [_count_or_number(value) for value in values]
     if not columns:
@@ -72,7 +77,7 @@ def label_table(comparison: MethodComparison) -> list[TableBlock]:
     if not rows:
         return []
     caption = "Images by label of their explanation: the part with the largest IoU (eq. 6)"
-    return [TableBlock(caption, ("method", *comparison.parts, "no part"), tuple(rows))]
+    return [part_table(caption, (*comparison.parts, "no part"), rows)]
 
 
 def dissection_table(comparison: MethodComparison) -> list[TableBlock]:
@@ -94,7 +99,7 @@ def dissection_table(comparison: MethodComparison) -> list[TableBlock]:
         for method, one in found.items()
     ]
     caption = "Concepts of each method that detect a part, over all images (Network Dissection)"
-    return [TableBlock(caption, ("method", "concepts", "detectors", *parts), tuple(rows))]
+    return [part_table(caption, ("concepts", "detectors", *parts), rows)]
 
 
 def sensitivity_table(comparison: MethodComparison) -> list[Block]:
@@ -126,6 +131,29 @@ def share_table(comparison: MethodComparison) -> TableBlock:
     shares = (unbroken(f"{100 * share:.3g} %") for share in comparison.proportions)
     caption = "Average IoU and WAIoU by share of marked points"
     return TableBlock(caption, ("method", "score ↑", *shares), tuple(rows), folded=True)
+
+
+def part_table(
+    caption: str, head: Sequence[str], rows: Sequence[tuple[str, ...]], folded: bool = False
+) -> TableBlock:
+    """Tabulate numbers by method and part; parts are rows if there are many, so that the page is wide enough.
+
+    Example:
+        >>> part_table("Parts", ["a", "b", "c", "d", "e"], [("vebi", *"12345")]).rows[:2]
+        (('a', '1'), ('b', '2'))
+    """
+    if len(head) <= max(len(rows), _MOST_COLUMNS):
+        return TableBlock(caption, ("method", *head), tuple(rows), folded)
+    methods, *columns = zip(*rows, strict=True)
+    turned = ((title, *cells) for title, cells in zip(head, columns, strict=True))
+    return TableBlock(caption, ("", *methods), tuple(turned), folded)
+
+
+def _look_up(details: Any, keys: Sequence[str]) -> Any:
+    """Return a value of nested dictionaries; None if it is missing."""
+    for key in keys:
+        details = (details or {}).get(key)
+    return details
 
 
 def _count_or_number(value: float | str | None) -> str:

@@ -19,8 +19,8 @@ def coverage_overview(calls: Sequence[Sequence[StatisticResult]]) -> Section:
     """
     comparisons = [make_comparison(results) for results in calls]
     told = TextBlock(
-        "Each column is one comparison. Mean IoU, shares and accuracies can be compared across columns. "
-        "WAIoU cannot, and is not repeated here."
+        "Each column is one comparison. On the same data, mean IoU, shares and accuracies can be compared "
+        "across columns. WAIoU cannot, and is not repeated here."
     )
     tables = (
         _table("Mean IoU of each method at its best share of points ↑", comparisons, _mean_iou),
@@ -29,8 +29,8 @@ def coverage_overview(calls: Sequence[Sequence[StatisticResult]]) -> Section:
             "Accuracy of classifiers and explained networks (Table 1 of the paper)", comparisons, _accuracy
         ),
     )
-    blocks = (told, *(table for table in tables if table.rows))
-    return Section("coverage-classifiers", "Coverage of parts, all comparisons", blocks)
+    shown = (table for table in tables if table.rows)
+    return Section("coverage-classifiers", "Coverage of parts, all comparisons", (told, *shown))
 
 
 def comparison_labels(comparisons: Sequence[MethodComparison]) -> list[str]:
@@ -69,7 +69,7 @@ def _share(comparison: MethodComparison) -> dict[str, str]:
 
 
 def _accuracy(comparison: MethodComparison) -> dict[str, str]:
-    cells = {}
+    cells: dict[str, str] = {}
     for method, result in zip(comparison.methods, comparison.results, strict=True):
         accuracy = result.details.get("accuracy") or {}
         if accuracy.get("classifier") is not None:

@@ -31,7 +31,7 @@ from loaders.looking.layer_pixels import Pixels
 from loaders.views import Parts
 
 _IMAGES = 3
-_HEATMAP_SHARE = 0.7  # share of the heatmap's colour in a pixel; the rest is the gray image
+_HEATMAP_SHARE = 0.5  # share of the heatmap's colour in a pixel; the rest is the gray image
 _HOW = (
     "The colours of a heatmap range from dark blue, its minimum in the image, to yellow, its maximum. Double "
     "lines enclose the points of highest intensity in the image, at the method's best share of points. The "

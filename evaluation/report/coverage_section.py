@@ -9,6 +9,7 @@ from evaluation.report.coverage_checks import (
     dissection_table,
     label_table,
     network_table,
+    part_table,
     sensitivity_table,
     share_table,
 )
@@ -81,8 +82,8 @@ def _parts(comparison: MethodComparison) -> TableBlock:
     for method, result in zip(comparison.methods, comparison.results, strict=True):
         share, mean = best_share(result)
         rows.append((method, f"{100 * share:.3g}%", *map(number, (mean, *result.details["parts"]))))
-    head = ("method", "points marked", "mean IoU ↑", *(f"{part} ↑" for part in comparison.parts))
-    return TableBlock("WAIoU of each part", head, tuple(rows))
+    head = ("points marked", "mean IoU ↑", *(f"{part} ↑" for part in comparison.parts))
+    return part_table("WAIoU of each part", head, rows)
 
 
 def _means(comparison: MethodComparison) -> TableBlock:
@@ -91,4 +92,4 @@ def _means(comparison: MethodComparison) -> TableBlock:
         pairs = zip(result.details["mean_iou"], result.details["counts"], strict=True)
         rows.append((method, *(f"{number(mean)} ({count})" for mean, count in pairs)))
     caption = "Mean IoU where a method covers the part (number of images)"
-    return TableBlock(caption, ("method", *comparison.parts), tuple(rows), folded=True)
+    return part_table(caption, comparison.parts, rows, folded=True)

@@ -209,7 +209,10 @@ def test_pictures_of_the_images_that_each_method_covers_best_and_worst(memory_vi
         mask[:4, : 2 * (row + 1)] = True
         items.append(PartImage(mask.float().expand(3, 8, 8), {"square": mask}))
     view = memory_view(items)
-    methods = {"net whole": lambda image: image[:, :1], "net dead": lambda image: torch.zeros_like(image)}
+    methods = {
+        "net whole": lambda image: image[:, :1],
+        "net dead": lambda image: torch.full_like(image, torch.nan),
+    }
     results = score_coverage(methods, view, proportions=(0.25,))
     plain = coverage_pictures(results, methods, view)
     extremes = {"highest": [["row-1", 1.0]], "lowest": [["row-0", 0.5], ["row-2", None]]}
