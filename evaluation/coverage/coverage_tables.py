@@ -9,8 +9,10 @@ from evaluation.coverage.method_comparisons import (
     iou_by_pooling,
     split_comparisons,
 )
+from evaluation.coverage.score_coverage import METRIC
 from evaluation.results.json_values import to_csv
-from evaluation.results.result import StatisticResult
+from evaluation.results.result import Result, StatisticResult
+from loaders.errors import InputError
 from loaders.looking.sheet import write_file
 
 _CALL = ("comparison", "data", "classifier")
@@ -18,7 +20,7 @@ _Lines = Iterator[tuple[object, ...]]
 _NETWORK = ("completeness", "concepts")
 
 
-def coverage_tables(results: Sequence[StatisticResult]) -> dict[str, list[tuple[object, ...]]]:
+def coverage_tables(results: Sequence[Result]) -> dict[str, list[tuple[object, ...]]]:
     """Tabulate the numbers of figures and tables of Behzadi-Khormouji and Oramas, sec. 5.
 
     Each line is one number, or a few numbers of the same item, behind the number of the comparison, its data,
@@ -32,6 +34,9 @@ def coverage_tables(results: Sequence[StatisticResult]) -> dict[str, list[tuple[
         ``table2`` of the paper, labels (eq. 6; an empty part counts the images without a label), controls,
         changes of settings, and detectors. A table without numbers is left out.
 
+    Raises:
+        InputError: a result of another metric.
+
     Example:
         >>> from evaluation.results.result import Provenance, Score
         >>> settings = {"parts": ["head"], "proportions": [0.01, 0.1]}
@@ -44,7 +49,13 @@ def coverage_tables(results: Sequence[StatisticResult]) -> dict[str, list[tuple[
         ('comparison', 'data', 'classifier', 'method', 'part', 'waiou', 'mean_iou', 'count')
         (1, 'birds', '', 'vebi', 'head', 0.5, 0.4, 9)
     """
-    comparisons = split_comparisons(results)
+    kept = [
+        result for result in results if isinstance(result, StatisticResult) and result.about.metric == METRIC
+    ]
+    if len(kept) < len(results):
+        others = sorted({result.about.metric for result in results} - {METRIC})
+        raise InputError(f"expected results of `{METRIC}`, got `{'`, `'.join(others)}`; leave them out")
+    comparisons = split_comparisons(kept)
     tables = {}
     for name, (columns, lines_of) in _TABLES.items():
         lines = [
@@ -57,7 +68,7 @@ def coverage_tables(results: Sequence[StatisticResult]) -> dict[str, list[tuple[
     return tables
 
 
-def write_coverage_tables(folder: Path, results: Sequence[StatisticResult]) -> list[Path]:
+def write_coverage_tables(folder: Path, results: Sequence[Result]) -> list[Path]:
     """Write each table of `coverage_tables` as a CSV file, such as ``figure5.csv``.
 
     Args:
@@ -68,7 +79,7 @@ def write_coverage_tables(folder: Path, results: Sequence[StatisticResult]) -> l
         The files.
 
     Raises:
-        InputError: a file cannot be written.
+        InputError: a result of another metric, or a file cannot be written.
     """
     paths = []
     for name, lines in coverage_tables(results).items():

@@ -97,7 +97,11 @@ def coverage_pictures(
                 caption = f"{name}: IoU {number(value)}"
                 pictures.append(_heatmap(method, result, named, shown, device, caption))
             if pictures:
-                blocks.append(PicturesBlock(tuple(pictures), f"{method}: images with the {end} IoU"))
+                blocks.append(
+                    PicturesBlock(
+                        tuple(pictures), f"{method}: images with the {end} IoU (of the score's points)"
+                    )
+                )
     return blocks
 
 

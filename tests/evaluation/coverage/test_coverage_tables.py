@@ -124,3 +124,10 @@ def test_a_folder_that_is_a_file_is_refused(tmp_path, coverage_call):
     blocked.write_text("")
     with pytest.raises(InputError, match=r"figure5\.csv cannot be written"):
         write_coverage_tables(blocked, coverage_call("kinds"))
+
+
+def test_results_of_other_metrics_are_refused(coverage_call):
+    waiou, other, _ = coverage_call("kinds")
+    other = replace(other, about=replace(other.about, metric="irs"))
+    with pytest.raises(InputError, match="expected results of `waiou`, got `irs`; leave them out"):
+        coverage_tables([waiou, other])

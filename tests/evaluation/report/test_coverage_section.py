@@ -227,8 +227,8 @@ def test_pictures_of_the_images_that_each_method_covers_best_and_worst(memory_vi
             "row-0",
             "row-1",
             "row-2",
-            "whole: images with the highest IoU",
-            "whole: images with the lowest IoU",
+            "whole: images with the highest IoU (of the score's points)",
+            "whole: images with the lowest IoU (of the score's points)",
         )
     ]
     highest, lowest = blocks[-2:]
