@@ -7,6 +7,8 @@ from evaluation.coverage.binarise_heatmaps import set_threshold as set_threshold
 from evaluation.coverage.control_explainers import CONTROLS as CONTROLS
 from evaluation.coverage.control_explainers import IdealCoverage as IdealCoverage
 from evaluation.coverage.control_explainers import ideal_coverage as ideal_coverage
+from evaluation.coverage.coverage_tables import coverage_tables as coverage_tables
+from evaluation.coverage.coverage_tables import write_coverage_tables as write_coverage_tables
 from evaluation.coverage.explanations import Explanation as Explanation
 from evaluation.coverage.explanations import ExplanationMethod as ExplanationMethod
 from evaluation.coverage.explanations import merge_explanation as merge_explanation

@@ -1,16 +1,23 @@
-"""Pictures for the coverage section: images with their parts, and heatmaps with their marked points."""
+"""Pictures for the coverage section: images with their parts, and heatmaps with their marked points.
+
+Figures 3, 4 and 6 of the WAIoU paper.
+"""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import matplotlib
 import numpy as np
+from jaxtyping import Float
 from torch import Tensor
 
 from evaluation.coverage.binarise_heatmaps import Explanations, binarise, set_threshold
 from evaluation.coverage.masks import resize_images, resize_mask
+from evaluation.coverage.method_comparisons import best_share, make_comparison
 from evaluation.coverage.score_coverage import Method, compute_explanations
+from evaluation.models.model_spec import NamedModel
 from evaluation.report.blocks import Block, Picture, PicturesBlock, TextBlock, png_picture
-from evaluation.report.tables import unbroken
+from evaluation.report.tables import number, unbroken
 from evaluation.report.tiles import (
     encoded_pixels,
     evenly_spaced_rows,
@@ -24,13 +31,22 @@ from loaders.looking.layer_pixels import Pixels
 from loaders.views import Parts
 
 _IMAGES = 3
-_HEATMAP_SHARE = 0.7  # share of the heatmap's colour in a pixel; the rest is the gray image
+_HEATMAP_SHARE = 0.5  # share of the heatmap's colour in a pixel; the rest is the gray image
 _HOW = (
     "The colours of a heatmap range from dark blue, its minimum in the image, to yellow, its maximum. Double "
     "lines enclose the points of highest intensity in the image, at the method's best share of points. The "
     "score applies this share to the points of all images with the same strongest maps, so it marks more "
     "points in some images and fewer in others."
 )
+
+
+class _Shown(NamedTuple):
+    """An image of the page: its id, its scene-linear values, its pixels and the masks of its parts."""
+
+    name: str
+    linear: Float[Tensor, "1 3 height width"]
+    pixels: Pixels
+    masks: dict[str, Tensor]
 
 
 def coverage_pictures(
@@ -41,48 +57,81 @@ def coverage_pictures(
     size: tuple[int, int] | None = None,
     device: str = "cpu",
 ) -> list[Block]:
-    """Show a few images with outlines of their parts, and each method's heatmap with its marked points.
+    """Show heatmaps with their marked points: of all methods on a few images, and of the extremes of each.
+
+    The first blocks are Figures 3 and 4 of the paper, a row for each image; the others are Figure 6, the
+    images that each method covers best and worst, if the results have the detail ``extremes``.
 
     Args:
-        results: results of `score_coverage` by method.
-        methods: the scored methods, which run on these few images again.
+        results: results of one call of `score_coverage`, by method.
+        methods: the scored methods, which run on the shown images again.
         data: the scored images.
         size: the size that `score_coverage` used.
         device: torch device of the methods.
 
     Returns:
-        A text, and a block of pictures for each image.
+        A text, a block of pictures for each image, and blocks of extremes for each method.
 
     Raises:
         InputError: a method raised an exception.
     """
     settings = next(iter(results.values())).about.settings
     named_models = identify_models(methods, [data], "srgb", settings["missing"])
-    blocks: list[Block] = [TextBlock(_HOW, quiet=True)]
+    comparison = make_comparison([results[method] for method in named_models])
+    pairs = list(zip(comparison.methods, comparison.results, named_models.values(), strict=True))
+    heading = f"Heatmaps on {comparison.classifier}" if comparison.classifier else ""
+    blocks: list[Block] = [TextBlock(_HOW, heading, quiet=True)]
     for row in evenly_spaced_rows(len(data), _IMAGES):
-        item, name = data[row], data.ids[row]
-        linear = resize_images(decode(item.image)[None], size)
-        pixels = scale_for_page(encoded_pixels(encode(linear[0])))
-        masks = {part: resize_mask(mask, size) for part, mask in item.masks.items()}
-        pictures = [_parts(pixels, masks, settings["parts"], name)]
-        for method, named in named_models.items():
-            explained, failed = compute_explanations(named, [name], linear, device, settings["k"])
-            share = settings["proportions"][results[method].details["best_proportion"]]
-            marked = "failed" if bool(failed.any()) else unbroken(f"{100 * share:.3g} % marked")
-            alt = f"Heatmap of {method} on {name}, with its marked points."
-            shown = _overlay(explained.resized(*linear.shape[2:]), share, pixels)
-            pictures.append(png_picture(shown, alt, f"{method}: {marked}"))
-        blocks.append(PicturesBlock(tuple(pictures), name))
+        shown = _read(data, row, size)
+        pictures = [_parts(shown, settings["parts"])]
+        for method, result, named in pairs:
+            share = unbroken(f"{100 * best_share(result)[0]:.3g} % marked")
+            pictures.append(_heatmap(method, result, named, shown, device, f"{method}: {share}"))
+        blocks.append(PicturesBlock(tuple(pictures), shown.name))
+    rows = {name: row for row, name in enumerate(data.ids)}
+    for method, result, named in pairs:
+        for end, images in result.details.get("extremes", {}).items():
+            pictures = []
+            for name, value in images:
+                shown = _read(data, rows[name], size)
+                caption = f"{name}: IoU {number(value)}"
+                pictures.append(_heatmap(method, result, named, shown, device, caption))
+            if pictures:
+                blocks.append(
+                    PicturesBlock(
+                        tuple(pictures), f"{method}: images with the {end} IoU (of the score's points)"
+                    )
+                )
     return blocks
 
 
-def _parts(pixels: Pixels, masks: Mapping[str, Tensor], names: list[str], image: str) -> Picture:
-    drawn = pixels.copy()
-    shown = [name for name in names if name in masks and bool(masks[name].any())]
+def _read(data: Parts, row: int, size: tuple[int, int] | None) -> _Shown:
+    item = data[row]
+    linear = resize_images(decode(item.image)[None], size)
+    masks = {part: resize_mask(mask, size) for part, mask in item.masks.items()}
+    return _Shown(data.ids[row], linear, scale_for_page(encoded_pixels(encode(linear[0]))), masks)
+
+
+def _parts(image: _Shown, names: list[str]) -> Picture:
+    drawn = image.pixels.copy()
+    shown = [name for name in names if name in image.masks and bool(image.masks[name].any())]
     for name in shown:
-        outline(drawn, scale_mask_for_page(masks[name]))
+        outline(drawn, scale_mask_for_page(image.masks[name]))
     caption = f"outlined: {', '.join(shown) or 'no part'}"
-    return png_picture(drawn, f"Image {image} with outlines of its parts: {', '.join(shown)}.", caption)
+    alt = f"Image {image.name} with outlines of its parts: {', '.join(shown)}."
+    return png_picture(drawn, alt, caption)
+
+
+def _heatmap(
+    method: str, result: StatisticResult, named: NamedModel, image: _Shown, device: str, caption: str
+) -> Picture:
+    """Explain one image, and draw the heatmap with the points marked at the method's best share."""
+    explained, failed = compute_explanations(
+        named, [image.name], image.linear, device, result.about.settings["k"]
+    )
+    drawn = _overlay(explained.resized(*image.linear.shape[2:]), best_share(result)[0], image.pixels)
+    alt = f"Heatmap of {method} on {image.name}, with its marked points."
+    return png_picture(drawn, alt, f"{method}: failed" if bool(failed.any()) else caption)
 
 
 def _overlay(explained: Explanations, share: float, pixels: Pixels) -> Pixels:

@@ -2,10 +2,18 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from evaluation.report.blocks import Block, PlotBlock, Section, TableBlock, TextBlock, note
-from evaluation.report.drawing import draw_bars, drawing, label_rows, to_svg
+from evaluation.coverage.method_comparisons import MethodComparison, best_share, make_comparison
+from evaluation.report.blocks import Block, Section, TableBlock, TextBlock, note
+from evaluation.report.coverage_checks import (
+    control_blocks,
+    dissection_table,
+    label_table,
+    network_table,
+    part_table,
+    sensitivity_table,
+    share_table,
+)
+from evaluation.report.coverage_plots import curve_plot, part_plot, pooling_plot
 from evaluation.report.tables import number, scores_table, settings_table
 from evaluation.results.result import StatisticResult, model_name
 
@@ -27,10 +35,35 @@ READING = (
 
 def coverage_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
     """Report the scores of methods that were compared in one call."""
-    parts = results[0].about.settings["parts"]
+    comparison = make_comparison(results)
+    caption = "WAIoU of each method at its best share of points, with 95 % intervals over groups of images"
+    curve = curve_plot(comparison)
+    blocks: tuple[Block, ...] = (
+        scores_table(caption, results),
+        *map(note, _notes(comparison)),
+        *control_blocks(comparison),
+        *network_table(comparison),
+        part_plot(comparison),
+        _parts(comparison),
+        *label_table(comparison),
+        *dissection_table(comparison),
+        pooling_plot(comparison),
+        *([curve] if curve else []),
+        *sensitivity_table(comparison),
+        *pictures,
+        share_table(comparison),
+        _means(comparison),
+        settings_table(results),
+    )
+    return Section("coverage", "Coverage of parts", blocks)
+
+
+def _notes(comparison: MethodComparison) -> list[str]:
+    """Tell which parts and heatmaps are missing."""
+    results = comparison.results
     notes = [
         f"WAIoU of {part} is not defined: no image shows it."
-        for column, part in enumerate(parts)
+        for column, part in enumerate(comparison.parts)
         if all(result.details["parts"][column] is None for result in results)
     ]
     notes += [
@@ -41,42 +74,22 @@ def coverage_section(results: Sequence[StatisticResult], pictures: Sequence[Bloc
     ]
     if len(results) == 1:
         notes.append("With one method, WAIoU is its mean IoU over the images where it covers the part.")
-    total = ", ".join(f"{model_name(result)} {number(result.score)}" for result in results)
-    plot = PlotBlock(
-        _draw(results), f"Bars of WAIoU by part. All parts: {total}.", "WAIoU by part and method."
-    )
-    caption = "WAIoU of each method at its best share of points, with 95 % intervals over groups of images"
-    before: tuple[Block, ...] = (scores_table(caption, results), *map(note, notes), plot)
-    after = (_parts(results), _means(results), settings_table(results))
-    return Section("coverage", "Coverage of parts", (*before, *pictures, *after))
+    return notes
 
 
-def _parts(results: Sequence[StatisticResult]) -> TableBlock:
-    settings, rows = results[0].about.settings, []
-    for result in results:
-        best = result.details["best_proportion"]
-        values = (result.details["average_iou"][best], *result.details["parts"])
-        share = f"{100 * settings['proportions'][best]:.3g}%"
-        rows.append((model_name(result), share, *map(number, values)))
-    head = ("method", "points marked", "mean IoU ↑", *(f"{part} ↑" for part in settings["parts"]))
-    return TableBlock("WAIoU of each part", head, tuple(rows))
-
-
-def _means(results: Sequence[StatisticResult]) -> TableBlock:
+def _parts(comparison: MethodComparison) -> TableBlock:
     rows = []
-    for result in results:
+    for method, result in zip(comparison.methods, comparison.results, strict=True):
+        share, mean = best_share(result)
+        rows.append((method, f"{100 * share:.3g}%", *map(number, (mean, *result.details["parts"]))))
+    head = ("points marked", "mean IoU ↑", *(f"{part} ↑" for part in comparison.parts))
+    return part_table("WAIoU of each part", head, rows)
+
+
+def _means(comparison: MethodComparison) -> TableBlock:
+    rows = []
+    for method, result in zip(comparison.methods, comparison.results, strict=True):
         pairs = zip(result.details["mean_iou"], result.details["counts"], strict=True)
-        rows.append((model_name(result), *(f"{number(mean)} ({count})" for mean, count in pairs)))
+        rows.append((method, *(f"{number(mean)} ({count})" for mean, count in pairs)))
     caption = "Mean IoU where a method covers the part (number of images)"
-    return TableBlock(caption, ("method", *results[0].about.settings["parts"]), tuple(rows), folded=True)
-
-
-def _draw(results: Sequence[StatisticResult]) -> str:
-    rows = (*results[0].about.settings["parts"], "all parts")
-    table = np.array([[*result.details["parts"], result.score] for result in results], dtype=float).T
-    with drawing(1.1 + (0.12 + 0.16 * len(results)) * len(rows)) as figure:
-        axes = figure.subplots()
-        draw_bars(axes, table, [model_name(result) for result in results])
-        label_rows(axes, rows)
-        axes.set_xlabel("WAIoU")
-        return to_svg(figure, "waiou")
+    return part_table(caption, comparison.parts, rows, folded=True)

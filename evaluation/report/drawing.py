@@ -87,6 +87,7 @@ def draw_bars(
     table: Float[ndarray, "rows bars"],
     names: Sequence[str],
     whiskers: Float[ndarray, "rows bars 2"] | None = None,
+    colours: Sequence[str] = COLOURS,
 ) -> None:
     """Draw a group of horizontal bars for each row, with a legend above; a nan leaves a gap.
 
@@ -95,19 +96,30 @@ def draw_bars(
         table: lengths of the bars.
         names: name of each bar within its group.
         whiskers: lengths of each whisker to the left and to the right of the bar's end.
+        colours: colour of each bar of a group; repeated if there are too few.
     """
     height = 0.8 / table.shape[1]
     for bar, name in enumerate(names):
         places = np.arange(len(table)) - 0.4 + height * (bar + 0.5)
         error = None if whiskers is None else whiskers[:, bar].T
-        colour = COLOURS[bar % len(COLOURS)]
+        colour = colours[bar % len(colours)]
         axes.barh(places, table[:, bar], 0.9 * height, color=colour, label=short_name(name))
         if error is not None:
             axes.errorbar(table[:, bar], places, xerr=error, fmt="none", ecolor=INK, elinewidth=1, capsize=2)
     axes.grid(axis="x", color=INK, alpha=0.15, linewidth=0.6)
-    fitting = _LINE_LENGTH // (max(len(short_name(name)) for name in names) + 6)
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=min(3, len(names), fitting))
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=legend_columns(names))
     axes.set_xlim(0, None)
+
+
+def legend_columns(names: Sequence[str]) -> int:
+    """Count the columns of a legend with these names that fit into the width of a figure, at most three.
+
+    Example:
+        >>> legend_columns(["one", "two", "three", "four"]), legend_columns(2 * [30 * "x"])
+        (3, 1)
+    """
+    fitting = _LINE_LENGTH // (max(len(short_name(name)) for name in names) + 6)
+    return min(3, len(names), fitting)
 
 
 def label_rows(axes: Any, names: Sequence[str]) -> None:

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 import jinja2
 from markupsafe import Markup
 
+from evaluation.coverage.method_comparisons import split_method_names
 from evaluation.report import (
     causal_section,
     concepts_section,
+    coverage_overview,
     coverage_section,
     intrinsic_section,
     tcav_section,
@@ -46,12 +48,14 @@ class MetricSection(NamedTuple):
         make: makes the section of results on the same data.
         reading: paragraphs on how to read the scores.
         needs: names of the columns, settings and details that the section shows.
+        overview: makes a further section if there are several.
     """
 
     result: type[Result]
     make: Callable[[Any, Sequence[Block]], Section]
     reading: tuple[Block, ...]
     needs: tuple[str, ...]
+    overview: Callable[[Sequence[Any]], Section] | None = None
 
 
 METRIC_SECTIONS = {
@@ -67,7 +71,11 @@ METRIC_SECTIONS = {
     ),
     "tcav": MetricSection(MeanResult, tcav_section.tcav_section, tcav_section.READING, tcav_section.NEEDS),
     "waiou": MetricSection(
-        StatisticResult, coverage_section.coverage_section, coverage_section.READING, coverage_section.NEEDS
+        StatisticResult,
+        coverage_section.coverage_section,
+        coverage_section.READING,
+        coverage_section.NEEDS,
+        coverage_overview.coverage_overview,
     ),
     "irs": MetricSection(
         StatisticResult, causal_section.causal_section, causal_section.READING, causal_section.NEEDS
@@ -97,7 +105,8 @@ def write_report(
         summary: lines at the top of the page.
         sets: image sets to show below the scores.
         settings: other facts that a reader needs to repeat the evaluation, such as the training of a model.
-        pictures: by metric, blocks that show the data; they are part of the metric's first section.
+        pictures: by metric, blocks that show the data; they are part of the metric's first section. Those of
+            its second section have the key ``METRIC-2``, and so on.
 
     Returns:
         ``path``.
@@ -156,11 +165,14 @@ def _sections(results: Sequence[Result], pictures: Mapping[str, Sequence[Block]]
                 _check(result, kind)
                 alike.setdefault(repr((result.about.data, result.about.settings)), []).append(result)
         for place, some in enumerate(alike.values()):
-            section = kind.make(some, () if place else pictures.get(metric, ()))
-            key = section.key + (f"-{place + 1}" if place else "")
+            suffix = f"-{place + 1}" if place else ""
+            section = kind.make(some, pictures.get(metric + suffix, ()))
+            key = section.key + suffix
             blocks = section.blocks if place else (*kind.reading, *section.blocks)
             title = _title(section, some, list(alike.values()))
             sections.append(Section(key, title, blocks))
+        if kind.overview and len(alike) > 1:
+            sections.append(kind.overview(list(alike.values())))
     by_data: dict[str, list[Result]] = {}
     for result in protocols:
         names = (str(result.about.data.get(name, "")) for name in ("name", "set_name", "split", "rows"))
@@ -191,8 +203,16 @@ def _title(section: Section, results: Sequence[Result], every: Sequence[Sequence
     names += [f"{data['rows']} rows"] if "rows" in data else []
     others = [some[0].about.settings for some in every if some[0].about.data == data]
     own = [
-        f"{name} {setting_text(value)}"
+        _own_text(name, value)
         for name, value in settings.items()
         if any(other.get(name) != value for other in others)
     ]
     return "; ".join((f"{section.title}: {', '.join(names)}", *own))
+
+
+def _own_text(name: str, value: object) -> str:
+    """Write a setting for the title of a section; of compared methods, the common words come first."""
+    if name != "compared" or not isinstance(value, list):
+        return f"{name} {setting_text(value)}"
+    classifier, methods = split_method_names(value)
+    return f"{classifier or name}: {', '.join(methods)}"

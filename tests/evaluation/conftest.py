@@ -11,7 +11,9 @@ import torch
 from numpy import ndarray
 from torch import Tensor
 
+from evaluation.results.mean_intervals import Score
 from evaluation.results.resampled_intervals import resampled_interval
+from evaluation.results.result import Provenance, StatisticResult
 from loaders.views import DataIdentity, DecomposedImage
 
 
@@ -55,6 +57,61 @@ def memory_view() -> Callable[..., MemoryView]:
 
     def make(items: Sequence[Any], groups: Sequence[str] | None = None, name: str = "row", **members: Any):
         return MemoryView(items, groups, name, **members)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def coverage_call() -> Callable[..., list[StatisticResult]]:
+    """Make results of one call of `score_coverage` with all optional details.
+
+    Method m of the call, counted from 0, has an average IoU of 0.1 (m + 1) + 0.01 p at share p, 0.005 less
+    with a threshold by image; its WAIoU is half of that. No image shows the last part.
+    """
+
+    def make(
+        classifier: str, methods: Sequence[str] = ("vebi", "topics", "prototypes"), data: str = "birds"
+    ) -> list[StatisticResult]:
+        names = [f"{classifier} {method}" for method in methods]
+        settings = {
+            **{"parts": ["head", "tail", "wing"], "proportions": [0.01, 0.05, 0.1], "pooling": "set", "k": 1},
+            **{"compared": names, "missing": "error"},
+        }
+        whole = {
+            "controls": {
+                "noise": {"mean_iou": 0.05, "waiou": 0.06},
+                "centre": {"mean_iou": 0.2, "waiou": 0.3},
+                "constant": {"mean_iou": 0.0, "waiou": None},
+                "ideal": {"mean_iou": 0.9, "waiou": 0.95},
+            },
+            "sensitivity": [
+                {
+                    "setting": "k=3",
+                    "scores": {name: 0.3 - 0.1 * place for place, name in enumerate(names)},
+                    "order": names,
+                    "agreement": -1.0,
+                }
+            ],
+        }
+        results = []
+        for place, name in enumerate(names):
+            iou = [0.1 * (place + 1) + 0.01 * share for share in range(3)]
+            details = {
+                **{"best_proportion": 2, "average_iou": iou, "curve": [value / 2 for value in iou]},
+                "by_pooling": {"set": iou, "image": [value - 0.005 for value in iou]},
+                **{"parts": [iou[2] / 2, iou[2] / 2, None], "mean_iou": [iou[2], 0.5, None]},
+                **{"counts": [8, 6, 0], "labels": [6, 3, 0], "unlabelled": 1, "completeness": 0.75},
+                "accuracy": {"classifier": 0.93, "explained": 0.9 + place / 100},
+                "extremes": {
+                    "highest": [["row-1", 0.5], ["row-0", 0.4]],
+                    "lowest": [["row-2", 0.0], ["row-0", 0.1]],
+                },
+                "dissection": {"concepts": 64, "labelled": 3, "detectors": {"tail": 1, "sky": 2}},
+            } | (whole if place == 0 else {})
+            about = Provenance("waiou", 3, "higher", {"name": name}, {"name": data}, settings, {})
+            scores = {"waiou": Score(iou[2] / 2, 0.01, 0.4), "mean_iou": Score(iou[2], 0.02, 0.5)}
+            results.append(StatisticResult(about, scores, {}, ("a", "b"), (), details))
+        return results
 
     return make
 

@@ -120,7 +120,7 @@ def test_every_picture_and_drawing_is_described(page):
     assert len(images) == 3  # seven layers make two sheets of `plain`, one layer makes one of `caught`
     assert all(image["alt"].startswith("Contact sheet of set ") for image in images)
     drawings = [attrs for attrs in page.all("div") if attrs.get("role") == "img"]
-    assert len(drawings) == len(page.all("svg")) == 4
+    assert len(drawings) == len(page.all("svg")) == 6  # three of them of coverage
     assert all(drawing["aria-label"] for drawing in drawings)
     labels = {attrs["id"] for _, attrs in page.elements if attrs.get("id")}
     named = [attrs["aria-labelledby"] for _, attrs in page.elements if "aria-labelledby" in attrs]
