@@ -1,6 +1,7 @@
 """Thresholds and IoUs of heatmaps and masks that do not all fit in memory."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -92,13 +93,28 @@ class ExplanationStream:
 
             levels = [1 - share for share in proportions]
             thresholds[rows] = quantiles(read, len(rows) * height * width, levels)
+        height, width = size or self._shape or (0, 0)
+        points, levels = height * width, [1 - share for share in proportions]
+        if pooling == "image":
+            for rows in row_chunks(np.arange(len(thresholds)), points):
+                # The maps of a chunk are resized at once: for small maps a call is most of the cost.
+                maps = self.read(rows, size).reshape(-1, points)
+                for row, heatmap in zip(rows.tolist(), maps, strict=True):
+                    thresholds[row] = quantiles([heatmap].__iter__, points, levels)
+            return thresholds
+        for rows in self._sets():
+            read = partial(self._pieces, rows, size, points)
+            thresholds[rows] = quantiles(read, len(rows) * points, levels)
         return thresholds
 
-    def _pools(self, pooling: Pooling) -> list[Int[ndarray, " rows"]]:
-        """Group the images whose points are pooled."""
-        rows = np.arange(len(self._heatmaps))
-        if pooling == "image":
-            return list(rows[:, None])
+    def _pieces(
+        self, rows: Int[ndarray, " rows"], size: tuple[int, int] | None, points: int
+    ) -> Iterator[Float32[ndarray, " points"]]:
+        for piece in row_chunks(rows, points):
+            yield self.read(piece, size).reshape(-1)
+
+    def _sets(self) -> list[Int[ndarray, " rows"]]:
+        """Group the images whose heatmaps were merged from the same maps."""
         number = torch.unique(torch.cat(self._members), dim=0, return_inverse=True)[1].numpy()
         order = number.argsort(kind="stable")
         return np.split(order, np.bincount(number).cumsum()[:-1])

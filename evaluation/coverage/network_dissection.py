@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -93,13 +94,12 @@ class ConceptStream:
         thresholds = np.full(self.concepts, np.nan, np.float32)
         for concept, numbers in enumerate(arrays):
             if numbers:
-
-                def read(numbers: list[int] = numbers) -> Iterator[Float32[ndarray, " points"]]:
-                    return (self._maps[number].reshape(-1) for number in numbers)
-
                 points = sum(len(self._rows[number]) for number in numbers) * self._points
-                thresholds[concept] = quantiles(read, points, [1 - TOP_SHARE])[0]
+                thresholds[concept] = quantiles(partial(self._read, numbers), points, [1 - TOP_SHARE])[0]
         return thresholds
+
+    def _read(self, numbers: Sequence[int]) -> Iterator[Float32[ndarray, " points"]]:
+        return (self._maps[number].reshape(-1) for number in numbers)
 
     @property
     def _points(self) -> int:
@@ -241,7 +241,9 @@ def _overlap(
     above: Float32[ndarray, "maps h w"], regions: Bool[ndarray, "regions points"], size: tuple[int, int]
 ) -> Int64[ndarray, "maps regions"]:
     """Count the points of each region that are above 0 in each map, after resizing."""
-    larger = functional.interpolate(torch.from_numpy(above)[None], size, mode="bilinear", align_corners=False)
-    marked = (larger[0].flatten(1) > 0).float()
+    # With the maps as the last axis in memory, the interpolation takes a quarter of the time.
+    maps = torch.from_numpy(above)[None].contiguous(memory_format=torch.channels_last)
+    larger = functional.interpolate(maps, size, mode="bilinear", align_corners=False)[0]
+    marked = (larger.permute(1, 2, 0) > 0).float().flatten(0, 1)
     # Sums of ones are exact in float32 up to 2^24, more than an image has pixels.
-    return (marked @ torch.from_numpy(regions).float().T).long().numpy()
+    return (torch.from_numpy(regions).float() @ marked).T.long().numpy()
