@@ -1,6 +1,6 @@
 """Explanations of a classifier's predictions by concepts, and the methods that make them."""
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -26,6 +26,7 @@ class Explanation(NamedTuple):
     predicted: Int[Tensor, " images"]
 
 
+@runtime_checkable
 class ExplanationMethod(Protocol):
     """A method that learns concepts of a trained classifier, and explains its predictions by them."""
 

@@ -174,7 +174,7 @@ def _named_methods(
     wrapped: dict[str, Any] = {}
     for name, method in methods.items():
         wrapped[name] = method
-        if hasattr(method, "explain"):
+        if isinstance(method, ExplanationMethod):
             version = f"{type(method).__module__}:{type(method).__qualname__}"
             wrapped[name] = NamedModel(
                 ModelIdentity(name, "callable", version), ConceptHeatmaps(method, k), "srgb"
