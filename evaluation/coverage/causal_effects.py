@@ -8,9 +8,9 @@ from torch import Tensor
 
 from evaluation.inputs.check_shapes import check_bool, check_shapes
 from loaders.check_choice import check_choice
-from loaders.errors import InputError
 
 EffectScale = Literal["probability", "logit"]
+ChangedPixels = Literal["all", "region"]
 
 
 class RegionHits(NamedTuple):
@@ -181,16 +181,14 @@ def region_hits(
     kept = _kept(density, effect)
     densest, strongest = _largest(density, kept), _largest(effect.abs(), kept)
     undefined = (kept.sum(1) < 2) | (strongest == kept).all(1)
-    hit = (densest & strongest).sum(1) / densest.sum(1)
-    chance = strongest.sum(1) / kept.sum(1)
+    hit = (densest & strongest).sum(1).double() / densest.sum(1)
+    chance = strongest.sum(1).double() / kept.sum(1)
     return RegionHits(*(one.to(density.dtype).masked_fill(undefined, torch.nan) for one in (hit, chance)))
 
 
 def _check_regions(heatmap: Tensor, regions: Tensor) -> None:
     check_shapes(heatmap=(heatmap, "images height width"), regions=(regions, "images regions height width"))
     check_bool(regions=regions)
-    if not heatmap[0:1].numel() and len(heatmap):
-        raise InputError(f"`heatmap` needs at least one point in each map, got {list(heatmap.shape)}")
 
 
 def _kept(density: Tensor, effect: Tensor) -> Bool[Tensor, "images regions"]:
@@ -204,7 +202,7 @@ def _centred_ranks(
     """Rank the kept values of each image, less their mean rank; 0 for the others. Ranks may be halves."""
     one, other = values.double()[:, :, None], values.double()[:, None, :]
     # Each pair adds 1 to the larger value, or a half to both of equal ones, so ranks are exact.
-    ranks = ((one > other) + 0.5 * (one == other) - 0.5) * (kept[:, :, None] & kept[:, None, :])
+    ranks = ((one > other).double() + 0.5 * (one == other) - 0.5) * (kept[:, :, None] & kept[:, None, :])
     return ranks.sum(2).masked_fill(~kept, 0)
 
 

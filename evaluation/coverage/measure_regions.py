@@ -14,7 +14,13 @@ from evaluation.coverage.binarise_heatmaps import (
     is_dead,
     set_threshold,
 )
-from evaluation.coverage.causal_effects import EffectScale, causal_effects, region_density, region_share
+from evaluation.coverage.causal_effects import (
+    ChangedPixels,
+    EffectScale,
+    causal_effects,
+    region_density,
+    region_share,
+)
 from evaluation.coverage.grad_cam import check_logits
 from evaluation.coverage.masks import resize_images, resize_mask
 from evaluation.models.model_spec import NamedModel
@@ -39,11 +45,22 @@ def measure_effects(
     item: CounterfactualImages,
     masks: RegionMasks,
     scale: EffectScale,
+    pixels: ChangedPixels,
     size: tuple[int, int] | None,
     batch_size: int,
     device: str,
 ) -> RegionNumbers:
     """Measure the effects of the shown regions of one image on the prediction of a classifier.
+
+    Args:
+        classifier: gives logits.
+        item: the image with its counterfactuals.
+        masks: the shown regions, from `shown_regions`.
+        scale: see `causal_effects`.
+        pixels: see `evaluation.coverage.score_causal_check.score_causal_check`.
+        size: size of the images for the classifier.
+        batch_size: images per pass.
+        device: torch device of the classifier.
 
     Returns:
         For each shown region with counterfactuals, the mean of `causal_effects` over them, with and without
@@ -59,10 +76,14 @@ def measure_effects(
             raise InputError(f"counterfactuals of `{region}`: expected images of {sizes}")
         for image in images:
             check_srgb_image(image)
+    if pixels == "region":
+        changed = {region: images.where(item.masks[region], item.image) for region, images in changed.items()}
     linear = resize_images(decode(torch.cat([item.image[None], *changed.values()])), size)
-    logits = torch.cat([run_model(classifier, some, device, _logits)[0] for some in linear.split(batch_size)])
+    logits = torch.cat(
+        [run_model(classifier, some, device, _logits)[0] for some in torch.split(linear, batch_size)]
+    )
     effects = causal_effects(logits[:1], logits[None, 1:], scale)[0]
-    by_region = zip(changed, effects.split([len(images) for images in changed.values()]), strict=True)
+    by_region = zip(changed, torch.split(effects, [len(images) for images in changed.values()]), strict=True)
     return {region: (float(some.mean()), float(some.abs().mean())) for region, some in by_region}
 
 

@@ -6,12 +6,12 @@ from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Float64
+from jaxtyping import Bool, Float, Float64
 from numpy import ndarray
 from torch import Tensor
 
 from evaluation.coverage.binarise_heatmaps import check_pooling
-from evaluation.coverage.causal_effects import EffectScale
+from evaluation.coverage.causal_effects import ChangedPixels, EffectScale
 from evaluation.coverage.causal_statistic import CausalStatistic
 from evaluation.coverage.concept_heatmap import ConceptHeatmaps
 from evaluation.coverage.explanations import ExplanationMethod
@@ -25,8 +25,9 @@ from evaluation.coverage.measure_regions import (
 from evaluation.models.model_spec import ModelIdentity, NamedModel
 from evaluation.results.mean_intervals import distinct_groups, mean_interval
 from evaluation.results.resampled_intervals import resampled_interval
-from evaluation.results.result import StatisticResult
+from evaluation.results.result import Provenance, StatisticResult
 from evaluation.running.batches import (
+    Batch,
     Fingerprint,
     check_srgb_image,
     make_provenance,
@@ -57,6 +58,7 @@ class _Run(NamedTuple):
     """Arguments of `score_causal_check` for the pass over the images."""
 
     scale: EffectScale
+    pixels: ChangedPixels
     k: int
     proportion: float
     size: tuple[int, int] | None
@@ -70,6 +72,7 @@ def score_causal_check(
     data: View[CounterfactualImages],
     *,
     scale: EffectScale = "probability",
+    pixels: ChangedPixels = "all",
     k: int = 1,
     proportion: float = 0.05,
     size: tuple[int, int] | None = None,
@@ -90,8 +93,8 @@ def score_causal_check(
     the image as failed. Images are left out if their effects are all equal, or if fewer than two regions have
     pixels and a finite effect.
 
-    Blind to: all that `causal_effects`, `region_density` and `rank_agreement` are blind to, and to light: a
-    counterfactual scene also changes the light on the object.
+    Blind to: all that `causal_effects`, `region_density` and `rank_agreement` are blind to; with ``pixels``
+    "all" to the light, which a counterfactual scene changes on the object as well.
 
     Args:
         methods: by name: fitted explanation methods, or callables from images to heatmaps [batch, maps, rows,
@@ -101,6 +104,8 @@ def score_causal_check(
             methods explain different classifiers.
         data: images with their counterfactuals, from `loaders.views.open_counterfactuals`.
         scale: see `causal_effects`.
+        pixels: "all" shows the classifier the counterfactuals as they are; "region" takes only the pixels of
+            the region from them, so that the light that they throw on the rest has no effect.
         k: number of merged maps of each image, see `concept_heatmap` and `explanation_heatmap`; all of them
             if there are fewer.
         proportion: share of the points of each heatmap that are marked, for the shares of the details.
@@ -120,13 +125,14 @@ def score_causal_check(
             range.
     """
     check_choice("scale", scale, EffectScale)
+    check_choice("pixels", pixels, ChangedPixels)
     check_pooling(proportion, "image")
     if k < 1:
         raise InputError(f"`k` must be at least 1, got {k}")
     named = _named_methods(methods, data, k)
     explained = _named_classifiers(classifier, named, data)
-    measured = _measure(named, explained, data, _Run(scale, k, proportion, size, batch_size, device))
-    settings = {"scale": scale, "k": k, "proportion": proportion, "size": size}
+    measured = _measure(named, explained, data, _Run(scale, pixels, k, proportion, size, batch_size, device))
+    settings = {"scale": scale, "pixels": pixels, "k": k, "proportion": proportion, "size": size}
     shown = {region for rows in measured.pointing.values() for row in rows for region in row}
     regions = sorted(shown, key=lambda region: (region == BACKGROUND_REGION, region))
     results = {}
@@ -134,9 +140,9 @@ def score_causal_check(
         key = name if name in explained else _SHARED
         about = make_provenance(METRIC, VERSION, "higher", one, measured.data, settings)
         weights = {"classifier_sha256": weights_sha256(explained[key].model)}
-        tables = (_table(some, regions) for some in (measured.effects[key], measured.pointing[name]))
         about = replace(about, model=about.model | weights)
-        results[name] = _result(about, data, regions, *tables, np.array(measured.dead[name]))
+        effects, pointing = _table(measured.effects[key], regions), _table(measured.pointing[name], regions)
+        results[name] = _result(about, data, regions, effects, pointing, np.array(measured.dead[name]))
     return results
 
 
@@ -154,11 +160,11 @@ def _measure(
     for batch in read_batches(
         data, run.batch_size, lambda item: check_srgb_image(item.image), fingerprint, "causal check"
     ):
-        check_masks(batch)
+        check_masks(Batch(batch.rows, batch.ids, batch.items))
         shown = [shown_regions(item, run.size) for item in batch.items]
         for name, one in classifiers.items():
             for item, masks in zip(batch.items, shown, strict=True):
-                how = run.scale, run.size, run.batch_size, run.device
+                how = run.scale, run.pixels, run.size, run.batch_size, run.device
                 effects[name].append(measure_effects(one, item, masks, *how))
         linear = resize_images(decode(batch.stack(lambda item: item.image)), run.size)
         for name, one in methods.items():
@@ -194,12 +200,12 @@ def _named_classifiers(
 
 
 def _result(
-    about: Any,
+    about: Provenance,
     data: View[Any],
     regions: Sequence[str],
     effects: Float64[ndarray, "images regions 2"],
     pointing: Float64[ndarray, "images regions 2"],
-    dead: ndarray,
+    dead: Bool[ndarray, " images"],
 ) -> StatisticResult:
     statistic = CausalStatistic(pointing[:, :, 0], effects[:, :, 1], dead)
     scores, replicates = resampled_interval(statistic, data.groups, seed=0)

@@ -1,5 +1,6 @@
 import math
 import re
+from inspect import unwrap
 
 import numpy as np
 import pytest
@@ -147,23 +148,23 @@ def test_a_random_order_hits_as_often_as_chance_says():
 
 ERRORS = {
     "scale": (
-        lambda: causal_effects(torch.zeros(1, 2), torch.zeros(1, 1, 2), "logits"),
+        lambda: unwrap(causal_effects)(torch.zeros(1, 2), torch.zeros(1, 1, 2), "logits"),
         "`scale` must be one of",
     ),
-    "classes": (lambda: causal_effects(torch.zeros(1, 2), torch.zeros(1, 1, 3)), "expected `logits`"),
+    "classes": (lambda: unwrap(causal_effects)(torch.zeros(1, 2), torch.zeros(1, 1, 3)), "expected `logits`"),
     "regions": (
-        lambda: region_density(torch.zeros(1, 2, 2), torch.zeros(1, 1, 2, 2)),
+        lambda: unwrap(region_density)(torch.zeros(1, 2, 2), torch.zeros(1, 1, 2, 2)),
         "`regions` must be boolean",
     ),
     "marked": (
-        lambda: region_share(torch.zeros(1, 2, 2), torch.ones(1, 1, 2, 2).bool()),
+        lambda: unwrap(region_share)(torch.zeros(1, 2, 2), torch.ones(1, 1, 2, 2).bool()),
         "`marked` must be boolean",
     ),
     "sizes": (
-        lambda: region_density(torch.zeros(1, 2, 2), torch.ones(1, 1, 2, 3).bool()),
+        lambda: unwrap(region_density)(torch.zeros(1, 2, 2), torch.ones(1, 1, 2, 3).bool()),
         "expected `heatmap` [images, height, width]",
     ),
-    "ranks": (lambda: rank_agreement(torch.zeros(1, 2), torch.zeros(1, 3)), "expected `density`"),
+    "ranks": (lambda: unwrap(rank_agreement)(torch.zeros(1, 2), torch.zeros(1, 3)), "expected `density`"),
 }
 
 

@@ -1,6 +1,7 @@
 """The causal check on planted classifiers, whose logits depend on the colour of one region."""
 
 import math
+from inspect import unwrap
 
 import numpy as np
 import pytest
@@ -86,7 +87,7 @@ def test_the_map_of_the_weights_agrees_and_the_reverse_disagrees(view):
     right, wrong = ({name: score.value for name, score in one.scores.items()} for one in results.values())
     assert right == pytest.approx({"agreement": 1.0, "hit_rate": 1.0, "hits_above_chance": 0.75})
     assert wrong == pytest.approx({"agreement": -1.0, "hit_rate": 0.0, "hits_above_chance": -0.25})
-    assert compare(*results.values()).winner == "first"
+    assert compare(*results.values()).difference.low == pytest.approx(2)
     assert results["right"].groups == view.ids
     assert not results["right"].failed
 
@@ -121,6 +122,22 @@ def test_effects_of_probabilities_are_smaller_than_one(view):
     assert head["region"] == "head"
     assert -1 < head["effect"][0] < -0.5
     assert sure.about.settings["scale"] == "probability"
+
+
+def test_light_on_other_regions_counts_unless_the_region_alone_is_taken(memory_view):
+    items = [item(row) for row in range(8)]
+    for one in items:  # a new background lights the head
+        one.changed[BACKGROUND_REGION][:, 1, one.masks["head"]] = 1.0
+    methods, classify = {"map": points_at(head=1.0)}, looks_at(head=2.0)
+    sizes = {}
+    for pixels in ("all", "region"):
+        how = {"scale": "logit", "pixels": pixels}
+        result = score_causal_check(methods, classify, memory_view(items), **how)["map"]
+        sizes[pixels] = {one["region"]: one["effect_size"][0] for one in result.details["regions"]}
+        assert result.about.settings["pixels"] == pixels
+    assert sizes["all"][BACKGROUND_REGION] == pytest.approx(2, rel=1e-3)
+    assert sizes["region"][BACKGROUND_REGION] == pytest.approx(0, abs=1e-6)
+    assert sizes["all"]["head"] == sizes["region"]["head"] == pytest.approx(2, rel=1e-3)
 
 
 def test_hidden_parts_and_sizes(memory_view):
@@ -216,7 +233,8 @@ def test_grad_cam_of_a_network(view):
     with torch.no_grad():
         network[0].weight.copy_(torch.tensor([[1.0, 0, 0], [0, 0, 0]])[:, :, None, None])
     result = score_causal_check({"cam": GradCAM(network, "0")}, network, view)["cam"]
-    assert result.scores["agreement"].value > -1
+    # The logit is the mean of red, so the less red a region has, the more its new colour changes.
+    assert result.scores["agreement"].value == pytest.approx(-1)
     assert len(result.about.model["classifier_sha256"]) == 64
     described = {one["region"]: one["density"][0] for one in result.details["regions"]}
     assert described["head"] > described["tail"] > described["wing"] > described[BACKGROUND_REGION]
@@ -259,12 +277,12 @@ def test_wrong_arguments(view, memory_view):
     with pytest.raises(InputError, match="got none for `map`"):
         score_causal_check(methods, {"other": classify}, view)
     with pytest.raises(InputError, match="`scale` must be one of"):
-        score_causal_check(methods, classify, view, scale="odds")
+        unwrap(score_causal_check)(methods, classify, view, scale="odds")
     with pytest.raises(InputError, match="`k` must be at least 1, got 0"):
         score_causal_check(methods, classify, view, k=0)
     with pytest.raises(InputError, match="`proportion` must lie between"):
         score_causal_check(methods, classify, view, proportion=0.0)
-    with pytest.raises(InputError, match=r"expected logits \[5, classes\]"):
+    with pytest.raises(InputError, match=r"expected logits \[6, classes\] of the network, got \[5\]"):
         score_causal_check(methods, lambda images: images[:5, 0, 0, 0], view)
     odd = item(0)
     odd.changed["head"] = torch.zeros(1, 3, 4, 4)
