@@ -4,6 +4,11 @@ from evaluation.coverage.binarise_heatmaps import Explanations as Explanations
 from evaluation.coverage.binarise_heatmaps import binarise as binarise
 from evaluation.coverage.binarise_heatmaps import explanation_heatmap as explanation_heatmap
 from evaluation.coverage.binarise_heatmaps import set_threshold as set_threshold
+from evaluation.coverage.causal_effects import causal_effects as causal_effects
+from evaluation.coverage.causal_effects import rank_agreement as rank_agreement
+from evaluation.coverage.causal_effects import region_density as region_density
+from evaluation.coverage.causal_effects import region_hits as region_hits
+from evaluation.coverage.causal_effects import region_share as region_share
 from evaluation.coverage.explanations import Explanation as Explanation
 from evaluation.coverage.explanations import ExplanationMethod as ExplanationMethod
 from evaluation.coverage.filter_ablation import FilterAblation as FilterAblation
@@ -15,6 +20,7 @@ from evaluation.coverage.grad_cam import grad_cam_by_filter as grad_cam_by_filte
 from evaluation.coverage.grad_cam import weigh_filters as weigh_filters
 from evaluation.coverage.lasso import NonNegativeLasso as NonNegativeLasso
 from evaluation.coverage.lasso import nonnegative_lasso as nonnegative_lasso
+from evaluation.coverage.score_causal_check import score_causal_check as score_causal_check
 from evaluation.coverage.score_coverage import layer_heatmaps as layer_heatmaps
 from evaluation.coverage.score_coverage import score_coverage as score_coverage
 from evaluation.coverage.vebi import VEBI as VEBI

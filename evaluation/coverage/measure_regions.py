@@ -35,9 +35,18 @@ RegionNumbers = dict[str, tuple[float, float]]  # two numbers for each region th
 
 
 def shown_regions(item: CounterfactualImages, size: tuple[int, int] | None) -> RegionMasks:
-    """Return the masks of the regions that have pixels, resized as `resize_mask` does."""
+    """Return the masks of the regions that have pixels, resized as `resize_mask` does.
+
+    Raises:
+        InputError: no region has pixels.
+    """
     masks = {region: resize_mask(mask, size) for region, mask in item.masks.items()}
-    return {region: mask for region, mask in masks.items() if bool(mask.any())}
+    shown = {region: mask for region, mask in masks.items() if bool(mask.any())}
+    if not shown:
+        raise InputError(
+            "expected regions with pixels in each image, got none; add the background as a region"
+        )
+    return shown
 
 
 def measure_effects(

@@ -42,7 +42,7 @@ from loaders.views import BACKGROUND_REGION, CounterfactualImages, View
 METRIC, VERSION = "causal_check", 1
 _SHARED = ""  # key of the classifier of all methods
 HeatmapCallable = Callable[[Float[Tensor, "batch 3 height width"]], Tensor]
-Classifier = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch classes"]]
+ExplainedClassifier = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch classes"]]
 
 
 class _Measured(NamedTuple):
@@ -68,7 +68,7 @@ class _Run(NamedTuple):
 
 def score_causal_check(
     methods: Mapping[str, ExplanationMethod | HeatmapCallable],
-    classifier: Classifier | Mapping[str, Classifier],
+    classifier: ExplainedClassifier | Mapping[str, ExplainedClassifier],
     data: View[CounterfactualImages],
     *,
     scale: EffectScale = "probability",
@@ -189,7 +189,9 @@ def _named_methods(
 
 
 def _named_classifiers(
-    classifier: Classifier | Mapping[str, Classifier], methods: Mapping[str, NamedModel], data: View[Any]
+    classifier: ExplainedClassifier | Mapping[str, ExplainedClassifier],
+    methods: Mapping[str, NamedModel],
+    data: View[Any],
 ) -> dict[str, NamedModel]:
     """Identify the classifiers by method, or the classifier of all methods."""
     if not isinstance(classifier, Mapping):
