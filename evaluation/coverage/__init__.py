@@ -9,6 +9,11 @@ from evaluation.coverage.control_explainers import IdealCoverage as IdealCoverag
 from evaluation.coverage.control_explainers import ideal_coverage as ideal_coverage
 from evaluation.coverage.coverage_tables import coverage_tables as coverage_tables
 from evaluation.coverage.coverage_tables import write_coverage_tables as write_coverage_tables
+from evaluation.coverage.causal_effects import causal_effects as causal_effects
+from evaluation.coverage.causal_effects import rank_agreement as rank_agreement
+from evaluation.coverage.causal_effects import region_density as region_density
+from evaluation.coverage.causal_effects import region_hits as region_hits
+from evaluation.coverage.causal_effects import region_share as region_share
 from evaluation.coverage.explanations import Explanation as Explanation
 from evaluation.coverage.explanations import ExplanationMethod as ExplanationMethod
 from evaluation.coverage.explanations import merge_explanation as merge_explanation
@@ -26,6 +31,7 @@ from evaluation.coverage.network_dissection import NetworkDissection as NetworkD
 from evaluation.coverage.network_dissection import network_dissection as network_dissection
 from evaluation.coverage.open_parameters import OpenParameters as OpenParameters
 from evaluation.coverage.resized_images import ResizedImages as ResizedImages
+from evaluation.coverage.score_causal_check import score_causal_check as score_causal_check
 from evaluation.coverage.score_coverage import layer_heatmaps as layer_heatmaps
 from evaluation.coverage.score_coverage import score_coverage as score_coverage
 from evaluation.coverage.vebi import VEBI as VEBI

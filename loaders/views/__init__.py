@@ -5,6 +5,9 @@ Each function opens PATH, LAYOUT:PATH, hf:NAME or a reader. Rows are chosen and 
 
 from loaders.views.chosen_rows import parse_rows as parse_rows
 from loaders.views.concept_view import open_concepts as open_concepts
+from loaders.views.counterfactual_view import BACKGROUND_REGION as BACKGROUND_REGION
+from loaders.views.counterfactual_view import CounterfactualImages as CounterfactualImages
+from loaders.views.counterfactual_view import open_counterfactuals as open_counterfactuals
 from loaders.views.data_source import parse_data as parse_data
 from loaders.views.data_source import split_secondary as split_secondary
 from loaders.views.decomposition_view import open_decompositions as open_decompositions

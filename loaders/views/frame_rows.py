@@ -51,7 +51,7 @@ def open_frame_rows(place: Path | str, request: Request, layers_of: LayersOf) ->
             set, split, layer or row does not exist.
     """
     path = local_folder(place)
-    sets, splits = _list_sets(path)
+    sets, splits = list_sets(path)
     name = choose_name(path, "set", list(sets), request.set_name)
     split = choose_name(path, "split", splits[name], request.split)
     with_path = f"{path}, set `{name}`"
@@ -112,7 +112,7 @@ def _metadata(frames: Frames, rows: Collection[int]) -> Iterable[Any]:
     return (frames.metadata(row) for row in tqdm(rows, desc="metadata", unit="row", disable=shown))
 
 
-def _list_sets(path: Path) -> tuple[dict[str, SetInfo], dict[str, list[str]]]:
+def list_sets(path: Path) -> tuple[dict[str, SetInfo], dict[str, list[str]]]:
     """List the image sets at a path with their splits; frames outside a pack form the split `train`."""
     splits: dict[str, list[str]] = {}
     if files := open_hdf5(path):

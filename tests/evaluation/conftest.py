@@ -24,6 +24,7 @@ def few_resamples(monkeypatch) -> None:
     # `evaluation.concepts.score_concepts` is the function as an attribute, but the module as an import.
     for module in (
         "evaluation.concepts.score_concepts",
+        "evaluation.coverage.score_causal_check",
         "evaluation.coverage.score_coverage",
         "evaluation.intrinsic.score_judgements",
         "evaluation.protocols.score_rules",

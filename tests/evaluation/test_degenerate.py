@@ -27,6 +27,13 @@ from evaluation.coverage.binarise_heatmaps import (
     is_dead,
     set_threshold,
 )
+from evaluation.coverage.causal_effects import (
+    causal_effects,
+    rank_agreement,
+    region_density,
+    region_hits,
+    region_share,
+)
 from evaluation.coverage.waiou import part_iou, waiou, weigh_iou
 from evaluation.intrinsic.ciede2000 import ciede2000
 from evaluation.intrinsic.constancy import chroma_drift, chroma_retention, material_variation
@@ -831,6 +838,59 @@ METRICS = {
                 "error: `matrix` needs at least 2 factors",
             ),
         ),
+    ),
+    "causal_effects": Metric(
+        causal_effects,
+        {"logits": _values(1, 2), "changed": -_values(1, 1, 2)},
+        (
+            ("logits", "nan", {"logits": _values(1, 2, first=nan)}, "nan"),
+            ("changed", "inf", {"changed": _values(1, 1, 2, first=inf)}, "nan"),
+            ("both", "equal", {"changed": _values(1, 1, 2)}, "0"),
+            ("changed", "no counterfactuals", {"changed": torch.zeros(1, 0, 2)}, "none"),
+            ("changed", "other classes", {"changed": _values(1, 1, 3)}, "error: expected `logits` [images"),
+        ),
+    ),
+    "region_density": Metric(
+        region_density,
+        {"heatmap": MAP, "regions": _all(True, 1, 1, 2, 2)},
+        (
+            ("heatmap", "nan", {"heatmap": _values(1, 2, 2, first=nan)}, "nan"),
+            ("heatmap", "inf", {"heatmap": _values(1, 2, 2, first=inf)}, "nan"),
+            ("heatmap", "constant", {"heatmap": _all(0.1, 1, 2, 2)}, "nan"),
+            ("regions", "empty", {"regions": _all(False, 1, 1, 2, 2)}, "nan"),
+            ("regions", "numbers", {"regions": _all(1.0, 1, 1, 2, 2)}, "error: `regions` must be boolean"),
+        ),
+    ),
+    "region_share": Metric(
+        region_share,
+        {"marked": MAP > 0.5, "regions": _all(True, 1, 1, 2, 2)},
+        (
+            ("marked", "nothing marked", {"marked": _all(False, 1, 2, 2)}, "nan"),
+            ("marked", "numbers", {"marked": MAP}, "error: `marked` must be boolean"),
+            ("regions", "empty", {"regions": _all(False, 1, 1, 2, 2)}, "nan"),
+        ),
+    ),
+    "rank_agreement": Metric(
+        rank_agreement,
+        {"density": _values(1, 3), "effect": _values(1, 3)},
+        (
+            ("density", "nan in one of three", {"density": _values(1, 3, first=nan)}, "1"),
+            ("density", "constant", {"density": _all(0.1, 1, 3)}, "nan"),
+            ("effect", "constant", {"effect": _all(0.1, 1, 3)}, "nan"),
+            ("both", "one region", {"density": _values(1, 1), "effect": _values(1, 1)}, "nan"),
+            ("effect", "fewer regions", {"effect": _values(1, 2)}, "error: expected `density` [images"),
+        ),
+    ),
+    "region_hits": Metric(
+        region_hits,
+        {"density": _values(1, 4), "effect": _values(1, 4)},
+        (
+            ("density", "constant", {"density": _all(0.1, 1, 4)}, "0.25"),
+            ("effect", "constant", {"effect": _all(0.1, 1, 4)}, "nan"),
+            ("both", "one region", {"density": _values(1, 1), "effect": _values(1, 1)}, "nan"),
+            ("effect", "fewer regions", {"effect": _values(1, 2)}, "error: expected `density` [images"),
+        ),
+        lambda result: result.hit,
     ),
 }
 ROWS = [(name, *case) for name, metric in METRICS.items() for case in metric.cases]

@@ -1,0 +1,135 @@
+"""Measure each region of an image: its effect on a prediction, and how much a heatmap points at it."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from evaluation.coverage.binarise_heatmaps import (
+    Explanations,
+    binarise,
+    check_axes,
+    explanation_heatmap,
+    is_dead,
+    set_threshold,
+)
+from evaluation.coverage.causal_effects import (
+    ChangedPixels,
+    EffectScale,
+    causal_effects,
+    region_density,
+    region_share,
+)
+from evaluation.coverage.grad_cam import check_logits
+from evaluation.coverage.masks import resize_images, resize_mask
+from evaluation.models.model_spec import NamedModel
+from evaluation.running.batches import check_srgb_image
+from evaluation.running.model_outputs import checked_heatmaps
+from evaluation.running.named_models import decode, run_model
+from loaders.errors import InputError
+from loaders.views import CounterfactualImages
+
+RegionMasks = Mapping[str, Bool[Tensor, "height width"]]
+RegionNumbers = dict[str, tuple[float, float]]  # two numbers for each region that an image shows
+
+
+def shown_regions(item: CounterfactualImages, size: tuple[int, int] | None) -> RegionMasks:
+    """Return the masks of the regions that have pixels, resized as `resize_mask` does.
+
+    Raises:
+        InputError: no region has pixels.
+    """
+    masks = {region: resize_mask(mask, size) for region, mask in item.masks.items()}
+    shown = {region: mask for region, mask in masks.items() if bool(mask.any())}
+    if not shown:
+        raise InputError(
+            "expected regions with pixels in each image, got none; add the background as a region"
+        )
+    return shown
+
+
+def measure_effects(
+    classifier: NamedModel,
+    item: CounterfactualImages,
+    masks: RegionMasks,
+    scale: EffectScale,
+    pixels: ChangedPixels,
+    size: tuple[int, int] | None,
+    batch_size: int,
+    device: str,
+) -> RegionNumbers:
+    """Measure the effects of the shown regions of one image on the prediction of a classifier.
+
+    Args:
+        classifier: gives logits.
+        item: the image with its counterfactuals.
+        masks: the shown regions, from `shown_regions`.
+        scale: see `causal_effects`.
+        pixels: see `evaluation.coverage.score_causal_check.score_causal_check`.
+        size: size of the images for the classifier.
+        batch_size: images per pass.
+        device: torch device of the classifier.
+
+    Returns:
+        For each shown region with counterfactuals, the mean of `causal_effects` over them, with and without
+        signs; nan if a logit is not finite.
+
+    Raises:
+        InputError: a counterfactual has another size than the image, or the classifier gives no logits.
+    """
+    changed = {region: images for region, images in item.changed.items() if region in masks}
+    for region, images in changed.items():
+        if images.shape[1:] != item.image.shape:
+            sizes = f"{list(item.image.shape)}, got {list(images.shape[1:])}"
+            raise InputError(f"counterfactuals of `{region}`: expected images of {sizes}")
+        for image in images:
+            check_srgb_image(image)
+    if pixels == "region":
+        changed = {region: images.where(item.masks[region], item.image) for region, images in changed.items()}
+    linear = resize_images(decode(torch.cat([item.image[None], *changed.values()])), size)
+    logits = torch.cat(
+        [run_model(classifier, some, device, _logits)[0] for some in torch.split(linear, batch_size)]
+    )
+    effects = causal_effects(logits[:1], logits[None, 1:], scale)[0]
+    by_region = zip(changed, torch.split(effects, [len(images) for images in changed.values()]), strict=True)
+    return {region: (float(some.mean()), float(some.abs().mean())) for region, some in by_region}
+
+
+def measure_pointing(
+    method: NamedModel,
+    linear: Float[Tensor, "images 3 height width"],
+    masks: Sequence[RegionMasks],
+    k: int,
+    proportion: float,
+    device: str,
+) -> tuple[list[RegionNumbers], list[bool]]:
+    """Measure how much the heatmaps of a method point at the shown regions of images.
+
+    Returns:
+        For each image and region `region_density` and `region_share`, nan for a dead heatmap; and whether the
+        heatmap is dead.
+
+    Raises:
+        InputError: the method gives no heatmaps.
+    """
+    maps, failed = run_model(method, linear, device, checked_heatmaps)
+    check_axes(method.identity.name, maps, (linear.shape[2], linear.shape[3]))
+    kept = maps.masked_fill(failed[:, None, None, None], 0)
+    explained = explanation_heatmap(kept, min(k, kept.shape[1])).resized(linear.shape[2], linear.shape[3])
+    marked = _mark(explained, proportion)
+    numbers = []
+    for heatmap, points, shown in zip(explained.heatmap, marked, masks, strict=True):
+        regions = torch.stack(list(shown.values()))[None]
+        density, share = region_density(heatmap[None], regions)[0], region_share(points[None], regions)[0]
+        numbers.append(dict(zip(shown, zip(density.tolist(), share.tolist(), strict=True), strict=True)))
+    return numbers, is_dead(explained.heatmap).tolist()
+
+
+def _mark(explained: Explanations, proportion: float) -> Bool[Tensor, "images height width"]:
+    return binarise(explained.heatmap, set_threshold(explained, proportion, "image"))
+
+
+def _logits(output: object, images: int, name: str) -> tuple[Tensor]:
+    del name
+    return (check_logits(output, images).float(),)

@@ -1,0 +1,290 @@
+"""The causal check on planted classifiers, whose logits depend on the colour of one region."""
+
+import math
+from inspect import unwrap
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from evaluation.coverage.causal_statistic import CausalStatistic
+from evaluation.coverage.concept_heatmap import ConceptHeatmaps, concept_heatmap
+from evaluation.coverage.explanations import Explanation
+from evaluation.coverage.grad_cam import GradCAM
+from evaluation.coverage.score_causal_check import score_causal_check
+from evaluation.results.compare import compare
+from loaders.errors import InputError
+from loaders.views import BACKGROUND_REGION, CounterfactualImages
+
+SIZE = 12
+PLACES = {
+    "head": (slice(1, 5), slice(1, 5)),
+    "tail": (slice(7, 11), slice(1, 5)),
+    "wing": (slice(1, 5), slice(7, 11)),
+}
+SHADES = (0.3, 0.2, 0.1)  # of red, in these parts; other regions are black
+
+
+def region_masks(shown=tuple(PLACES)):
+    masks = {}
+    for name in shown:
+        masks[name] = torch.zeros(SIZE, SIZE, dtype=torch.bool)
+        masks[name][PLACES[name]] = True
+    return {**masks, BACKGROUND_REGION: ~torch.stack(list(masks.values())).any(0)}
+
+
+def item(row, shown=tuple(PLACES)):
+    """Make an image of red parts, and once more with each region recoloured, the background twice."""
+    masks = region_masks(shown)
+    image = torch.zeros(3, SIZE, SIZE)
+    image[2] = 0.05 * row
+    for name, shade in zip(PLACES, SHADES, strict=True):
+        if name in masks:
+            image[0, masks[name]] = shade
+    changed = {}
+    for name, mask in masks.items():
+        values = (0.9, 0.6) if name == BACKGROUND_REGION else (1.0,)
+        changed[name] = torch.stack([image.clone() for _ in values])
+        for one, value in zip(changed[name], values, strict=True):
+            one[:, mask] = value
+    return CounterfactualImages(image, masks, None, changed)
+
+
+@pytest.fixture
+def view(memory_view):
+    return memory_view([item(row) for row in range(8)])
+
+
+def looks_at(**weights):
+    """Make a classifier whose logits are weighted means of the green channel over regions, and 0."""
+    masks = region_masks()
+
+    def classify(images):
+        means = [weight * images[:, 1, masks[name]].mean(1) for name, weight in weights.items()]
+        return torch.stack([torch.zeros(len(images)), -sum(means) + 0.1], 1).flip(1)
+
+    return classify
+
+
+def points_at(**weights):
+    masks = region_masks()
+
+    def explain(images):
+        heatmap = sum(weight * masks[name].float() for name, weight in weights.items())
+        return heatmap.expand(len(images), 1, SIZE, SIZE)
+
+    return explain
+
+
+WEIGHTS = {"head": 3.0, "tail": 2.0, "wing": 1.0, BACKGROUND_REGION: 0.5}
+
+
+def test_the_map_of_the_weights_agrees_and_the_reverse_disagrees(view):
+    reverse = dict(zip(WEIGHTS, reversed(WEIGHTS.values()), strict=True))
+    methods = {"right": points_at(**WEIGHTS), "reverse": points_at(**reverse)}
+    results = score_causal_check(methods, looks_at(**WEIGHTS), view)
+    right, wrong = ({name: score.value for name, score in one.scores.items()} for one in results.values())
+    assert right == pytest.approx({"agreement": 1.0, "hit_rate": 1.0, "hits_above_chance": 0.75})
+    assert wrong == pytest.approx({"agreement": -1.0, "hit_rate": 0.0, "hits_above_chance": -0.25})
+    assert compare(*results.values()).difference.low == pytest.approx(2)
+    assert results["right"].groups == view.ids
+    assert not results["right"].failed
+
+
+@pytest.mark.parametrize("looked_at", [*PLACES, BACKGROUND_REGION])
+def test_a_classifier_of_one_region_has_an_effect_there_alone(view, looked_at):
+    others = [name for name in WEIGHTS if name != looked_at]
+    methods = {"right": points_at(**{looked_at: 1.0}), "other": points_at(**{others[0]: 1.0})}
+    results = score_causal_check(methods, looks_at(**{looked_at: 2.0}), view, scale="logit")
+    described = {one["region"]: one for one in results["right"].details["regions"]}
+    assert list(described) == [*sorted(PLACES), BACKGROUND_REGION]
+    size = {name: one["effect_size"][0] for name, one in described.items()}
+    # The mean over both backgrounds, 0.9 and 0.6; the parts have one counterfactual each.
+    assert size.pop(looked_at) == pytest.approx(1.5 if looked_at == BACKGROUND_REGION else 2.0, rel=1e-3)
+    assert list(size.values()) == pytest.approx([0, 0, 0], abs=1e-6)
+    assert described[looked_at]["effect"][0] < 0
+    assert described[looked_at]["images"] == 8
+    # Tied ranks: the three regions without an effect have equal densities, too.
+    assert results["right"].scores["agreement"].value == pytest.approx(1.0)
+    assert results["right"].scores["hit_rate"].value == 1
+    assert results["other"].scores["agreement"].value == pytest.approx(-1 / 3)
+    assert results["other"].scores["hit_rate"].value == 0
+    assert results["right"].details["chance"] == 0.25
+    area = (SIZE * SIZE - 48 if looked_at == BACKGROUND_REGION else 16) / SIZE**2
+    assert described[looked_at]["density"][0] == pytest.approx(1 / area)
+    assert described[looked_at]["share"][0] == 1
+
+
+def test_effects_of_probabilities_are_smaller_than_one(view):
+    sure = score_causal_check({"map": points_at(head=1.0)}, looks_at(head=50.0), view)["map"]
+    head = sure.details["regions"][0]
+    assert head["region"] == "head"
+    assert -1 < head["effect"][0] < -0.5
+    assert sure.about.settings["scale"] == "probability"
+
+
+def test_light_on_other_regions_counts_unless_the_region_alone_is_taken(memory_view):
+    items = [item(row) for row in range(8)]
+    for one in items:  # a new background lights the head
+        one.changed[BACKGROUND_REGION][:, 1, one.masks["head"]] = 1.0
+    methods, classify = {"map": points_at(head=1.0)}, looks_at(head=2.0)
+    sizes = {}
+    for pixels in ("all", "region"):
+        how = {"scale": "logit", "pixels": pixels}
+        result = score_causal_check(methods, classify, memory_view(items), **how)["map"]
+        sizes[pixels] = {one["region"]: one["effect_size"][0] for one in result.details["regions"]}
+        assert result.about.settings["pixels"] == pixels
+    assert sizes["all"][BACKGROUND_REGION] == pytest.approx(2, rel=1e-3)
+    assert sizes["region"][BACKGROUND_REGION] == pytest.approx(0, abs=1e-6)
+    assert sizes["all"]["head"] == sizes["region"]["head"] == pytest.approx(2, rel=1e-3)
+
+
+def test_hidden_parts_and_sizes(memory_view):
+    items = [item(row, ("head", "tail") if row % 2 else tuple(PLACES)) for row in range(8)]
+    view = memory_view(items)
+    masks = region_masks(("head", "tail"))
+    # A part without pixels but with a counterfactual, as rendered from behind, is no region.
+    items[1].masks["wing"] = torch.zeros(SIZE, SIZE, dtype=torch.bool)
+    items[1].changed["wing"] = items[1].image[None]
+    results = {
+        size: score_causal_check({"map": points_at(**WEIGHTS)}, _resized(looks_at(head=1.0)), view, size=size)
+        for size in (None, (24, 24))
+    }
+    assert masks[BACKGROUND_REGION].sum() == SIZE**2 - 32
+    for found in results.values():
+        described = {one["region"]: one for one in found["map"].details["regions"]}
+        assert {name: one["images"] for name, one in described.items()} == {
+            "head": 8,
+            "tail": 8,
+            "wing": 4,
+            BACKGROUND_REGION: 8,
+        }
+        assert found["map"].details["chance"] == pytest.approx((1 / 4 + 1 / 3) / 2)
+        assert found["map"].scores["hit_rate"].value == 1
+
+
+def _resized(classify):
+    return lambda images: classify(nn.functional.interpolate(images, (SIZE, SIZE), mode="nearest"))
+
+
+def test_dead_maps_score_zero_and_are_listed(view):
+    def sometimes(images):
+        maps = points_at(**WEIGHTS)(images).clone()
+        maps[0], maps[1, 0, 0, 0] = 1.0, torch.nan
+        return maps
+
+    result = score_causal_check({"map": sometimes}, looks_at(**WEIGHTS), view, batch_size=8)["map"]
+    assert result.failed == view.ids[:2]
+    assert result.scores["agreement"].value == pytest.approx(6 / 8)
+    assert result.scores["hit_rate"].value == pytest.approx(6 / 8)
+    assert result.details["chance"] == 0.25
+    assert result.details["regions"][0]["density"][0] > 1
+
+
+def test_a_classifier_that_depends_on_nothing_leaves_the_scores_undefined(view):
+    result = score_causal_check({"map": points_at(head=1.0)}, lambda images: images[:, :2, 0, 0] * 0, view)[
+        "map"
+    ]
+    assert all(math.isnan(score.value) for score in result.scores.values())
+    assert result.details["undefined"] == 8
+    assert result.details["notes"] == ["8 of 8 images are left out: no two regions have different effects"]
+
+
+def test_logits_that_are_not_finite_are_left_out(view):
+    def broken(images):
+        logits = looks_at(**WEIGHTS)(images)
+        return torch.where(images[:, 2, 0, 0, None] < 1e-3, torch.nan, logits)
+
+    result = score_causal_check({"map": points_at(**WEIGHTS)}, broken, view)["map"]
+    assert result.details["undefined"] == 1
+    assert result.scores["agreement"].value == 1
+    assert not result.failed
+
+
+class _Planted:
+    """An explanation by two concepts, of which the second has the higher score."""
+
+    name = "planted"
+
+    def fit(self, images, labels):
+        return self
+
+    def explain(self, images):
+        maps = torch.cat([points_at(tail=1.0)(images), points_at(head=1.0)(images)], 1)
+        concepts = torch.tensor([0, 1]).expand(len(images), -1)
+        return Explanation(maps, concepts, concepts.float(), torch.zeros(len(images), dtype=torch.int64))
+
+
+def test_explanation_methods_and_their_own_classifiers(view):
+    methods = {"planted": _Planted(), "tail": points_at(tail=1.0)}
+    classifiers = {"planted": looks_at(head=1.0), "tail": looks_at(tail=1.0)}
+    results = score_causal_check(methods, classifiers, view)
+    assert [result.scores["hit_rate"].value for result in results.values()] == [1, 1]
+    shared = score_causal_check(methods, looks_at(head=1.0), view)
+    assert [result.scores["hit_rate"].value for result in shared.values()] == [1, 0]
+    assert shared["planted"].about.model["version"].endswith("_Planted")
+    both = score_causal_check({"planted": _Planted()}, looks_at(head=1.0), view, k=2)["planted"]
+    assert both.scores["hit_rate"].value == 0.5  # head and tail are tied
+
+
+def test_grad_cam_of_a_network(view):
+    network = nn.Sequential(nn.Conv2d(3, 2, 1, bias=False), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    with torch.no_grad():
+        network[0].weight.copy_(torch.tensor([[1.0, 0, 0], [0, 0, 0]])[:, :, None, None])
+    result = score_causal_check({"cam": GradCAM(network, "0")}, network, view)["cam"]
+    # The logit is the mean of red, so the less red a region has, the more its new colour changes.
+    assert result.scores["agreement"].value == pytest.approx(-1)
+    assert len(result.about.model["classifier_sha256"]) == 64
+    described = {one["region"]: one["density"][0] for one in result.details["regions"]}
+    assert described["head"] > described["tail"] > described["wing"] > described[BACKGROUND_REGION]
+
+
+def test_the_batch_size_changes_nothing(view):
+    one, other = (
+        score_causal_check({"map": points_at(**WEIGHTS)}, looks_at(**WEIGHTS), view, batch_size=size)["map"]
+        for size in (1, 5)
+    )
+    assert one.to_json() == other.to_json()
+
+
+def test_concepts_that_are_missing_take_no_part():
+    maps = torch.tensor([[[[-1.0, -2.0]], [[0.0, 0.0]]]]).repeat(3, 1, 1, 1)
+    concepts = torch.tensor([[0, -1], [-1, -1], [0, 1]])
+    explanation = Explanation(maps, concepts, maps.sum((2, 3)), torch.tensor([0, 0, -1]))
+    expected = torch.tensor([[[-1.0, -2.0]], [[0.0, 0.0]], [[0.0, 0.0]]])
+    for k in (1, 2, 5):
+        torch.testing.assert_close(concept_heatmap(explanation, k), expected)
+    assert ConceptHeatmaps(_Planted())(torch.zeros(2, 3, SIZE, SIZE)).shape == (2, 1, SIZE, SIZE)
+
+
+def test_the_statistic_of_drawn_images():
+    density = np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0], [1.0, 2.0, np.nan], [1.0, 1.0, 1.0]])
+    effect = np.array([[0.1, 0.2, 0.3], [0.1, 0.2, 0.3], [0.1, 0.1, np.nan], [0.1, 0.2, 0.3]])
+    statistic = CausalStatistic(density, effect, np.array([False] * 4))
+    assert statistic(np.array([0, 0, 1]))["agreement"] == pytest.approx(1 / 3)
+    assert statistic(np.array([0, 2]))["hit_rate"] == 1
+    assert math.isnan(statistic(np.array([2, 2]))["agreement"])
+    assert statistic(np.array([3]))["agreement"] == 0  # no ranking of regions is no agreement
+    assert statistic(np.array([3]))["hits_above_chance"] == pytest.approx(0)
+    assert statistic.undefined == 1
+
+
+def test_wrong_arguments(view, memory_view):
+    classify, methods = looks_at(head=1.0), {"map": points_at(head=1.0)}
+    with pytest.raises(InputError, match="expected at least one model"):
+        score_causal_check({}, classify, view)
+    with pytest.raises(InputError, match="got none for `map`"):
+        score_causal_check(methods, {"other": classify}, view)
+    with pytest.raises(InputError, match="`scale` must be one of"):
+        unwrap(score_causal_check)(methods, classify, view, scale="odds")
+    with pytest.raises(InputError, match="`k` must be at least 1, got 0"):
+        score_causal_check(methods, classify, view, k=0)
+    with pytest.raises(InputError, match="`proportion` must lie between"):
+        score_causal_check(methods, classify, view, proportion=0.0)
+    with pytest.raises(InputError, match=r"expected logits \[6, classes\] of the network, got \[5\]"):
+        score_causal_check(methods, lambda images: images[:5, 0, 0, 0], view)
+    odd = item(0)
+    odd.changed["head"] = torch.zeros(1, 3, 4, 4)
+    with pytest.raises(InputError, match=r"counterfactuals of `head`: expected images of \[3, 12, 12\], got"):
+        score_causal_check(methods, classify, memory_view([odd]))

@@ -1,0 +1,89 @@
+"""The plans of `parts-confounded` and `parts-recoloured`."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from blender_assets import AssetLibrary
+from generators.language.load_recipe import load_recipe
+from generators.planning.plan import make_plan
+from loaders.colour import linear_to_srgb
+
+LIBRARY = AssetLibrary()
+KINDS = ("bird", "fish", "car", "plane", "robot", "house")
+SCENES = {"outdoor", "city square", "grassland", "garden", "dusk city", "studio"}
+
+
+@pytest.fixture(scope="module")
+def confounded():
+    return make_plan(load_recipe("parts-confounded", ["sets.train.draws=3", "sets.check.draws=1"]))
+
+
+@pytest.fixture(scope="module")
+def recoloured():
+    return make_plan(load_recipe("parts-recoloured", [f"sets.{kind}.draws=1" for kind in KINDS]))
+
+
+def test_the_scene_gives_the_kind_away(confounded):
+    pairs = {
+        (one.factors["kind"], one.factors["scene"]) for one in confounded.samples if one.set != "check_scenes"
+    }
+    assert len(pairs) == 6
+    assert {kind for kind, _ in pairs} == set(KINDS)
+    assert {scene for _, scene in pairs} == SCENES
+    sets = Counter(one.set for one in confounded.samples)
+    assert sets == {"train": 54, "check": 18, "check_scenes": 108}
+
+
+def test_scenes_are_those_of_parts(confounded):
+    assert set(load_recipe("parts").sets["parts"].factors["scene"].values) == SCENES
+
+
+def test_each_frame_of_the_check_is_shown_in_all_scenes(confounded):
+    originals = {one.id: one for one in confounded.samples if one.set == "check"}
+    shown = {name: [] for name in originals}
+    for one in confounded.samples:
+        if one.set == "check_scenes":
+            shown[one.counterfactual_of].append(one.factors["scene"])
+            assert _differing(originals[one.counterfactual_of], one) <= {"environment"}
+    assert all(len(scenes) == 6 and set(scenes) == SCENES for scenes in shown.values())
+
+
+def test_each_part_is_recoloured_once_and_nothing_else_changes(recoloured):
+    originals = {one.id: one for one in recoloured.samples if one.set in KINDS}
+    assert Counter(one.factors["kind"] for one in originals.values()) == dict.fromkeys(KINDS, 3)
+    changed = {name: [] for name in originals}
+    for one in recoloured.samples:
+        if one.set in KINDS:
+            assert one.factors["recoloured"] == "none"
+            continue
+        original = originals[one.counterfactual_of]
+        assert one.set == f"{original.factors['kind']}_changed"
+        if "scene" in one.intervention:
+            assert _differing(original, one) <= {"environment"}
+            continue
+        assert _differing(original, one) == {"objects"}
+        (before,), (after,) = original.trace.objects, one.trace.objects
+        assert before.model_copy(update={"parts": ()}) == after.model_copy(update={"parts": ()})
+        pairs = zip(before.parts, after.parts, strict=True)
+        (part,) = [its for its, new in pairs if its != new]
+        assert part.name == one.factors["recoloured"] == one.intervention["recoloured"]
+        changed[one.counterfactual_of].append(part.name)
+    for name, parts in changed.items():
+        facts = LIBRARY.facts("objects", originals[name].factors["class"])["parts"]
+        assert sorted(parts) == sorted(part["name"] for part in facts)
+
+
+def test_the_new_colour_is_far_from_all_colours_of_parts(recoloured):
+    one = next(one for one in recoloured.samples if one.factors["recoloured"] == "roof")
+    (new,) = [part.material.base_color for part in one.trace.objects[0].parts if part.name == "roof"]
+    new = linear_to_srgb(np.array(new))
+    for label in LIBRARY.labels("objects"):
+        for part in LIBRARY.facts("objects", label).get("parts", []):
+            assert np.abs(new - linear_to_srgb(np.array(part["color"]))).max() > 0.3, (label, part["name"])
+
+
+def _differing(original, changed):
+    before, after = original.trace.model_dump(), changed.trace.model_dump()
+    return {field for field in before if before[field] != after[field]}
