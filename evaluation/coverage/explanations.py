@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
-from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int

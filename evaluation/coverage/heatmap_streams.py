@@ -85,15 +85,6 @@ class ExplanationStream:
         """
         thresholds = np.empty((len(self._heatmaps), len(proportions)), np.float32)
         height, width = size or self.shape
-        for rows in self._pools(pooling):
-
-            def read(rows: Int[ndarray, " rows"] = rows) -> Iterator[Float32[ndarray, " points"]]:
-                for piece in row_chunks(rows, height * width):
-                    yield self.read(piece, size).reshape(-1)
-
-            levels = [1 - share for share in proportions]
-            thresholds[rows] = quantiles(read, len(rows) * height * width, levels)
-        height, width = size or self._shape or (0, 0)
         points, levels = height * width, [1 - share for share in proportions]
         if pooling == "image":
             for rows in row_chunks(np.arange(len(thresholds)), points):
