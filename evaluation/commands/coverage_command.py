@@ -18,13 +18,12 @@ from evaluation.commands.evaluate_options import (
     open_layers,
     open_steps,
     run_options,
-    show_page,
     show_results,
     size_option,
 )
+from evaluation.commands.explanation_options import ExplanationOptions, explanation_options
 from loaders.errors import InputError
 
-_METHODS = ("vebi", "topics", "prototypes", "grad-cam")
 _PROPORTIONS = "0.01,0.02,0.03,0.04,0.05,0.06,0.07,0.08,0.09,0.1"
 
 
@@ -40,42 +39,7 @@ _PROPORTIONS = "0.01,0.02,0.03,0.04,0.05,0.06,0.07,0.08,0.09,0.1"
     help="Compare the heatmaps with masks of objects by type, or with masks of named parts.  "
     "[default: type for rendered data, part for public data sets and with --method]",
 )
-@click.option(
-    "--method",
-    "names",
-    multiple=True,
-    type=click.Choice([*_METHODS, "all"]),
-    help="Explain each --model, a classifier, by this method; repeatable. The methods of one classifier are "
-    "one comparison.",
-)
-@click.option(
-    "--fit",
-    metavar="SOURCE",
-    help="Images on which methods learn concepts: SET (of DATA), PATH[:SET[:SPLIT]] or LAYOUT:PATH[:SPLIT].  "
-    "[default: the images of DATA that the classifier was trained on]",
-)
-@click.option(
-    "--fit-limit", type=click.IntRange(2), help="Learn concepts on N of these images, evenly spaced."
-)
-@click.option("--label", help="Factor whose value is the class.  [default: that of the classifier's file]")
-@click.option(
-    "--explained-layer",
-    help="Layer whose maps the methods explain.  [default: the last convolution, of classifiers of "
-    "`candlelight train classifier`]",
-)
-@click.option("--bound", default=10.0, show_default=True, help="VEBI: bound of the weights of a class.")
-@click.option("--topics", type=click.IntRange(1), default=10, show_default=True, help="Topics: their number.")
-@click.option(
-    "--prototypes",
-    type=click.IntRange(1),
-    default=10,
-    show_default=True,
-    help="Prototypes: their number for each class.",
-)
-@click.option(
-    "--epochs", type=click.IntRange(1), default=30, show_default=True, help="Prototypes: epochs of training."
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of topics and prototypes.")
+@explanation_options
 @click.option(
     "--k", type=click.IntRange(1), default=1, show_default=True, help="Number of maps that are merged."
 )
@@ -139,6 +103,11 @@ _PROPORTIONS = "0.01,0.02,0.03,0.04,0.05,0.06,0.07,0.08,0.09,0.1"
     is_flag=True,
     help="Omit controls, Network Dissection, and the scores with other values of these options.",
 )
+@click.option(
+    "--tables",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for the tables and the points of the figures of the WAIoU paper, as CSV files.",
+)
 @size_option
 @run_options
 def coverage(
@@ -148,16 +117,7 @@ def coverage(
     missing: Any,
     layer: tuple[str, ...],
     by: Any,
-    names: tuple[Any, ...],
-    fit: str | None,
-    fit_limit: int | None,
-    label: str | None,
-    explained_layer: str | None,
-    bound: float,
-    topics: int,
-    prototypes: int,
-    epochs: int,
-    seed: int,
+    explanations: ExplanationOptions,
     k: int,
     rank: Any,
     proportions: str,
@@ -168,6 +128,7 @@ def coverage(
     compat: Any,
     reduce: Any,
     quick: bool,
+    tables: Path | None,
     size: tuple[int, int] | None,
     out: tuple[Path, ...],
     page: Path | None,
@@ -186,10 +147,17 @@ def coverage(
         --layer encoder.1 --layer encoder.2
     candlelight evaluate coverage celebamask:CelebAMask-HQ --split test --size 224 224 --heatmaps cam=maps
     """
-    from evaluation.commands.run_coverage import CoverageComparison, coverage_lines, explain_classifiers
-    from evaluation.coverage import CONTROLS, OpenParameters, layer_heatmaps, score_coverage
-    from evaluation.coverage.fit_methods import METHODS, MethodSettings
+    from evaluation.commands.run_coverage import CoverageComparison, compare_methods, coverage_lines
+    from evaluation.coverage import (
+        CONTROLS,
+        OpenParameters,
+        layer_heatmaps,
+        score_coverage,
+        write_coverage_tables,
+    )
+    from evaluation.coverage.score_coverage import METRIC
     from evaluation.inputs.predictions import open_heatmaps
+    from evaluation.report import write_report
     from evaluation.report.coverage_pictures import coverage_pictures
     from loaders.views import LAYOUTS, open_parts, parse_data
 
@@ -198,33 +166,21 @@ def coverage(
     )
     check_outputs(out, page)
     check_needed(files, missing=missing)
-    if not names and (unused := fit or label or explained_layer):
-        raise InputError(f"{unused}: --fit, --label and --explained-layer need a --method")
+    explanations.check_unused()
     steps = open_steps(out)
     chosen = choose_device(device)
-    by = by or ("part" if names or parse_data(data).layout in LAYOUTS else "type")
-    if names:
-        comparisons = explain_classifiers(
-            data,
-            models,
-            METHODS if "all" in names else tuple(dict.fromkeys(names)),
-            MethodSettings(seed, bound, topics, prototypes, epochs),
-            steps,
-            fit=fit,
-            fit_limit=fit_limit,
-            label=label,
-            layer=explained_layer,
-            by=by,
-            size=size,
-            device=chosen,
-            choice=choice,
+    explains = bool(explanations.method)
+    by = by or ("part" if explains or parse_data(data).layout in LAYOUTS else "type")
+    if explains:
+        comparisons = compare_methods(
+            data, models, explanations, steps, by=by, size=size, device=chosen, choice=choice
         )
     else:
         comparisons = [CoverageComparison(open_parts(data, by=by, **choice), {}, size)]
-    others: Any = open_layers(models, layer, chosen, layer_heatmaps) if layer or not names else {}
+    others: Any = open_layers(models, layer, chosen, layer_heatmaps) if layer or not explains else {}
     results: list[Any] = []
-    pictures: list[Any] = []
-    for one in comparisons:
+    pictures: dict[str, Any] = {}
+    for number, one in enumerate(comparisons, start=1):
         methods = open_files(files, {**one.methods, **others}, open_heatmaps)
         scored = score_coverage(
             methods,
@@ -242,11 +198,14 @@ def coverage(
         found = one.described(scored)
         results.append(list(found.values()))
         if page:
-            pictures += coverage_pictures(found, methods, one.view, size=one.size, device=chosen)
+            section = METRIC if number == 1 else f"{METRIC}-{number}"
+            pictures[section] = coverage_pictures(found, methods, one.view, size=one.size, device=chosen)
     every = [result for found in results for result in found]
     show_results(every, out, coverage_lines(results))
+    for path in write_coverage_tables(tables, every) if tables else ():
+        click.echo(str(path))
     if page:
-        show_page(page, every, pictures)
+        click.echo(str(write_report(page, every, title="Coverage", pictures=pictures)))
     end_steps(steps)
 
 

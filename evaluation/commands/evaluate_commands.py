@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from evaluation.commands.causal_check_command import causal_check
 from evaluation.commands.concepts_command import concepts
 from evaluation.commands.coverage_command import coverage
 from evaluation.commands.evaluate_options import (
@@ -79,6 +80,7 @@ def causal(
     end_steps(steps)
 
 
+evaluate.add_command(causal_check)
 evaluate.add_command(concepts)
 evaluate.add_command(coverage)
 evaluate.add_command(intrinsic)

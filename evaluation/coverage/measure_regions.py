@@ -9,8 +9,6 @@ from torch import Tensor
 from evaluation.coverage.binarise_heatmaps import (
     Explanations,
     binarise,
-    check_axes,
-    explanation_heatmap,
     is_dead,
     set_threshold,
 )
@@ -21,11 +19,12 @@ from evaluation.coverage.causal_effects import (
     region_density,
     region_share,
 )
+from evaluation.coverage.explanations import merge_explanation
 from evaluation.coverage.grad_cam import check_logits
 from evaluation.coverage.masks import resize_images, resize_mask
+from evaluation.coverage.read_explanations import explain_images
 from evaluation.models.model_spec import NamedModel
 from evaluation.running.batches import check_srgb_image
-from evaluation.running.model_outputs import checked_heatmaps
 from evaluation.running.named_models import decode, run_model
 from loaders.errors import InputError
 from loaders.views import CounterfactualImages
@@ -98,6 +97,7 @@ def measure_effects(
 
 def measure_pointing(
     method: NamedModel,
+    ids: Sequence[str],
     linear: Float[Tensor, "images 3 height width"],
     masks: Sequence[RegionMasks],
     k: int,
@@ -113,10 +113,8 @@ def measure_pointing(
     Raises:
         InputError: the method gives no heatmaps.
     """
-    maps, failed = run_model(method, linear, device, checked_heatmaps)
-    check_axes(method.identity.name, maps, (linear.shape[2], linear.shape[3]))
-    kept = maps.masked_fill(failed[:, None, None, None], 0)
-    explained = explanation_heatmap(kept, min(k, kept.shape[1])).resized(linear.shape[2], linear.shape[3])
+    explained = merge_explanation(explain_images(method, ids, linear, device), k)
+    explained = explained.resized(linear.shape[2], linear.shape[3])
     marked = _mark(explained, proportion)
     numbers = []
     for heatmap, points, shown in zip(explained.heatmap, marked, masks, strict=True):

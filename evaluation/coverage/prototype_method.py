@@ -68,6 +68,17 @@ class PrototypeMethod:
         maps = prototype_similarity(distances[torch.arange(len(images))[:, None], concepts])
         return Explanation(maps, concepts, maps.sum((2, 3)), predicted)
 
+    def classifier(self, images: Float[Tensor, "images 3 height width"]) -> Float[Tensor, "images classes"]:
+        """Compute the logits of the network that is explained.
+
+        Raises:
+            InputError: `fit` has not been called.
+        """
+        network = self._fitted()
+        with torch.no_grad(), evaluation_mode(network):
+            logits, _ = network(images)
+        return logits
+
     def state(self) -> dict[str, Tensor]:
         """Collect the weights and the training patches that `fit` has learned.
 

@@ -185,7 +185,7 @@ def push_prototypes(
         >>> push_prototypes(network, torch.rand(2, 3, 1, 1), torch.tensor([1, 0])).images
         tensor([1, 0])
     """
-    check_classes(labels, network.classes)
+    check_every_class(labels, network.classes)
     device, count = network.prototypes.device, len(network.prototypes)
     owners = torch.arange(count, device=device) // network.per_class
     least = torch.full((count,), torch.inf, device=device)
@@ -213,7 +213,7 @@ def push_prototypes(
     return network.patches
 
 
-def check_classes(labels: Int[Tensor, " train"], classes: int) -> None:
+def check_every_class(labels: Int[Tensor, " train"], classes: int) -> None:
     """Refuse labels of which a class has no image, or that are no classes."""
     found = set(labels.tolist())
     if odd := found - set(range(classes)):

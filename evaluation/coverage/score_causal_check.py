@@ -13,7 +13,6 @@ from torch import Tensor
 from evaluation.coverage.binarise_heatmaps import check_pooling
 from evaluation.coverage.causal_effects import ChangedPixels, EffectScale
 from evaluation.coverage.causal_statistic import CausalStatistic
-from evaluation.coverage.concept_heatmap import ConceptHeatmaps
 from evaluation.coverage.explanations import ExplanationMethod
 from evaluation.coverage.masks import check_masks, resize_images
 from evaluation.coverage.measure_regions import (
@@ -22,7 +21,7 @@ from evaluation.coverage.measure_regions import (
     measure_pointing,
     shown_regions,
 )
-from evaluation.models.model_spec import ModelIdentity, NamedModel
+from evaluation.models.model_spec import NamedModel
 from evaluation.results.mean_intervals import distinct_groups, mean_interval
 from evaluation.results.resampled_intervals import resampled_interval
 from evaluation.results.result import Provenance, StatisticResult
@@ -106,8 +105,7 @@ def score_causal_check(
         scale: see `causal_effects`.
         pixels: "all" shows the classifier the counterfactuals as they are; "region" takes only the pixels of
             the region from them, so that the light that they throw on the rest has no effect.
-        k: number of merged maps of each image, see `concept_heatmap` and `explanation_heatmap`; all of them
-            if there are fewer.
+        k: number of merged maps of each image, see `merge_explanation`.
         proportion: share of the points of each heatmap that are marked, for the shares of the details.
         size: height and width to which images (linear light, antialiased) and masks (nearest pixel) are
             resized; a region may lose its pixels.
@@ -129,7 +127,7 @@ def score_causal_check(
     check_pooling(proportion, "image")
     if k < 1:
         raise InputError(f"`k` must be at least 1, got {k}")
-    named = _named_methods(methods, data, k)
+    named = identify_models(methods, [data], "srgb", None)
     explained = _named_classifiers(classifier, named, data)
     measured = _measure(named, explained, data, _Run(scale, pixels, k, proportion, size, batch_size, device))
     settings = {"scale": scale, "pixels": pixels, "k": k, "proportion": proportion, "size": size}
@@ -168,24 +166,12 @@ def _measure(
                 effects[name].append(measure_effects(one, item, masks, *how))
         linear = resize_images(decode(batch.stack(lambda item: item.image)), run.size)
         for name, one in methods.items():
-            numbers, failed = measure_pointing(one, linear, shown, run.k, run.proportion, run.device)
+            numbers, failed = measure_pointing(
+                one, batch.ids, linear, shown, run.k, run.proportion, run.device
+            )
             pointing[name] += numbers
             dead[name] += failed
     return _Measured(effects, pointing, dead, fingerprint.describe(data))
-
-
-def _named_methods(
-    methods: Mapping[str, ExplanationMethod | HeatmapCallable], data: View[Any], k: int
-) -> dict[str, NamedModel]:
-    wrapped: dict[str, Any] = {}
-    for name, method in methods.items():
-        wrapped[name] = method
-        if isinstance(method, ExplanationMethod):
-            version = f"{type(method).__module__}:{type(method).__qualname__}"
-            wrapped[name] = NamedModel(
-                ModelIdentity(name, "callable", version), ConceptHeatmaps(method, k), "srgb"
-            )
-    return identify_models(wrapped, [data], "srgb", None)
 
 
 def _named_classifiers(

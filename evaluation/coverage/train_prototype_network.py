@@ -14,7 +14,7 @@ from tqdm import tqdm
 from evaluation.concepts.named_generator import named_generator
 from evaluation.coverage.prototype_network import (
     PrototypeNetwork,
-    check_classes,
+    check_every_class,
     push_prototypes,
 )
 from evaluation.inputs.check_shapes import check_shapes
@@ -113,7 +113,7 @@ def train_prototype_network(
     if not len(images):
         raise InputError("expected at least one training image, got none")
     classes = int(labels.max()) + 1
-    check_classes(labels, classes)
+    check_every_class(labels, classes)
     backbone = copy.deepcopy(backbone).to(device)
     with torch.no_grad(), evaluation_mode(backbone):
         maps = backbone(images[:1].to(device))

@@ -1,0 +1,118 @@
+"""``candlelight evaluate causal-check``: do explanations point at the regions that predictions depend on?"""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from evaluation.commands.evaluate_options import (
+    check_outputs,
+    choose_device,
+    end_steps,
+    model_option,
+    open_steps,
+    run_options,
+    show_page,
+    show_results,
+    size_option,
+)
+from evaluation.commands.explanation_options import (
+    ExplanationOptions,
+    explanation_options,
+    fit_classifiers,
+)
+from loaders.errors import InputError
+
+
+@click.command("causal-check")
+@click.argument("data")
+@click.option("--set", "set_name", help="Set of the original frames.  [default: all with counterfactuals]")
+@click.option("--split", help="Split of the data; needed if there are several.")
+@click.option("--limit", type=click.IntRange(1), help="Use only the first N original frames of each set.")
+@model_option
+@explanation_options
+@click.option(
+    "--scale",
+    type=click.Choice(["probability", "logit"]),
+    default="probability",
+    show_default=True,
+    help="Effects are changes of the predicted class's probability or logit.",
+)
+@click.option(
+    "--pixels",
+    type=click.Choice(["all", "region"]),
+    default="all",
+    show_default=True,
+    help="Show the classifier whole counterfactuals, or only the changed region of them.",
+)
+@click.option(
+    "--k", type=click.IntRange(1), default=1, show_default=True, help="Number of maps that are merged."
+)
+@click.option(
+    "--proportion",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.05,
+    show_default=True,
+    help="Share of the points that are marked, for the shares of the regions.",
+)
+@size_option
+@run_options
+def causal_check(
+    data: str,
+    set_name: str | None,
+    split: str | None,
+    limit: int | None,
+    models: tuple[str, ...],
+    explanations: ExplanationOptions,
+    scale: Any,
+    pixels: Any,
+    k: int,
+    proportion: float,
+    size: tuple[int, int] | None,
+    out: tuple[Path, ...],
+    page: Path | None,
+    device: str,
+) -> None:
+    """Compare explanation methods by whether they point at the regions on which predictions depend.
+
+    DATA are frames with counterfactuals in which one part, or the background, was changed: the recipes
+    parts-recoloured and parts-confounded. The methods learn concepts on the images of --fit.
+
+    \b
+    candlelight render parts-recoloured --out recoloured
+    candlelight evaluate causal-check recoloured --model kinds.pt --method all --fit parts --out check.json
+    """
+    from evaluation.coverage import CONTROLS, score_causal_check
+    from loaders.views import open_counterfactuals
+
+    if not explanations.method or explanations.fit is None:
+        raise InputError("give a --method, and the images on which methods learn concepts (--fit)")
+    check_outputs(out, page)
+    steps = open_steps(out)
+    chosen = choose_device(device)
+    view = open_counterfactuals(data, set_name=set_name, split=split, limit=limit)
+    results: list[Any] = []
+    for one in fit_classifiers(data, models, explanations, None, size, steps, chosen):
+        name, network = one.named.identity.name, one.named.model
+        methods: dict[str, Any] = {**one.methods}
+        methods |= {f"{name} {control}": CONTROLS[control] for control in ("noise", "centre")}
+        # A prototype network explains its own predictions.
+        networks = {
+            key: getattr(getattr(some, "model", some), "classifier", network) for key, some in methods.items()
+        }
+        found = score_causal_check(
+            methods,
+            networks,
+            view,
+            scale=scale,
+            pixels=pixels,
+            k=k,
+            proportion=proportion,
+            size=one.size,
+            device=chosen,
+        )
+        results += found.values()
+    show_results(results, out)
+    if page:
+        show_page(page, results, ())
+    end_steps(steps)
