@@ -137,8 +137,8 @@ def score_causal_check(
     for name, one in named.items():
         key = name if name in explained else _SHARED
         about = make_provenance(METRIC, VERSION, "higher", one, measured.data, settings)
-        weights = {"classifier_sha256": weights_sha256(explained[key].model)}
-        about = replace(about, model=about.model | weights)
+        if weights := weights_sha256(explained[key].model):
+            about = replace(about, model=about.model | {"classifier_sha256": weights})
         effects, pointing = _table(measured.effects[key], regions), _table(measured.pointing[name], regions)
         results[name] = _result(about, data, regions, effects, pointing, np.array(measured.dead[name]))
     return results
