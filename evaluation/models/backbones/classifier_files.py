@@ -63,8 +63,13 @@ def save_classifier(
     if len(classes) != network.classes:
         raise InputError(f"expected names of {network.classes} classes, got {len(classes)} names")
     state = {name: values.detach().cpu().contiguous() for name, values in network.state_dict().items()}
-    content = {"format": _FORMAT, "backbone": network.name, "classes": list(classes), "state": state}
-    content["training"] = None if training is None else asdict(training)
+    content = {
+        "format": _FORMAT,
+        "backbone": network.name,
+        "classes": list(classes),
+        "training": None if training is None else asdict(training),
+        "state": state,
+    }
     try:
         with replacing(path) as partial, partial.open("wb") as file:
             torch.save(content, file)
