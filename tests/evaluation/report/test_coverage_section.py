@@ -215,6 +215,9 @@ def test_pictures_of_the_images_that_each_method_covers_best_and_worst(memory_vi
         "net dead": lambda image: torch.full_like(image, torch.nan),
     }
     results = score_coverage(methods, view, OpenParameters(proportions=(0.25,)))
+    for name, result in results.items():
+        kept = {key: value for key, value in result.details.items() if key != "extremes"}
+        results[name] = replace(result, details=kept)
     plain = coverage_pictures(results, methods, view)
     extremes = {"highest": [["row-1", 1.0]], "lowest": [["row-0", 0.5], ["row-2", None]]}
     results["net whole"] = replace(
