@@ -47,7 +47,7 @@ def training_rows(
     rows = [row for row, one in enumerate(view.ids) if one in known] if view else []
     if view is None or (not rows and options.fit is None):
         raise InputError(
-            f"`{name}` was trained on no image of DATA; name images to learn concepts from (--fit)"
+            f"`{name}` is not known to have learned images of DATA; name images to learn from (--fit)"
         )
     rows = rows or list(range(len(view)))
     if options.fit_limit is not None and options.fit_limit < len(rows):
