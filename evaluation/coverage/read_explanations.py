@@ -165,7 +165,9 @@ def explain_images(named: NamedModel, ids: Sequence[str], linear: Tensor, device
 
 
 def checked_explanation(output: object, batch: int, name: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Check the output of an `ExplanationMethod`; concepts of an image whose maps are not finite become -1.
+    """Check the output of an `ExplanationMethod`; maps that are not finite have no class.
+
+    Concepts and predicted class of an image whose maps are not finite become -1.
 
     Raises:
         InputError: the output is not an `Explanation` of this many images.
@@ -186,5 +188,5 @@ def checked_explanation(output: object, batch: int, name: str) -> tuple[Tensor, 
         maps.masked_fill(failed[:, None, None, None], 0),
         output.concepts.masked_fill(failed[:, None], -1),
         output.scores.detach().masked_fill(failed[:, None], 0),
-        output.predicted,
+        output.predicted.masked_fill(failed, -1),
     )
