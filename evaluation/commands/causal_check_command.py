@@ -12,7 +12,6 @@ from evaluation.commands.evaluate_options import (
     model_option,
     open_steps,
     run_options,
-    show_page,
     show_results,
     size_option,
 )
@@ -83,6 +82,9 @@ def causal_check(
     candlelight evaluate causal-check recoloured --model kinds.pt --method all --fit parts --out check.json
     """
     from evaluation.coverage import CONTROLS, score_causal_check
+    from evaluation.coverage.score_causal_check import METRIC
+    from evaluation.report import write_report
+    from evaluation.report.causal_check_pictures import causal_check_pictures
     from loaders.views import open_counterfactuals
 
     if not explanations.method or explanations.fit is None:
@@ -92,6 +94,7 @@ def causal_check(
     chosen = choose_device(device)
     view = open_counterfactuals(data, set_name=set_name, split=split, limit=limit)
     results: list[Any] = []
+    pictures: dict[Any, list[Any]] = {}  # by size: a page has a section for each
     for one in fit_classifiers(data, models, explanations, None, size, steps, chosen):
         name, network = one.named.identity.name, one.named.model
         methods: dict[str, Any] = {**one.methods}
@@ -112,7 +115,13 @@ def causal_check(
             device=chosen,
         )
         results += found.values()
+        if page:
+            pictures.setdefault(one.size, []).extend(
+                causal_check_pictures(found, methods, networks, view, classes=one.classes, device=chosen)
+            )
     show_results(results, out)
     if page:
-        show_page(page, results, ())
+        keys = (METRIC, *(f"{METRIC}-{number}" for number in range(2, len(pictures) + 1)))
+        shown = dict(zip(keys, pictures.values(), strict=True))
+        click.echo(str(write_report(page, results, title="Causal check", pictures=shown)))
     end_steps(steps)

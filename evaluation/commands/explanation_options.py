@@ -137,6 +137,11 @@ class FittedClassifier:
     learned_ids: frozenset[str]
     methods: "dict[str, NamedModel]"
 
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """Names of the classes; None if only their numbers are known."""
+        return tuple(self.record.classes) if self.record else None
+
     def class_numbers(self, view: "Factors") -> list[int]:
         """Number the classes of all rows of a view as the classifier does."""
         return _class_numbers(self.named, self.record, self.label, view)

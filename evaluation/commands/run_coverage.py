@@ -30,6 +30,7 @@ class CoverageComparison:
         labels: class of each image; None if it is not known.
         topic_accuracy: accuracy of the classifier behind its topics, by name of the method.
         completeness: completeness of the topics, by name of the method.
+        fitted: the classifier and its methods; None for heatmaps of other origin.
     """
 
     view: "Parts"
@@ -38,6 +39,7 @@ class CoverageComparison:
     labels: list[int] | None = None
     topic_accuracy: dict[str, float] = field(default_factory=dict)
     completeness: dict[str, float] = field(default_factory=dict)
+    fitted: FittedClassifier | None = None
 
     def described(self, results: Mapping[str, "StatisticResult"]) -> dict[str, "StatisticResult"]:
         """Add completeness, and the accuracy behind topics, to the details of the results."""
@@ -97,7 +99,7 @@ def compare_methods(
 def _compare(
     one: FittedClassifier, view: "Parts", shown: "Factors", steps: "FinishedSteps", device: str
 ) -> CoverageComparison:
-    comparison = CoverageComparison(view, dict(one.methods), one.size, one.class_numbers(shown))
+    comparison = CoverageComparison(view, dict(one.methods), one.size, one.class_numbers(shown), fitted=one)
     for method in one.methods.values():
         if hasattr(method.model, "topics"):
             _add_completeness(comparison, method, one.training, shown, steps, device)
