@@ -171,6 +171,7 @@ def coverage(
     steps = open_steps(out)
     chosen = choose_device(device)
     explains = bool(explanations.method)
+    others: Any = open_layers(models, layer, chosen, layer_heatmaps) if layer or not explains else {}
     by = by or ("part" if explains or parse_data(data).layout in LAYOUTS else "type")
     if explains:
         comparisons = compare_methods(
@@ -178,7 +179,6 @@ def coverage(
         )
     else:
         comparisons = [CoverageComparison(open_parts(data, by=by, **choice), {}, size)]
-    others: Any = open_layers(models, layer, chosen, layer_heatmaps) if layer or not explains else {}
     results: list[Any] = []
     pictures: dict[str, Any] = {}
     for number, one in enumerate(comparisons, start=1):

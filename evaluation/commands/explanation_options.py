@@ -192,7 +192,7 @@ def _fit(
     steps: "FinishedSteps",
     device: str,
 ) -> FittedClassifier:
-    from evaluation.coverage.fit_methods import METHODS, MethodSettings, fit_method, read_training_images
+    from evaluation.coverage.fit_methods import METHOD_NAMES, MethodSettings, fit_method, read_training_images
     from evaluation.models.backbones import is_classifier, load_classifier
     from evaluation.models.model_spec import split_spec
 
@@ -212,7 +212,7 @@ def _fit(
     numbers = _class_numbers(named, record, label, view)
     training = read_training_images(view, rows, [numbers[row] for row in rows], size)
     settings = MethodSettings(options.seed, options.bound, options.topics, options.prototypes, options.epochs)
-    wanted = METHODS if "all" in options.method else tuple(dict.fromkeys(options.method))
+    wanted = METHOD_NAMES if "all" in options.method else tuple(dict.fromkeys(options.method))
     fitted = [fit_method(one, named, layer, training, settings, steps, device) for one in wanted]
     methods = {method.identity.name: method for method in fitted}
     learned = frozenset(view.ids[row] for row in rows)

@@ -4,10 +4,11 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float64, Int
 from numpy import ndarray
+from torch import Tensor
 
 from evaluation.coverage.causal_effects import rank_agreement, region_hits
 
-AGREEMENT_SCORES = ("agreement", "hit_rate", "hits_above_chance")
+CAUSAL_SCORES = ("agreement", "hit_rate", "hits_above_chance", "figure_ground")
 
 
 class CausalStatistic:
@@ -17,12 +18,16 @@ class CausalStatistic:
         density: density of each region, nan where an image does not show it.
         effect: size of the effect of each region, at least 0; nan where it is unknown or not shown.
         dead: images whose heatmap is dead.
+        side_density: density of the object as a whole, and of the background.
+        side_effect: size of the effect of both.
 
     Example:
         >>> density, effect = np.array([[1.0, 2.0], [2.0, 1.0]]), np.array([[0.0, 0.5], [0.0, 0.5]])
-        >>> statistic = CausalStatistic(density, effect, np.array([False, False]))
-        >>> statistic(np.array([0])), statistic(np.array([1]))["agreement"]
-        ({'agreement': 1.0, 'hit_rate': 1.0, 'hits_above_chance': 0.5}, -1.0)
+        >>> statistic = CausalStatistic(density, effect, np.array([False, False]), density, effect)
+        >>> statistic(np.array([0]))
+        {'agreement': 1.0, 'hit_rate': 1.0, 'hits_above_chance': 0.5, 'figure_ground': 1.0}
+        >>> statistic(np.array([1]))["agreement"]
+        -1.0
     """
 
     def __init__(
@@ -30,20 +35,23 @@ class CausalStatistic:
         density: Float64[ndarray, "images regions"],
         effect: Float64[ndarray, "images regions"],
         dead: Bool[ndarray, " images"],
+        side_density: Float64[ndarray, "images 2"],
+        side_effect: Float64[ndarray, "images 2"],
     ) -> None:
         found, effects = torch.from_numpy(density), torch.from_numpy(effect)
-        # Any map with a different density in each region shows where the effects define a score.
-        other = torch.arange(effects.shape[1], dtype=effects.dtype).expand_as(effects)
-        self.chance = region_hits(other, effects).chance.numpy()
+        self.chance = region_hits(_distinct(effects), effects).chance.numpy()
         defined = ~np.isnan(self.chance)
-        scores = rank_agreement(found, effects), region_hits(found, effects).hit
-        known = [np.where(dead, 0, np.nan_to_num(one.numpy())) for one in scores]
-        self.agreement, self.hit = (np.where(defined, one, np.nan) for one in known)
+        self.agreement = _scored(rank_agreement(found, effects), dead, defined)
+        self.hit = _scored(region_hits(found, effects).hit, dead, defined)
+        found, effects = torch.from_numpy(side_density), torch.from_numpy(side_effect)
+        defined = ~region_hits(_distinct(effects), effects).hit.isnan().numpy()
+        self.side = _scored(region_hits(found, effects).hit, dead, defined)
 
     def __call__(self, rows: Int[ndarray, " rows"]) -> dict[str, float]:
         """Compute the means over drawn images; nan if the effects leave all of them undefined."""
-        agreement, hit, chance = (_mean(one[rows]) for one in (self.agreement, self.hit, self.chance))
-        return dict(zip(AGREEMENT_SCORES, (agreement, hit, hit - chance), strict=True))
+        columns = self.agreement, self.hit, self.chance, self.side
+        agreement, hit, chance, side = (_mean(column[rows]) for column in columns)
+        return dict(zip(CAUSAL_SCORES, (agreement, hit, hit - chance, side), strict=True))
 
     @property
     def mean_chance(self) -> float:
@@ -54,6 +62,18 @@ class CausalStatistic:
     def undefined(self) -> int:
         """Number of images without a score."""
         return int(np.isnan(self.agreement).sum())
+
+
+def _distinct(effects: Tensor) -> Tensor:
+    """Make densities that differ in all regions: with these, scores are undefined by the effects alone."""
+    return torch.arange(effects.shape[1], dtype=effects.dtype).expand_as(effects)
+
+
+def _scored(
+    scores: Tensor, dead: Bool[ndarray, " images"], defined: Bool[ndarray, " images"]
+) -> Float64[ndarray, " images"]:
+    """Return scores that are 0 for dead heatmaps and equal densities, and nan only where effects say so."""
+    return np.where(defined, np.where(dead, 0, np.nan_to_num(scores.numpy())), np.nan)
 
 
 def _mean(column: Float64[ndarray, " rows"]) -> float:

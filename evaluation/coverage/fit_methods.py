@@ -28,7 +28,7 @@ from loaders.errors import InputError
 from loaders.views import Images
 
 MethodName = Literal["vebi", "topics", "prototypes", "grad-cam"]
-METHODS: tuple[MethodName, ...] = get_args(MethodName)
+METHOD_NAMES: tuple[MethodName, ...] = get_args(MethodName)
 _LARGEST = 2**33  # bytes of all training images
 
 

@@ -27,8 +27,9 @@ from evaluation.models.model_spec import NamedModel
 from evaluation.running.batches import check_srgb_image
 from evaluation.running.named_models import decode, run_model
 from loaders.errors import InputError
-from loaders.views import CounterfactualImages
+from loaders.views import BACKGROUND_REGION, CounterfactualImages
 
+ALL_PARTS = "all parts"  # region of the object as a whole
 RegionMasks = Mapping[str, Bool[Tensor, "height width"]]
 RegionNumbers = dict[str, tuple[float, float]]  # two numbers for each region that an image shows
 
@@ -127,8 +128,8 @@ def measure_pointing(
     """Measure how much the heatmaps of a method point at the shown regions of images.
 
     Returns:
-        For each image and region `region_density` and `region_share`, nan for a dead heatmap; and whether the
-        heatmap is dead.
+        For each image and region, and for `ALL_PARTS`, `region_density` and `region_share`, nan for a dead
+        heatmap; and whether the heatmap is dead.
 
     Raises:
         InputError: the method gives no heatmaps.
@@ -137,11 +138,18 @@ def measure_pointing(
     explained = explained.resized(linear.shape[2], linear.shape[3])
     marked = _mark(explained, proportion)
     numbers = []
-    for heatmap, points, shown in zip(explained.heatmap, marked, masks, strict=True):
+    for heatmap, points, its in zip(explained.heatmap, marked, masks, strict=True):
+        shown = {**its, **_all_parts(its)}
         regions = torch.stack(list(shown.values()))[None]
         density, share = region_density(heatmap[None], regions)[0], region_share(points[None], regions)[0]
         numbers.append(dict(zip(shown, zip(density.tolist(), share.tolist(), strict=True), strict=True)))
     return numbers, is_dead(explained.heatmap).tolist()
+
+
+def _all_parts(masks: RegionMasks) -> RegionMasks:
+    """Unite the shown parts; nothing if there are none."""
+    parts = [mask for region, mask in masks.items() if region != BACKGROUND_REGION]
+    return {ALL_PARTS: torch.stack(parts).any(0)} if parts else {}
 
 
 def _mark(explained: Explanations, proportion: float) -> Bool[Tensor, "images height width"]:

@@ -16,6 +16,7 @@ from evaluation.coverage.causal_statistic import CausalStatistic
 from evaluation.coverage.explanations import ExplanationMethod
 from evaluation.coverage.masks import check_masks, resize_images
 from evaluation.coverage.measure_regions import (
+    ALL_PARTS,
     RegionNumbers,
     measure_effects,
     measure_pointing,
@@ -39,6 +40,7 @@ from loaders.errors import InputError
 from loaders.views import BACKGROUND_REGION, CounterfactualImages, View
 
 METRIC, VERSION = "causal_check", 1
+_SIDES = ALL_PARTS, BACKGROUND_REGION  # the last two of all regions
 _SHARED = ""  # key of the classifier of all methods
 HeatmapCallable = Callable[[Float[Tensor, "batch 3 height width"]], Tensor]
 ExplainedClassifier = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch classes"]]
@@ -86,7 +88,9 @@ def score_causal_check(
 
     - ``agreement``: rank correlation of effect and density over the regions, `rank_agreement`;
     - ``hit_rate``: whether the region of the largest effect is the one pointed at most, `region_hits`;
-    - ``hits_above_chance``: the hit rate less that of a region drawn at random.
+    - ``hits_above_chance``: the hit rate less that of a region drawn at random;
+    - ``figure_ground``: whether the denser one of the object, all its parts, and the background is the one
+      of the larger effect; the effect of the object is the largest of its parts. Chance gives a half.
 
     A heatmap that is constant or not finite is dead: its agreement and its hit are 0, and the result lists
     the image as failed. Images are left out if their effects are all equal, or if fewer than two regions have
@@ -115,8 +119,8 @@ def score_causal_check(
     Returns:
         A result for each method, higher is better, with 95 % intervals over groups of images. The details
         hold ``chance``, the hit rate of a random region, ``undefined``, the number of images left out, and
-        ``regions``: for each region the number of images with an effect, and means over images with their
-        intervals of the effect with its sign, of its size, of density and of share.
+        ``regions``: for each region, and all parts together, the number of images with an effect, and means
+        over images with their intervals of the effect with its sign, of its size, of density and of share.
 
     Raises:
         InputError: there are no images or methods, a method has no classifier, or an argument is out of
@@ -132,7 +136,7 @@ def score_causal_check(
     measured = _measure(named, explained, data, _Run(scale, pixels, k, proportion, size, batch_size, device))
     settings = {"scale": scale, "pixels": pixels, "k": k, "proportion": proportion, "size": size}
     shown = {region for rows in measured.pointing.values() for row in rows for region in row}
-    regions = sorted(shown, key=lambda region: (region == BACKGROUND_REGION, region))
+    regions = [*sorted(shown - {*_SIDES}), *_SIDES]
     results = {}
     for name, one in named.items():
         key = name if name in explained else _SHARED
@@ -195,12 +199,15 @@ def _result(
     pointing: Float64[ndarray, "images regions 2"],
     dead: Bool[ndarray, " images"],
 ) -> StatisticResult:
-    statistic = CausalStatistic(pointing[:, :, 0], effects[:, :, 1], dead)
+    effects[:, -2] = _largest_part(effects[:, :-2])
+    density, size = pointing[:, :, 0], effects[:, :, 1]
+    ranked = [place for place, region in enumerate(regions) if region != ALL_PARTS]
+    statistic = CausalStatistic(density[:, ranked], size[:, ranked], dead, density[:, -2:], size[:, -2:])
     scores, replicates = resampled_interval(statistic, data.groups, seed=0)
     columns = {
         "effect": effects[:, :, 0],
-        "effect_size": effects[:, :, 1],
-        "density": pointing[:, :, 0],
+        "effect_size": size,
+        "density": density,
         "share": pointing[:, :, 1],
     }
     described = [
@@ -220,6 +227,14 @@ def _result(
         ]
     failed = tuple(compress(data.ids, dead))
     return StatisticResult(about, scores, replicates, distinct_groups(data.groups), failed, details)
+
+
+def _largest_part(effects: Float64[ndarray, "images parts 2"]) -> Float64[ndarray, "images 2"]:
+    """Return the effect of the part with the largest one; nan if no part has an effect."""
+    if not effects.shape[1]:
+        return np.full((len(effects), 2), np.nan)
+    place = np.nan_to_num(effects[:, :, 1], nan=-1.0).argmax(1)
+    return effects[np.arange(len(effects)), place]
 
 
 def _table(rows: Sequence[RegionNumbers], regions: Sequence[str]) -> Float64[ndarray, "images regions 2"]:

@@ -1,7 +1,6 @@
 """Labelled images for the training of a classifier: read once, and arranged in batches."""
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 
 import numpy as np
 import torch
@@ -33,9 +32,9 @@ class LabelledRows:
         for label in self.labels:
             if not 0 <= label < classes:
                 raise InputError(f"`labels` must lie in 0..{classes - 1}, got {label}")
-        self._ids, self._classes = data.ids, classes
-        image_bytes = data[0].numel() * 4
-        self._image = lru_cache(maxsize=max(1, CACHE_BYTES // image_bytes))(data.__getitem__)
+        self._data, self._ids, self._classes = data, data.ids, classes
+        self._most_kept = CACHE_BYTES // (data[0].numel() * 4)
+        self._kept: dict[int, Tensor] = {}
 
     def check_classes(self, rows: Sequence[int]) -> None:
         """Refuse training rows without an example of some class.
@@ -73,6 +72,15 @@ class LabelledRows:
                 "(height x width); resize them (--size, in Python `evaluation.coverage.ResizedImages`)"
             )
         return torch.stack(images), torch.tensor([self.labels[row] for row in rows])
+
+    def _image(self, row: int) -> Tensor:
+        # The first rows are kept for good: in random order, the latest ones are rarely asked for again.
+        if row in self._kept:
+            return self._kept[row]
+        image = self._data[row]
+        if len(self._kept) < self._most_kept:
+            self._kept[row] = image
+        return image
 
     def shuffled(
         self, rows: Sequence[int], batch_size: int, generator: torch.Generator

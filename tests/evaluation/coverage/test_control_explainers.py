@@ -17,6 +17,7 @@ from evaluation.coverage.control_explainers import (
     uniform_noise,
 )
 from evaluation.coverage.heatmap_streams import MaskStream
+from evaluation.coverage.open_parameters import OpenParameters
 from evaluation.coverage.score_coverage import score_coverage
 from evaluation.coverage.waiou import part_iou
 from evaluation.running.named_models import identify_models
@@ -115,7 +116,7 @@ def test_scores_of_the_controls(memory_view):
         name: result.to_json() for name, result in other.items()
     }
     # The paper's rule marks every point of the constant map: its IoU is the area of the part.
-    paper = score_coverage(CONTROLS, view, compat="waiou2023")["constant"]
+    paper = score_coverage(CONTROLS, view, OpenParameters(compat="waiou2023"))["constant"]
     assert paper.details["mean_iou"] == pytest.approx([8 / 192, 8 / 192])
 
 

@@ -178,6 +178,15 @@ def test_birds_of_several_sizes(birds):
             score(data, batch_size=batch_size)
 
 
+def test_birds_without_a_mask_are_rows_of_the_test_split(birds):
+    data = open_parts(f"cub70:{birds}", split="test", by="part")
+    assert len(data) == 3
+    result = score(data, size=(20, 24), proportions=(0.5,), pooling="image")
+    assert result.about.data["rows"] == 3
+    assert result.details["mean_iou"][0] == 1
+    assert result.details["counts"] == [2, 0, 0]
+
+
 def test_linear_and_encoded_images_are_the_same(faces):
     readers = (CelebAMaskHQ(faces, "all", groups="paper", linear=linear) for linear in (False, True))
     one, two = (score(open_parts(reader, by="part"), proportions=(0.1, 0.4)) for reader in readers)

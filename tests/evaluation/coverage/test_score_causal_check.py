@@ -84,8 +84,9 @@ def test_the_map_of_the_weights_agrees_and_the_reverse_disagrees(view):
     methods = {"right": points_at(**WEIGHTS), "reverse": points_at(**reverse)}
     results = score_causal_check(methods, looks_at(**WEIGHTS), view)
     right, wrong = ({name: score.value for name, score in one.scores.items()} for one in results.values())
-    assert right == pytest.approx({"agreement": 1.0, "hit_rate": 1.0, "hits_above_chance": 0.75})
-    assert wrong == pytest.approx({"agreement": -1.0, "hit_rate": 0.0, "hits_above_chance": -0.25})
+    names = ("agreement", "hit_rate", "hits_above_chance", "figure_ground")
+    assert right == pytest.approx(dict(zip(names, (1, 1, 0.75, 1), strict=True)))
+    assert wrong == pytest.approx(dict(zip(names, (-1, 0, -0.25, 0), strict=True)))
     assert compare(*results.values()).difference.low == pytest.approx(2)
     assert results["right"].groups == view.ids
     assert not results["right"].failed
@@ -97,8 +98,9 @@ def test_a_classifier_of_one_region_has_an_effect_there_alone(view, looked_at):
     methods = {"right": points_at(**{looked_at: 1.0}), "other": points_at(**{others[0]: 1.0})}
     results = score_causal_check(methods, looks_at(**{looked_at: 2.0}), view, scale="logit")
     described = {one["region"]: one for one in results["right"].details["regions"]}
-    assert list(described) == [*sorted(PLACES), BACKGROUND_REGION]
+    assert list(described) == [*sorted(PLACES), "all parts", BACKGROUND_REGION]
     size = {name: one["effect_size"][0] for name, one in described.items()}
+    assert size.pop("all parts") == max(size[name] for name in PLACES)
     # The mean over both backgrounds, 0.9 and 0.6; the parts have one counterfactual each.
     assert size.pop(looked_at) == pytest.approx(1.5 if looked_at == BACKGROUND_REGION else 2.0, rel=1e-3)
     assert list(size.values()) == pytest.approx([0, 0, 0], abs=1e-6)
@@ -113,6 +115,42 @@ def test_a_classifier_of_one_region_has_an_effect_there_alone(view, looked_at):
     area = (SIZE * SIZE - 48 if looked_at == BACKGROUND_REGION else 16) / SIZE**2
     assert described[looked_at]["density"][0] == pytest.approx(1 / area)
     assert described[looked_at]["share"][0] == 1
+
+
+def test_object_and_background_are_compared_as_wholes(view):
+    masks = region_masks()
+
+    def mostly_ground(images):
+        # Denser on the background than on the parts together, but densest on one of them.
+        heatmap = masks[BACKGROUND_REGION].float() + 1.5 * masks["wing"].float()
+        return heatmap.expand(len(images), SIZE, SIZE)
+
+    methods = {"mostly": mostly_ground, "wing": points_at(wing=1.0)}
+    confounded = score_causal_check(methods, looks_at(**{BACKGROUND_REGION: 2.0}), view)
+    scores = {
+        name: (result.scores["hit_rate"].value, result.scores["figure_ground"].value)
+        for name, result in confounded.items()
+    }
+    assert scores == {"mostly": (0, 1), "wing": (0, 0)}
+    described = {one["region"]: one for one in confounded["mostly"].details["regions"]}
+    mean = (SIZE**2 - 48 + 1.5 * 16) / SIZE**2
+    assert described["all parts"]["density"][0] == pytest.approx(0.5 / mean)
+    assert described[BACKGROUND_REGION]["density"][0] == pytest.approx(1 / mean)
+    of_wing = score_causal_check(methods, looks_at(wing=2.0), view)
+    assert [result.scores["figure_ground"].value for result in of_wing.values()] == [0, 1]
+
+
+def test_images_without_parts_or_without_background(memory_view):
+    items = [item(row) for row in range(8)]
+    for one in items[:4]:
+        del one.masks[BACKGROUND_REGION]
+    for one in items[4:]:
+        one.masks.clear()
+        one.masks[BACKGROUND_REGION] = torch.ones(SIZE, SIZE, dtype=torch.bool)
+    result = score_causal_check({"map": points_at(**WEIGHTS)}, looks_at(**WEIGHTS), memory_view(items))["map"]
+    assert result.scores["agreement"].value == 1
+    assert result.details["undefined"] == 4
+    assert math.isnan(result.scores["figure_ground"].value)
 
 
 def test_effects_of_probabilities_are_smaller_than_one(view):
@@ -157,6 +195,7 @@ def test_hidden_parts_and_sizes(memory_view):
             "head": 8,
             "tail": 8,
             "wing": 4,
+            "all parts": 8,
             BACKGROUND_REGION: 8,
         }
         assert found["map"].details["chance"] == pytest.approx((1 / 4 + 1 / 3) / 2)
@@ -256,13 +295,15 @@ def test_the_batch_size_changes_nothing(view):
 def test_the_statistic_of_drawn_images():
     density = np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0], [1.0, 2.0, np.nan], [1.0, 1.0, 1.0]])
     effect = np.array([[0.1, 0.2, 0.3], [0.1, 0.2, 0.3], [0.1, 0.1, np.nan], [0.1, 0.2, 0.3]])
-    statistic = CausalStatistic(density, effect, np.array([False] * 4))
+    statistic = CausalStatistic(density, effect, np.array([False] * 4), density[:, 1:], effect[:, 1:])
     assert statistic(np.array([0, 0, 1]))["agreement"] == pytest.approx(1 / 3)
     assert statistic(np.array([0, 2]))["hit_rate"] == 1
     assert math.isnan(statistic(np.array([2, 2]))["agreement"])
     assert statistic(np.array([3]))["agreement"] == 0  # no ranking of regions is no agreement
     assert statistic(np.array([3]))["hits_above_chance"] == pytest.approx(0)
     assert statistic.undefined == 1
+    sides = [statistic(np.array([row]))["figure_ground"] for row in range(4)]
+    assert sides == pytest.approx([1, 0, math.nan, 0.5], nan_ok=True)
 
 
 def test_wrong_arguments(view, memory_view):

@@ -7,6 +7,7 @@ import torch
 
 from evaluation.coverage.coverage_tables import coverage_tables
 from evaluation.coverage.method_comparisons import make_comparison
+from evaluation.coverage.open_parameters import OpenParameters
 from evaluation.coverage.score_coverage import score_coverage
 from evaluation.report import coverage_plots
 from evaluation.report.blocks import TextBlock
@@ -213,7 +214,10 @@ def test_pictures_of_the_images_that_each_method_covers_best_and_worst(memory_vi
         "net whole": lambda image: image[:, :1],
         "net dead": lambda image: torch.full_like(image, torch.nan),
     }
-    results = score_coverage(methods, view, proportions=(0.25,))
+    results = score_coverage(methods, view, OpenParameters(proportions=(0.25,)))
+    for name, result in results.items():
+        kept = {key: value for key, value in result.details.items() if key != "extremes"}
+        results[name] = replace(result, details=kept)
     plain = coverage_pictures(results, methods, view)
     extremes = {"highest": [["row-1", 1.0]], "lowest": [["row-0", 0.5], ["row-2", None]]}
     results["net whole"] = replace(

@@ -37,7 +37,7 @@ COMMANDS = {
         "3 of 3 images of a concept set: only albedo varies. Fixed: color",
         SETS,
     ),
-    "coverage": ("heatmaps", 3 * 2, "outlined: ", ()),
+    "coverage": ("heatmaps", 3 * 2 + 2 * 3, "outlined: ", ()),  # and the highest and lowest covered images
     "causal": ("codes", 6, "size 1.5", ()),
 }
 
