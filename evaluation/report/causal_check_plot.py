@@ -4,9 +4,10 @@ import textwrap
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Float64
 from numpy import ndarray
 
+from evaluation.coverage.measure_regions import ALL_PARTS
 from evaluation.coverage.method_comparisons import MethodComparison
 from evaluation.report.blocks import PlotBlock
 from evaluation.report.coverage_plots import method_colours
@@ -42,7 +43,7 @@ def effect_plot(comparison: MethodComparison) -> PlotBlock:
             first = comparison.results[line[0]]
             _draw_bars(panels[0], first, "effect_size", order, _GRAY)
             panels[0].set_title(f"effect on the\n{first.about.settings['scale']}", fontsize=_SMALL)
-            label_rows(panels[0], [first.details["regions"][place]["region"] for place in order])
+            label_rows(panels[0], [region_names(first)[place] for place in order])
             for axes, place in zip(panels[1:], line, strict=False):
                 result = comparison.results[place]
                 _draw_bars(axes, result, "density", order, colours[place])
@@ -72,16 +73,16 @@ def region_means(result: StatisticResult, column: str) -> Float64[ndarray, "regi
     return np.array([one[column] for one in result.details["regions"]], dtype=np.float64).reshape(-1, 3)
 
 
-def is_background(result: StatisticResult) -> Bool[ndarray, " regions"]:
-    """Tell which region is the background."""
-    return np.array([one["region"] == BACKGROUND_REGION for one in result.details["regions"]], dtype=bool)
+def region_names(result: StatisticResult) -> list[str]:
+    """Return the names of the regions, in the order of `region_means`."""
+    return [one["region"] for one in result.details["regions"]]
 
 
 def by_effect(result: StatisticResult) -> list[int]:
-    """Sort the regions by the size of their effect, the largest first; unknown effects come last."""
-    return np.argsort(
-        -np.nan_to_num(region_means(result, "effect_size")[:, 0], nan=-1), kind="stable"
-    ).tolist()
+    """Sort the regions by the size of their effect, the largest first; all parts together are left out."""
+    sizes = np.nan_to_num(region_means(result, "effect_size")[:, 0], nan=-1)
+    names = region_names(result)
+    return [place for place in np.argsort(-sizes, kind="stable").tolist() if names[place] != ALL_PARTS]
 
 
 def same_effects(comparison: MethodComparison) -> list[list[int]]:
@@ -94,17 +95,16 @@ def same_effects(comparison: MethodComparison) -> list[list[int]]:
 
 def _order(result: StatisticResult) -> list[int]:
     """Choose the shown regions: the parts of largest effect, and the background."""
-    behind = is_background(result)
-    order = by_effect(result)
-    parts = [place for place in order if not behind[place]][:_MOST_PARTS]
-    return [place for place in order if behind[place] or place in parts]
+    names, order = region_names(result), by_effect(result)
+    parts = [place for place in order if names[place] != BACKGROUND_REGION][:_MOST_PARTS]
+    return [place for place in order if names[place] == BACKGROUND_REGION or place in parts]
 
 
 def _draw_bars(axes: Any, result: StatisticResult, column: str, order: list[int], colour: str) -> None:
     """Draw the mean of each region with its interval; a nan leaves a gap."""
-    means, behind = region_means(result, column)[order], is_background(result)[order]
+    means, names = region_means(result, column)[order], region_names(result)
     places = np.arange(len(order))
-    faces = ["none" if one else colour for one in behind]
+    faces = ["none" if names[place] == BACKGROUND_REGION else colour for place in order]
     axes.barh(places, means[:, 0], 0.7, color=faces, edgecolor=colour, linewidth=1.2)
     ends = np.nan_to_num(np.stack([means[:, 0] - means[:, 1], means[:, 2] - means[:, 0]])).clip(min=0)
     axes.errorbar(means[:, 0], places, xerr=ends, fmt="none", ecolor=INK, elinewidth=0.8, alpha=0.6)
@@ -115,7 +115,6 @@ def _draw_bars(axes: Any, result: StatisticResult, column: str, order: list[int]
 
 
 def _alt(method: str, result: StatisticResult) -> str:
-    names = [one["region"] for one in result.details["regions"]]
-    columns = [np.nan_to_num(region_means(result, name)[:, 0]) for name in ("effect_size", "density")]
-    strongest, densest = (names[int(column.argmax())] for column in columns)
-    return f"{method}: largest effect {strongest}, densest {densest}"
+    order, names = by_effect(result), region_names(result)
+    densities = np.nan_to_num(region_means(result, "density")[order, 0], nan=-1)
+    return f"{method}: largest effect {names[order[0]]}, densest {names[order[int(densities.argmax())]]}"

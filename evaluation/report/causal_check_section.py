@@ -4,31 +4,35 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from evaluation.coverage.measure_regions import ALL_PARTS
 from evaluation.coverage.method_comparisons import MethodComparison, make_comparison
 from evaluation.report.blocks import Block, Section, TableBlock, TextBlock, note
 from evaluation.report.causal_check_plot import (
     by_effect,
     effect_plot,
-    is_background,
     region_means,
+    region_names,
     same_effects,
 )
 from evaluation.report.tables import number, scores_table, settings_table, unbroken, with_interval
 from evaluation.results.mean_intervals import Score
 from evaluation.results.notes import notes_of
 from evaluation.results.result import StatisticResult, model_name
+from loaders.views import BACKGROUND_REGION
 
-NEEDS = ("regions", "chance", "undefined", "scale", "pixels")
+NEEDS = ("regions", "scale")
 READING = (
     TextBlock(
         "Each image was rendered again with one region changed: a part in another colour, or another "
         "background. The effect of a region is the change of the prediction; the density of a heatmap in a "
         "region is its mean there, relative to the whole image. Agreement is the rank correlation of the two "
-        "over the regions of an image; a hit is an image whose densest region has the largest effect."
+        "over the regions of an image; a hit is an image whose densest region has the largest effect. "
+        "figure_ground is the share of images in which the denser one of object and background has the "
+        "larger effect."
     ),
     TextBlock(
         "↑ Higher is better. Agreement ranges from -1 to 1; a map that knows nothing has 0. The hit rate of "
-        "such a map is that of chance, which hits_above_chance subtracts.",
+        "such a map is that of chance, which hits_above_chance subtracts, and its figure_ground 0.5.",
         term="How to read",
     ),
     TextBlock(
@@ -49,7 +53,7 @@ def causal_check_section(results: Sequence[StatisticResult], pictures: Sequence[
     for comparison in comparisons:
         if len(comparisons) > 1:
             blocks.append(TextBlock("", comparison.classifier or ", ".join(comparison.methods)))
-        blocks += [effect_plot(comparison), *_background(comparison), _regions(comparison)]
+        blocks += [effect_plot(comparison), _object(comparison), _regions(comparison)]
         blocks.append(_shares(comparison))
     return Section("causal-check", "Causal check", (*blocks, *pictures, settings_table(results)))
 
@@ -88,23 +92,21 @@ def _notes(results: Sequence[StatisticResult]) -> list[str]:
     return notes
 
 
-def _background(comparison: MethodComparison) -> list[TableBlock]:
-    """Tabulate the background against the parts, of which the mean over images and parts is shown."""
+def _object(comparison: MethodComparison) -> TableBlock:
+    """Tabulate the background against the object, which is all parts together."""
     rows = []
     for method, result in zip(comparison.methods, comparison.results, strict=True):
-        regions, behind = result.details["regions"], is_background(result)
-        if not behind.any() or behind.all():
-            continue
-        counts = np.array([one["images"] for one in regions], dtype=float)
-        cells = []
-        for column in ("effect_size", "density"):
-            means = region_means(result, column)[:, 0]
-            cells += [number(means[behind][0]), number(_mean(means[~behind], counts[~behind]))]
-        cells.append(_percent(region_means(result, "share")[behind, 0][0]))
-        rows.append((method, *cells))
-    head = ("method", "effect of the background", "of parts", "density of the background", "of parts")
-    caption = "Background against parts: mean size of the effect, mean density, and marked points"
-    return [TableBlock(caption, (*head, "points in the background"), tuple(rows))] if rows else []
+        places = [region_names(result).index(name) for name in (BACKGROUND_REGION, ALL_PARTS)]
+        sizes, densities = (region_means(result, name)[places, 0] for name in ("effect_size", "density"))
+        shares = region_means(result, "share")[places, 0]
+        rows.append((method, *map(number, (*sizes, *densities)), *map(_percent, shares)))
+    head = ("method", "effect: background", "object", "density: background", "object")
+    return TableBlock(
+        "Background against object: size of the effect, which for the object is that of its most important "
+        "part, density, and share of the marked points",
+        (*head, "points: background", "object"),
+        tuple(rows),
+    )
 
 
 def _regions(comparison: MethodComparison) -> TableBlock:
@@ -149,12 +151,6 @@ def _table(
         for place in by_effect(first)
     )
     return TableBlock(caption, tuple(head), rows, folded or len(rows) > _MOST_ROWS)
-
-
-def _mean(means: np.ndarray, weights: np.ndarray) -> float:
-    """Average over the regions whose mean is known, weighted by their images."""
-    known = np.isfinite(means) & (weights > 0)
-    return float(np.average(means[known], weights=weights[known])) if known.any() else float("nan")
 
 
 def _percent(share: float) -> str:
