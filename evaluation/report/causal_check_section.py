@@ -42,7 +42,6 @@ READING = (
         term="Blind to",
     ),
 )
-_MOST_ROWS = 15  # of a table that is not folded
 
 
 def causal_check_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
@@ -133,7 +132,7 @@ def _shares(comparison: MethodComparison) -> TableBlock:
         for result in comparison.results
     ]
     head = ["region", "images", *comparison.methods]
-    return _table("Share of the marked points in each region", head, comparison, columns, folded=True)
+    return _table("Share of the marked points in each region", head, comparison, columns)
 
 
 def _table(
@@ -141,7 +140,6 @@ def _table(
     head: Sequence[str],
     comparison: MethodComparison,
     columns: Sequence[Sequence[str]],
-    folded: bool = False,
 ) -> TableBlock:
     """Make a table of regions, sorted by the size of their effects on the first network."""
     first = comparison.results[0]
@@ -150,7 +148,7 @@ def _table(
         (regions[place]["region"], str(regions[place]["images"]), *(column[place] for column in columns))
         for place in by_effect(first)
     )
-    return TableBlock(caption, tuple(head), rows, folded or len(rows) > _MOST_ROWS)
+    return TableBlock(caption, tuple(head), rows, folded=True)
 
 
 def _percent(share: float) -> str:
