@@ -12,7 +12,6 @@ from evaluation.commands.evaluate_options import (
     model_option,
     open_steps,
     run_options,
-    show_page,
     show_results,
     size_option,
 )
@@ -82,7 +81,11 @@ def causal_check(
     candlelight render parts-recoloured --out recoloured
     candlelight evaluate causal-check recoloured --model kinds.pt --method all --fit parts --out check.json
     """
+    from evaluation.commands.run_coverage import coverage_lines
     from evaluation.coverage import CONTROLS, score_causal_check
+    from evaluation.coverage.score_causal_check import METRIC
+    from evaluation.report import write_report
+    from evaluation.report.causal_check_pictures import causal_check_pictures
     from loaders.views import open_counterfactuals
 
     if not explanations.method or explanations.fit is None:
@@ -91,7 +94,8 @@ def causal_check(
     steps = open_steps(out)
     chosen = choose_device(device)
     view = open_counterfactuals(data, set_name=set_name, split=split, limit=limit)
-    results: list[Any] = []
+    calls: list[list[Any]] = []
+    pictures: dict[Any, list[Any]] = {}  # by size: a page has a section for each
     for one in fit_classifiers(data, models, explanations, None, size, steps, chosen):
         name, network = one.named.identity.name, one.named.model
         methods: dict[str, Any] = {**one.methods}
@@ -111,8 +115,15 @@ def causal_check(
             size=one.size,
             device=chosen,
         )
-        results += found.values()
-    show_results(results, out)
+        calls.append(list(found.values()))
+        if page:
+            pictures.setdefault(one.size, []).extend(
+                causal_check_pictures(found, methods, networks, view, classes=one.classes, device=chosen)
+            )
+    results = [result for call in calls for result in call]
+    show_results(results, out, coverage_lines(calls))
     if page:
-        show_page(page, results, ())
+        keys = (METRIC, *(f"{METRIC}-{number}" for number in range(2, len(pictures) + 1)))
+        shown = dict(zip(keys, pictures.values(), strict=True))
+        click.echo(str(write_report(page, results, title="Causal check", pictures=shown)))
     end_steps(steps)

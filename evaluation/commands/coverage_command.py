@@ -159,6 +159,7 @@ def coverage(
     from evaluation.inputs.predictions import open_heatmaps
     from evaluation.report import write_report
     from evaluation.report.coverage_pictures import coverage_pictures
+    from evaluation.report.learned_concepts import learned_concepts
     from loaders.views import LAYOUTS, open_parts, parse_data
 
     parameters = OpenParameters(
@@ -200,6 +201,8 @@ def coverage(
         if page:
             section = METRIC if number == 1 else f"{METRIC}-{number}"
             pictures[section] = coverage_pictures(found, methods, one.view, size=one.size, device=chosen)
+            if fitted := one.fitted:
+                pictures[section] += learned_concepts(fitted.methods, fitted.training, fitted.classes)
     every = [result for found in results for result in found]
     show_results(every, out, coverage_lines(results))
     for path in write_coverage_tables(tables, every) if tables else ():

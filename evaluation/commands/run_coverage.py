@@ -30,6 +30,7 @@ class CoverageComparison:
         size: height and width to which images are resized.
         labels: class of each image; None if it is not known.
         topics: completeness of topics and accuracies, by name of the method; see `described`.
+        fitted: the classifier and its methods; None for heatmaps of other origin.
     """
 
     view: "Parts"
@@ -37,6 +38,7 @@ class CoverageComparison:
     size: tuple[int, int] | None
     labels: list[int] | None = None
     topics: dict[str, dict[str, Any]] = field(default_factory=dict)
+    fitted: FittedClassifier | None = None
 
     def described(self, results: Mapping[str, "StatisticResult"]) -> dict[str, "StatisticResult"]:
         """Add completeness, and the accuracies of the classifier and behind topics, to the details."""
@@ -94,7 +96,7 @@ def compare_methods(
 def _compare(
     one: FittedClassifier, view: "Parts", shown: "Factors", steps: "FinishedSteps", device: str
 ) -> CoverageComparison:
-    comparison = CoverageComparison(view, dict(one.methods), one.size, one.class_numbers(shown))
+    comparison = CoverageComparison(view, dict(one.methods), one.size, one.class_numbers(shown), fitted=one)
     for method in one.methods.values():
         if hasattr(method.model, "topics"):
             _add_completeness(comparison, method, one.training, shown, steps, device)

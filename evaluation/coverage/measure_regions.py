@@ -49,6 +49,37 @@ def shown_regions(item: CounterfactualImages, size: tuple[int, int] | None) -> R
     return shown
 
 
+def changed_images(
+    item: CounterfactualImages, masks: RegionMasks, pixels: ChangedPixels
+) -> dict[str, Float[Tensor, "_ 3 _ _"]]:
+    """Return the counterfactuals of the shown regions; see `measure_effects` for arguments and errors."""
+    changed = {region: images for region, images in item.changed.items() if region in masks}
+    for region, images in changed.items():
+        if images.shape[1:] != item.image.shape:
+            sizes = f"{list(item.image.shape)}, got {list(images.shape[1:])}"
+            raise InputError(f"counterfactuals of `{region}`: expected images of {sizes}")
+        for image in images:
+            check_srgb_image(image)
+    if pixels == "region":
+        changed = {region: images.where(item.masks[region], item.image) for region, images in changed.items()}
+    return changed
+
+
+def classify_changes(
+    classifier: NamedModel,
+    item: CounterfactualImages,
+    changed: Mapping[str, Float[Tensor, "_ 3 _ _"]],
+    size: tuple[int, int] | None,
+    batch_size: int,
+    device: str,
+) -> Float[Tensor, "images classes"]:
+    """Compute the logits of an image, then of its counterfactuals in their order, on the CPU."""
+    linear = resize_images(decode(torch.cat([item.image[None], *changed.values()])), size)
+    return torch.cat(
+        [run_model(classifier, some, device, _logits)[0] for some in torch.split(linear, batch_size)]
+    )
+
+
 def measure_effects(
     classifier: NamedModel,
     item: CounterfactualImages,
@@ -78,19 +109,8 @@ def measure_effects(
     Raises:
         InputError: a counterfactual has another size than the image, or the classifier gives no logits.
     """
-    changed = {region: images for region, images in item.changed.items() if region in masks}
-    for region, images in changed.items():
-        if images.shape[1:] != item.image.shape:
-            sizes = f"{list(item.image.shape)}, got {list(images.shape[1:])}"
-            raise InputError(f"counterfactuals of `{region}`: expected images of {sizes}")
-        for image in images:
-            check_srgb_image(image)
-    if pixels == "region":
-        changed = {region: images.where(item.masks[region], item.image) for region, images in changed.items()}
-    linear = resize_images(decode(torch.cat([item.image[None], *changed.values()])), size)
-    logits = torch.cat(
-        [run_model(classifier, some, device, _logits)[0] for some in torch.split(linear, batch_size)]
-    )
+    changed = changed_images(item, masks, pixels)
+    logits = classify_changes(classifier, item, changed, size, batch_size, device)
     effects = causal_effects(logits[:1], logits[None, 1:], scale)[0]
     by_region = zip(changed, torch.split(effects, [len(images) for images in changed.values()]), strict=True)
     return {region: (float(some.mean()), float(some.abs().mean())) for region, some in by_region}

@@ -134,14 +134,30 @@ def _heatmap(
     return png_picture(drawn, alt, f"{method}: failed" if bool(failed.any()) else caption)
 
 
+def heat_pixels(heatmap: Float[Tensor, "rows columns"], pixels: Pixels) -> Pixels:
+    """Draw a heatmap in colour over the gray image: dark blue is its minimum, yellow its maximum.
+
+    Args:
+        heatmap: finite values at the resolution of the image.
+        pixels: the image, as `scale_for_page` returns it.
+
+    Example:
+        >>> import torch
+        >>> gray = scale_for_page(np.full((1, 2, 3), 128, np.uint8))
+        >>> heat_pixels(torch.tensor([[0.0, 1.0]]), gray)[0, [0, -1]]
+        array([[ 98,  64, 106],
+               [190, 180,  82]], dtype=uint8)
+    """
+    heat = heatmap - heatmap.min()
+    colours = matplotlib.colormaps["viridis"]((heat / heat.max().clamp(min=1e-20)).numpy())[..., :3]
+    coloured = scale_for_page(np.rint(255 * colours).astype(np.uint8))
+    gray = pixels.mean(axis=2, keepdims=True)
+    return np.rint(_HEATMAP_SHARE * coloured + (1 - _HEATMAP_SHARE) * gray).astype(np.uint8)
+
+
 def _overlay(explained: Explanations, share: float, pixels: Pixels) -> Pixels:
     """Draw the heatmap in colour over the gray image, with the border of the marked points."""
     marked = binarise(explained.heatmap, set_threshold(explained, share, "image"))[0]
-    heat = explained.heatmap[0] - explained.heatmap.min()
-    colours = matplotlib.colormaps["viridis"]((heat / heat.max().clamp(min=1e-20)).numpy())[..., :3]
-    coloured = scale_for_page(np.rint(255 * colours).astype(np.uint8))
-    drawn = np.rint(
-        _HEATMAP_SHARE * coloured + (1 - _HEATMAP_SHARE) * pixels.mean(axis=2, keepdims=True)
-    ).astype(np.uint8)
+    drawn = heat_pixels(explained.heatmap[0], pixels)
     outline(drawn, scale_mask_for_page(marked))
     return drawn

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from evaluation.coverage.method_comparisons import split_method_names
 from evaluation.report import (
+    causal_check_section,
     causal_section,
     concepts_section,
     coverage_overview,
@@ -76,6 +77,12 @@ METRIC_SECTIONS = {
         coverage_section.READING,
         coverage_section.NEEDS,
         coverage_overview.coverage_overview,
+    ),
+    "causal_check": MetricSection(
+        StatisticResult,
+        causal_check_section.causal_check_section,
+        causal_check_section.READING,
+        causal_check_section.NEEDS,
     ),
     "irs": MetricSection(
         StatisticResult, causal_section.causal_section, causal_section.READING, causal_section.NEEDS

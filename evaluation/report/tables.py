@@ -115,6 +115,16 @@ def settings_table(results: Sequence[Result]) -> TableBlock:
     return TableBlock("Settings, data and versions", head, tuple(rows), folded=True)
 
 
+def class_name(classes: Sequence[str] | None, number: int) -> str:
+    """Name a class by its label, or by its number if the labels are not known.
+
+    Example:
+        >>> class_name(("bird", "fish"), 1), class_name(None, 1)
+        ('fish', 'class 1')
+    """
+    return classes[number] if classes else f"class {number}"
+
+
 def setting_text(value: object) -> str:
     """Write the value of a setting; a checksum is shortened.
 

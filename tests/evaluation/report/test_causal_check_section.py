@@ -1,0 +1,325 @@
+"""The section of the causal check: results made by hand, and pictures of planted classifiers."""
+
+import base64
+import io
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from PIL import Image
+
+from candlelight import main
+from evaluation.coverage.explanations import Explanation
+from evaluation.coverage.measure_regions import ALL_PARTS
+from evaluation.coverage.score_causal_check import score_causal_check
+from evaluation.models.model_spec import ModelIdentity, NamedModel
+from evaluation.report import causal_check_plot
+from evaluation.report.causal_check_pictures import causal_check_pictures
+from evaluation.report.causal_check_section import causal_check_section, split_classifiers
+from evaluation.report.page import write_report
+from evaluation.results.mean_intervals import Score
+from evaluation.results.result import Provenance, StatisticResult
+from evaluation.results.result_files import read_results, write_results
+from loaders.views import BACKGROUND_REGION, CounterfactualImages
+
+HOSTILE = "<script>alert('1')</script>"
+EFFECTS = {"beak": 0.1, "wing": 0.4, ALL_PARTS: 0.4, BACKGROUND_REGION: 0.2}
+
+
+def result(name, densities, effects=EFFECTS, weights="a" * 64, agreement=0.5, failed=(), notes=()):
+    """Make a result whose regions have these effects, at least 0, and densities; effects are losses."""
+    regions = []
+    for (region, effect), density in zip(effects.items(), densities, strict=True):
+        numbers = {"effect": -effect, "effect_size": effect, "density": density, "share": density / 10}
+        intervals = {key: [value, value - 0.05, value + 0.05] for key, value in numbers.items()}
+        regions.append({"region": region, "images": 7, **intervals})
+    model = {"name": name} | ({"classifier_sha256": weights} if weights else {})
+    settings = {"scale": "probability", "pixels": "all", "k": 1, "proportion": 0.05, "size": None}
+    about = Provenance("causal_check", 1, "higher", model, {"name": "birds", "rows": 7}, settings, {})
+    scores = {"agreement": Score(agreement, agreement - 0.1, agreement + 0.1), "hit_rate": Score(0.6, 0.5, 1)}
+    details = {"regions": regions, "chance": 0.3, "undefined": 0, "notes": list(notes)}
+    return StatisticResult(about, scores, {}, ("a", "b"), tuple(failed), details)
+
+
+@pytest.fixture
+def results():
+    own = {"beak": 0.3, "wing": 0.0, ALL_PARTS: 0.3, BACKGROUND_REGION: 0.1}
+    return [
+        result("kinds vebi", (2.0, 5.0, 4.0, 0.5), notes=["1 of 7 images are left out"]),
+        result("kinds prototypes", (0.1, 0.2, 0.3, 1.0), own, weights=None, agreement=-0.3),
+        result("kinds noise", (1.0, 1.1, 1.0, 0.9), agreement=0.05, failed=("bird-1",)),
+        result("colours vebi", (1.0, 2.0, 3.0, 4.0), weights="b" * 64),
+    ]
+
+
+def tables(blocks):
+    return [block for block in blocks if block.kind == "table"]
+
+
+def cells(block):
+    assert {len(row) for row in block.rows} == {len(block.head)}
+    return [[cell.replace("\N{NO-BREAK SPACE}", " ") for cell in row] for row in block.rows]
+
+
+def test_results_are_split_by_the_classifier(results):
+    first, second = split_classifiers(results)
+    assert (first.classifier, first.methods) == ("kinds", ("vebi", "prototypes", "noise"))
+    assert (second.classifier, second.methods) == ("", ("colours vebi",))
+    unknown = [result(name, (1.0, 1.0, 1.0, 1.0), weights=None) for name in ("object", "ground")]
+    assert [one.methods for one in split_classifiers(unknown)] == [("object", "ground")]
+
+
+def test_tables_of_regions_and_of_the_object(results):
+    blocks = causal_check_section(results, []).blocks
+    scores, against, regions, shares, *_ = tables(blocks)
+    assert cells(scores)[0] == ["kinds vebi", "0.500 (0.40 to 0.60)", "0.600 (0.50 to 1.0)"]
+    assert against.head[1:3] == ("effect: background", "object")
+    assert cells(against) == [
+        ["vebi", "0.200", "0.400", "0.500", "4.00", "5 %", "40 %"],
+        ["prototypes", "0.100", "0.300", "1.00", "0.300", "10 %", "3 %"],
+        ["noise", "0.200", "0.400", "0.900", "1.00", "9 %", "10 %"],
+    ]
+    assert regions.head == (
+        *("region", "images", "effect", "size of the effect"),
+        *("effect, network of prototypes", "size of the effect, network of prototypes"),
+        *("density, vebi", "density, prototypes", "density, noise"),
+    )
+    rows = cells(regions)
+    assert [row[0] for row in rows] == ["wing", BACKGROUND_REGION, "beak"]
+    assert rows[0] == [
+        *("wing", "7", "-0.400 (-0.45 to -0.35)", "0.400 (0.35 to 0.45)"),
+        *("-0.00 (-0.050 to 0.050)", "0.00 (-0.050 to 0.050)", "5.00", "0.200", "1.10"),
+    ]
+    assert cells(shares)[0] == ["wing", "7", "50 %", "2 %", "11 %"]
+    headings = [block.heading for block in blocks if block.kind == "text" and block.heading]
+    assert headings == ["kinds", "colours vebi"]
+
+
+def test_notes(results):
+    notes = [block.text for block in causal_check_section(results, []).blocks if block.kind == "text"]
+    assert [text for text in notes if text] == [
+        "Note. 1 of 7 images are left out",
+        "Note. kinds noise: 1 heatmaps are not finite or constant; their agreement is 0, and they hit "
+        "nothing.",
+        "Note. No agreement is shown, the interval is not above 0: kinds prototypes, kinds noise.",
+    ]
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """Title, row names, lengths and colours of the bars of each panel, by drawing."""
+    found = []
+
+    def keep(figure, name):
+        panels = [axes for axes in figure.axes if axes.axison]
+        found.append(
+            [
+                (
+                    axes.get_title().replace("\n", " "),
+                    [label.get_text() for label in axes.get_yticklabels()],
+                    [bar.get_width() for bar in axes.patches],
+                    [bar.get_facecolor()[3] for bar in axes.patches],
+                )
+                for axes in panels
+            ]
+        )
+        return f"<svg>{name}</svg>"
+
+    monkeypatch.setattr(causal_check_plot, "to_svg", keep)
+    return found
+
+
+def test_bars_are_sorted_by_the_effects_of_the_network_that_is_explained(results, drawn):
+    section = causal_check_section(results, [])
+    first, second = drawn
+    rows = ["wing", BACKGROUND_REGION, "beak"]
+    assert [panel[0] for panel in first] == [
+        *("effect on the probability", "vebi 0.500", "noise 0.0500"),
+        *("effect on the probability", "prototypes -0.300"),
+    ]
+    effects, vebi, noise, own, prototypes = first
+    assert effects[1:] == (rows, [0.4, 0.2, 0.1], [1, 0, 1])  # the background is open
+    assert vebi[2] == [5.0, 0.5, 2.0]
+    assert noise[2] == [1.1, 0.9, 1.0]
+    assert own[1:3] == (["beak", BACKGROUND_REGION, "wing"], [0.3, 0.1, 0.0])
+    assert prototypes[2] == [0.1, 1.0, 0.2]
+    assert [panel[0] for panel in second] == ["effect on the probability", "colours vebi 0.500"]
+    (alt, _) = (block.alt for block in section.blocks if block.kind == "plot")
+    assert "vebi: largest effect wing, densest wing" in alt
+    assert "prototypes: largest effect beak, densest background" in alt
+
+
+def test_many_parts_and_unknown_numbers(drawn):
+    effects = {f"part {number:02}": 0.01 * number for number in range(30)}
+    effects |= {ALL_PARTS: 0.29, BACKGROUND_REGION: 0.0}
+    effects["part 29"] = np.nan
+    densities = [1.0] * 32
+    densities[28] = np.nan
+    section = causal_check_section([result("map", densities, effects)], [])
+    ((_, rows, sizes, _), (_, _, found, _)) = drawn[0]
+    assert rows == [*(f"part {number:02}" for number in range(28, 16, -1)), BACKGROUND_REGION]
+    assert sizes[0] == pytest.approx(0.28)
+    assert np.isnan(found[0])
+    _, _, regions, shares, _ = tables(section.blocks)
+    assert regions.folded
+    assert shares.folded
+    assert cells(regions)[-1][:3] == ["part 29", "7", "not defined"]
+    assert len(regions.rows) == 31
+
+
+def test_saved_results_give_the_same_page(tmp_path, results):
+    results.append(result(f"kinds {HOSTILE}", (np.nan,) * 4))
+    write_results(tmp_path / "check.json", results)
+    assert len(read_results(tmp_path / "check.json")) == 5
+    path = write_report(tmp_path / "page.html", results, title="Results")
+    words = ["evaluate", "report", str(tmp_path / "check.json"), "--out", str(tmp_path / "again.html")]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, (done.output, done.exc_info)
+    text = path.read_text(encoding="utf-8")
+    assert (tmp_path / "again.html").read_text(encoding="utf-8") == text
+    assert "<script" not in text
+    assert re.findall(r'<section id="([^"]*)"', text) == ["causal-check"]
+    assert text.count("<svg") == 2
+    assert text.count("Blind to") == 1
+
+
+PLACES = {"head": (slice(4, 12), slice(4, 12)), "tail": (slice(20, 28), slice(20, 28))}
+
+
+def item(row):
+    """Make a gray image, and again with the head white, the tail white, and the background once or twice."""
+    masks = {name: torch.zeros(32, 32, dtype=torch.bool) for name in PLACES}
+    for name, place in PLACES.items():
+        masks[name][place] = True
+    masks[BACKGROUND_REGION] = ~(masks["head"] | masks["tail"])
+    image = torch.full((3, 32, 32), 0.4 + 0.01 * row)
+    changed = {name: image.masked_fill(mask, 1.0)[None] for name, mask in masks.items()}
+    weak = image.masked_fill(masks[BACKGROUND_REGION], 0.45)
+    changed[BACKGROUND_REGION] = torch.stack([weak, changed[BACKGROUND_REGION][0]])
+    return CounterfactualImages(image, masks, None, changed)
+
+
+def looks_at(name):
+    place = PLACES.get(name, (slice(14, 18), slice(14, 18)))
+    return lambda images: torch.stack([4 * images[:, 0][:, *place].mean((1, 2)), torch.zeros(len(images))], 1)
+
+
+def points_at(name):
+    return lambda images: torch.zeros_like(images[:, :1]).index_put(
+        (torch.tensor(0), torch.tensor(0), item(0).masks[name]), torch.tensor(1.0)
+    )
+
+
+def pixels(picture):
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(picture.uri.partition(",")[2]))))
+
+
+def test_pictures_of_the_counterfactual_that_changes_the_prediction_most(memory_view):
+    view = memory_view([item(row) for row in range(4)])
+    methods = {"net right": points_at("tail"), "net wrong": points_at("head")}
+    methods["net dead"] = lambda images: images[:, :1] * 0
+    results = score_causal_check(methods, looks_at("tail"), view, batch_size=1)
+    blocks = causal_check_pictures(results, methods, looks_at("tail"), view, classes=("bright", "dark"))
+    assert blocks[0].heading == "Heatmaps on net"
+    assert [block.caption for block in blocks[1:]] == ["row-0", "row-2", "row-3"]
+    captions = [one.caption.replace("\N{NO-BREAK SPACE}", " ") for one in blocks[1].pictures]
+    before, after = (1 / (1 + np.exp(-4 * value)) for value in (0.4, 1.0))
+    assert captions == [
+        "image",
+        f"tail changed: bright {before:.3f} to {after:.3f}",
+        "right: density 16.0, rank 1 of 3",
+        "wrong: density 0.00, rank 2 of 3",
+        "dead: failed",
+    ]
+    plain, changed, right, *_ = map(pixels, blocks[1].pictures)
+    step = len(plain) // 32
+    assert (plain == 102).all()
+    inside = (slice(22 * step, 26 * step),) * 2
+    assert (changed[inside] == 255).all()
+    assert (changed[: 19 * step, : 19 * step] == 102).all()
+    edge = changed[23 * step, 19 * step : 21 * step, 0]
+    assert edge[step - 1] == 0  # the black line outside
+    assert right[inside].min(axis=(0, 1)).tolist() != right[0, 0].tolist()
+
+
+def test_rows_of_pictures_for_each_network_and_only_the_changed_region(memory_view):
+    class Own:
+        """A method with a network of its own."""
+
+        def explain(self, images):
+            maps = points_at("head")(images)
+            return Explanation(maps, torch.zeros(1, 1, dtype=torch.int64), maps.sum((2, 3)), torch.zeros(1))
+
+        def classifier(self, images):
+            return looks_at("head")(images)
+
+    items = [item(row) for row in range(2)]
+    for one in items:  # the light of another background falls on the head
+        one.changed[BACKGROUND_REGION][:, :, one.masks["head"]] = 0.0
+    view, own, shared = memory_view(items), Own(), looks_at("middle")
+    methods = {"map": points_at("tail"), "own": own.explain}
+    networks = {"map": shared, "own": own.classifier}
+    for pixels_of, light in (("all", 0), ("region", 102)):
+        results = score_causal_check(
+            {"map": points_at("tail")}, shared, view, batch_size=1, pixels=pixels_of, scale="logit"
+        )
+        blocks = causal_check_pictures(results, {"map": points_at("tail")}, shared, view)
+        assert blocks[0].heading == ""
+        assert blocks[1].pictures[1].caption.startswith("background changed: class 0")
+        changed = pixels(blocks[1].pictures[1])
+        # The stronger one of two backgrounds, and on the head the light only if all pixels are shown.
+        assert changed[64, 64, 0] == 255
+        assert changed[len(changed) // 4, len(changed) // 4, 0] == light
+    methods = {"map": points_at("tail"), "own": _explaining(own)}
+    blocks = causal_check_pictures(results, methods, networks, view)
+    assert [block.caption for block in blocks[1:]] == [
+        *("row-0, network of map", "row-0, network of own", "row-1, network of map", "row-1, network of own")
+    ]
+    assert [block.pictures[1].caption.split()[0] for block in blocks[1:3]] == ["background", "head"]
+    assert [len(block.pictures) for block in blocks[1:]] == [3, 3, 3, 3]
+
+
+def _explaining(model):
+    return NamedModel(ModelIdentity("own", "callable"), model, "srgb")
+
+
+def test_no_effect_is_known(memory_view):
+    view = memory_view([item(0), item(1)])
+
+    def classify(images):
+        return torch.where(images[:, :2, 0, 0] == 1, torch.nan, images[:, :2, 8, 8] * torch.nan)
+
+    results = score_causal_check({"map": points_at("head")}, classify, view, batch_size=1)
+    blocks = causal_check_pictures(results, {"map": points_at("head")}, classify, view)
+    assert [picture.caption for picture in blocks[1].pictures] == ["image", "map"]
+
+
+def test_the_command_puts_pictures_into_the_section_of_their_size(tmp_path, memory_view, monkeypatch):
+    monkeypatch.setattr(
+        "loaders.views.open_counterfactuals", lambda *_, **__: memory_view([item(0), item(1)])
+    )
+
+    def fitted(name, size):
+        def resized(images):
+            return looks_at("middle")(torch.nn.functional.interpolate(images, (32, 32)))
+
+        methods = {f"{name} map": lambda images: images[:, :1]}
+        named = SimpleNamespace(identity=SimpleNamespace(name=name), model=resized)
+        return SimpleNamespace(named=named, methods=methods, size=size, classes=("bright", "dark"))
+
+    chosen = [fitted("one", None), fitted("two", (16, 16)), fitted("three", None)]
+    monkeypatch.setattr("evaluation.commands.causal_check_command.fit_classifiers", lambda *_: chosen)
+    page = tmp_path / "page.html"
+    words = ["nowhere", "--model", "x", "--method", "grad-cam", "--fit", "y", "--report", str(page)]
+    done = CliRunner().invoke(main, ["evaluate", "causal-check", *words, "--device", "cpu"])
+    assert done.exit_code == 0, (done.output, done.exc_info)
+    assert done.output.splitlines()[-1] == str(page)
+    text = page.read_text(encoding="utf-8")
+    first, second = text.split('<section id="causal-check')[1:]
+    headings = [re.findall(r"Heatmaps on (\w+)", part) for part in (first, second)]
+    assert headings == [["one", "three"], ["two"]]
+    # Image, counterfactual, the map and two controls, for each of two images.
+    assert (first.count("<img"), second.count("<img")) == (2 * 10, 10)
