@@ -9,6 +9,7 @@ from numpy import ndarray
 from PIL import Image
 
 from evaluation.models.backbones import TrainedOn, build_backbone, save_classifier
+from evaluation.running import finished_steps
 from loaders.views import open_factors
 
 SPECIES = ("001.Black_footed_Albatross", "002.Laysan_Albatross")
@@ -129,3 +130,9 @@ def own_networks(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("own") / "own.py"
     path.write_text(CODE)
     return path
+
+
+@pytest.fixture
+def fixed_code(monkeypatch) -> None:
+    """Do not hash the code of the package for each step: it does not change meanwhile."""
+    monkeypatch.setattr(finished_steps, "_code_sha256", lambda: "code")

@@ -17,11 +17,11 @@ from evaluation.coverage.open_parameters import OpenParameters
 from evaluation.coverage.score_coverage import score_coverage
 from evaluation.models import open_model
 from evaluation.results.result_files import read_results
-from evaluation.running import finished_steps
 from evaluation.running.finished_steps import FinishedSteps
 from loaders.views import open_factors, open_parts
 
 QUICK = ("--quick", "--proportions", "0.05,0.1")
+pytestmark = pytest.mark.usefixtures("fixed_code")
 SMALL = ("--epochs", 1, "--topics", 3, "--prototypes", 2)  # only with all methods
 
 
@@ -30,12 +30,6 @@ def run(data: str, *words: object, code: int = 0) -> str:
     result = CliRunner().invoke(main, ["evaluate", "coverage", *given])
     assert result.exit_code == code, (result.output, result.exc_info)
     return result.output
-
-
-@pytest.fixture(autouse=True)
-def fixed_code(monkeypatch) -> None:
-    """Do not hash the code of the package for each step: it does not change meanwhile."""
-    monkeypatch.setattr(finished_steps, "_code_sha256", lambda: "code")
 
 
 @pytest.fixture
