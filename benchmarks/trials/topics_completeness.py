@@ -76,7 +76,7 @@ def print_completeness(curves: CompletenessCurves) -> None:
     for place, count in enumerate(curves.counts):
         at = curves.completeness[:, place]
         differences = [at[:, 0] - at[:, control] for control in (1, 2)]
-        cells = [with_interval(seed_interval(some)) for some in (*at.T, *differences)]
+        cells = [with_interval(seed_interval(some.tolist())) for some in (*at.T, *differences)]
         rows.append([count, f"{curves.found[:, place].mean():.1f}", *cells])
     numbers = torch.tensor(curves.counts).double().expand(len(curves.completeness), -1)
     trends = [
@@ -93,7 +93,7 @@ def draw_completeness(curves: CompletenessCurves, path: Path) -> None:
     with drawing(3.6) as figure:
         axes = figure.subplots()
         for kind, name in enumerate(DIRECTIONS):
-            scores = [seed_interval(some) for some in curves.completeness[:, :, kind].T]
+            scores = [seed_interval(some.tolist()) for some in curves.completeness[:, :, kind].T]
             values, low, high = np.array([(one.value, one.low, one.high) for one in scores]).T
             reach = (values - low, high - values)
             axes.errorbar(
