@@ -4,7 +4,7 @@ r"""Do explanations show that a classifier looks at the background, and do they 
     candlelight render parts-recoloured --out recoloured
     candlelight render parts-confounded --out confounded
     candlelight train classifier parts --label kind --size 64 --validation 0.25 --out plain.pt
-    candlelight train classifier confounded --set train --label kind --size 64 --out shortcut.pt
+    candlelight train classifier confounded --label kind --size 64 --out shortcut.pt
     python -m benchmarks.trials.causal_confounded parts recoloured confounded plain.pt shortcut.pt results
 
 Each classifier is explained by all methods, which learn on its own training images.
