@@ -9,10 +9,9 @@ r"""Do explanations show that a classifier looks at the background, and do they 
 
 Each classifier is explained by all methods, which learn on its own training images.
 
-1. Causal check of both classifiers on the counterfactuals of both recipes: scores, and by region the effect
-   on the prediction beside the density of each method's heatmaps. The background should have the largest
-   effect on the shortcut classifier, and a faithful method be densest there. CONFOUNDED changes nothing but
-   the background, so that regions cannot be ranked and there are no scores.
+1. Causal check of both classifiers on RECOLOURED, whose scenes are independent of the kinds: scores, and by
+   region the effect on the prediction beside the density of each method's heatmaps. The background should
+   have the largest effect on the shortcut classifier, and a faithful method be densest there.
 2. Rank correlation over parts of a method's mean IoU, on the held-out images of PARTS, with the mean size of
    the causal effects of the parts, on the counterfactuals of RECOLOURED. Noise and a blob in the middle show
    how much of it the areas and the places of the parts explain. Intervals are over resampled parts.
@@ -211,8 +210,7 @@ def main(
     torch.set_num_threads(1)
     results.mkdir(exist_ok=True)
     steps = FinishedSteps(results / "steps")
-    frames = {"recoloured": recoloured, "confounded": confounded}
-    trained = {"plain": (plain, parts), "shortcut": (shortcut, f"{confounded}:train")}
+    trained = {"plain": (plain, parts), "shortcut": (shortcut, confounded)}
     held_out = load_classifier(plain).training
     assert held_out is not None
     checks: dict[str, list[StatisticResult]] = {}
@@ -220,13 +218,12 @@ def main(
     for title, (model, fit) in trained.items():
         options = ExplanationOptions(("all",), fit, fit_limit, None, None, bound, 10, 10, epochs, 0)
         (one,) = fit_classifiers(parts, [f"{title}={model}"], options, None, None, steps, "cpu")
-        click.echo(f"finished: fit {title} on {len(one.learned_ids)} images", err=True)
-        for name, path in frames.items():
-            file = results / f"{title}-{name}.json"
-            checks[f"{title}, {name}"] = keep(file, check_effects, one, path, limit, scale, pixels)
+        click.echo(f"finished: fit {title} on {len(one.training.images)} images", err=True)
+        file = results / f"{title}-check.json"
+        checks[title] = keep(file, check_effects, one, recoloured, limit, scale, pixels)
         file = results / f"{title}-coverage.json"
         coverage = keep(file, cover_parts, one, parts, held_out.held_out_ids, steps)
-        agreement += agreement_rows(title, coverage, checks[f"{title}, recoloured"])
+        agreement += agreement_rows(title, coverage, checks[title])
     print_checks(checks)
     for title, found in checks.items():
         print(f"\n{title}: effects, and densities by method\n")

@@ -146,7 +146,7 @@ def test_tables_of_coverage_and_effects(memory_view, capsys):
 
     methods = {"plain red": lambda images: images[:, :1] * masks["head"], "plain blob": centre_blob}
     checks = list(score_causal_check(methods, classify, memory_view(rows)).values())
-    causal_confounded.print_checks({"plain, recoloured": checks})
+    causal_confounded.print_checks({"plain": checks})
     table = causal_confounded.region_rows(checks)
     assert [row[0] for row in table] == ["head", "tail", BACKGROUND_REGION]
     assert {row[1] for row in table} == {6}
