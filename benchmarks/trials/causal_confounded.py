@@ -117,7 +117,7 @@ def print_checks(checks: Mapping[str, Sequence[StatisticResult]]) -> None:
         if result.details["chance"] is not None
     ]
     names = next(iter(checks.values()))[0].scores
-    print_table(["classifier, counterfactuals", "method", *names, "chance of a hit"], rows)
+    print_table(["classifier", "method", *names, "chance of a hit"], rows)
 
 
 def region_rows(results: Sequence[StatisticResult]) -> list[list[object]]:
