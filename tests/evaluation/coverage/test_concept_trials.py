@@ -10,6 +10,7 @@ from torch import nn
 from benchmarks.trials import causal_confounded, concept_checks, topics_completeness
 from evaluation.coverage.control_explainers import centre_blob
 from evaluation.coverage.fit_methods import TrainingImages
+from evaluation.coverage.measure_regions import ALL_PARTS
 from evaluation.coverage.score_causal_check import score_causal_check
 from evaluation.coverage.score_coverage import score_coverage
 from evaluation.coverage.topic_completeness import LabelledMaps, ReconstructionTraining
@@ -148,7 +149,7 @@ def test_tables_of_coverage_and_effects(memory_view, capsys):
     checks = list(score_causal_check(methods, classify, memory_view(rows)).values())
     causal_confounded.print_checks({"plain": checks})
     table = causal_confounded.region_rows(checks)
-    assert [row[0] for row in table] == ["head", "tail", BACKGROUND_REGION]
+    assert [row[0] for row in table] == ["head", "tail", ALL_PARTS, BACKGROUND_REGION]
     assert {row[1] for row in table} == {6}
     scored = score_coverage(methods, memory_view(parts))
     assert scored["plain red"].details["mean_iou"] == [1, None]  # of the IoUs above 0
