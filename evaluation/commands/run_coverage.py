@@ -142,6 +142,7 @@ def _add_completeness(
 
 def coverage_lines(comparisons: Sequence[Sequence["StatisticResult"]]) -> list[str]:
     """Write the scores of each comparison, its paired differences, its controls and its open parameters."""
+    from evaluation.coverage.method_comparisons import write_order
     from evaluation.results.compare import compare
     from evaluation.results.result import table
 
@@ -155,10 +156,11 @@ def coverage_lines(comparisons: Sequence[Sequence["StatisticResult"]]) -> list[s
             )
         if len(results) > 1 and "sensitivity" in details:
             lines.append(
-                "order by WAIoU with other values of one parameter, Kendall's tau with the order above:"
+                "order by WAIoU with other values of one parameter (~ where no difference is shown), and "
+                "Kendall's tau with the order above:"
             )
             lines += [
-                f"  {one['setting']:24} {_tau(one['agreement'])}  {' > '.join(one['order'])}"
+                f"  {one['setting']:24} {_tau(one['agreement'])}  {write_order(one['order'], one['differs'])}"
                 for one in details["sensitivity"]
             ]
     return lines

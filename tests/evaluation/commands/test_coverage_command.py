@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import evaluation.coverage
 from candlelight import main
 from evaluation.coverage import fit_methods, topics, vebi
-from evaluation.coverage.fit_methods import METHODS, MethodSettings, fit_method, read_training_images
+from evaluation.coverage.fit_methods import METHOD_NAMES, MethodSettings, fit_method, read_training_images
 from evaluation.coverage.open_parameters import OpenParameters
 from evaluation.coverage.score_coverage import score_coverage
 from evaluation.models import open_model
@@ -67,7 +67,7 @@ def test_methods_learn_the_training_images_and_are_scored_on_the_others(
     assert seen["scored"] == [ids_of(birds, range(1, 12, 2))]
     assert seen["labels"] == [0, 0, 0, 1, 1, 1]
     results = read_results(out)
-    assert [result.about.model["name"] for result in results] == [f"kinds {name}" for name in METHODS]
+    assert [result.about.model["name"] for result in results] == [f"kinds {name}" for name in METHOD_NAMES]
     assert [result.about.data["rows"] for result in results] == [6] * 4
     assert {tuple(result.about.settings["size"]) for result in results} == {(32, 32)}
     hashes = [result.about.model["sha256"] for result in results]
