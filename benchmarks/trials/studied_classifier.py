@@ -64,8 +64,7 @@ def study(
     options = ExplanationOptions(methods, None, fit_limit, None, None, **given)
     steps = FinishedSteps(out.with_name(f"{out.name}.partial"))
     (fitted,) = fit_classifiers(path, [model], options, factors, None, steps, "cpu")
-    held_out = set(fitted.record.training.held_out_ids) if fitted.record and fitted.record.training else ()
-    rows = [row for row, name in enumerate(factors.ids) if name in held_out]
+    rows = [row for row, name in enumerate(factors.ids) if name not in fitted.seen_ids]
     if not rows:
         raise InputError(f"{data}: has no held-out image of {model}; train it with --validation 0.25")
     labels = fitted.class_numbers(factors)
