@@ -150,10 +150,9 @@ def prototypes(
     chosen = {"prototypes": per_class, "epochs": epochs, "seed": seed}
     with study(data, model, out, fit_limit, "prototypes", **chosen) as studied:
         (method,) = (one.model for one in studied.fitted.methods.values())
-        assert studied.fitted.record is not None
         training = studied.fitted.training
         check = check_patches(method.network, training.images, training.labels)
-        print_patches(check, studied.fitted.record.classes)
+        print_patches(check, studied.fitted.classes)
         ours, theirs = (right_predictions(one, studied.test) for one in (method.classifier, studied.network))
         columns = {"prototype network": ours, "classifier": theirs, "difference": ours - theirs}
         scores: dict[str, Score] = {
