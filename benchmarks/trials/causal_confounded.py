@@ -121,12 +121,14 @@ def print_checks(checks: Mapping[str, Sequence[StatisticResult]]) -> None:
 
 
 def region_rows(results: Sequence[StatisticResult]) -> list[list[object]]:
-    """Make a row for each region: images, size of the effect, and density of each method's heatmaps."""
+    """Make a row for each region with an effect: images, effect, its size, and density by method."""
     tables = [{one["region"]: one for one in result.details["regions"]} for result in results]
     # Prototypes explain a network of their own, so the classifier's effects are those of another method.
     explained = next(place for place, one in enumerate(results) if method_label(one) != "prototypes")
     rows: list[list[object]] = []
     for region, found in tables[explained].items():
+        if not found["images"]:
+            continue
         cells = [found["effect"], found["effect_size"], *(table[region]["density"] for table in tables)]
         rows.append([region, found["images"], *(_mean_text(cell) for cell in cells)])
     return rows
@@ -134,7 +136,7 @@ def region_rows(results: Sequence[StatisticResult]) -> list[list[object]]:
 
 def _mean_text(numbers: Sequence[float | None]) -> str:
     value, low, high = (float("nan") if one is None else one for one in numbers)
-    return f"{value:.3f} ({low:.3f} to {high:.3f})"
+    return f"{value:.3g} ({low:.3g} to {high:.3g})"
 
 
 def part_agreement(iou: Mapping[str, float], effect: Mapping[str, float]) -> Score:
@@ -233,9 +235,11 @@ def main(
     print_table(
         ["classifier", "method", "accuracy on PARTS", "mean IoU", "rank correlation"],
         [
-            [*(row[key] for key in ("classifier", "method", "accuracy")), *map(with_interval, scores)]
+            [
+                *(row["classifier"], row["method"], "-" if row["accuracy"] is None else row["accuracy"]),
+                *(with_interval(row["mean_iou"]), with_interval(row["rank"])),
+            ]
             for row in agreement
-            for scores in [(row["mean_iou"], row["rank"])]
         ],
     )
     (results / "agreement.json").write_text(to_json(agreement), encoding="utf-8")
