@@ -114,6 +114,7 @@ RELIT = [
     ("train", {"scene": 84, "temperature": 6500}),
 ]
 PART_LABELS = {"parts": "{kind} {class}"}
+ONE_FISH = ["sets.fish.draws=1", *fixed("fish", **{"class": "carp"})]
 TEXTURES = str(Path(__file__).with_name("textures.yaml"))
 
 GRIDS = {
@@ -137,6 +138,18 @@ GRIDS = {
     "invariance": Grid("invariance", (152, 152), 4, None, MOVES, STILL_LIFES, MOVED),
     "negatives": Grid("negatives", (128, 128), 8, limit=24),
     "parts": Grid("parts", (128, 128), 9, None, ["sets.parts.draws=1"], (), PART_LABELS, ("image", "part")),
+    "parts-confounded": Grid(
+        "parts-confounded", (128, 128), 9, None, ["sets.train.draws=1"], [("train", {})], {"train": "{scene}"}
+    ),
+    "parts-recoloured": Grid(
+        "parts-recoloured",
+        (128, 128),
+        7,
+        None,
+        ONE_FISH,
+        [("fish", {}), ("fish_changed", {})],
+        {"fish": "original", "fish_changed": "{recoloured} {scene}"},
+    ),
     "relit": Grid("relit", (128, 128), 5, shown=RELIT),
     "textures": Grid(TEXTURES, (200, 132), 6, labels={"textures": "{texture}"}),
     "toy-confounded": Grid("toy-confounded", (96, 96), 8, limit=24),

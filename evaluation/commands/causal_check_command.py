@@ -90,6 +90,7 @@ def causal_check(
 
     if not explanations.method or explanations.fit is None:
         raise InputError("give a --method, and the images on which methods learn concepts (--fit)")
+    explanations.check_unused()
     check_outputs(out, page)
     steps = open_steps(out)
     chosen = choose_device(device)

@@ -6,18 +6,29 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from evaluation.commands.evaluate_options import open_secondary
+from evaluation.commands.training_choice import check_classes_shown, trained_ids, training_rows
 from loaders.errors import InputError
 
 if TYPE_CHECKING:
     from evaluation.coverage.fit_methods import TrainingImages
-    from evaluation.models.backbones import TrainedClassifier
     from evaluation.models.model_spec import NamedModel
     from evaluation.running.finished_steps import FinishedSteps
     from loaders.views import Factors
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _METHODS = ("vebi", "topics", "prototypes", "grad-cam")
+# Options, and the methods that read them; () for all methods.
+_READ_BY: dict[str, tuple[str, ...]] = {
+    "fit": (),
+    "fit_limit": (),
+    "label": (),
+    "explained_layer": (),
+    "bound": ("vebi",),
+    "topics": ("topics",),
+    "prototypes": ("prototypes",),
+    "epochs": ("prototypes",),
+    "seed": ("topics", "prototypes"),
+}
 
 
 @dataclass(frozen=True)
@@ -36,16 +47,19 @@ class ExplanationOptions:
     seed: int
 
     def check_unused(self) -> None:
-        """Refuse options of methods where no method is chosen.
+        """Refuse options on the command line that no chosen method reads.
 
         Raises:
-            InputError: an option without ``--method``.
+            InputError: an option without a ``--method`` that reads it.
         """
-        given = {"--fit": self.fit, "--fit-limit": self.fit_limit, "--label": self.label}
-        given |= {"--explained-layer": self.explained_layer}
-        for option, value in given.items():
-            if value is not None and not self.method:
-                raise InputError(f"{option} {value}: needs a --method")
+        context = click.get_current_context()
+        for name, methods in _READ_BY.items():
+            if context.get_parameter_source(name) is not click.core.ParameterSource.COMMANDLINE:
+                continue
+            if not self.method or not {"all", *(methods or _METHODS)}.intersection(self.method):
+                option = f"--{name.replace('_', '-')} {getattr(self, name)}"
+                needed = f"--method {' or '.join(methods)}" if methods else "a --method"
+                raise InputError(f"{option}: needs {needed}")
 
 
 def explanation_options(command: _Command) -> _Command:
@@ -90,7 +104,9 @@ def explanation_options(command: _Command) -> _Command:
             "`candlelight train classifier`]",
         ),
         click.option(
-            "--label", help="Factor whose value is the class.  [default: that of the classifier's file]"
+            "--label",
+            help="Factor whose value is the class; a network that names no classes has them in the order of "
+            "the factor's values.  [default: that of the classifier's file]",
         ),
         click.option(
             "--fit-limit",
@@ -121,30 +137,25 @@ class FittedClassifier:
 
     Attributes:
         named: the classifier.
-        record: content of its file; None for other networks.
         label: factor of the classes.
+        classes: values of the factor, in the order of the logits.
         size: height and width to which images are resized; None for their own size.
         training: images from which the methods have learned.
-        learned_ids: their ids.
+        seen_ids: their ids, and those of all images on which the classifier was trained.
         methods: fitted methods by name.
     """
 
     named: "NamedModel"
-    record: "TrainedClassifier | None"
     label: str
+    classes: tuple[str, ...]
     size: tuple[int, int] | None
     training: "TrainingImages"
-    learned_ids: frozenset[str]
+    seen_ids: frozenset[str]
     methods: "dict[str, NamedModel]"
-
-    @property
-    def classes(self) -> tuple[str, ...] | None:
-        """Names of the classes; None if only their numbers are known."""
-        return tuple(self.record.classes) if self.record else None
 
     def class_numbers(self, view: "Factors") -> list[int]:
         """Number the classes of all rows of a view as the classifier does."""
-        return _class_numbers(self.named, self.record, self.label, view)
+        return _class_numbers(self.named, self.classes, self.label, view)
 
 
 def fit_classifiers(
@@ -192,13 +203,19 @@ def _fit(
     steps: "FinishedSteps",
     device: str,
 ) -> FittedClassifier:
+    from torch import nn
+
+    from evaluation.coverage.check_classifier import check_classifier, order_classes
     from evaluation.coverage.fit_methods import METHOD_NAMES, MethodSettings, fit_method, read_training_images
     from evaluation.models.backbones import is_classifier, load_classifier
     from evaluation.models.model_spec import split_spec
+    from evaluation.training import factor_labels
 
     path, name = split_spec(spec)[1], named.identity.name
     record = load_classifier(path) if is_classifier(path) else None
     trained = record.training if record else None
+    if not isinstance(named.model, nn.Module):
+        raise InputError(f"--method: `{name}` is no network; give a classifier")
     layer = options.explained_layer or getattr(named.model, "explained_layer", None)
     if layer is None:
         raise InputError(
@@ -208,52 +225,29 @@ def _fit(
     if label is None:
         raise InputError(f"`{name}`: name the factor whose value is the class (--label)")
     size = size or (trained.size if trained else None)
-    view, rows = _training_rows(name, data, options, factors, trained.training_ids if trained else None)
-    numbers = _class_numbers(named, record, label, view)
-    training = read_training_images(view, rows, [numbers[row] for row in rows], size)
-    settings = MethodSettings(options.seed, options.bound, options.topics, options.prototypes, options.epochs)
+    view, rows = training_rows(name, data, options, factors, trained)
     wanted = METHOD_NAMES if "all" in options.method else tuple(dict.fromkeys(options.method))
+    classes = record.classes if record else order_classes(named, factor_labels(view, label)[1])
+    numbers = _class_numbers(named, classes, label, view)
+    labels = [numbers[row] for row in rows]
+    if set(wanted) != {"grad-cam"}:
+        check_classes_shown(name, classes, labels)
+    training = read_training_images(view, rows, labels, size)
+    check_classifier(named, training.images, classes, device)
+    settings = MethodSettings(options.seed, options.bound, options.topics, options.prototypes, options.epochs)
     fitted = [fit_method(one, named, layer, training, settings, steps, device) for one in wanted]
     methods = {method.identity.name: method for method in fitted}
-    learned = frozenset(view.ids[row] for row in rows)
-    return FittedClassifier(named, record, label, size, training, learned, methods)
+    seen = frozenset(view.ids[row] for row in rows) | (trained_ids(trained, factors) if factors else set())
+    return FittedClassifier(named, label, classes, size, training, seen, methods)
 
 
-def _training_rows(
-    name: str,
-    data: str,
-    options: ExplanationOptions,
-    factors: "Factors | None",
-    trained_ids: Sequence[str] | None,
-) -> tuple["Factors", list[int]]:
-    """Choose the images from which methods learn."""
-    from loaders.views import open_factors
+def _class_numbers(named: "NamedModel", classes: Sequence[str], label: str, view: "Factors") -> list[int]:
+    from evaluation.training import label_values
 
-    view: Factors | None = factors
-    if options.fit is not None:
-        view = open_secondary(open_factors, data, options.fit)
-    known = set(trained_ids or ())
-    rows = [row for row, one in enumerate(view.ids) if one in known] if view else []
-    if view is None or (not rows and options.fit is None):
-        raise InputError(
-            f"`{name}` was trained on no image of DATA; name images to learn concepts from (--fit)"
-        )
-    rows = rows or list(range(len(view)))
-    if options.fit_limit is not None and options.fit_limit < len(rows):
-        rows = [rows[place * len(rows) // options.fit_limit] for place in range(options.fit_limit)]
-    return view, rows
-
-
-def _class_numbers(
-    named: "NamedModel", record: "TrainedClassifier | None", label: str, view: "Factors"
-) -> list[int]:
-    from evaluation.training import factor_labels
-
-    numbers, values = factor_labels(view, label)
-    classes = values if record is None else record.classes
+    values = label_values(view, label)
     if unknown := sorted(set(values) - set(classes)):
         raise InputError(
             f"--label {label}: `{named.identity.name}` has no class `{unknown[0]}`; its classes are "
             f"{', '.join(classes)}"
         )
-    return [classes.index(values[number]) for number in numbers]
+    return [classes.index(value) for value in values]

@@ -1,5 +1,6 @@
 """Fit explanation methods to classifiers for ``candlelight evaluate coverage --method``."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -28,8 +29,7 @@ class CoverageComparison:
         methods: methods by name.
         size: height and width to which images are resized.
         labels: class of each image; None if it is not known.
-        topic_accuracy: accuracy of the classifier behind its topics, by name of the method.
-        completeness: completeness of the topics, by name of the method.
+        topics: completeness of topics and accuracies, by name of the method; see `described`.
         fitted: the classifier and its methods; None for heatmaps of other origin.
     """
 
@@ -37,17 +37,14 @@ class CoverageComparison:
     methods: dict[str, Any]
     size: tuple[int, int] | None
     labels: list[int] | None = None
-    topic_accuracy: dict[str, float] = field(default_factory=dict)
-    completeness: dict[str, float] = field(default_factory=dict)
+    topics: dict[str, dict[str, Any]] = field(default_factory=dict)
     fitted: FittedClassifier | None = None
 
     def described(self, results: Mapping[str, "StatisticResult"]) -> dict[str, "StatisticResult"]:
-        """Add completeness, and the accuracy behind topics, to the details of the results."""
+        """Add completeness, and the accuracies of the classifier and behind topics, to the details."""
         found = dict(results)
-        for name, value in self.completeness.items():
-            accuracy = {"explained": self.topic_accuracy[name]}
-            details = {**found[name].details, "accuracy": accuracy, "completeness": value}
-            found[name] = replace(found[name], details=details)
+        for name, measured in self.topics.items():
+            found[name] = replace(found[name], details={**found[name].details, **measured})
         return found
 
 
@@ -62,7 +59,7 @@ def compare_methods(
     device: str,
     choice: Mapping[str, Any],
 ) -> list[CoverageComparison]:
-    """Fit methods to each classifier, and open the images that no method has learned from.
+    """Fit methods to each classifier, and open the images that neither it nor a method has learned from.
 
     Args:
         data: the argument DATA.
@@ -84,8 +81,8 @@ def compare_methods(
 
     factors = open_factors(data, **choice)
     fitted = fit_classifiers(data, specs, options, factors, size, steps, device)
-    learned = frozenset[str]().union(*(one.learned_ids for one in fitted))
-    kept = [factors.named.numbers[row] for row, name in enumerate(factors.ids) if name not in learned]
+    seen = frozenset[str]().union(*(one.seen_ids for one in fitted))
+    kept = [factors.named.numbers[row] for row, name in enumerate(factors.ids) if name not in seen]
     if not kept:
         raise InputError(
             "all images of DATA were learned from, so that none is left to score; hold some out when the "
@@ -114,32 +111,38 @@ def _add_completeness(
     steps: "FinishedSteps",
     device: str,
 ) -> None:
-    """Measure completeness of topics on the scored images, and the accuracy behind them."""
+    """Measure completeness of topics on the scored images, the accuracy behind them and without them."""
     import torch
 
     from evaluation.coverage.fit_methods import read_training_images
     from evaluation.coverage.topic_completeness import classifier_accuracy, completeness
     from evaluation.running.finished_steps import model_key
     from evaluation.running.hidden_layers import evaluation_mode
+    from evaluation.running.model_outputs import model_errors
 
     test = read_training_images(shown, range(len(shown)), comparison.labels or [], comparison.size)
 
     def measure() -> dict[str, torch.Tensor]:
         topics = method.model
-        train, tested = (topics.layer(some.images, some.labels) for some in (training, test))
-        with evaluation_mode(topics.head):
+        with evaluation_mode(topics.head), model_errors(name, test.images):
+            train, tested = (topics.layer(some.images, some.labels) for some in (training, test))
             found = completeness(topics.state()["topics"], topics.head, train, tested, topics.how)
             chance = 1 / topics.head(tested.activations[:1]).shape[1]
             whole = classifier_accuracy(topics.head, tested)
-        return {"measured": torch.tensor([found, chance + found * (whole - chance)], dtype=torch.float64)}
+            behind = chance + found * (whole - chance)
+        return {"measured": torch.tensor([found, behind, whole], dtype=torch.float64)}
 
     name = method.identity.name
     measured = steps.get_or_compute(model_key(method, device, tested=test.sha256), measure)["measured"]
-    comparison.completeness[name], comparison.topic_accuracy[name] = measured.tolist()
+    # Completeness is not defined for a classifier that is not better than chance.
+    found, behind, whole = (None if math.isnan(value) else value for value in measured.tolist())
+    accuracy = {"classifier": whole, "explained": behind}
+    comparison.topics[name] = {"completeness": found, "accuracy": accuracy}
 
 
 def coverage_lines(comparisons: Sequence[Sequence["StatisticResult"]]) -> list[str]:
     """Write the scores of each comparison, its paired differences, its controls and its open parameters."""
+    from evaluation.coverage.method_comparisons import write_order
     from evaluation.results.compare import compare
     from evaluation.results.result import table
 
@@ -153,10 +156,11 @@ def coverage_lines(comparisons: Sequence[Sequence["StatisticResult"]]) -> list[s
             )
         if len(results) > 1 and "sensitivity" in details:
             lines.append(
-                "order by WAIoU with other values of one parameter, Kendall's tau with the order above:"
+                "order by WAIoU with other values of one parameter (~ where no difference is shown), and "
+                "Kendall's tau with the order above:"
             )
             lines += [
-                f"  {one['setting']:24} {_tau(one['agreement'])}  {' > '.join(one['order'])}"
+                f"  {one['setting']:24} {_tau(one['agreement'])}  {write_order(one['order'], one['differs'])}"
                 for one in details["sensitivity"]
             ]
     return lines

@@ -21,6 +21,7 @@ from evaluation.models.backbones import Backbone
 from evaluation.models.model_spec import NamedModel
 from evaluation.running.batches import Fingerprint, check_srgb_image, weights_sha256
 from evaluation.running.finished_steps import FinishedSteps, model_key
+from evaluation.running.model_outputs import model_errors
 from evaluation.running.named_models import decode, encode
 from evaluation.running.split_network import split_network
 from loaders.check_choice import check_choice
@@ -64,7 +65,8 @@ def make_method(
         device: torch device of the network.
 
     Raises:
-        InputError: there is no such method, or the network cannot be split at the layer.
+        InputError: there is no such method, or the network cannot be split at the layer: a `Backbone` only
+            at its ``explained_layer``.
 
     Example:
         >>> network = nn.Sequential(nn.Conv2d(3, 4, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten())
@@ -76,7 +78,12 @@ def make_method(
         return VEBI(network, layer, settings.bound)
     if name == "grad-cam":
         return GradCAM(network, layer)
-    if isinstance(network, Backbone) and layer == network.explained_layer:
+    if isinstance(network, Backbone):
+        if layer != network.explained_layer:
+            raise InputError(
+                f"expected the layer `{network.explained_layer}` of a classifier of `candlelight "
+                f"train classifier`, got `{layer}`; omit --explained-layer, or choose vebi or grad-cam"
+            )
         features, head = network.steps()
     else:
         features, head = split_network(network, layer)
@@ -94,7 +101,7 @@ class TrainingImages:
     Attributes:
         images: sRGB-encoded in [0, 1].
         labels: class of each image.
-        sha256: hash of both.
+        sha256: hash of both, and of the ids.
     """
 
     images: Float[Tensor, "train 3 height width"]
@@ -122,13 +129,13 @@ def read_training_images(
     images: Tensor | None = None
     for place, row in enumerate(rows):
         image = check_srgb_image(data[row])
-        fingerprint.add(data.ids[row], image)
         image = encode(resize_images(decode(image)[None], size))[0] if size else image
+        fingerprint.add(data.ids[row], image)
         if images is None:
             if (count := len(rows) * image.numel() * 4) > _LARGEST:
                 raise InputError(
                     f"{len(rows)} images of {image.shape[1]} x {image.shape[2]} need {count / 2**30:.1f} "
-                    "GiB; learn concepts on fewer of them (--fit-limit)"
+                    "GiB; choose fewer of them (--fit-limit, --limit), or a smaller --size"
                 )
             images = torch.empty(len(rows), *image.shape)
         if image.shape != images.shape[1:]:
@@ -155,7 +162,7 @@ def fit_method(
 
     Args:
         name: see `make_method`.
-        classifier: the classifier; its model is a `torch.nn.Module`.
+        classifier: the classifier, which passes `check_classifier`.
         layer: see `make_method`.
         training: images and classes to learn from.
         settings: see `make_method`.
@@ -166,26 +173,28 @@ def fit_method(
         The fitted method, named after the classifier and itself.
 
     Raises:
-        InputError: the classifier has no layers, or as the methods.
+        InputError: the method cannot be made or fitted; the message names it.
     """
-    network = classifier.model
-    if not isinstance(network, nn.Module):
-        raise InputError(f"--method: `{classifier.identity.name}` is no network; give a classifier")
+    network, fitted_name = classifier.model, f"{classifier.identity.name} {name}"
     facts: dict[str, Any] = {"method": name, "layer": layer, "fitted": training.sha256, **asdict(settings)}
-    method = make_method(name, network, layer, settings, device)
 
     def fit() -> dict[str, Tensor]:
-        state = method.fit(training.images, training.labels).state()
+        with model_errors(fitted_name, training.images):
+            state = method.fit(training.images, training.labels).state()
         return {key: values.detach().cpu() for key, values in state.items()}
 
     key = model_key(classifier, device, **facts)
-    state = fit() if name == "grad-cam" else steps.get_or_compute(key, fit)
+    try:
+        method = make_method(name, network, layer, settings, device)
+        state = fit() if name == "grad-cam" else steps.get_or_compute(key, fit)
+    except InputError as error:
+        raise InputError(f"`{fitted_name}`: {error}") from error
     fingerprint = Fingerprint()
     for fact, value in {**facts, "weights": weights_sha256(network), **state}.items():
         fingerprint.add(fact, value)
     identity = replace(
         classifier.identity,
-        name=f"{classifier.identity.name} {name}",
+        name=fitted_name,
         sha256=fingerprint.hexdigest() if key else None,
     )
     return NamedModel(identity, method.restore(state), classifier.colour_space)

@@ -94,3 +94,15 @@ def best_share(result: StatisticResult) -> tuple[float, float | None]:
     """Return the share of marked points with the largest average IoU, and this IoU."""
     best = result.details["best_proportion"]
     return result.about.settings["proportions"][best], result.details["average_iou"][best]
+
+
+def write_order(order: Sequence[str], differs: Sequence[bool]) -> str:
+    """Write an order of methods, best first, with > between two that differ and ~ where none is shown.
+
+    Example:
+        >>> write_order(["topics", "vebi", "grad-cam"], [False, True])
+        'topics ~ vebi > grad-cam'
+    """
+    return order[0] + "".join(
+        f" {'>' if differ else '~'} {name}" for name, differ in zip(order[1:], differs, strict=True)
+    )

@@ -145,7 +145,7 @@ def explain_images(named: NamedModel, ids: Sequence[str], linear: Tensor, device
         device: torch device of the method.
 
     Returns:
-        The explanation; an image whose maps are not finite has no concepts.
+        The explanation; an image whose maps or scores are not finite has no concepts.
 
     Raises:
         InputError: the method raised an exception, or its output has another form.
@@ -165,7 +165,9 @@ def explain_images(named: NamedModel, ids: Sequence[str], linear: Tensor, device
 
 
 def checked_explanation(output: object, batch: int, name: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Check the output of an `ExplanationMethod`; concepts of an image whose maps are not finite become -1.
+    """Check the output of an `ExplanationMethod`; maps or scores that are not finite explain nothing.
+
+    Concepts and predicted class of an image with such maps or scores become -1.
 
     Raises:
         InputError: the output is not an `Explanation` of this many images.
@@ -181,10 +183,11 @@ def checked_explanation(output: object, batch: int, name: str) -> tuple[Tensor, 
             f"scores [{batch}, concepts] and predicted [{batch}], got {describe_output(output)}"
         )
     maps = output.maps.detach().float()
-    failed = ~maps.flatten(1).isfinite().all(1)
+    scores = output.scores.detach().masked_fill(output.concepts < 0, 0)
+    failed = ~(maps.flatten(1).isfinite().all(1) & scores.isfinite().all(1))
     return (
         maps.masked_fill(failed[:, None, None, None], 0),
         output.concepts.masked_fill(failed[:, None], -1),
-        output.scores.detach().masked_fill(failed[:, None], 0),
-        output.predicted,
+        scores.masked_fill(failed[:, None], 0),
+        output.predicted.masked_fill(failed, -1),
     )

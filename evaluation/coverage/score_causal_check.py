@@ -68,7 +68,7 @@ class _Run(NamedTuple):
 
 
 def score_causal_check(
-    methods: Mapping[str, ExplanationMethod | HeatmapCallable],
+    methods: Mapping[str, ExplanationMethod | HeatmapCallable | NamedModel],
     classifier: ExplainedClassifier | Mapping[str, ExplainedClassifier],
     data: View[CounterfactualImages],
     *,

@@ -1,5 +1,6 @@
 """Compare explanation methods, such as hidden layers, by how well they cover objects or annotated parts."""
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import compress
@@ -24,7 +25,7 @@ from evaluation.coverage.read_explanations import ReadExplanations, explain_imag
 from evaluation.inputs.predictions import Heatmaps, MissingResults
 from evaluation.models.model_spec import NamedModel
 from evaluation.results.mean_intervals import distinct_groups
-from evaluation.results.resampled_intervals import resampled_interval
+from evaluation.results.resampled_intervals import replicate_interval, resampled_interval
 from evaluation.results.result import StatisticResult
 from evaluation.running.batches import Fingerprint, make_provenance
 from evaluation.running.finished_steps import FinishedSteps
@@ -251,20 +252,30 @@ def _add_alternatives(
     details[0]["sensitivity"] = []
     for setting, other in parameters.alternatives().items():
         found = _statistic(read, names, parts, other, groups)
-        scores = [_scores(found, name)["waiou"] for name in names]
-        order = [names[place] for place in np.argsort([-score for score in scores], kind="stable")]
-        agreement = float(kendalltau(here, scores).statistic) if len(names) > 1 else None
-        details[0]["sensitivity"].append(
-            {
-                "setting": setting,
-                "scores": dict(zip(names, scores, strict=True)),
-                "order": order,
-                "agreement": agreement,
-            }
-        )
+        details[0]["sensitivity"].append({"setting": setting, **_order(found, names, groups, here)})
         if other.pooling != parameters.pooling:
             for one, average in zip(details, found.average_iou().tolist(), strict=True):
                 one["by_pooling"] = {parameters.pooling: one["average_iou"], other.pooling: average}
+
+
+def _order(
+    weigh: CoverageStatistic, names: Sequence[str], groups: Sequence[str], here: Sequence[float]
+) -> dict[str, Any]:
+    """Order methods by WAIoU, tell which neighbours differ, and compare the order with other scores."""
+    scores, replicates = resampled_interval(weigh, groups, seed=0)
+    values = [scores[f"waiou {name}"].value for name in names]
+    order = [names[place] for place in np.argsort([-value for value in values], kind="stable")]
+    differs = []
+    for better, worse in itertools.pairwise(order):
+        gain = np.subtract(replicates[f"waiou {better}"], replicates[f"waiou {worse}"])
+        # The value is not used: an interval above 0 tells whether the neighbours differ.
+        differs.append(replicate_interval(0.0, gain.tolist(), len(distinct_groups(groups))).low > 0)
+    return {
+        "scores": dict(zip(names, values, strict=True)),
+        "order": order,
+        "differs": differs,
+        "agreement": float(kendalltau(here, values).statistic) if len(names) > 1 else None,
+    }
 
 
 def compute_explanations(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from evaluation.coverage.method_comparisons import MethodComparison, best_share, iou_by_pooling
+from evaluation.coverage.method_comparisons import MethodComparison, best_share, iou_by_pooling, write_order
 from evaluation.report.blocks import Block, TableBlock, TextBlock, note
 from evaluation.report.tables import number, unbroken
 
@@ -110,12 +110,15 @@ def sensitivity_table(comparison: MethodComparison) -> list[Block]:
     names, rows = comparison.whole_names, []
     for change in changes:
         scores = [number(change["scores"].get(name)) for name in names]
-        order = ", ".join(names.get(name, name) for name in change["order"])
+        order = write_order([names.get(name, name) for name in change["order"]], change["differs"])
         rows.append((change["setting"], *scores, order, number(change["agreement"])))
     default = sorted(comparison.results, key=lambda result: result.score, reverse=True)
     order = ", ".join(names[str(result.about.model["name"])] for result in default)
     first = ("as above", *(number(result.score) for result in comparison.results), order, "")
-    caption = "WAIoU under other settings; agreement is Kendall's tau with the order above"
+    caption = (
+        "WAIoU under other settings; > stands between methods that differ, ~ where no difference is shown; "
+        "agreement is Kendall's tau with the order above"
+    )
     head = ("setting", *comparison.methods, "order, best first", "agreement")
     return [TableBlock(caption, head, (first, *rows))]
 

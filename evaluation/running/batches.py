@@ -114,10 +114,12 @@ def read_batches(
     if not len(view.ids):
         raise InputError(f"no rows to read: `{view.identity.name}` is empty, or `rows` chooses none")
     pending: list[tuple[int, _Item]] = []
+    shape: tuple[int, ...] = ()
     for row, name in enumerate(tqdm(view.ids, desc=label, unit="row", disable=None)):
         item = view[row]
         fingerprint.add(name, item)
-        if pending and (len(pending) == batch_size or image(pending[0][1]).shape != image(item).shape):
+        before, shape = shape, tuple(image(item).shape)  # of every row, because `image` may check it
+        if pending and (len(pending) == batch_size or before != shape):
             yield _batch(view, pending)
             pending = []
         pending.append((row, item))

@@ -1,7 +1,6 @@
 """Split a network at a hidden layer into two networks that share its weights."""
 
 from torch import fx, nn
-from torch.fx.proxy import TraceError
 
 from evaluation.running.hidden_layers import evaluation_mode
 from loaders.errors import InputError
@@ -43,10 +42,10 @@ def split_network(model: nn.Module, layer: str) -> tuple[nn.Module, nn.Module]:
     try:
         with evaluation_mode(model):
             graph = _Tracer(chosen).trace(root)
-    except TraceError as error:
+    except Exception as error:  # the network's own code runs on symbols, and may raise any exception
         raise InputError(
             f"the network cannot be split at `{layer}`, because its steps depend on its input ({error}); "
-            "give both parts as modules of their own"
+            "give both parts as modules of their own, or choose Grad-CAM or VEBI, which need no parts"
         ) from error
     calls = [
         node

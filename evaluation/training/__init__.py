@@ -2,6 +2,7 @@
 
 from evaluation.training.concept_loss import concept_loss as concept_loss
 from evaluation.training.factor_labels import factor_labels as factor_labels
+from evaluation.training.factor_labels import label_values as label_values
 from evaluation.training.fine_tune import TuningHistory as TuningHistory
 from evaluation.training.fine_tune import fine_tune as fine_tune
 from evaluation.training.prototypes import fit_prototypes as fit_prototypes

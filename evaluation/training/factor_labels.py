@@ -1,9 +1,35 @@
 """Labels for a classifier: the values of a categorical factor."""
 
 import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
 
 from loaders.errors import InputError, did_you_mean
+from loaders.schema import FactorInfo
 from loaders.views import Factors
+
+
+def label_values(data: Factors, factor: str) -> list[str]:
+    """Return the value of a categorical factor for each row.
+
+    Args:
+        data: images with known factors.
+        factor: name of the factor.
+
+    Raises:
+        InputError: there is no such factor, or it is continuous.
+
+    Example:
+        >>> from loaders.schema import FactorInfo
+        >>> class Rows:
+        ...     factors, table = (FactorInfo(name="kind", kind="categorical", values=("a", "b", "c")),), None
+        >>> Rows.table = np.array([[2.0], [0.0], [2.0]])
+        >>> label_values(Rows(), "kind")
+        ['c', 'a', 'c']
+    """
+    info, column = _column(data, factor)
+    assert info.values is not None
+    return [str(info.values[number]) for number in column]
 
 
 def factor_labels(data: Factors, factor: str) -> tuple[list[int], tuple[str, ...]]:
@@ -27,6 +53,19 @@ def factor_labels(data: Factors, factor: str) -> tuple[list[int], tuple[str, ...
         >>> factor_labels(Rows(), "kind")
         ([1, 0, 1], ('a', 'c'))
     """
+    info, column = _column(data, factor)
+    assert info.values is not None
+    found, labels = np.unique(column, return_inverse=True)
+    values = tuple(str(info.values[number]) for number in found)
+    if len(values) < 2:
+        raise InputError(
+            f"--label {factor}: expected rows with several values, got {', '.join(values)} alone"
+        )
+    return labels.tolist(), values
+
+
+def _column(data: Factors, factor: str) -> tuple[FactorInfo, Int[ndarray, " n"]]:
+    """Look up a categorical factor, and the number of its value in each row."""
     names = [info.name for info in data.factors]
     if factor not in names:
         raise InputError(
@@ -39,10 +78,4 @@ def factor_labels(data: Factors, factor: str) -> tuple[list[int], tuple[str, ...
             f"--label {factor}: the factor is continuous; choose a categorical one: "
             f"{', '.join(fit) or 'there is none'}"
         )
-    found, labels = np.unique(column.astype(int), return_inverse=True)
-    values = tuple(str(info.values[number]) for number in found)
-    if len(values) < 2:
-        raise InputError(
-            f"--label {factor}: expected rows with several values, got {', '.join(values)} alone"
-        )
-    return labels.tolist(), values
+    return info, column.astype(int)

@@ -90,6 +90,7 @@ def coverage_call() -> Callable[..., list[StatisticResult]]:
                     "setting": "k=3",
                     "scores": {name: 0.3 - 0.1 * place for place, name in enumerate(names)},
                     "order": names,
+                    "differs": [True] * (len(names) - 1),
                     "agreement": -1.0,
                 }
             ],

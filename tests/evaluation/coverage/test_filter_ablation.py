@@ -7,6 +7,7 @@ from torch import nn
 
 from evaluation.coverage.filter_ablation import ablate_filters
 from evaluation.coverage.vebi import VEBI
+from evaluation.models.backbones import build_backbone
 from loaders.errors import InputError
 
 CLASSES, FILTERS = 3, 30
@@ -158,3 +159,20 @@ def test_arguments_that_do_not_fit():
         ablate_filters(network, "1", _off(0), images, labels + 1, seed=0)
     with pytest.raises(InputError, match="layer `9` is not in the model"):
         ablate_filters(network, "9", _off(0), images, labels, seed=0)
+
+
+@pytest.mark.parametrize("name", ["vgg_small", "densenet_small", "resnet_small"])
+def test_backbones_run_once_for_all_sets(name):
+    network = build_backbone(name, CLASSES, seed=0)
+    images = torch.rand(6, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    labels = network(images).argmax(1)
+    filters = (
+        torch.rand(6, network.maps(images[:1]).shape[1], generator=torch.Generator().manual_seed(1)) < 0.5
+    )
+    layer = network.explained_layer
+    found = ablate_filters(network, layer, filters, images, labels, seed=0, draws=9, batch_size=4)
+    network.explained_layer = ""  # so that the layer is one as any other, and the whole network runs
+    whole = ablate_filters(network, layer, filters, images, labels, seed=0, draws=9, batch_size=4)
+    assert found.intact == 1
+    assert (found.ablated, found.p_value) == (whole.ablated, whole.p_value)
+    assert torch.equal(found.random, whole.random)

@@ -78,7 +78,7 @@ def test_order_under_other_settings(coverage_call):
     assert found.head == ("setting", "vebi", "topics", "prototypes", "order, best first", "agreement")
     assert cells(found) == [
         ["as above", "0.0600", "0.110", "0.160", "prototypes, topics, vebi", ""],
-        ["k=3", "0.300", "0.200", "0.100", "vebi, topics, prototypes", "-1.00"],
+        ["k=3", "0.300", "0.200", "0.100", "vebi > topics > prototypes", "-1.00"],
     ]
 
 

@@ -1,0 +1,96 @@
+"""The classifier of a study of explanations: its training images, its held-out images, finished steps.
+
+DATA is PATH[:SET]. Methods learn on the images that the classifier was trained on; scores are of the images
+that were held out (--validation). An interrupted run resumes from OUT.partial.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+from torch import Tensor
+
+from evaluation.commands.explanation_options import ExplanationOptions, FittedClassifier, fit_classifiers
+from evaluation.coverage.fit_methods import TrainingImages, read_training_images
+from evaluation.results.result_files import check_writable
+from evaluation.running.finished_steps import FinishedSteps, model_key
+from loaders.errors import InputError
+from loaders.views import open_factors, split_secondary
+
+
+@dataclass(frozen=True, eq=False)
+class StudiedClassifier:
+    """A classifier, the images that it has learned and those that were held out, and finished steps.
+
+    Attributes:
+        fitted: classifier, training images, and methods that have learned.
+        test: held-out images.
+        groups: their groups.
+        steps: keeps results.
+    """
+
+    fitted: FittedClassifier
+    test: TrainingImages
+    groups: tuple[str, ...]
+    steps: FinishedSteps
+
+    @property
+    def network(self) -> Any:
+        """The classifier's network, a `Backbone`."""
+        return self.fitted.named.model
+
+    def get_or_compute(self, compute: Callable[[], Mapping[str, Tensor]], **facts: Any) -> dict[str, Tensor]:
+        """Compute a step, or read it if it is finished; the facts tell steps apart."""
+        hashes = {"fitted": self.fitted.training.sha256, "tested": self.test.sha256}
+        found = self.steps.get_or_compute(model_key(self.fitted.named, "cpu", **hashes, **facts), compute)
+        click.echo(f"finished: {' '.join(map(str, facts.values()))}", err=True)
+        return found
+
+
+@contextmanager
+def study(
+    data: str, model: str, out: Path, fit_limit: int | None, *methods: str, **settings: Any
+) -> Iterator[StudiedClassifier]:
+    """Open a classifier within a ``with`` block, after which finished steps are deleted."""
+    check_writable(out, (".json",))
+    torch.set_num_threads(1)
+    path, choice = split_secondary(data)
+    factors = open_factors(path, **choice)
+    given = {"bound": 10.0, "topics": 10, "prototypes": 10, "epochs": 30, "seed": 0} | settings
+    options = ExplanationOptions(methods, None, fit_limit, None, None, **given)
+    steps = FinishedSteps(out.with_name(f"{out.name}.partial"))
+    (fitted,) = fit_classifiers(path, [model], options, factors, None, steps, "cpu")
+    rows = [row for row, name in enumerate(factors.ids) if name not in fitted.seen_ids]
+    if not rows:
+        raise InputError(f"{data}: has no held-out image of {model}; train it with --validation 0.25")
+    labels = fitted.class_numbers(factors)
+    test = read_training_images(factors, rows, [labels[row] for row in rows], fitted.size)
+    click.echo(f"{len(fitted.training.labels)} images to learn from, {len(rows)} held out", err=True)
+    yield StudiedClassifier(fitted, test, tuple(factors.groups[row] for row in rows), steps)
+    steps.remove()
+
+
+def parse_numbers(text: str) -> tuple[float, ...]:
+    """Parse numbers that are separated by commas."""
+    return tuple(float(word) for word in text.split(","))
+
+
+def unwrapped(text: str | None) -> str:
+    """Mark all paragraphs of a help text, so that click keeps their lines."""
+    return "\b\n" + (text or "").replace("\n\n", "\n\n\b\n")
+
+
+def shared_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the arguments and options of all studies."""
+    for decorate in (
+        click.option("--out", type=click.Path(path_type=Path), required=True, help="File of results, .json."),
+        click.option("--fit-limit", type=int, help="Learn on N of the training images, evenly spaced."),
+        click.argument("model"),
+        click.argument("data"),
+    ):
+        command = decorate(command)
+    return command

@@ -1,0 +1,122 @@
+"""`evaluate causal-check` on counterfactuals in memory; methods learn from generated photographs."""
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from candlelight import main
+from evaluation.coverage import vebi
+from evaluation.models import open_model
+from evaluation.results.result_files import read_results
+from loaders import views
+from loaders.views import BACKGROUND_REGION, CounterfactualImages
+
+pytestmark = pytest.mark.usefixtures("fixed_code")
+SIDE = 32
+PLACES = {"head": (slice(0, 16), slice(0, 16)), "tail": (slice(16, 32), slice(0, 16))}
+
+
+def run(*words: object, code: int = 0) -> str:
+    given = ["evaluate", "causal-check", "frames", "--device", "cpu", *map(str, words)]
+    result = CliRunner().invoke(main, given)
+    assert result.exit_code == code, (result.output, result.exc_info)
+    return result.output
+
+
+@pytest.fixture
+def frames(memory_view, monkeypatch):
+    """Open three images, each with a counterfactual of the head, of the tail and of the background."""
+    draws = torch.Generator().manual_seed(0)
+    items = []
+    for _ in range(3):
+        image = torch.rand(3, SIDE, SIDE, generator=draws)
+        masks = {name: torch.zeros(SIDE, SIDE, dtype=torch.bool) for name in PLACES}
+        for name, place in PLACES.items():
+            masks[name][place] = True
+        masks[BACKGROUND_REGION] = ~(masks["head"] | masks["tail"])
+        other = torch.rand(3, SIDE, SIDE, generator=draws)
+        changed = {name: other.where(mask, image)[None] for name, mask in masks.items()}
+        items.append(CounterfactualImages(image, masks, None, changed))
+    view, asked = memory_view(items), []
+    monkeypatch.setattr(views, "open_counterfactuals", lambda data, **choice: asked.append(choice) or view)
+    return view, asked
+
+
+def test_methods_are_compared_with_controls(frames, birds, make_classifier, tmp_path) -> None:
+    view, asked = frames
+    out = tmp_path / "a.json"
+    methods = [word for name in ("vebi", "prototypes", "grad-cam") for word in ("--method", name)]
+    given = ("--fit", f"{birds}:test", "--epochs", 1, "--prototypes", 2, "--set", "one", "--limit", 3)
+    run("--model", make_classifier(), *methods, *given, "--out", out)
+    assert asked == [{"set_name": "one", "split": None, "limit": 3}]
+    results = {result.about.model["name"]: result for result in read_results(out)}
+    names = ("vebi", "prototypes", "grad-cam", "noise", "centre")
+    assert list(results) == [f"kinds {name}" for name in names]
+    network = open_model(str(make_classifier())).model
+    effects = {name: [] for name in (*PLACES, BACKGROUND_REGION)}
+    for row in range(len(view)):
+        with torch.no_grad():
+            before = network(view[row].image[None]).softmax(1)
+            top = int(before.argmax())
+            for name, changed in view[row].changed.items():
+                effects[name].append(float(before[0, top] - network(changed).softmax(1)[0, top]))
+    for name in names:
+        regions = {one["region"]: one for one in results[f"kinds {name}"].details["regions"]}
+        assert list(regions) == ["head", "tail", BACKGROUND_REGION]
+        if name != "prototypes":  # a network of its own
+            for region, values in effects.items():
+                assert regions[region]["effect"][0] == pytest.approx(sum(values) / 3, abs=1e-6)
+    vebi_effect = results["kinds vebi"].details["regions"][0]["effect"]
+    assert results["kinds prototypes"].details["regions"][0]["effect"] != vebi_effect
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_options_reach_the_metric_and_a_fitted_method_is_reused(
+    frames, birds, make_classifier, tmp_path, monkeypatch
+) -> None:
+    words = ("--model", make_classifier(), "--method", "vebi", "--fit", f"{birds}:test")
+    words += ("--scale", "logit", "--pixels", "region", "--k", 2, "--proportion", 0.2, "--size", 40, 40)
+    whole, out = tmp_path / "whole.json", tmp_path / "a.json"
+    run(*words, "--out", whole)
+    (settings, *_) = (result.about.settings for result in read_results(whole))
+    assert settings == {**{"scale": "logit", "pixels": "region", "k": 2, "proportion": 0.2, "size": [40, 40]}}
+    with monkeypatch.context() as patch:
+        patch.setattr(vebi.VEBI, "explain", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        assert "interrupted" in run(*words, "--out", out, code=130)
+    monkeypatch.setattr(vebi.VEBI, "fit", None)  # the fitted method is read
+    text = run(*words, "--out", out)
+    assert "a.json.partial: 1 of 1 steps were already finished" in text
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_several_classifiers(frames, birds, make_classifier, tmp_path) -> None:
+    words = ("--model", make_classifier(), "--model", f"other={make_classifier('five', seed=5)}")
+    run(*words, "--method", "grad-cam", "--fit", f"{birds}:test", "--out", tmp_path / "a.json")
+    found = read_results(tmp_path / "a.json")
+    names = [f"{name} {method}" for name in ("kinds", "other") for method in ("grad-cam", "noise", "centre")]
+    assert [one.about.model["name"] for one in found] == names
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--fit", "{}:test"), "give a --method, and the images on which methods learn concepts (--fit)"),
+        (("--method", "vebi"), "give a --method, and the images on which methods learn concepts (--fit)"),
+        (("--method", "vebi", "--fit", "{}:test", "--topics", 3), "--topics 3: needs --method topics"),
+        (("--method", "vebi", "--fit", "{}:train", "--fit-limit", 2, "--label", "x"), "--label x: expected"),
+        (("--method", "vebi", "--fit", "{}:test", "--proportion", 1), "--proportion"),
+        (("--method", "vebi", "--fit", "{}:test", "--out", "a.txt"), "a.txt: expected a file name"),
+        (("--method", "vebi", "--fit", "{}:test", "--explained-layer", "fc"), "layer `fc` gives no maps"),
+    ],
+)
+def test_bad_use_gives_one_line(frames, birds, make_classifier, words, message) -> None:
+    words = [str(word).format(birds) for word in words]
+    assert message in run("--model", make_classifier(), *words, code=2).splitlines()[-1]
+
+
+def test_broken_classifier_is_refused(frames, birds, own_networks) -> None:
+    given = ("--label", "species", "--explained-layer", "0", "--fit", f"{birds}:test", "--method", "grad-cam")
+    text = run("--model", f"mine={own_networks}:dead", *given, code=2)
+    assert text == (
+        "Error: `mine` gives the same logits for all images, expected a trained classifier; train it again\n"
+    )

@@ -1,0 +1,231 @@
+"""`evaluate coverage --method` on generated photographs: images that are learned and scored, resuming."""
+
+import csv
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+import evaluation.coverage
+from candlelight import main
+from evaluation.coverage import fit_methods, topics, vebi
+from evaluation.coverage.fit_methods import METHOD_NAMES, MethodSettings, fit_method, read_training_images
+from evaluation.coverage.open_parameters import OpenParameters
+from evaluation.coverage.score_coverage import score_coverage
+from evaluation.models import open_model
+from evaluation.results.result_files import read_results
+from evaluation.running.finished_steps import FinishedSteps
+from loaders.views import open_factors, open_parts
+
+QUICK = ("--quick", "--proportions", "0.05,0.1")
+pytestmark = pytest.mark.usefixtures("fixed_code")
+SMALL = ("--epochs", 1, "--topics", 3, "--prototypes", 2)  # only with all methods
+
+
+def run(data: str, *words: object, code: int = 0) -> str:
+    given = [data, "--split", "annotated", "--device", "cpu", *map(str, words)]
+    result = CliRunner().invoke(main, ["evaluate", "coverage", *given])
+    assert result.exit_code == code, (result.output, result.exc_info)
+    return result.output
+
+
+@pytest.fixture
+def seen(monkeypatch) -> dict[str, Any]:
+    """Record the ids of the images that methods learn from, and of those that are scored."""
+    found: dict[str, Any] = {"learned": [], "scored": []}
+
+    def read(data, rows, *given):
+        found["learned"].append({data.ids[row] for row in rows})
+        return read_training_images(data, rows, *given)
+
+    def score(methods, data, *given, **options):
+        found["scored"].append(set(data.ids))
+        found["labels"] = options["labels"]
+        return score_coverage(methods, data, *given, **options)
+
+    monkeypatch.setattr(fit_methods, "read_training_images", read)
+    monkeypatch.setattr(evaluation.coverage, "score_coverage", score)
+    return found
+
+
+def ids_of(data: str, rows: range) -> set[str]:
+    view = open_factors(data, split="annotated")
+    return {view.ids[row] for row in rows}
+
+
+def test_methods_learn_the_training_images_and_are_scored_on_the_others(
+    birds, make_classifier, seen, tmp_path
+) -> None:
+    out, tables = tmp_path / "a.json", tmp_path / "tables"
+    words = ("--model", make_classifier(), "--method", "all", *SMALL, "--proportions", "0.05,0.1")
+    text = run(birds, *words, "--out", out, "--tables", tables)
+    # The second reading is that of the scored images, for the completeness of topics.
+    assert seen["learned"] == [ids_of(birds, range(0, 12, 2)), ids_of(birds, range(1, 12, 2))]
+    assert seen["scored"] == [ids_of(birds, range(1, 12, 2))]
+    assert seen["labels"] == [0, 0, 0, 1, 1, 1]
+    results = read_results(out)
+    assert [result.about.model["name"] for result in results] == [f"kinds {name}" for name in METHOD_NAMES]
+    assert [result.about.data["rows"] for result in results] == [6] * 4
+    assert {tuple(result.about.settings["size"]) for result in results} == {(32, 32)}
+    hashes = [result.about.model["sha256"] for result in results]
+    assert len(set(hashes)) == 4
+    assert set(results[0].details["controls"]) == {"noise", "centre", "constant", "ideal"}
+    assert "control ideal" in text
+    assert "proportions / 100" in text
+    network = open_model(str(make_classifier())).model
+    view = open_parts(birds, split="annotated", by="part", rows=range(1, 12, 2))
+    with torch.no_grad():
+        predicted = network(torch.stack([view[row].image for row in range(6)])).argmax(1)
+    accuracy = float((predicted == torch.tensor(seen["labels"])).double().mean())
+    found = {result.about.model["name"]: result.details for result in results}
+    assert found["kinds vebi"]["accuracy"] == found["kinds grad-cam"]["accuracy"] == {"explained": accuracy}
+    assert found["kinds topics"]["accuracy"]["classifier"] == accuracy
+    with (tables / "table1.csv").open() as file:
+        (line,) = (one for one in csv.DictReader(file) if one["method"] == "topics")
+    assert line["classifier"] == "kinds"
+    assert float(line["accuracy_classifier"]) == accuracy
+    assert {path.stem for path in tables.iterdir()} - {"dissection"} == {
+        *("figure5", "figure6", "figure7", "figure8", "table1", "table2"),
+        *("labels", "controls", "sensitivity"),
+    }
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "tables"]
+
+
+@pytest.mark.parametrize(
+    "words", [("--fit-limit", "2"), ("--fit", "{}:annotated"), ("--fit", "{}:test")], ids=" ".join
+)
+def test_images_that_the_classifier_has_learned_are_never_scored(birds, make_classifier, seen, words) -> None:
+    words = [str(word).format(birds) for word in words]
+    run(birds, "--model", make_classifier(), "--method", "grad-cam", *words, *QUICK)
+    assert seen["learned"][0] <= ids_of(birds, range(0, 12, 2))
+    assert len(seen["learned"][0]) == (2 if "--fit-limit" in words else 6)
+    assert seen["scored"] == [ids_of(birds, range(1, 12, 2))]
+
+
+def test_scores_are_those_of_the_functions(birds, make_classifier, tmp_path) -> None:
+    out, path = tmp_path / "a.json", str(make_classifier())
+    chosen = {
+        **{"k": 3, "rank": "score", "pooling": "image", "proportions": "0.05", "threshold": 0.1},
+        **{"threshold-at": "map", "compat": "waiou2023", "reduce": "sum", "choose": "same"},
+    }
+    words = [str(word) for name, value in chosen.items() for word in (f"--{name}", value)]
+    run(birds, "--model", path, "--method", "vebi", "--bound", 3, *words, "--quick", "--out", out)
+    (found,) = read_results(out)
+    parameters = OpenParameters(3, "score", (0.05,), "same", "image", "map", "waiou2023", 0.1, "sum")
+    view = open_factors(birds, split="annotated")
+    training = read_training_images(view, range(0, 12, 2), [0, 0, 0, 1, 1, 1], (32, 32))
+    settings = MethodSettings(bound=3.0)
+    method = fit_method("vebi", open_model(path), "layer3", training, settings, FinishedSteps())
+    parts = open_parts(birds, split="annotated", by="part", rows=range(1, 12, 2))
+    expected = score_coverage({"kinds vebi": method}, parts, parameters, size=(32, 32))["kinds vebi"]
+    assert found.scores == expected.scores
+    assert {**found.details, "accuracy": None} == {**expected.details, "accuracy": None}
+    assert found.about.settings == json.loads(json.dumps(expected.about.settings))
+    assert found.about.model["sha256"] == expected.about.model["sha256"]
+
+
+def test_an_interrupted_run_resumes_with_fitted_methods(
+    birds, make_classifier, tmp_path, monkeypatch
+) -> None:
+    words = ("--model", make_classifier(), "--method", "vebi", "--method", "topics", "--topics", 3, *QUICK)
+    whole, out = tmp_path / "whole.json", tmp_path / "a.json"
+    run(birds, *words, "--out", whole)
+    fitted: list[str] = []
+    fit_vebi, discover, explain = vebi.VEBI.fit, topics.discover_topics, topics.TopicMethod.explain
+
+    def count(name, function):
+        def counted(*given):
+            fitted.append(name)
+            return function(*given)
+
+        return counted
+
+    def stop(*_given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(vebi.VEBI, "fit", count("vebi", fit_vebi))
+    monkeypatch.setattr(topics, "discover_topics", stop)
+    assert "interrupted; run the same command again to continue" in run(birds, *words, "--out", out, code=130)
+    monkeypatch.setattr(topics, "discover_topics", count("topics", discover))
+    monkeypatch.setattr(topics.TopicMethod, "explain", stop)
+    run(birds, *words, "--out", out, code=130)
+    monkeypatch.setattr(topics.TopicMethod, "explain", explain)
+    text = run(birds, *words, "--out", out)
+    assert fitted == ["vebi", "topics"]  # each once in three runs
+    assert "a.json.partial: 4 of 5 steps were already finished" in text
+    assert out.read_bytes() == whole.read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "whole.json"]
+
+
+def test_a_partial_run_is_not_continued_with_another_size(
+    birds, make_classifier, tmp_path, monkeypatch
+) -> None:
+    words = ("--model", make_classifier(), "--method", "vebi", *QUICK)
+    out, fresh = tmp_path / "a.json", tmp_path / "b.json"
+    with monkeypatch.context() as patch:
+        patch.setattr(vebi.VEBI, "explain", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        run(birds, *words, "--out", out, code=130)
+    run(birds, *words, "--size", 40, 40, "--out", out)
+    run(birds, *words, "--size", 40, 40, "--out", fresh)
+    assert out.read_bytes() == fresh.read_bytes()
+
+
+def test_several_classifiers_are_compared_on_images_that_none_has_learned(
+    birds, make_classifier, seen, tmp_path
+) -> None:
+    other = make_classifier("other", range(1, 8, 2), seed=5)
+    out, page, tables = tmp_path / "a.json", tmp_path / "a.html", tmp_path / "tables"
+    words = ("--model", make_classifier(), "--model", other, "--method", "vebi", "--method", "grad-cam")
+    run(birds, *words, *QUICK, "--fit-limit", 4, "--out", out, "--report", page, "--tables", tables)
+    assert seen["scored"] == [ids_of(birds, range(9, 12, 2))] * 2
+    names = [result.about.model["name"] for result in read_results(out)]
+    assert names == ["kinds vebi", "kinds grad-cam", "other vebi", "other grad-cam"]
+    with (tables / "table2.csv").open() as file:
+        lines = [(line["comparison"], line["classifier"], line["method"]) for line in csv.DictReader(file)]
+    assert lines == [
+        (str(place), name, method)
+        for place, name in enumerate(("kinds", "other"), 1)
+        for method in ("vebi", "grad-cam")
+    ]
+    assert all(f"Heatmaps on {name}" in page.read_text() for name in ("kinds", "other"))
+
+
+def test_files_of_heatmaps_and_layers_are_compared_with_methods(birds, make_classifier, tmp_path) -> None:
+    view = open_parts(birds, split="annotated", by="part")
+    for row, name in enumerate(view.ids):
+        path = tmp_path / "maps" / f"{name}.npy"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(path, view[row].masks["head"].numpy().astype(np.float32))
+    words = ("--model", make_classifier(), "--method", "grad-cam", "--layer", "layer1")
+    run(birds, *words, "--heatmaps", f"heads={tmp_path / 'maps'}", *QUICK, "--out", tmp_path / "a.json")
+    results = {result.about.model["name"]: result for result in read_results(tmp_path / "a.json")}
+    assert list(results) == ["kinds grad-cam", "kinds layer1", "heads"]
+    assert results["heads"].about.data["rows"] == 6
+    heads = results["heads"].about.settings["parts"].index("head")
+    assert results["heads"].details["labels"][heads] == 6
+    assert results["heads"].score > max(results[name].score for name in list(results)[:2])
+    text = run(birds, *words, "--heatmaps", f"kinds grad-cam={tmp_path / 'maps'}", *QUICK, code=2)
+    assert "two models or files have the name `kinds grad-cam`" in text
+
+
+def test_scored_images_of_one_class_alone(birds, make_classifier, seen, tmp_path) -> None:
+    """The classes are numbered by the classifier, not by the images that are left to score."""
+    learned = make_classifier("skewed", range(0, 7))
+    run(birds, "--model", learned, "--method", "vebi", *QUICK, "--out", tmp_path / "a.json")
+    assert seen["scored"] == [ids_of(birds, range(7, 12))]
+    assert seen["labels"] == [1] * 5
+
+
+def test_one_scored_image(birds, make_classifier) -> None:
+    words = ("--model", make_classifier("most", range(0, 11)), "--method", "grad-cam", *QUICK)
+    assert "all images are of one group" in run(birds, *words, code=2)
+    assert "kinds" not in run(birds, *words, "--choose", "same")
+
+
+def test_no_image_is_left_to_score(birds, make_classifier) -> None:
+    text = run(birds, "--model", make_classifier("every", range(12)), "--method", "grad-cam", *QUICK, code=2)
+    assert "all images of DATA were learned from, so that none is left to score; hold some out" in text
+    assert text.strip().count("\n") == 0

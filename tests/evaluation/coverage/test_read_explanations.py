@@ -1,0 +1,172 @@
+"""Explain images batch by batch: outputs of methods, merged maps, and steps that are kept."""
+
+import pytest
+import torch
+
+from evaluation.coverage.explanations import Explanation, merge_explanation
+from evaluation.coverage.read_explanations import explain_images, read_explanations
+from evaluation.models.model_spec import ModelIdentity, NamedModel
+from evaluation.running import finished_steps
+from evaluation.running.batches import Fingerprint
+from evaluation.running.finished_steps import FinishedSteps
+from loaders.errors import InputError
+from loaders.views import PartImage
+
+MERGES = ((1, "sum"), (2, "sum"), (1, "score"))
+ROWS = 5
+
+
+@pytest.fixture(autouse=True)
+def fixed_code(monkeypatch) -> None:
+    monkeypatch.setattr(finished_steps, "_code_sha256", lambda: "code")
+
+
+@pytest.fixture
+def view(memory_view):
+    draws = torch.Generator().manual_seed(0)
+    images = [torch.rand(3, 6, 8, generator=draws) for _ in range(ROWS)]
+    return memory_view([PartImage(image, {"bright": image[0] > 0.7}) for image in images])
+
+
+class Channels:
+    """Explain by the three channels; the score prefers blue."""
+
+    def __init__(self, stop_at: int = ROWS) -> None:
+        self.calls, self.stop_at = 0, stop_at
+
+    def explain(self, images):
+        self.calls += 1
+        if self.calls > self.stop_at:
+            raise KeyboardInterrupt
+        concepts = torch.arange(3).expand(len(images), 3)
+        scores = torch.tensor([1.0, 2.0, 3.0]).expand(len(images), 3)
+        return Explanation(images.clone(), concepts, scores, images[:, 0, 0, 0].gt(0.5).long())
+
+
+def named(model, source="weights"):
+    return NamedModel(ModelIdentity("mine", source, None, "abc"), model, "srgb")
+
+
+def read(view, model, steps=None, merges=MERGES, size=None, batch_size=2, **changes):
+    return read_explanations(
+        {"mine": named(model)},
+        view,
+        merges,
+        dissect=True,
+        size=size,
+        batch_size=batch_size,
+        device="cpu",
+        fingerprint=Fingerprint(),
+        steps=steps or FinishedSteps(),
+        run={"version": 1, **changes},
+    )
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 16])
+def test_heatmaps_are_those_of_all_images_at_once(view, batch_size) -> None:
+    found = read(view, Channels(), batch_size=batch_size)
+    images = torch.stack([item.image for item in view.items])
+    whole = Channels().explain(images)
+    assert found.predicted == {"mine": whole.predicted.tolist()}
+    rows = torch.arange(ROWS).numpy()
+    for merge in MERGES:
+        expected = merge_explanation(whole, *merge).heatmap
+        stream = found.stream("mine", merge)
+        assert torch.allclose(torch.from_numpy(stream.read(rows, None)), expected, atol=1e-6)
+    assert found.concepts["mine"].images == ROWS
+    assert found.masks.annotated == [("bright",)] * ROWS
+
+
+def test_a_method_with_one_map_has_one_stream(view) -> None:
+    found = read(view, lambda images: images[:, 0])
+    assert list(found.streams) == [("mine", (1, "sum"))]
+    assert all(found.stream("mine", merge) is found.streams["mine", (1, "sum")] for merge in MERGES)
+    assert found.predicted["mine"] == [-1] * ROWS
+
+
+def test_finished_batches_are_read_again(view, tmp_path) -> None:
+    folder = tmp_path / "a.json.partial"
+    with pytest.raises(KeyboardInterrupt):
+        read(view, Channels(stop_at=2), FinishedSteps(folder))
+    method = Channels()
+    resumed = read(view, method, FinishedSteps(folder))
+    assert method.calls == 1  # the third of three batches
+    fresh = read(view, Channels())
+    rows = torch.arange(ROWS).numpy()
+    for merge in MERGES:
+        one, other = (found.stream("mine", merge).read(rows, None) for found in (resumed, fresh))
+        assert (one == other).all()
+    for change in ({"size": (3, 4)}, {"merges": MERGES[:1]}, {"version": 2}, {"batch_size": 3}):
+        again = Channels()
+        read(view, again, FinishedSteps(folder), **change)
+        assert again.calls == (2 if "batch_size" in change else 3)
+
+
+def test_images_whose_maps_or_scores_are_not_finite_have_no_class_and_no_concepts() -> None:
+    class Broken(Channels):
+        def explain(self, images):
+            found = super().explain(images)
+            scores, concepts = found.scores.clone(), found.concepts.clone()
+            found.maps[1, 2, 0, 0] = torch.inf
+            scores[2, 0] = torch.nan
+            concepts[3, 0], scores[3, 0] = -1, -torch.inf  # no concept, so its score does not count
+            return found._replace(scores=scores, concepts=concepts)
+
+    found = explain_images(named(Broken()), ["a", "b", "c", "d"], torch.rand(4, 3, 6, 8), "cpu")
+    assert [number >= 0 for number in found.predicted.tolist()] == [True, False, False, True]
+    none = [-1, -1, -1]
+    assert found.concepts.tolist() == [[0, 1, 2], none, none, [-1, 1, 2]]
+    assert not found.maps[1:3].any()
+    members = merge_explanation(found, 2, "score").members.tolist()
+    assert members == [[1, 2], [-1, -1], [-1, -1], [1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        (None, "expected an `Explanation` with maps .* got NoneType"),
+        (torch.zeros(2, 3, 6, 8), "expected an `Explanation`"),
+        (
+            Explanation(torch.zeros(1, 1, 6, 8), torch.zeros(1, 1), torch.zeros(1, 1), torch.zeros(1)),
+            r"\[2, concepts, height, width\]",
+        ),
+        (
+            Explanation(torch.zeros(2, 3, 6, 8), torch.zeros(2, 2), torch.zeros(2, 3), torch.zeros(2)),
+            "expected an `Explanation`",
+        ),
+        (
+            Explanation(torch.zeros(2, 3, 6), torch.zeros(2, 3), torch.zeros(2, 3), torch.zeros(2)),
+            "expected an `Explanation`",
+        ),
+    ],
+)
+def test_output_of_another_form(output, message) -> None:
+    method = type("Method", (), {"explain": lambda self, images: output})()
+    with pytest.raises(InputError, match=f"mine: .*{message}"):
+        explain_images(named(method), ["a", "b"], torch.rand(2, 3, 6, 8), "cpu")
+
+
+def test_error_in_a_method_names_it() -> None:
+    method = type("Method", (), {"explain": lambda self, images: 1 / 0})()
+    with pytest.raises(
+        InputError, match=r"model `mine` raised ZeroDivisionError: division by zero \(test_read"
+    ):
+        explain_images(named(method), ["a"], torch.rand(1, 3, 6, 8), "cpu")
+
+
+def test_sizes_that_differ(memory_view) -> None:
+    shapes = [(6, 8), (8, 6)]
+    items = [PartImage(torch.rand(3, *one), {"all": torch.ones(one, dtype=torch.bool)}) for one in shapes]
+    with pytest.raises(InputError, match=r"several sizes, \[\(6, 8\), \(8, 6\)\]; give one `size`"):
+        read(memory_view(items), Channels())
+    found = read(memory_view(items), Channels(), size=(4, 4))
+    assert found.masks.shape == found.stream("mine", MERGES[0]).shape == (4, 4)
+    items[1].masks["all"] = torch.ones(6, 8, dtype=torch.bool)
+    with pytest.raises(
+        InputError, match=r"`row-0`, part `all`: expected a mask bool \[8, 6\], got bool \[6, 8\]"
+    ):
+        read(memory_view(items[1:]), Channels())
+    nan = PartImage(torch.full((3, 6, 8), torch.nan), {"all": torch.ones(6, 8, dtype=torch.bool)})
+    for others in ([], [items[0]] * 2):  # alone in its batch
+        with pytest.raises(InputError, match=r"expected images float32 .* from nan to nan"):
+            read(memory_view([*others, nan]), Channels())
