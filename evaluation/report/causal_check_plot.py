@@ -68,19 +68,19 @@ def effect_plot(comparison: MethodComparison) -> PlotBlock:
     )
 
 
-def region_means(result: StatisticResult, column: str) -> Float64[ndarray, "regions 3"]:
+def region_intervals(result: StatisticResult, column: str) -> Float64[ndarray, "regions 3"]:
     """Return mean, low and high end of a number of each region; None, the JSON form of nan, becomes nan."""
     return np.array([one[column] for one in result.details["regions"]], dtype=np.float64).reshape(-1, 3)
 
 
 def region_names(result: StatisticResult) -> list[str]:
-    """Return the names of the regions, in the order of `region_means`."""
+    """Return the names of the regions, in the order of `region_intervals`."""
     return [one["region"] for one in result.details["regions"]]
 
 
 def by_effect(result: StatisticResult) -> list[int]:
     """Sort the regions by the size of their effect, the largest first; all parts together are left out."""
-    sizes = np.nan_to_num(region_means(result, "effect_size")[:, 0], nan=-1)
+    sizes = np.nan_to_num(region_intervals(result, "effect_size")[:, 0], nan=-1)
     names = region_names(result)
     return [place for place in np.argsort(-sizes, kind="stable").tolist() if names[place] != ALL_PARTS]
 
@@ -89,7 +89,7 @@ def same_effects(comparison: MethodComparison) -> list[list[int]]:
     """Group the places of methods with equal effects, which explain the same network."""
     groups: dict[str, list[int]] = {}
     for place, result in enumerate(comparison.results):
-        groups.setdefault(repr(region_means(result, "effect").tolist()), []).append(place)
+        groups.setdefault(repr(region_intervals(result, "effect").tolist()), []).append(place)
     return list(groups.values())
 
 
@@ -102,7 +102,7 @@ def _order(result: StatisticResult) -> list[int]:
 
 def _draw_bars(axes: Any, result: StatisticResult, column: str, order: list[int], colour: str) -> None:
     """Draw the mean of each region with its interval; a nan leaves a gap."""
-    means, names = region_means(result, column)[order], region_names(result)
+    means, names = region_intervals(result, column)[order], region_names(result)
     places = np.arange(len(order))
     faces = ["none" if names[place] == BACKGROUND_REGION else colour for place in order]
     axes.barh(places, means[:, 0], 0.7, color=faces, edgecolor=colour, linewidth=1.2)
@@ -116,5 +116,5 @@ def _draw_bars(axes: Any, result: StatisticResult, column: str, order: list[int]
 
 def _alt(method: str, result: StatisticResult) -> str:
     order, names = by_effect(result), region_names(result)
-    densities = np.nan_to_num(region_means(result, "density")[order, 0], nan=-1)
+    densities = np.nan_to_num(region_intervals(result, "density")[order, 0], nan=-1)
     return f"{method}: largest effect {names[order[0]]}, densest {names[order[int(densities.argmax())]]}"

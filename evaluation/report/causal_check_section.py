@@ -10,7 +10,7 @@ from evaluation.report.blocks import Block, Section, TableBlock, TextBlock, note
 from evaluation.report.causal_check_plot import (
     by_effect,
     effect_plot,
-    region_means,
+    region_intervals,
     region_names,
     same_effects,
 )
@@ -96,8 +96,8 @@ def _object(comparison: MethodComparison) -> TableBlock:
     rows = []
     for method, result in zip(comparison.methods, comparison.results, strict=True):
         places = [region_names(result).index(name) for name in (BACKGROUND_REGION, ALL_PARTS)]
-        sizes, densities = (region_means(result, name)[places, 0] for name in ("effect_size", "density"))
-        shares = region_means(result, "share")[places, 0]
+        sizes, densities = (region_intervals(result, name)[places, 0] for name in ("effect_size", "density"))
+        shares = region_intervals(result, "share")[places, 0]
         rows.append((method, *map(number, (*sizes, *densities)), *map(_percent, shares)))
     head = ("method", "effect: background", "object", "density: background", "object")
     return TableBlock(
@@ -116,11 +116,11 @@ def _regions(comparison: MethodComparison) -> TableBlock:
         of = f", network of {', '.join(comparison.methods[place] for place in group)}" if columns else ""
         head += [f"effect{of}", f"size of the effect{of}"]
         for column in ("effect", "effect_size"):
-            means = region_means(comparison.results[group[0]], column).tolist()
+            means = region_intervals(comparison.results[group[0]], column).tolist()
             columns.append([with_interval(Score(*mean)) for mean in means])
     for method, result in zip(comparison.methods, comparison.results, strict=True):
         head.append(f"density, {method}")
-        columns.append([number(mean) for mean in region_means(result, "density")[:, 0].tolist()])
+        columns.append([number(mean) for mean in region_intervals(result, "density")[:, 0].tolist()])
     caption = f"Effects on the {comparison.results[0].about.settings['scale']}, and densities, of regions"
     return _table(caption, head, comparison, columns)
 
@@ -128,7 +128,7 @@ def _regions(comparison: MethodComparison) -> TableBlock:
 def _shares(comparison: MethodComparison) -> TableBlock:
     """Tabulate the shares of the marked points in each region."""
     columns = [
-        [_percent(mean) for mean in region_means(result, "share")[:, 0].tolist()]
+        [_percent(mean) for mean in region_intervals(result, "share")[:, 0].tolist()]
         for result in comparison.results
     ]
     head = ["region", "images", *comparison.methods]
