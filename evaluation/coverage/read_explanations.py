@@ -99,7 +99,7 @@ def read_explanations(
     for batch in read_batches(
         data, batch_size, lambda item: check_srgb_image(item.image), fingerprint, "heatmaps"
     ):
-        check_masks(batch)
+        check_masks(batch.ids, batch.items)
         linear = resize_images(decode(batch.stack(lambda item: item.image)), size)
         shape = shape or tuple(linear.shape[2:])
         if tuple(linear.shape[2:]) != shape:
