@@ -74,8 +74,8 @@ def causal_check(
 ) -> None:
     """Compare explanation methods by whether they point at the regions on which predictions depend.
 
-    DATA are frames with counterfactuals in which one part, or the background, was changed: the recipe
-    parts-recoloured. The methods learn concepts on the images of --fit, which is needed, as is --method.
+    DATA are frames with counterfactuals in which one part, or the background, was changed: recipe
+    parts-recoloured. The methods learn concepts on the images of --fit.
 
     \b
     candlelight render parts-recoloured --out recoloured

@@ -1,13 +1,12 @@
 """`evaluate causal-check` on counterfactuals in memory; methods learn from generated photographs."""
 
-import json
-
 import pytest
 import torch
 from click.testing import CliRunner
 
 from candlelight import main
 from evaluation.coverage import vebi
+from evaluation.coverage.measure_regions import ALL_PARTS
 from evaluation.models import open_model
 from evaluation.results.result_files import read_results
 from loaders import views
@@ -61,10 +60,10 @@ def test_methods_are_compared_with_controls(frames, birds, make_classifier, tmp_
             before = network(view[row].image[None]).softmax(1)
             top = int(before.argmax())
             for name, changed in view[row].changed.items():
-                effects[name].append(float(before[0, top] - network(changed).softmax(1)[0, top]))
+                effects[name].append(float(network(changed).softmax(1)[0, top] - before[0, top]))
     for name in names:
         regions = {one["region"]: one for one in results[f"kinds {name}"].details["regions"]}
-        assert list(regions) == ["head", "tail", BACKGROUND_REGION]
+        assert list(regions) == ["head", "tail", ALL_PARTS, BACKGROUND_REGION]
         if name != "prototypes":  # a network of its own
             for region, values in effects.items():
                 assert regions[region]["effect"][0] == pytest.approx(sum(values) / 3, abs=1e-6)
@@ -95,9 +94,9 @@ def test_options_reach_the_metric_and_a_fitted_method_is_reused(
 def test_several_classifiers(frames, birds, make_classifier, tmp_path) -> None:
     words = ("--model", make_classifier(), "--model", f"other={make_classifier('five', seed=5)}")
     run(*words, "--method", "grad-cam", "--fit", f"{birds}:test", "--out", tmp_path / "a.json")
-    found = json.loads((tmp_path / "a.json").read_text())["results"]
+    found = read_results(tmp_path / "a.json")
     names = [f"{name} {method}" for name in ("kinds", "other") for method in ("grad-cam", "noise", "centre")]
-    assert [one["model"]["name"] for one in found] == names
+    assert [one.about.model["name"] for one in found] == names
 
 
 @pytest.mark.parametrize(
