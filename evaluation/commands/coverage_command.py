@@ -147,7 +147,7 @@ def coverage(
         --layer encoder.1 --layer encoder.2
     candlelight evaluate coverage celebamask:CelebAMask-HQ --split test --size 224 224 --heatmaps cam=maps
     """
-    from evaluation.commands.run_coverage import CoverageComparison, compare_methods, coverage_lines
+    from evaluation.commands.run_coverage import CoverageComparison, coverage_lines, open_comparisons
     from evaluation.coverage import (
         CONTROLS,
         OpenParameters,
@@ -174,7 +174,7 @@ def coverage(
     others: Any = open_layers(models, layer, chosen, layer_heatmaps) if layer or not explains else {}
     by = by or ("part" if explains or parse_data(data).layout in LAYOUTS else "type")
     if explains:
-        comparisons = compare_methods(
+        comparisons = open_comparisons(
             data, models, explanations, steps, by=by, size=size, device=chosen, choice=choice
         )
     else:

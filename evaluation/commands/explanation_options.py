@@ -117,8 +117,8 @@ def explanation_options(command: _Command) -> _Command:
             "--fit",
             metavar="SOURCE",
             help="Images on which methods learn concepts: SET (of DATA), PATH[:SET[:SPLIT]] or "
-            "LAYOUT:PATH[:SPLIT]; of these, the ones that the classifier was trained on, if any.  [default: "
-            "DATA]",
+            "LAYOUT:PATH[:SPLIT]; of these, the ones that the classifier was trained on, if any.  "
+            "[default of evaluate coverage: DATA]",
         ),
         click.option(
             "--method",

@@ -48,7 +48,7 @@ class CoverageComparison:
         return found
 
 
-def compare_methods(
+def open_comparisons(
     data: str,
     specs: Sequence[str],
     options: ExplanationOptions,

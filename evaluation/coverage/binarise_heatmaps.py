@@ -232,37 +232,3 @@ def _check_heatmap(heatmap: Tensor) -> None:
     # If any value is nan, both extremes are nan; `aminmax` is several times as fast as `isfinite` of all.
     if len(heatmap) and not bool(torch.stack(heatmap.aminmax()).isfinite().all()):
         raise InputError("`heatmap` must be finite, got nan or inf; check the method")
-
-
-def check_axes(name: str, maps: Float[Tensor, "images maps rows columns"], size: tuple[int, int]) -> None:
-    """Refuse heatmaps whose channels come last, which would otherwise give wrong scores without an error.
-
-    The rule: the aspect ratio of the last two axes differs from the aspect ratio of the image by more than a
-    factor of 2, but the first two axes have the aspect ratio of the image.
-
-    Args:
-        name: name of the method for messages.
-        maps: heatmaps of the method.
-        size: height and width of the images.
-
-    Raises:
-        InputError: the channels seem to come last.
-
-    Example:
-        >>> check_axes("mine", torch.zeros(1, 60, 80, 4), (60, 80))
-        Traceback (most recent call last):
-        loaders.errors.InputError: mine: expected heatmaps [maps, rows, columns], got [60, 80, 4] for images \
-of 60 x 80, which looks like channels last; move them to the front
-    """
-    count, rows, columns = maps.shape[1:]
-    if _stretch(rows, columns, size) > 2 and _stretch(count, rows, size) < 1.1:
-        raise InputError(
-            f"{name}: expected heatmaps [maps, rows, columns], got {list(maps.shape[1:])} for images of "
-            f"{size[0]} x {size[1]}, which looks like channels last; move them to the front"
-        )
-
-
-def _stretch(rows: int, columns: int, size: tuple[int, int]) -> float:
-    """Compute the factor, at least 1, between the aspect ratios of a map and an image."""
-    ratio = rows * size[1] / (columns * size[0])
-    return max(ratio, 1 / ratio)

@@ -24,7 +24,7 @@ class Explanation(NamedTuple):
         concepts: number of each map's concept, among all concepts of the method: prototype 3 of two classes
             is two concepts. -1 marks a place without a concept, because methods may use fewer concepts for
             one class than for another; its map is 0.
-        scores: response of each concept; the k highest of an image make its heatmap (eq. 1).
+        scores: response of each concept, the strength of its map for ``rank`` "score" of `merge_explanation`.
         predicted: class that the classifier predicts for each image; -1 if its logits or activations are not
             finite, and then the image has no concepts.
     """

@@ -45,7 +45,8 @@ def weigh_filters(
         layer: name as ``network.named_modules()`` gives it; its output must be [images, filters, h, w], or
             [images, tokens, filters] of a transformer with square input. The logits must depend on these
             places: behind the last attention only the class token counts, and all weights are 0.
-        images: input of the network; they are moved to its device.
+        images: input of the network, for classifiers of the commands sRGB-encoded in [0, 1]; they are moved
+            to its device.
 
     Returns:
         Activations, weights and predictions, on the device of the network.

@@ -7,18 +7,17 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
-from evaluation.running.batches import Batch
 from loaders.errors import InputError
 from loaders.views import PartImage
 
 
-def check_masks(batch: Batch[PartImage]) -> None:
+def check_masks(ids: Sequence[str], items: Sequence[PartImage]) -> None:
     """Refuse masks that are not boolean or not as large as their image.
 
     Raises:
         InputError: a mask has another dtype or size; the message names the image and the part.
     """
-    for name, item in zip(batch.ids, batch.items, strict=True):
+    for name, item in zip(ids, items, strict=True):
         for part, mask in item.masks.items():
             if mask.dtype != torch.bool or mask.shape != item.image.shape[1:]:
                 raise InputError(

@@ -6,9 +6,10 @@ from functools import partial
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.coverage.binarise_heatmaps import Explanations, check_axes
+from evaluation.coverage.binarise_heatmaps import Explanations
 from evaluation.coverage.explanations import Explanation, Rank, merge_explanation
 from evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream
 from evaluation.coverage.masks import check_masks, resize_images, resize_mask
@@ -98,7 +99,7 @@ def read_explanations(
     for batch in read_batches(
         data, batch_size, lambda item: check_srgb_image(item.image), fingerprint, "heatmaps"
     ):
-        check_masks(batch)
+        check_masks(batch.ids, batch.items)
         linear = resize_images(decode(batch.stack(lambda item: item.image)), size)
         shape = shape or tuple(linear.shape[2:])
         if tuple(linear.shape[2:]) != shape:
@@ -162,6 +163,40 @@ def explain_images(named: NamedModel, ids: Sequence[str], linear: Tensor, device
     numbers = torch.arange(maps.shape[1]).expand(len(maps), -1).masked_fill(failed[:, None], -1)
     maps = maps.masked_fill(failed[:, None, None, None], 0)
     return Explanation(maps, numbers, maps.sum((2, 3)), torch.full((len(maps),), -1))
+
+
+def check_axes(name: str, maps: Float[Tensor, "images maps rows columns"], size: tuple[int, int]) -> None:
+    """Refuse heatmaps whose channels come last, which would otherwise give wrong scores without an error.
+
+    The rule: the aspect ratio of the last two axes differs from the aspect ratio of the image by more than a
+    factor of 2, but the first two axes have the aspect ratio of the image.
+
+    Args:
+        name: name of the method for messages.
+        maps: heatmaps of the method.
+        size: height and width of the images.
+
+    Raises:
+        InputError: the channels seem to come last.
+
+    Example:
+        >>> check_axes("mine", torch.zeros(1, 60, 80, 4), (60, 80))
+        Traceback (most recent call last):
+        loaders.errors.InputError: mine: expected heatmaps [maps, rows, columns], got [60, 80, 4] for images \
+of 60 x 80, which looks like channels last; move them to the front
+    """
+    count, rows, columns = maps.shape[1:]
+    if _stretch(rows, columns, size) > 2 and _stretch(count, rows, size) < 1.1:
+        raise InputError(
+            f"{name}: expected heatmaps [maps, rows, columns], got {list(maps.shape[1:])} for images of "
+            f"{size[0]} x {size[1]}, which looks like channels last; move them to the front"
+        )
+
+
+def _stretch(rows: int, columns: int, size: tuple[int, int]) -> float:
+    """Compute the factor, at least 1, between the aspect ratios of a map and an image."""
+    ratio = rows * size[1] / (columns * size[0])
+    return max(ratio, 1 / ratio)
 
 
 def checked_explanation(output: object, batch: int, name: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -27,7 +27,6 @@ from evaluation.results.mean_intervals import distinct_groups, mean_interval
 from evaluation.results.resampled_intervals import resampled_interval
 from evaluation.results.result import Provenance, StatisticResult
 from evaluation.running.batches import (
-    Batch,
     Fingerprint,
     check_srgb_image,
     make_provenance,
@@ -162,7 +161,7 @@ def _measure(
     for batch in read_batches(
         data, run.batch_size, lambda item: check_srgb_image(item.image), fingerprint, "causal check"
     ):
-        check_masks(Batch(batch.rows, batch.ids, batch.items))
+        check_masks(batch.ids, batch.items)
         shown = [shown_regions(item, run.size) for item in batch.items]
         for name, one in classifiers.items():
             for item, masks in zip(batch.items, shown, strict=True):

@@ -12,16 +12,15 @@ from numpy import ndarray
 from scipy.stats import kendalltau
 from torch import Tensor, nn
 
-from evaluation.coverage.binarise_heatmaps import Explanations
 from evaluation.coverage.control_explainers import ideal_coverage
 from evaluation.coverage.coverage_statistic import SCORES, CoverageStatistic
-from evaluation.coverage.explanations import ExplanationMethod, merge_explanation
+from evaluation.coverage.explanations import ExplanationMethod
 from evaluation.coverage.grad_cam import filter_maps
 from evaluation.coverage.heatmap_streams import stream_iou
 from evaluation.coverage.masks import part_names
 from evaluation.coverage.network_dissection import ConceptStream, network_dissection
 from evaluation.coverage.open_parameters import OpenParameters
-from evaluation.coverage.read_explanations import ReadExplanations, explain_images, read_explanations
+from evaluation.coverage.read_explanations import ReadExplanations, read_explanations
 from evaluation.inputs.predictions import Heatmaps, MissingResults
 from evaluation.models.model_spec import NamedModel
 from evaluation.results.mean_intervals import distinct_groups
@@ -93,8 +92,8 @@ def score_coverage(
     Args:
         methods: by name: a fitted `ExplanationMethod`; a callable from images to interpretation heatmaps
             (`layer_heatmaps` makes one of a layer); or `evaluation.inputs.predictions.Heatmaps` of another
-            program. A callable receives sRGB-encoded images in [0, 1] on ``device``, or scene-linear images
-            if its ``colour_space`` is "linear".
+            program. Fitted methods and callables receive sRGB-encoded images in [0, 1] on ``device``;
+            callables whose ``colour_space`` is "linear" receive scene-linear images.
         data: images with masks, from `loaders.views.open_parts`.
         parameters: parameters that the paper leaves open.
         part_of: names of the parts to score; all parts if None.
@@ -111,9 +110,9 @@ def score_coverage(
         steps: keeps finished batches, so that an interrupted run resumes.
 
     Returns:
-        A result for each method, higher is better; WAIoU has a 95 % interval over groups of images. The
-        numbers are comparable among these methods only. Details of the first result hold the controls and
-        the alternatives.
+        A result for each method with the scores ``waiou`` and ``mean_iou``, higher is better, and their 95 %
+        intervals over groups of images. WAIoU is comparable among these methods only. Details of the first
+        result hold the controls and the alternatives.
 
     Raises:
         InputError: there are no images, methods or parts, a layer does not exist, images or heatmaps have
@@ -276,14 +275,3 @@ def _order(
         "differs": differs,
         "agreement": float(kendalltau(here, values).statistic) if len(names) > 1 else None,
     }
-
-
-def compute_explanations(
-    named: NamedModel, ids: Sequence[str], linear: Tensor, device: str, k: int
-) -> tuple[Explanations, Tensor]:
-    """Compute the explanations of scene-linear images, on the CPU, and a flag for each: whether it failed.
-
-    The explanation of a failed heatmap is 0 everywhere.
-    """
-    explanation = explain_images(named, ids, linear, device)
-    return merge_explanation(explanation, k), (explanation.concepts < 0).all(1)

@@ -32,7 +32,7 @@ def filter_energies(
 ) -> Float[Tensor, "images filters"]:
     """Compute each filter's share of the energy of its layer.
 
-    ``x_t = sum_uv A_t(u, v)^2 / sum_t' sum_uv A_t'(u, v)^2``.
+    ``x_t = sum_uv A_t(u, v)^2 / sum_t' sum_uv A_t'(u, v)^2``, the aggregated activations x of `VEBI`.
 
     Args:
         activations: output of a layer.
@@ -110,7 +110,8 @@ class VEBI:
         """Learn the weights of the filters from training images, and return the method itself.
 
         Args:
-            images: input of the network, on any device; batches are moved to the device of the network.
+            images: input of the network, sRGB-encoded in [0, 1], on any device; batches are moved to the
+                device of the network.
             labels: class of each image; unused with ``indicators="predicted"``.
 
         Raises:
@@ -135,7 +136,7 @@ class VEBI:
         Returns:
             As many places for concepts as the class of most filters has. Concepts are numbers of filters, so
             classes may share one. Scores are the responses ``w_c * x``, float64, in falling order;
-            `explanation_heatmap` ranks maps by their sums instead (eq. 1).
+            `merge_explanation` ranks maps by their sums instead (eq. 1), unless told to use scores.
 
         Raises:
             InputError: `fit` has not run, or as `weigh_filters`.

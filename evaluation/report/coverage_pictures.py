@@ -12,9 +12,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from evaluation.coverage.binarise_heatmaps import Explanations, binarise, set_threshold
+from evaluation.coverage.explanations import merge_explanation
 from evaluation.coverage.masks import resize_images, resize_mask
 from evaluation.coverage.method_comparisons import best_share, make_comparison
-from evaluation.coverage.score_coverage import Method, compute_explanations
+from evaluation.coverage.read_explanations import explain_images
+from evaluation.coverage.score_coverage import Method
 from evaluation.models.model_spec import NamedModel
 from evaluation.report.blocks import Block, Picture, PicturesBlock, TextBlock, png_picture
 from evaluation.report.tables import number, unbroken
@@ -126,12 +128,12 @@ def _heatmap(
     method: str, result: StatisticResult, named: NamedModel, image: _Shown, device: str, caption: str
 ) -> Picture:
     """Explain one image, and draw the heatmap with the points marked at the method's best share."""
-    explained, failed = compute_explanations(
-        named, [image.name], image.linear, device, result.about.settings["k"]
-    )
+    settings = result.about.settings
+    explanation = explain_images(named, [image.name], image.linear, device)
+    explained = merge_explanation(explanation, settings["k"], settings["rank"])
     drawn = _overlay(explained.resized(*image.linear.shape[2:]), best_share(result)[0], image.pixels)
     alt = f"Heatmap of {method} on {image.name}, with its marked points."
-    return png_picture(drawn, alt, f"{method}: failed" if bool(failed.any()) else caption)
+    return png_picture(drawn, alt, f"{method}: failed" if bool((explanation.concepts < 0).all()) else caption)
 
 
 def heat_pixels(heatmap: Float[Tensor, "rows columns"], pixels: Pixels) -> Pixels:

@@ -6,6 +6,7 @@ from click.testing import CliRunner
 
 from candlelight import main
 from evaluation.coverage import vebi
+from evaluation.coverage.measure_regions import ALL_PARTS
 from evaluation.models import open_model
 from evaluation.results.result_files import read_results
 from loaders import views
@@ -59,10 +60,10 @@ def test_methods_are_compared_with_controls(frames, birds, make_classifier, tmp_
             before = network(view[row].image[None]).softmax(1)
             top = int(before.argmax())
             for name, changed in view[row].changed.items():
-                effects[name].append(float(before[0, top] - network(changed).softmax(1)[0, top]))
+                effects[name].append(float(network(changed).softmax(1)[0, top] - before[0, top]))
     for name in names:
         regions = {one["region"]: one for one in results[f"kinds {name}"].details["regions"]}
-        assert list(regions) == ["head", "tail", BACKGROUND_REGION]
+        assert list(regions) == ["head", "tail", ALL_PARTS, BACKGROUND_REGION]
         if name != "prototypes":  # a network of its own
             for region, values in effects.items():
                 assert regions[region]["effect"][0] == pytest.approx(sum(values) / 3, abs=1e-6)

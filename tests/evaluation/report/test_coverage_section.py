@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from evaluation.coverage.coverage_tables import coverage_tables
+from evaluation.coverage.explanations import Explanation
+from evaluation.coverage.grad_cam import GradCAM
 from evaluation.coverage.method_comparisons import make_comparison
 from evaluation.coverage.open_parameters import OpenParameters
 from evaluation.coverage.score_coverage import score_coverage
@@ -242,3 +244,30 @@ def test_pictures_of_the_images_that_each_method_covers_best_and_worst(memory_vi
     assert highest.pictures[0].uri == blocks[2].pictures[1].uri
     assert highest.pictures[0].alt == "Heatmap of whole on row-1, with its marked points."
     assert blocks[2].pictures[2].caption == "dead: failed"
+
+
+class TwoConcepts(GradCAM):
+    """A method whose first concept has the map of larger sum, and the second the larger score."""
+
+    def explain(self, images):
+        count = len(images)
+        square = images[:, :1]
+        maps = torch.cat([1 - square, square], 1)
+        scores = torch.tensor([[0.0, 1.0]]).expand(count, -1)
+        return Explanation(maps, torch.arange(2).expand(count, -1), scores, torch.zeros(count).long())
+
+
+def test_pictures_show_the_maps_that_the_score_ranks_first(memory_view):
+    mask = torch.zeros(8, 8, dtype=torch.bool)
+    mask[:2, :4] = True
+    view = memory_view([PartImage(mask.float().expand(3, 8, 8), {"square": mask})])
+    drawn = {}
+    for rank in ("sum", "score"):
+        parameters = OpenParameters(rank=rank, proportions=(0.25,))
+        results = score_coverage({"two": TwoConcepts(torch.nn.Identity(), "")}, view, parameters)
+        drawn[rank] = (
+            coverage_pictures(results, {"two": TwoConcepts(torch.nn.Identity(), "")}, view)[1].pictures[1].uri
+        )
+    alone = {"alone": lambda image: image[:, :1]}
+    results = score_coverage(alone, view, OpenParameters(proportions=(0.25,)))
+    assert coverage_pictures(results, alone, view)[1].pictures[1].uri == drawn["score"] != drawn["sum"]

@@ -195,7 +195,7 @@ def test_the_command_shows_them_behind_the_heatmaps(tmp_path, memory_view, fitte
     comparison = SimpleNamespace(
         view=view, methods=methods, size=None, labels=None, fitted=fitted, described=dict
     )
-    monkeypatch.setattr("evaluation.commands.run_coverage.compare_methods", lambda *_, **__: [comparison])
+    monkeypatch.setattr("evaluation.commands.run_coverage.open_comparisons", lambda *_, **__: [comparison])
     page = tmp_path / "page.html"
     words = ["nowhere", "--model", "net", "--method", "grad-cam", "--quick", "--choose", "same"]
     done = CliRunner().invoke(
