@@ -30,10 +30,12 @@ from evaluation.coverage.network_dissection import ConceptStream as ConceptStrea
 from evaluation.coverage.network_dissection import NetworkDissection as NetworkDissection
 from evaluation.coverage.network_dissection import network_dissection as network_dissection
 from evaluation.coverage.open_parameters import OpenParameters as OpenParameters
+from evaluation.coverage.prototype_method import PrototypeMethod as PrototypeMethod
 from evaluation.coverage.resized_images import ResizedImages as ResizedImages
 from evaluation.coverage.score_causal_check import score_causal_check as score_causal_check
 from evaluation.coverage.score_coverage import layer_heatmaps as layer_heatmaps
 from evaluation.coverage.score_coverage import score_coverage as score_coverage
+from evaluation.coverage.topics import TopicMethod as TopicMethod
 from evaluation.coverage.vebi import VEBI as VEBI
 from evaluation.coverage.vebi import filter_energies as filter_energies
 from evaluation.coverage.waiou import WAIoU as WAIoU

@@ -21,6 +21,7 @@ from evaluation.coverage.masks import part_names
 from evaluation.coverage.network_dissection import ConceptStream, network_dissection
 from evaluation.coverage.open_parameters import OpenParameters
 from evaluation.coverage.read_explanations import ReadExplanations, read_explanations
+from evaluation.coverage.waiou import weigh_iou
 from evaluation.inputs.predictions import Heatmaps, MissingResults
 from evaluation.models.model_spec import NamedModel
 from evaluation.results.mean_intervals import distinct_groups
@@ -212,7 +213,8 @@ def _controls(
         threshold_at=parameters.threshold_at,
         compat=parameters.compat,
     )
-    found["ideal"] = {"waiou": float(ideal.mean_iou.nanmean()), "mean_iou": float(ideal.iou.nanmean())}
+    alone = weigh_iou(ideal.iou[None], parameters.iou_threshold, parameters.reduce)
+    found["ideal"] = {"waiou": float(alone.score), "mean_iou": float(ideal.iou.nanmean())}
     return found
 
 
