@@ -38,7 +38,8 @@ def test_the_commands_of_the_design_exist():
     }
     evaluate = main.commands["evaluate"]
     assert isinstance(evaluate, click.Group)
-    assert set(evaluate.commands) == {"intrinsic", "concepts", "coverage", "causal", "report", "compare"}
+    scored = {"intrinsic", "concepts", "coverage", "causal-check", "causal"}
+    assert set(evaluate.commands) == {*scored, "report", "compare"}
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,6 @@
 """Labels for a classifier: the values of a categorical factor."""
 
 import numpy as np
-from jaxtyping import Int
-from numpy import ndarray
 
 from loaders.errors import InputError, did_you_mean
 from loaders.schema import FactorInfo
@@ -64,7 +62,7 @@ def factor_labels(data: Factors, factor: str) -> tuple[list[int], tuple[str, ...
     return labels.tolist(), values
 
 
-def _column(data: Factors, factor: str) -> tuple[FactorInfo, Int[ndarray, " n"]]:
+def _column(data: Factors, factor: str) -> tuple[FactorInfo, list[int]]:
     """Look up a categorical factor, and the number of its value in each row."""
     names = [info.name for info in data.factors]
     if factor not in names:
@@ -78,4 +76,4 @@ def _column(data: Factors, factor: str) -> tuple[FactorInfo, Int[ndarray, " n"]]
             f"--label {factor}: the factor is continuous; choose a categorical one: "
             f"{', '.join(fit) or 'there is none'}"
         )
-    return info, column.astype(int)
+    return info, column.astype(int).tolist()

@@ -7,7 +7,7 @@ from torch import nn
 from evaluation.coverage import fit_methods, vebi
 from evaluation.coverage.check_classifier import check_classifier, order_classes
 from evaluation.coverage.fit_methods import (
-    METHODS,
+    METHOD_NAMES,
     MethodSettings,
     fit_method,
     make_method,
@@ -74,7 +74,7 @@ def test_training_images_that_cannot_be_read(view, memory_view, monkeypatch) -> 
         read_training_images(view, range(4), LABELS, None)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", METHOD_NAMES)
 def test_a_fitted_method_is_kept_and_read_again(view, tmp_path, monkeypatch, name) -> None:
     training = read_training_images(view, range(4), LABELS, None)
     steps = FinishedSteps(tmp_path / "a.json.partial")
@@ -95,7 +95,7 @@ def test_a_fitted_method_is_kept_and_read_again(view, tmp_path, monkeypatch, nam
 
 def test_settings_reach_the_methods() -> None:
     settings = MethodSettings(seed=3, bound=2.0, topics=4, per_class=6, epochs=7)
-    made = {name: make_method(name, network(), "0", settings) for name in METHODS}
+    made = {name: make_method(name, network(), "0", settings) for name in METHOD_NAMES}
     assert made["vebi"].bound == 2
     assert (made["topics"].search.count, made["topics"].how.seed) == (4, 3)
     how = made["prototypes"].how
