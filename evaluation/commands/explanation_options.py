@@ -209,7 +209,7 @@ def _fit(
     from evaluation.coverage.fit_methods import METHOD_NAMES, MethodSettings, fit_method, read_training_images
     from evaluation.models.backbones import is_classifier, load_classifier
     from evaluation.models.model_spec import split_spec
-    from evaluation.training import factor_labels
+    from evaluation.training.factor_labels import factor_labels
 
     path, name = split_spec(spec)[1], named.identity.name
     record = load_classifier(path) if is_classifier(path) else None
@@ -242,7 +242,7 @@ def _fit(
 
 
 def _class_numbers(named: "NamedModel", classes: Sequence[str], label: str, view: "Factors") -> list[int]:
-    from evaluation.training import label_values
+    from evaluation.training.factor_labels import label_values
 
     values = label_values(view, label)
     if unknown := sorted(set(values) - set(classes)):
