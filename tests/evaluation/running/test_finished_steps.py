@@ -53,6 +53,8 @@ def images(count: int) -> list[torch.Tensor]:
 def evaluations(memory_view, decompositions, monkeypatch):
     """Return each evaluation by name: its model, and a function of the model and the steps."""
     few_resamples = partial(resampled_interval, resamples=20)
+    # Collecting the garbage of the whole test process takes most of the time of a batch that is halved.
+    monkeypatch.setattr("evaluation.running.out_of_memory.gc.collect", lambda: 0)
     # The package has a function of the module's name.
     monkeypatch.setattr(sys.modules["evaluation.concepts.csm_by_factor"], "resampled_interval", few_resamples)
     pictures = images(10)
