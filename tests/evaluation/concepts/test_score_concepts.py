@@ -1,5 +1,7 @@
 import json
 import math
+import sys
+from functools import partial
 from inspect import unwrap
 from typing import get_args
 
@@ -19,6 +21,7 @@ from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, RULES, BranchSc
 from evaluation.concepts.solvers import Classifier
 from evaluation.inputs.predictions import open_predictions
 from evaluation.models.model_spec import open_model
+from evaluation.results.resampled_intervals import resampled_interval
 from evaluation.running.batches import Fingerprint
 from evaluation.running.finished_steps import FinishedSteps
 from evaluation.running.named_models import identify_models
@@ -26,6 +29,14 @@ from loaders.errors import InputError
 from loaders.views import ConceptSet, DecomposedImage
 
 HEIGHT, WIDTH = 6, 8
+
+
+@pytest.fixture(autouse=True)
+def _few_resamples(monkeypatch):
+    """Shorten the intervals of CSM by factor, which no test here looks at."""
+    few = partial(resampled_interval, resamples=20)
+    # The package has a function of the module's name.
+    monkeypatch.setattr(sys.modules["evaluation.concepts.csm_by_factor"], "resampled_interval", few)
 
 
 def _encoded(image):
