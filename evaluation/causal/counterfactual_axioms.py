@@ -44,7 +44,7 @@ def effectiveness(
         factors: class of each factor after the intervention, from 0.
 
     Returns:
-        1 or 0 for each image and factor, float32; higher is better.
+        1 or 0 for each image and factor, float32; higher is better. 0 for an image with nan or infinity.
 
     Raises:
         InputError: the shapes do not agree, the classifier does not give a finite tensor for each factor, or
@@ -56,10 +56,12 @@ def effectiveness(
         >>> effectiveness(classify, torch.full((1, 3, 2, 2), 0.9), torch.tensor([[1]]))
         tensor([[1.]])
     """
+    check_shapes(images=(images, "batch channels height width"), factors=(factors, "batch factors"))
+    failed = ~images.isfinite().all(3).all(2).all(1)
     with evaluation_mode(classifier), torch.no_grad():
-        found = classify_factors(classifier, images, factors)
+        found = classify_factors(classifier, images.masked_fill(failed[:, None, None, None], 0), factors)
     predicted = torch.stack([values.argmax(1) for values in found], dim=1)
-    return (predicted == factors).float()
+    return ((predicted == factors) & ~failed[:, None]).float()
 
 
 def composition(

@@ -98,12 +98,12 @@ def counterfactual_generativeness(
     (Reddy et al. 2022, Algorithm 2 of the supplement, which leaves out the 1 / k of the mean over k factors).
     Factors that the classifier does not know, and factors of one class among the rows, are left out.
 
-    Blind to: which of the two sets of codes changes the factor: if only codes outside Z_I do, the score is 1
-    as well, so read ``inside`` and ``outside``. Blind also to everything that the classifier does not see:
-    a counterfactual image that is no image of the set, and a change of other factors by Z_I, unless it is in
-    the sets of those. A blurred decoder lowers the score like a mixed code does: see
-    ``reconstruction_error``. Published values used a decoder without its sigmoid and a classifier trained on
-    scrambled pixels, so they cannot be reproduced.
+    Blind to: which of the two sets of codes changes the factor. If only codes outside Z_I do, the score is 1
+    as well, so read ``inside`` and ``outside``. Blind also to codes that change several factors and are in
+    the sets of all of these, which `unconfoundedness` detects, and to everything that the classifier does not
+    see, such as a counterfactual image unlike any image of the set. A blurred decoder lowers the score as
+    mixed codes do: see ``reconstruction_error``. Published values used a decoder without its sigmoid and a
+    classifier trained on scrambled pixels, so they cannot be reproduced.
 
     Args:
         codes: code vectors of the evaluated rows, all of them that the decoder takes.
