@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from evaluation.causal.factor_probabilities import FactorClassifier, classify_factors
+from evaluation.causal.factor_probabilities import FactorClassifier, check_class_indices, classify_factors
 from evaluation.inputs.check_shapes import check_shapes
 from evaluation.running.hidden_layers import evaluation_mode
 from loaders.errors import InputError
@@ -57,6 +57,7 @@ def effectiveness(
         tensor([[1.]])
     """
     check_shapes(images=(images, "batch channels height width"), factors=(factors, "batch factors"))
+    check_class_indices(factors)
     failed = ~images.isfinite().all(3).all(2).all(1)
     with evaluation_mode(classifier), torch.no_grad():
         found = classify_factors(classifier, images.masked_fill(failed[:, None, None, None], 0), factors)
@@ -142,10 +143,7 @@ def reversibility(
 
 
 def _cycle_error(
-    counterfactual: CounterfactualModel,
-    images: Float[Tensor, "batch channels height width"],
-    cycle: Sequence[tuple[Int[Tensor, "batch factors"], Int[Tensor, "batch factors"]]],
-    cycles: int,
+    counterfactual: CounterfactualModel, images: Tensor, cycle: Sequence[tuple[Tensor, Tensor]], cycles: int
 ) -> Float[Tensor, " batch"]:
     """Return the error after cycles of interventions, each from some factors to others."""
     if cycles < 1:

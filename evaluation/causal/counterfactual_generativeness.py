@@ -1,6 +1,6 @@
 """Counterfactual generativeness: do the codes of a factor, and they alone, change it in decoded images?"""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from evaluation.causal.decode_codes import DecodedCounterfactuals, Decoder, deco
 from evaluation.causal.factor_probabilities import (
     ClassifierOutput,
     FactorClassifier,
+    check_class_indices,
     factor_probabilities,
 )
 from evaluation.causal.interventional_effects import check_columns
@@ -142,16 +143,15 @@ def counterfactual_generativeness(
         tensor([1., 1.], dtype=torch.float64)
     """
     check_choice("output", output, ClassifierOutput)
-    _check_arguments(codes, factors, code_sets, accuracy, images)
+    members = code_sets.tolist() if isinstance(code_sets, Tensor) else code_sets
+    _check_arguments(codes, factors, members, accuracy, images)
     for name, value in (("pictures", pictures), ("batch_size", batch_size)):
         if value < 1:
             raise InputError(f"`{name}` must be at least 1, got {value}")
     reference = baseline_codes(codes, baseline)
     left_out = _left_out(factors, accuracy, least_accuracy)
     sets = {
-        column: _mask(codes, code_sets[column])
-        for column, name in enumerate(accuracy)
-        if name not in left_out
+        column: _mask(codes, members[column]) for column, name in enumerate(accuracy) if name not in left_out
     }
     run = _Interventions(decoder, classifier, output, codes, reference, factors, sets)
     effects, errors = [], []
@@ -218,22 +218,22 @@ class _Interventions(NamedTuple):
         return DecodedCounterfactuals(tuple(rows.tolist()), original, inside, outside)
 
 
-def _mask(codes: Float[Tensor, "rows codes"], numbers: Iterable[int]) -> Bool[Tensor, " codes"]:
+def _mask(codes: Float[Tensor, "rows codes"], numbers: Sequence[int]) -> Bool[Tensor, " codes"]:
     """Mark some columns of the codes."""
     marked = torch.zeros(codes.shape[1], dtype=torch.bool, device=codes.device)
-    for number in numbers:
-        marked[int(number)] = True
+    marked[list(numbers)] = True
     return marked
 
 
 def _check_arguments(
     codes: Tensor,
     factors: Tensor,
-    code_sets: Sequence[Sequence[int]] | Tensor,
+    code_sets: Sequence[Sequence[int]],
     accuracy: Mapping[str, float],
     images: Tensor | None,
 ) -> None:
     check_shapes(codes=(codes, "rows codes"), factors=(factors, "rows factors"))
+    check_class_indices(factors)
     if images is not None:
         check_shapes(codes=(codes, "rows codes"), images=(images, "rows channels height width"))
     for name, given in (("code_sets", code_sets), ("accuracy", accuracy)):
@@ -242,7 +242,7 @@ def _check_arguments(
                 f"`{name}` needs one entry for each of the {factors.shape[1]} factors, got {len(given)}"
             )
     for numbers in code_sets:
-        check_columns("code_sets", [int(number) for number in numbers], codes.shape[1])
+        check_columns("code_sets", numbers, codes.shape[1])
 
 
 def _left_out(factors: Tensor, accuracy: Mapping[str, float], least: float) -> dict[str, str]:

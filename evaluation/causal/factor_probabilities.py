@@ -83,8 +83,7 @@ def classify_factors(
         loaders.errors.InputError: classes of factor 0 must lie in 0..1, as the classifier has 2, got 2 to 2
     """
     check_shapes(images=(images, "batch _ _ _"), factors=(factors, "batch factors"))
-    if factors.is_floating_point():
-        raise InputError("`factors` must be class indices, got floats; cast class indices with .long()")
+    check_class_indices(factors)
     found = list(classifier(images))
     if len(found) != factors.shape[1]:
         raise InputError(
@@ -102,3 +101,18 @@ def classify_factors(
                 f"{values.shape[1]}, got {int(low)} to {int(high)}"
             )
     return found
+
+
+def check_class_indices(factors: Tensor) -> None:
+    """Refuse factors that are no integers.
+
+    Raises:
+        InputError: the factors are floats.
+
+    Example:
+        >>> check_class_indices(torch.ones(2, 1))
+        Traceback (most recent call last):
+        loaders.errors.InputError: `factors` must be class indices, got floats; cast indices with .long()
+    """
+    if factors.is_floating_point():
+        raise InputError("`factors` must be class indices, got floats; cast indices with .long()")
