@@ -35,7 +35,7 @@ def effectiveness(
 
     Blind to: everything but the classes: the identity of the object, the rest of the image, and an image
     that only the classifier takes for one of its class. Rendered counterfactuals are the control: their
-    effectiveness is the accuracy of the classifier, which no model should exceed.
+    effectiveness is the accuracy of the classifier.
 
     Args:
         classifier: gives, for images, a tensor [batch, classes] for each factor, such as `FactorHeads`;

@@ -156,7 +156,7 @@ def counterfactual_generativeness(
     run = _Interventions(decoder, classifier, output, codes, reference, factors, sets)
     effects, errors = [], []
     with evaluation_mode(decoder), evaluation_mode(classifier), torch.no_grad():
-        for rows in torch.arange(len(codes), device=codes.device).split(batch_size):
+        for rows in torch.split(torch.arange(len(codes), device=codes.device), batch_size):
             decoded = run.decode(rows, _mask(codes, ()))
             effects.append(run.effects(rows, decoded))
             if images is not None:

@@ -65,7 +65,9 @@ def ice(
     )
     effects = []
     with evaluation_mode(output), torch.no_grad():
-        for some, start in zip(codes.split(batch_size), baseline.split(batch_size), strict=True):
+        for some, start in zip(
+            torch.split(codes, batch_size), torch.split(baseline, batch_size), strict=True
+        ):
             before = _intervened_output(output, some, columns, start)
             after = [_intervened_output(output, some, columns, value) for value in values]
             effects.append(torch.stack([one - before for one in after], dim=1))

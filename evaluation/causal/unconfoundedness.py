@@ -13,14 +13,14 @@ from evaluation.inputs.check_shapes import check_shapes
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
 
-Transform = Literal["none", "exponential"]
+ScoreTransform = Literal["none", "exponential"]
 
 
 def unconfoundedness(
     matrix: Float[Tensor, "codes factors"] | IRS,
     rho: int = 1,
     compat: SelectionCompat = "exact",
-    transform: Transform = "none",
+    transform: ScoreTransform = "none",
 ) -> Float[Tensor, ""]:
     """Measure how disjoint the sets of codes are that represent different factors.
 
@@ -56,7 +56,7 @@ def unconfoundedness(
         tensor(0.6667, dtype=torch.float64)
     """
     table = matrix.matrix if isinstance(matrix, IRS) else matrix
-    check_choice("transform", transform, Transform)
+    check_choice("transform", transform, ScoreTransform)
     check_shapes(matrix=(table, "codes factors"))
     factors = table.shape[1]
     if factors < 2:
