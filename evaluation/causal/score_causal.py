@@ -13,7 +13,8 @@ from numpy import ndarray
 from torch import Tensor
 
 from evaluation.causal.irs import IRS, bin_values, group_by_class, grouped_irs, has_single_rows, irs
-from evaluation.causal.unconfoundedness import SelectionCompat, unconfoundedness
+from evaluation.causal.select_codes import SelectionCompat
+from evaluation.causal.unconfoundedness import unconfoundedness
 from evaluation.inputs.match_ids import first_three
 from evaluation.inputs.predictions import Codes
 from evaluation.models.model_spec import NamedModel

@@ -7,8 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from evaluation.causal.irs import IRS
-from evaluation.causal.select_codes import SelectionCompat as SelectionCompat
-from evaluation.causal.select_codes import select_codes
+from evaluation.causal.select_codes import SelectionCompat, select_codes
 from evaluation.inputs.check_shapes import check_shapes
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
@@ -36,9 +35,10 @@ def unconfoundedness(
     Args:
         matrix: how strongly each code represents each factor, larger is stronger; or the result of `irs`.
         rho: codes per factor, 1 to the number of codes.
-        compat: how `select_codes` selects them. With "candle2021" and ``rho = 2``, factors share a second
-            code if there are more than two. Therefore a value is at most 2/3, and 2/3 of the value for ``rho
-            = 1`` if no factor has that code as its first, as in 28 of the 48 published pairs.
+        compat: how `select_codes` selects them. With "candle2021", ``rho = 2`` and more than two codes, the
+            second code is the same for all factors but those that have it as their first. Therefore a value
+            is at most 2/3, and without such factors 2/3 of the value for ``rho = 1``; 28 of the 48 published
+            pairs have this ratio.
         transform: "exponential" returns ``exp(2 (UC - 1))``, which spreads values near 1 (section 9 of the
             supplement), from exp(-2) = 0.135 to 1; for ``rho > 1`` only. The order of values stays the same,
             and published values are without it.
