@@ -29,7 +29,9 @@ class IRS:
             does not change.
         weights: largest deviation of each code from its mean.
         parents: factor with the largest entry for each code.
-        codes: columns of the input that vary; the other fields are in this order.
+        codes: columns of the input that vary; the fields above are in this order.
+        class_sizes: for each factor, the number of samples of each of its classes, smallest class first.
+            Small classes raise ``matrix``.
     """
 
     score: Float[Tensor, ""]
@@ -37,6 +39,7 @@ class IRS:
     weights: Float[Tensor, " codes"]
     parents: Int[Tensor, " codes"]
     codes: Int[Tensor, " codes"]
+    class_sizes: tuple[tuple[int, ...], ...]
 
 
 def irs(
@@ -57,7 +60,7 @@ def irs(
     Blind to: confounding. If two factors always change together, a code that mixes them is as robust as a
     pure code (the score is close to 1; `unconfoundedness` detects this). Blind also to lost information, and
     to a factor that several codes share. Classes of few samples raise the score of every code: a class of one
-    sample has no deviation.
+    sample has no deviation. ``class_sizes`` tells how many there are.
 
     Args:
         codes: one code vector per sample; for convolutional maps, the means over rows and columns.
@@ -79,8 +82,8 @@ def irs(
     Example:
         >>> factors = torch.cartesian_prod(torch.arange(3), torch.arange(3))
         >>> result = irs(factors.double() @ torch.tensor([[2.0, 0.0], [0.0, 1.0]]).double(), factors)
-        >>> result.score, result.parents
-        (tensor(1., dtype=torch.float64), tensor([0, 1]))
+        >>> result.score, result.parents, result.class_sizes
+        (tensor(1., dtype=torch.float64), tensor([0, 1]), ((3, 3, 3), (3, 3, 3)))
     """
     check_choice("compat", compat, Binning)
     check_shapes(codes=(codes, "samples codes"), factors=(factors, "samples factors"))
@@ -113,6 +116,11 @@ class ClassGroups:
 
     order: Int[Tensor, " samples"]
     blocks: tuple[tuple[int, int], ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of samples of each class, in ascending order."""
+        return tuple(size for size, classes in self.blocks for _ in range(classes))
 
 
 def group_by_class(classes: Real[Tensor, "samples factors"]) -> list[ClassGroups]:
@@ -160,7 +168,7 @@ def grouped_irs(codes: Float[Tensor, "samples codes"], groups: Sequence[ClassGro
     matrix = 1 - torch.stack(columns, dim=1) / weights[:, None]
     best, parents = matrix.max(dim=1)
     score = (weights * best).sum() / weights.sum() if len(active) else weights.sum()
-    return IRS(score, matrix, weights, parents, active)
+    return IRS(score, matrix, weights, parents, active, tuple(group.sizes for group in groups))
 
 
 def _check_factors(factors: Tensor, bins: int | None) -> None:

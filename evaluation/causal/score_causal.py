@@ -13,7 +13,8 @@ from numpy import ndarray
 from torch import Tensor
 
 from evaluation.causal.irs import IRS, bin_values, group_by_class, grouped_irs, has_single_rows, irs
-from evaluation.causal.unconfoundedness import SelectionCompat, unconfoundedness
+from evaluation.causal.select_codes import SelectionCompat
+from evaluation.causal.unconfoundedness import unconfoundedness
 from evaluation.inputs.match_ids import first_three
 from evaluation.inputs.predictions import Codes
 from evaluation.models.model_spec import NamedModel
@@ -27,7 +28,7 @@ from evaluation.running.named_models import decode, identify_models, run_model
 from loaders.errors import InputError
 from loaders.views import Factors
 
-METRIC, VERSION = "irs", 2
+METRIC, VERSION = "irs", 3
 IRS_RESAMPLES = 500  # fewer than for other metrics, because each resample sorts the rows again
 Encoder = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch codes"]]
 
@@ -68,7 +69,8 @@ def score_causal(
     Returns:
         A result for each encoder, higher is better: ``irs``; ``unconfoundedness(rho)``, nan if fewer than
         ``rho`` codes vary; and ``unconfoundedness(rho), candle2021``, which selects codes like the authors'
-        program and is comparable with published numbers. The 95 % intervals are over groups of images.
+        program and is comparable with published numbers. The 95 % intervals are over groups of images. A note
+        tells how many images have each value of a factor, because few of them raise ``irs``.
 
     Raises:
         InputError: there are no images, fewer than two factors vary, or codes are not finite.
@@ -122,7 +124,7 @@ def _result(
         replicates | redrawn,
         distinct_groups(data.groups),
         (),
-        _describe(whole),
+        _describe(whole) | {"notes": [_class_sizes_note(settings["factors"], whole.class_sizes)]},
     )
 
 
@@ -207,4 +209,14 @@ def _describe(result: IRS) -> dict[str, Any]:
         "matrix": result.matrix.tolist(),
         "parents": result.parents.tolist(),
         "weights": result.weights.tolist(),
+        "class_sizes": [list(sizes) for sizes in result.class_sizes],
     }
+
+
+def _class_sizes_note(names: Sequence[str], class_sizes: Sequence[Sequence[int]]) -> str:
+    """Tell how many images have each value of a factor, or lie in each of its bins."""
+    ranges = [
+        f"{name} {sizes[0]}" + (f" to {sizes[-1]}" if sizes[-1] > sizes[0] else "")
+        for name, sizes in zip(names, class_sizes, strict=True)
+    ]
+    return f"images with each value: {', '.join(ranges)}"

@@ -7,6 +7,7 @@ import numpy as np
 from evaluation.report.blocks import Block, PlotBlock, Section, TableBlock, TextBlock, note
 from evaluation.report.drawing import drawing, to_svg
 from evaluation.report.tables import number, scores_table, settings_table
+from evaluation.results.notes import notes_of
 from evaluation.results.result import StatisticResult, model_name
 
 _LEGIBLE = 10  # maximal number of codes for which the heat map shows numbers
@@ -28,7 +29,7 @@ READING = (
 
 def causal_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
     """Report the scores of encoders on the same data."""
-    notes = []
+    notes = [f"{line}." for line in notes_of(results)]
     for result in results:
         codes, name = len(result.details["codes"]), model_name(result)
         undefined = [score for score, one in result.scores.items() if np.isnan(one.value)]

@@ -12,6 +12,8 @@ from evaluation.training.small_rows import SmallRows as SmallRows
 from evaluation.training.supervised_loss import intrinsic_loss as intrinsic_loss
 from evaluation.training.train_classifier import ClassifierHistory as ClassifierHistory
 from evaluation.training.train_classifier import train_classifier as train_classifier
+from evaluation.training.train_factor_heads import FactorHistory as FactorHistory
+from evaluation.training.train_factor_heads import train_factor_heads as train_factor_heads
 from evaluation.training.train_intrinsic import History as History
 from evaluation.training.train_intrinsic import train_intrinsic as train_intrinsic
 from evaluation.training.training_record import hold_out as hold_out

@@ -14,7 +14,12 @@ import pytest
 import torch
 from torch import Tensor, inf, nan
 
+from evaluation.causal.baseline_codes import baseline_codes
+from evaluation.causal.counterfactual_axioms import composition, effectiveness, reversibility
+from evaluation.causal.counterfactual_generativeness import counterfactual_generativeness
+from evaluation.causal.interventional_effects import ace, ice
 from evaluation.causal.irs import irs
+from evaluation.causal.select_codes import select_codes
 from evaluation.causal.unconfoundedness import unconfoundedness
 from evaluation.concepts.activations import output_gradient, pixel_loss
 from evaluation.concepts.cav import CAVs, fit_cavs, random_cavs
@@ -229,6 +234,7 @@ EMPTY = {"mask": _all(False, 1, 2, 2)}
 NO_IMAGES = {"prediction": torch.zeros(0, 1, 2, 2), "target": torch.zeros(0, 1, 2, 2)}
 SETS = {name: _all(0.5, 1) for name in ("r_albedo", "s_albedo", "r_illumination", "s_illumination")}
 HALVES = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])[:, None]
+PAIRS = torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1]])  # all combinations of two factors
 
 
 PAIRED = torch.tensor([[[0.2, 0.2], [0.8, 0.2]]]).double()  # the first and the last pixel of the first row
@@ -294,6 +300,60 @@ def _pair(function: Callable[..., Any], channels: str) -> Metric:
                 {"shading": COLOUR[:, :1]},
                 f"error: expected `reflectance` [batch, {channels},",
             ),
+        ),
+    )
+
+
+def _decode(codes: Tensor) -> Tensor:
+    """Make an image of two pixels of two codes."""
+    return codes[:, None, None]
+
+
+def _classify(images: Tensor) -> list[Tensor]:
+    """Tell dark from bright for each of two pixels."""
+    return [9 * torch.stack([0.5 - one, one - 0.5], dim=1) for one in images.flatten(1).unbind(1)]
+
+
+def _halve(images: Tensor, factors: Tensor, changed: Tensor) -> Tensor:
+    return images / 2
+
+
+def _effect(function: Callable[..., Any]) -> Metric:
+    """Make the cases of an effect of the first of two codes on their product."""
+    codes = _values(2, 2)
+    return Metric(
+        function,
+        {
+            **{"output": lambda codes: codes.prod(1, keepdim=True), "codes": codes, "columns": [0]},
+            **{"values": torch.ones(1, 1), "baseline": torch.zeros(1)},
+        },
+        (
+            ("codes", "nan in another code", {"codes": torch.tensor([[0.1, nan]])}, "nan"),
+            ("codes", "nan in the changed code", {"codes": torch.tensor([[nan, 0.5]])}, "0.5"),
+            ("baseline", "the values", {"baseline": torch.ones(1), "codes": codes[:1]}, "0"),
+            ("codes", "no rows", {"codes": codes[:0]}, "error: `codes` needs at least one row"),
+            ("columns", "a code that does not exist", {"columns": [2]}, "error: `columns` must lie in 0..1"),
+        ),
+    )
+
+
+def _cycles(function: Callable[..., Any], **more: Any) -> Metric:
+    """Make the cases of an error of counterfactual images."""
+    image, classes = _values(1, 1, 2, 2), torch.zeros(1, 1, dtype=torch.int64)
+    return Metric(
+        function,
+        {"counterfactual": _halve, "images": image, "factors": classes, **more},
+        (
+            ("images", "nan", {"images": _values(1, 1, 2, 2, first=nan)}, "nan"),
+            ("images", "all zero", {"images": 0 * image}, "0"),
+            ("counterfactual", "nothing changed", {"counterfactual": lambda images, *_: images}, "0"),
+            (
+                "counterfactual",
+                "another size",
+                {"counterfactual": lambda images, *_: images[..., :1]},
+                "error: expected `images` [batch, channels, height, width], `counterfactual`",
+            ),
+            ("cycles", "0", {"cycles": 0}, "error: `cycles` must be at least 1, got 0"),
         ),
     )
 
@@ -831,6 +891,7 @@ METRICS = {
                 {"matrix": torch.zeros(0, 2)},
                 "error: `rho` must be 1 to 0, the number of codes",
             ),
+            ("rho", "more than codes", {"rho": 3}, "error: `rho` must be 1 to 2, the number of codes"),
             (
                 "matrix",
                 "no factors",
@@ -839,6 +900,88 @@ METRICS = {
             ),
         ),
     ),
+    "select_codes": Metric(
+        select_codes,
+        {"matrix": torch.eye(2)},
+        (
+            *_not_finite("matrix", (2, 2), "`matrix` must be finite, got nan or inf"),
+            ("matrix", "constant", {"matrix": _all(0.1, 2, 2)}, "0 0"),
+            ("rho", "more than codes", {"rho": 3}, "error: `rho` must be 1 to 2, the number of codes"),
+        ),
+    ),
+    "baseline_codes": Metric(
+        baseline_codes,
+        {"codes": _values(2, 1)},
+        (
+            *_not_finite("codes", (2, 1), "`codes` must be finite, got nan or inf"),
+            ("codes", "constant", {"codes": _all(0.1, 2, 1)}, "0.1 0.1"),
+            ("codes", "one row", {"codes": _values(1, 1)}, "0.1"),
+            ("codes", "no rows", {"codes": torch.zeros(0, 1)}, "error: `codes` needs at least one row"),
+        ),
+    ),
+    "ice": _effect(ice),
+    "ace": _effect(ace),
+    "counterfactual_generativeness": Metric(
+        counterfactual_generativeness,
+        {
+            **{"codes": PAIRS.float(), "factors": PAIRS, "code_sets": [[0], [1]]},
+            **{"decoder": _decode, "classifier": _classify, "accuracy": {"one": 1.0, "other": 1.0}},
+        },
+        (
+            *_not_finite("codes", (4, 2), "`codes` must be finite, got nan or inf"),
+            ("codes", "constant", {"codes": _all(0.1, 4, 2)}, "0"),
+            (
+                "both",
+                "one row",
+                {"codes": PAIRS[:1].float(), "factors": PAIRS[:1]},
+                "error: every factor is left out (one: one class among the rows; other: one class",
+            ),
+            (
+                "both",
+                "no rows",
+                {"codes": PAIRS[:0].float(), "factors": PAIRS[:0]},
+                "error: `codes` needs at least one row, got none",
+            ),
+            ("factors", "one of a single class", {"factors": PAIRS * torch.tensor([1, 0])}, "0.9998"),
+            ("factors", "fewer rows", {"factors": PAIRS[:1]}, "error: expected `codes` [rows, codes]"),
+            (
+                "accuracy",
+                "nan",
+                {"accuracy": {"one": nan, "other": nan}},
+                "error: every factor is left out (one: held-out accuracy nan, below 0.95",
+            ),
+            (
+                "decoder",
+                "nan",
+                {"decoder": lambda codes: nan * _decode(codes)},
+                "error: the decoder must give images in [0, 1], got nan to nan",
+            ),
+            (
+                "classifier",
+                "nan",
+                {"classifier": lambda images: _classify(nan * images)},
+                "error: the classifier gives nan or inf for factor 0",
+            ),
+        ),
+        lambda result: result.score,
+    ),
+    "effectiveness": Metric(
+        effectiveness,
+        {"classifier": _classify, "images": _decode(PAIRS[:1].float()), "factors": PAIRS[:1]},
+        (
+            ("images", "nan", {"images": torch.tensor([[[[nan, 0.0]]]])}, "0 0"),
+            ("images", "inf", {"images": torch.tensor([[[[0.0, inf]]]])}, "0 0"),
+            ("factors", "fewer rows", {"factors": PAIRS[:0]}, "error: expected `images` [batch, channels"),
+            (
+                "factors",
+                "another class",
+                {"factors": 2 + PAIRS[:1]},
+                "error: classes of factor 0 must lie in 0..1, as the classifier has 2, got 2 to 2",
+            ),
+        ),
+    ),
+    "composition": _cycles(composition),
+    "reversibility": _cycles(reversibility, changed=torch.ones(1, 1, dtype=torch.int64)),
     "causal_effects": Metric(
         causal_effects,
         {"logits": _values(1, 2), "changed": -_values(1, 1, 2)},

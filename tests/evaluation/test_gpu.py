@@ -14,7 +14,18 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from evaluation.causal import irs, unconfoundedness
+from evaluation.causal import (
+    ace,
+    composition,
+    counterfactual_generativeness,
+    effectiveness,
+    ice,
+    irs,
+    reversibility,
+    select_codes,
+    unconfoundedness,
+)
+from evaluation.causal.baseline_codes import baseline_codes
 from evaluation.concepts import (
     csm,
     directional_derivatives,
@@ -116,6 +127,51 @@ def _explanations(images: Tensor, labels: Tensor) -> object:
     return [method.weights, method.gap, tested, grad_cam(found, method.chosen[labels]), maps]
 
 
+def _decode(codes: Tensor) -> Tensor:
+    return codes.sigmoid().reshape(-1, 1, 2, 3)
+
+
+def _classify(images: Tensor) -> list[Tensor]:
+    return [3 * images.flatten(1)[:, :size] for size in (3, 4, 5)]
+
+
+def _interventions(codes: Tensor, factors: Tensor) -> object:
+    found = []
+    for baseline in ("farthest", "mean", "zero"):
+        score = counterfactual_generativeness(
+            *(codes, factors, select_codes(irs(codes, factors), 2), _decode, _classify),
+            {"a": 1.0, "b": 0.96, "c": 0.5},
+            baseline=baseline,
+            images=_decode(codes),
+        )
+        found += [
+            score.by_row,
+            score.inside,
+            score.outside,
+            score.pictures.inside,
+            score.reconstruction_error,
+        ]
+        start = baseline_codes(codes, baseline)[:, [4, 1]]
+        found += [effect(_decode_flat, codes, [4, 1], codes[:3, :2], start) for effect in (ice, ace)]
+    return found
+
+
+def _decode_flat(codes: Tensor) -> Tensor:
+    return _decode(codes).flatten(1)
+
+
+def _axioms(images: Tensor, factors: Tensor) -> list[Tensor]:
+    def model(images: Tensor, factors: Tensor, changed: Tensor) -> Tensor:
+        return 0.9 * images + (changed - factors).sum(1)[:, None, None, None] / 20
+
+    changed = factors.flip(0)
+    return [
+        effectiveness(_classify, images, factors),
+        composition(model, images, factors, 2),
+        reversibility(model, images, factors, changed, 2),
+    ]
+
+
 def _lpips(prediction: Tensor, target: Tensor, mask: Tensor) -> Tensor:
     """Compute LPIPS with random weights on the device of the images."""
     for layer, name, shape in WEIGHTS:
@@ -203,6 +259,8 @@ CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
         lambda matrix: [unconfoundedness(matrix, rho, "candle2021") for rho in (1, 2, 3)],
         (drawn(7, 4),),
     ),
+    "counterfactual generativeness": (_interventions, (drawn(60, 6), FACTORS)),
+    "axioms of counterfactuals": (_axioms, (drawn(60, 1, 2, 3), FACTORS)),
     "retinex": (ColourRetinex(), (PAIR[0], MASK)),
 }
 

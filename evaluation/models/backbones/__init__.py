@@ -8,4 +8,5 @@ from evaluation.models.backbones.classifier_files import TrainedClassifier as Tr
 from evaluation.models.backbones.classifier_files import is_classifier as is_classifier
 from evaluation.models.backbones.classifier_files import load_classifier as load_classifier
 from evaluation.models.backbones.classifier_files import save_classifier as save_classifier
+from evaluation.models.backbones.factor_heads import FactorHeads as FactorHeads
 from evaluation.models.backbones.trained_on import TrainedOn as TrainedOn

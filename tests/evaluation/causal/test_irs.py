@@ -78,6 +78,22 @@ def test_irs_is_blind_to_complete_confounding():
     assert float(irs(codes, torch.stack([both, both], dim=1)).score) == 1
 
 
+def test_class_sizes_are_those_of_each_factor():
+    factors = torch.tensor([[5, 0], [5, 0], [2, 0], [9, 1], [5, 1], [9, 1]])
+    result = irs(torch.rand(6, 2, generator=torch.Generator().manual_seed(0)), factors)
+    assert result.class_sizes == ((1, 2, 3), (3, 3))
+    assert irs(torch.ones(6, 2), factors).class_sizes == ((1, 2, 3), (3, 3))
+
+
+def test_small_classes_raise_the_score_of_random_codes():
+    draws = torch.Generator().manual_seed(0)
+    codes = torch.rand(240, 4, generator=draws, dtype=torch.float64)
+    scores = [float(irs(codes, (torch.arange(240) % classes)[:, None]).score) for classes in (2, 20, 60, 120)]
+    assert scores == sorted(scores)
+    assert scores[0] < 0.05
+    assert scores[-1] > 0.5
+
+
 def test_order_names_and_scale_do_not_matter():
     codes, factors = (torch.from_numpy(x) for x in _random(7))
     result = irs(codes, factors)

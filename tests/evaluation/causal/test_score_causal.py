@@ -57,6 +57,13 @@ def test_pure_codes_score_one(grid):
     assert result.about.data["rows"] == 24
 
 
+def test_note_tells_how_many_images_have_each_value(grid):
+    details = score(_pure, grid(23)).details
+    assert details["class_sizes"] == [[7, 8, 8], [5, 6, 6, 6], [11, 12]]
+    assert details["notes"] == ["images with each value: shape 7 to 8, angle 5 to 6, light 11 to 12"]
+    assert score(_pure, grid()).details["notes"] == ["images with each value: shape 8, angle 6, light 12"]
+
+
 def test_mixed_codes_equal_the_metrics_themselves(grid):
     mix = torch.rand(3, 6, generator=torch.Generator().manual_seed(0))
     view = grid()

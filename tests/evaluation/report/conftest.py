@@ -195,6 +195,7 @@ def causal_result(name: str, codes: Tensor, factors: Tensor, rho: tuple[int, ...
         "matrix": found.matrix,
         "parents": found.parents,
         "weights": found.weights,
+        "notes": ["images with each value: color 2, size 3"],
     }
     settings = {"factors": ["color", "size"]}
     return StatisticResult(about("irs", name, **settings), scores, {}, ("a", "b"), (), details)

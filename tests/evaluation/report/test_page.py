@@ -233,6 +233,7 @@ def test_causal_numbers(page):
     assert page.row("0", "1.00")[0][-1] == "color"
     assert page.row("1")[0][-1] == "size"
     assert "IRS 1.00,  UC(1) 1.00,  UC(3) not defined" in page.text
+    assert "images with each value: color 2, size 3." in page.text
 
 
 def test_an_encoder_without_codes_has_no_heat_map(write, causal_result):

@@ -1,0 +1,105 @@
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from evaluation.models.backbones import FactorHeads
+from evaluation.training import train_factor_heads
+from loaders.errors import InputError
+
+QUICK = {"seed": 0, "validation": [0, 5], "epochs": 1, "batch_size": 6}
+
+
+@pytest.fixture
+def sides(memory_view):
+    """Bright bars at the left or the right, in three colours; labels that say nothing are a third factor."""
+
+    def make(copies=4, seed=0):
+        rng = np.random.default_rng(seed)
+        table = np.array(list(itertools.product(range(2), range(3))) * copies)
+        images = rng.uniform(0, 0.2, (len(table), 3, 32, 32)).astype(np.float32)
+        for image, (side, colour) in zip(images, table, strict=True):
+            image[colour, :, 4 + 18 * side : 12 + 18 * side] += 0.7
+        labels = {"side": table[:, 0], "colour": table[:, 1], "chance": rng.permutation(table[:, 0])}
+        view = memory_view(list(torch.from_numpy(images)))
+        return view, {name: column.tolist() for name, column in labels.items()}
+
+    return make
+
+
+def test_learns_what_can_be_seen_and_tells_what_cannot(sides):
+    view, labels = sides(10)
+    heads, history = train_factor_heads(
+        view, labels, seed=0, validation=range(18), epochs=6, batch_size=14, rate=5e-3
+    )
+    accuracy = history.accuracy[-1]
+    assert list(accuracy) == ["side", "colour", "chance"]
+    # Mirrored images would make the side impossible to learn.
+    assert accuracy["side"] == accuracy["colour"] == 1
+    assert accuracy["chance"] < 0.95
+    assert history.training[-1] < history.training[0]
+    assert len(history.training) == len(history.accuracy) == 6
+    images = torch.stack([view[row] for row in range(18)])
+    with torch.no_grad():
+        logits = heads(images)
+    for name, found in zip(labels, logits, strict=True):
+        assert accuracy[name] == pytest.approx(
+            (found.argmax(1) == torch.tensor(labels[name][:18])).float().mean().item()
+        )
+    assert not heads.training
+
+
+def test_loss_is_the_sum_over_factors(sides):
+    view, labels = sides(1)
+    images = torch.stack([view[row] for row in range(1, 6)])
+    heads = FactorHeads("resnet_small", {"side": 2, "colour": 3}, seed=3).train()
+    labels = {name: labels[name] for name in heads.classes}
+    with torch.no_grad():
+        logits = heads(images)
+    expected = sum(
+        functional.cross_entropy(one, torch.tensor(labels[name][1:])).item()
+        for one, name in zip(logits, labels, strict=True)
+    )
+    settings = {"validation": [0], "epochs": 1, "batch_size": 5, "network": "resnet_small"}
+    _, history = train_factor_heads(view, labels, seed=3, **settings)
+    assert history.training[0] == pytest.approx(expected, rel=1e-4)
+
+
+def test_equal_seeds_give_equal_weights_and_the_global_generator_stays(sides):
+    view, labels = sides(2)
+    before = torch.get_rng_state()
+    one, other, third = (
+        train_factor_heads(view, labels, **{**QUICK, "seed": seed})[0].state_dict() for seed in (0, 0, 1)
+    )
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert not all(torch.equal(one[name], third[name]) for name in one)
+
+
+@pytest.mark.parametrize(
+    ("labels", "settings", "message"),
+    [
+        ({}, {}, "expected the labels of at least one factor, got none"),
+        ({"a": [0, 1]}, {}, "factor `a`: expected a label for each of the 12 rows, got 2 labels"),
+        ({"a": [-1, 1] * 6}, {}, "factor `a`: labels must be at least 0, got -1"),
+        ({"a": [0] * 12}, {}, "factor `a`: expected at least 2 classes, got 1; leave it out"),
+        ({"a": [0, 2] * 6}, {}, "factor `a`: expected training rows of all 3 classes, got none of class 1"),
+        ({"a": [1] + [0] * 11}, {}, "got none of class 1; hold out fewer rows, or number the classes"),
+        ({"a": [0, 1] * 6}, {"validation": []}, "got an empty `validation`"),
+        ({"a": [0, 1] * 6}, {"validation": [12]}, "`validation` must lie in 0..11, got 12"),
+        ({"a": [0, 1] * 6}, {"epochs": 0}, "`epochs` must be at least 1, got 0"),
+        ({"a": [0, 1] * 6}, {"batch_size": 1}, "`batch_size` must be at least 2, got 1"),
+        ({"a": [0, 1] * 6}, {"rate": 0.0}, "`rate` must be above 0 and finite, got 0"),
+        ({"a": [0, 1] * 6}, {"rate": 1e30}, "the training diverged in epoch 1: a loss or a weight is nan"),
+    ],
+)
+def test_invalid_arguments_are_refused(sides, labels, settings, message):
+    with pytest.raises(InputError, match=message):
+        train_factor_heads(sides(2)[0], labels, **{**QUICK, **settings})
+
+
+def test_a_network_needs_factors():
+    with pytest.raises(InputError, match="expected at least one factor, got none"):
+        FactorHeads("vgg_small", {}, seed=0)
