@@ -1,9 +1,12 @@
 """Checks of codes and factors that the metrics share, and the rows that a metric fits on and scores."""
 
+from collections.abc import Collection
+
 import torch
 from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 
+from evaluation.causal.discretise import BinRule, discretise
 from evaluation.inputs.check_shapes import check_bool, check_shapes
 from loaders.errors import InputError
 
@@ -40,6 +43,37 @@ def check_codes_and_factors(
             f"{int(varies.sum())}"
         )
     return varies
+
+
+def factor_classes(
+    codes: Real[Tensor, "samples codes"],
+    factors: Real[Tensor, "samples factors"],
+    bins: int,
+    rule: BinRule,
+    categorical: Collection[int],
+    least: int = 1,
+) -> tuple[Int[Tensor, "samples factors"], Bool[Tensor, " factors"]]:
+    """Check codes and factors, cut the factors into classes, and tell which have more than one class.
+
+    Args:
+        codes: one code vector per sample.
+        factors: one row of factors per sample.
+        bins: see `discretise`.
+        rule: see `discretise`.
+        categorical: see `discretise`.
+        least: number of factors that must have more than one class.
+
+    Raises:
+        InputError: see `check_codes_and_factors` and `discretise`.
+
+    Example:
+        >>> factor_classes(torch.rand(3, 1), torch.tensor([[0.0], [0.1], [1.0]]), 2, "width", [])[0].T
+        tensor([[0, 0, 1]])
+    """
+    check_codes_and_factors(codes, factors, least)
+    classes = discretise(factors, bins, rule, categorical)
+    # Quantile bins merge rare values, so that a factor that varies may have one class.
+    return classes, check_codes_and_factors(codes, classes, least)
 
 
 def split_samples(

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Bool, Float, Real
 from torch import Tensor
 
-from evaluation.causal.code_inputs import check_codes_and_factors, split_samples, standardise
-from evaluation.causal.discretise import BinRule, discretise
+from evaluation.causal.code_inputs import factor_classes, split_samples, standardise
+from evaluation.causal.discretise import BinRule
 from evaluation.causal.mean_ranks import area_under_roc
 
 
@@ -71,8 +71,7 @@ def explicitness(
         >>> explicitness(factors, factors).areas
         (tensor([1., 1.], dtype=torch.float64), tensor([1.0000, 0.5000, 1.0000], dtype=torch.float64))
     """
-    check_codes_and_factors(codes, factors)
-    classes = discretise(factors, bins, rule, categorical)
+    classes, _ = factor_classes(codes, factors, bins, rule, categorical)
     fitted, scored, varies = split_samples(training, classes)
     scaled = standardise(codes, codes[fitted])
     areas = []

@@ -9,8 +9,8 @@ from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from evaluation.causal.code_inputs import check_codes_and_factors, standardise
-from evaluation.causal.discretise import BinRule, discretise
+from evaluation.causal.code_inputs import factor_classes, standardise
+from evaluation.causal.discretise import BinRule
 from evaluation.causal.mutual_information import entropy, mutual_information_matrix
 from evaluation.causal.neighbour_information import neighbour_information
 
@@ -103,8 +103,7 @@ def infomec(
         >>> infomec(factors[:, [0, 0, 1]], factors).per_factor  # factor 0 twice
         tensor([0.2500, 1.0000], dtype=torch.float64)
     """
-    varies = check_codes_and_factors(codes, factors)
-    classes = discretise(factors, bins, rule, categorical)
+    classes, varies = factor_classes(codes, factors, bins, rule, categorical)
     quantised = not codes.is_floating_point()
     amount = (
         mutual_information_matrix(codes, classes)

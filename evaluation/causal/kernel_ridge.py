@@ -51,7 +51,8 @@ def predict_by_kernel(
     best, chosen = -torch.inf, (PENALTIES[0], WIDTHS[0])
     for gamma in WIDTHS:
         kernel = torch.exp(-gamma * distances)
-        score = sum(_fold_scores(kernel, targets, folds == fold) for fold in range(KERNEL_FOLDS))
+        scores = [_fold_scores(kernel, targets, folds == fold) for fold in range(KERNEL_FOLDS)]
+        score = torch.stack(scores).mean(0)
         if float(score.max()) > best:
             best, chosen = float(score.max()), (PENALTIES[int(score.argmax())], gamma)
     penalty, gamma = chosen

@@ -98,12 +98,9 @@ def _correlations(
     codes: Tensor, factors: Tensor, fitted: Tensor, scored: Tensor, correlation: Correlation
 ) -> Float[Tensor, "codes factors"]:
     if correlation == "kernel":
-        rows = [
-            r2_score_of_factors(
-                predict_by_kernel(code[fitted], factors[fitted], code[scored]), factors[scored]
-            )
-            for code in codes.split(1, dim=1)
-        ]
+        numbers = factors[fitted]
+        predicted = [predict_by_kernel(code[fitted], numbers, code[scored]) for code in codes.T[:, :, None]]
+        rows = [r2_score_of_factors(prediction, factors[scored]) for prediction in predicted]
         return torch.stack(rows).clamp(min=0).sqrt()
     code, factor = codes[scored], factors[scored]
     if correlation == "spearman":

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int, Real
 from torch import Tensor
 from torch.nn.functional import pad
 
-from evaluation.causal.code_inputs import check_codes_and_factors
+from evaluation.causal.code_inputs import factor_classes
 from evaluation.causal.discretise import BinRule, discretise
 from evaluation.causal.mutual_information import entropy, mutual_information_matrix
 
@@ -74,8 +74,7 @@ def mig(
         >>> mig(factors.double()[:, [0, 0, 1]], factors, bins=3).gaps.round(decimals=6)  # factor 0 twice
         tensor([0., 1.], dtype=torch.float64)
     """
-    varies = check_codes_and_factors(codes, factors)
-    classes = discretise(factors, bins, rule, categorical)
+    classes, varies = factor_classes(codes, factors, bins, rule, categorical)
     information = mutual_information_matrix(discretise(codes, bins, rule), classes)
     entropies = entropy(classes)
     first, second = pad(information, (0, 0, 0, 1)).topk(2, dim=0).values

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor
 
-from evaluation.causal.code_inputs import check_codes_and_factors
+from evaluation.causal.code_inputs import factor_classes
 from evaluation.causal.discretise import BinRule, discretise
 from evaluation.causal.mutual_information import mutual_information_matrix
 
@@ -69,8 +69,7 @@ def modularity(
         >>> modularity(codes, factors).per_code
         tensor([1.0000, 0.5000], dtype=torch.float64)
     """
-    varies = check_codes_and_factors(codes, factors, least=2)
-    classes = discretise(factors, bins, rule, categorical)
+    classes, varies = factor_classes(codes, factors, bins, rule, categorical, least=2)
     information = mutual_information_matrix(discretise(codes, bins, rule), classes)
     squared = information.square()
     largest, parents = squared.max(dim=1)

@@ -111,7 +111,8 @@ def _information(codes: Int[Tensor, "samples codes"], factor: Int[Tensor, " samp
     sizes = int(codes.max()) + 1 if number else 1, int(factor.max()) + 1
     block = max(1, _CELLS // math.prod(sizes))
     found = [torch.empty(0, dtype=torch.float64, device=codes.device)]
-    for part in codes.split(block, dim=1):
+    for start in range(0, number, block):
+        part = codes[:, start : start + block]
         offsets = torch.arange(part.shape[1], device=codes.device) * sizes[0]
         cells = (part + offsets) * sizes[1] + factor[:, None]
         counts = torch.bincount(cells.flatten(), minlength=part.shape[1] * math.prod(sizes))
