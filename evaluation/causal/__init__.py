@@ -1,4 +1,4 @@
-"""Causal metrics of disentangled representations: robustness, unconfoundedness, information, identifiability."""
+"""Causal metrics of codes: robustness, unconfoundedness, information, predictability, identifiability."""
 
 from evaluation.causal.block_r2 import BlockR2 as BlockR2
 from evaluation.causal.block_r2 import Regression as Regression

@@ -26,7 +26,7 @@ class Explicitness:
 
     score: Float[Tensor, ""]
     per_factor: Float[Tensor, " factors"]
-    areas: tuple[Float[Tensor, " classes"], ...]
+    areas: tuple[Float[Tensor, " _"], ...]
 
 
 def explicitness(

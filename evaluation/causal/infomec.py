@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
-from torch.nn.functional import one_hot
+from torch.nn.functional import cross_entropy, one_hot
 
 from evaluation.causal.code_inputs import factor_classes, standardise
 from evaluation.causal.discretise import BinRule
@@ -164,5 +164,7 @@ def _linear_loss(rows: Tensor, classes: Int[Tensor, " samples"]) -> Float[Tensor
         # Classes that a plane separates have no finite optimum: the loss approaches 0 as weights grow.
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = LogisticRegression(C=float("inf"), max_iter=_ITERATIONS).fit(table, truth)
-    logs = torch.from_numpy(model.predict_log_proba(table)).to(rows.device)
-    return -logs.gather(1, labels[:, None]).clamp(min=-1e3).mean()
+    scores = torch.from_numpy(model.decision_function(table)).to(rows.device)
+    if scores.ndim == 1:
+        scores = torch.stack([torch.zeros_like(scores), scores], dim=1)
+    return cross_entropy(scores, labels)

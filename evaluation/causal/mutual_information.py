@@ -3,7 +3,7 @@
 import math
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Real
 from torch import Tensor
 
 from evaluation.inputs.check_shapes import check_shapes
@@ -84,7 +84,7 @@ def _check_classes(name: str, classes: Tensor) -> None:
         raise InputError(f"`{name}` needs at least one sample, got none")
 
 
-def numbered_classes(name: str, classes: Int[Tensor, "samples columns"]) -> Int[Tensor, "samples columns"]:
+def numbered_classes(name: str, classes: Real[Tensor, "samples columns"]) -> Int[Tensor, "samples columns"]:
     """Number the classes from 0; numbers below the number of samples stay, because they need no sorting.
 
     Args:

@@ -50,7 +50,8 @@ def sap(
     Blind to: a code that represents several factors, which scores as well as a pure one; nonlinear relations
     of continuous factors (the square of a centred factor has R2 0). On one axis a linear machine cannot
     separate all of five or more classes in a row, so that even the factor itself as a code stays below 1;
-    scores of factors with different numbers of classes are not comparable. Accuracy by chance, which is
+    scores of factors with different numbers of classes are not comparable. C is not scaled by the number of
+    samples: below some thousands the penalty alone lowers accuracy. Accuracy by chance, which is
     higher for few or unequal classes, lowers the gap. If factors depend on each other, the codes of the
     others lower it too. Few samples move the gap of noise above 0.
 
