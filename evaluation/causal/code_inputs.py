@@ -10,15 +10,15 @@ from evaluation.causal.discretise import BinRule, discretise
 from evaluation.inputs.check_shapes import check_bool, check_shapes
 from loaders.errors import InputError
 
+_ROUNDING = 64 * torch.finfo(torch.float64).eps
 
-def check_codes_and_factors(
-    codes: Real[Tensor, "samples codes"], factors: Real[Tensor, "samples factors"], least: int = 1
-) -> Bool[Tensor, " factors"]:
+
+def check_codes_and_factors(codes: Tensor, factors: Tensor, least: int = 1) -> Bool[Tensor, " factors"]:
     """Refuse codes and factors that cannot be compared, and tell which factors vary.
 
     Args:
-        codes: one code vector per sample.
-        factors: one row of factors per sample.
+        codes: one code vector per sample, [samples, codes].
+        factors: one row of factors per sample, [samples, factors].
         least: number of factors that must vary.
 
     Raises:
@@ -32,7 +32,8 @@ def check_codes_and_factors(
     check_shapes(codes=(codes, "samples codes"), factors=(factors, "samples factors"))
     if codes.shape[1] == 0:
         raise InputError("`codes` needs at least one code, got none")
-    if not bool(codes.isfinite().all()):
+    # If any value is nan, both extremes are nan.
+    if codes.numel() and not bool(torch.stack(codes.aminmax()).isfinite().all()):
         raise InputError("`codes` must be finite, got nan or inf; check the encoder")
     if not bool(factors.isfinite().all()):
         raise InputError("`factors` must be finite, got nan or inf; leave out samples without a value")
@@ -46,8 +47,8 @@ def check_codes_and_factors(
 
 
 def factor_classes(
-    codes: Real[Tensor, "samples codes"],
-    factors: Real[Tensor, "samples factors"],
+    codes: Tensor,
+    factors: Tensor,
     bins: int,
     rule: BinRule,
     categorical: Collection[int],
@@ -56,8 +57,8 @@ def factor_classes(
     """Check codes and factors, cut the factors into classes, and tell which have more than one class.
 
     Args:
-        codes: one code vector per sample.
-        factors: one row of factors per sample.
+        codes: one code vector per sample, [samples, codes].
+        factors: one row of factors per sample, [samples, factors].
         bins: see `discretise`.
         rule: see `discretise`.
         categorical: see `discretise`.
@@ -78,8 +79,8 @@ def factor_classes(
 
 def split_samples(
     training: Bool[Tensor, " samples"] | None, factors: Real[Tensor, "samples factors"]
-) -> tuple[Int[Tensor, " fitted"], Int[Tensor, " scored"], Bool[Tensor, " factors"]]:
-    """List the rows to fit on and the rows to score, and tell which factors vary in both.
+) -> tuple[Tensor | slice, Tensor | slice, Bool[Tensor, " factors"]]:
+    """Return the rows to fit on and the rows to score, as indices, and tell which factors vary in both.
 
     Args:
         training: true for rows to fit on, the others are scored; None fits and scores all rows.
@@ -93,8 +94,7 @@ def split_samples(
         (tensor([0, 2]), tensor([1, 3]), tensor([True]))
     """
     if training is None:
-        rows = torch.arange(len(factors), device=factors.device)
-        return rows, rows, (factors != factors[:1]).any(0)
+        return slice(None), slice(None), (factors != factors[:1]).any(0)
     check_shapes(training=(training, "samples"), factors=(factors, "samples factors"))
     check_bool(training=training)
     fitted, scored = (part.nonzero().flatten() for part in (training, ~training))
@@ -122,9 +122,9 @@ def standardise(
                 [ 1.,  0.]], dtype=torch.float64)
     """
     rows = (values if like is None else like).double()
-    low, high = rows.aminmax(dim=0)
-    # The difference from the middle keeps digits of columns that are far from 0.
-    middle = (low + high) / 2
-    rows = rows - middle
-    scale = torch.where(low < high, rows.std(0, correction=0), torch.inf)
-    return (values.double() - middle - rows.mean(0)) / scale
+    mean = rows.mean(0)
+    centred = rows - mean
+    scale = centred.square().mean(0).sqrt()
+    # The mean of a constant column is its value up to rounding.
+    scale[scale <= _ROUNDING * mean.abs()] = torch.inf
+    return (centred if like is None else values.double() - mean) / scale

@@ -95,7 +95,11 @@ def mcc(
 
 
 def _correlations(
-    codes: Tensor, factors: Tensor, fitted: Tensor, scored: Tensor, correlation: Correlation
+    codes: Tensor,
+    factors: Tensor,
+    fitted: Tensor | slice,
+    scored: Tensor | slice,
+    correlation: Correlation,
 ) -> Float[Tensor, "codes factors"]:
     if correlation == "kernel":
         numbers = factors[fitted]
@@ -105,4 +109,4 @@ def _correlations(
     code, factor = codes[scored], factors[scored]
     if correlation == "spearman":
         code, factor = mean_ranks(code), mean_ranks(factor)
-    return (standardise(code).T @ standardise(factor) / len(scored)).abs().clamp(max=1)
+    return (standardise(code).T @ standardise(factor) / len(code)).abs().clamp(max=1)

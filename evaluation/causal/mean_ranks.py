@@ -3,6 +3,7 @@
 import torch
 from jaxtyping import Bool, Float, Real
 from torch import Tensor
+from torch.nn.functional import pad
 
 
 def mean_ranks(values: Real[Tensor, "samples columns"]) -> Float[Tensor, "samples columns"]:
@@ -12,10 +13,14 @@ def mean_ranks(values: Real[Tensor, "samples columns"]) -> Float[Tensor, "sample
         >>> mean_ranks(torch.tensor([[5.0], [2.0], [5.0]])).T
         tensor([[2.5000, 1.0000, 2.5000]], dtype=torch.float64)
     """
-    columns = values.T.contiguous()
-    ordered = columns.sort(dim=1).values
-    below = torch.searchsorted(ordered, columns)
-    return (below + torch.searchsorted(ordered, columns, right=True) + 1).T.double() / 2
+    ordered, order = values.T.contiguous().sort(dim=1)
+    place = torch.arange(len(values), device=values.device).expand_as(order)
+    differs = ordered[:, 1:] != ordered[:, :-1]
+    first = torch.where(pad(differs, (1, 0), value=True), place, 0).cummax(1).values
+    # Each value shares the places up to the one before the next different value.
+    last = torch.where(pad(differs, (0, 1), value=True), place, len(values)).flip(1).cummin(1).values.flip(1)
+    ranks = (first + last).double() / 2 + 1
+    return torch.empty_like(ranks).scatter_(1, order, ranks).T
 
 
 def area_under_roc(

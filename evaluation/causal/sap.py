@@ -81,7 +81,8 @@ def sap(
     fitted, scored, varies = split_samples(training, factors)
     is_class = find_categorical(factors, categorical)
     scaled = standardise(codes, codes[fitted])
-    lines = standardise(codes[scored]).T @ standardise(factors[scored]) / max(1, len(scored))
+    code, factor = standardise(codes[scored]), standardise(factors[scored])
+    lines = code.T @ factor / len(code)
     table = lines.square().clamp(max=1)
     table[(codes[fitted] == codes[fitted][:1]).all(0)] = 0
     for column in (is_class & varies).nonzero().flatten().tolist():
