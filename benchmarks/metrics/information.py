@@ -8,6 +8,7 @@ process. The kernel regression has a tenth of the samples, because its time grow
 
 import argparse
 import statistics
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -15,6 +16,7 @@ import torch
 from numpy import ndarray
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import spearmanr
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import mutual_info_classif
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -138,6 +140,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=PROGRAMS, default=list(PROGRAMS))
     options = parser.parse_args()
     torch.set_num_threads(1)
+    warnings.simplefilter("ignore", ConvergenceWarning)  # of separable classes without a penalty
     rng = np.random.default_rng(0)
     factors = np.stack([rng.integers(size, size=options.samples) for size in SIZES], axis=1)
     codes = factors @ rng.normal(size=(len(SIZES), options.codes))
