@@ -29,7 +29,7 @@ def neighbour_information(
     is lost in classes of few samples.
 
     Args:
-        codes: finite.
+        codes: one code vector per sample.
         factors: class numbers, from `discretise`.
         neighbours: k, at least 1. Large values have less variance and more bias.
 
@@ -37,8 +37,8 @@ def neighbour_information(
         Values of at least 0 in nats, float64; negative estimates become 0.
 
     Raises:
-        InputError: a dimension is missing, there are no samples, factors are floats, or ``neighbours`` is
-            below 1.
+        InputError: a dimension is missing, there are no samples, codes are not finite, factors are floats,
+            or ``neighbours`` is below 1.
 
     Example:
         >>> factors = torch.arange(200)[:, None] % 2
@@ -47,6 +47,8 @@ def neighbour_information(
         tensor([[0.6957]], dtype=torch.float64)
     """
     check_shapes(codes=(codes, "samples codes"), factors=(factors, "samples factors"))
+    if not bool(codes.isfinite().all()):
+        raise InputError("`codes` must be finite, got nan or inf; check the encoder")
     if neighbours < 1:
         raise InputError(f"`neighbours` must be at least 1, got {neighbours}")
     numbers = numbered_classes("factors", factors)

@@ -71,6 +71,7 @@ def test_constant_codes_and_classes_of_one_sample():
     ("codes", "factors", "neighbours", "message"),
     [
         (torch.rand(4, 1), torch.ones(4, 1).long(), 0, "`neighbours` must be at least 1, got 0"),
+        (torch.full((4, 1), torch.nan), torch.ones(4, 1).long(), 3, "`codes` must be finite, got nan or inf"),
         (torch.rand(4, 1), torch.rand(4, 1), 3, "`factors` must be class numbers"),
         (torch.rand(0, 1), torch.ones(0, 1).long(), 3, "`factors` needs at least one sample, got none"),
         (torch.rand(4, 1), torch.ones(3, 1).long(), 3, r"got \[4, 1\], \[3, 1\]"),
