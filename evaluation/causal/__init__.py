@@ -13,8 +13,32 @@ from evaluation.causal.counterfactual_generativeness import (
 )
 from evaluation.causal.interventional_effects import ace as ace
 from evaluation.causal.interventional_effects import ice as ice
+"""Causal metrics of codes: robustness, unconfoundedness, information, predictability, identifiability."""
+
+from evaluation.causal.block_r2 import BlockR2 as BlockR2
+from evaluation.causal.block_r2 import Regression as Regression
+from evaluation.causal.block_r2 import block_r2 as block_r2
+from evaluation.causal.codes import layer_codes as layer_codes
+from evaluation.causal.discretise import BinRule as BinRule
+from evaluation.causal.discretise import discretise as discretise
+from evaluation.causal.explicitness import Explicitness as Explicitness
+from evaluation.causal.explicitness import explicitness as explicitness
+from evaluation.causal.infomec import InfoMEC as InfoMEC
+from evaluation.causal.infomec import infomec as infomec
 from evaluation.causal.irs import IRS as IRS
 from evaluation.causal.irs import irs as irs
+from evaluation.causal.mcc import MCC as MCC
+from evaluation.causal.mcc import Correlation as Correlation
+from evaluation.causal.mcc import mcc as mcc
+from evaluation.causal.mig import MIG as MIG
+from evaluation.causal.mig import mig as mig
+from evaluation.causal.modularity import Modularity as Modularity
+from evaluation.causal.modularity import modularity as modularity
+from evaluation.causal.mutual_information import entropy as entropy
+from evaluation.causal.mutual_information import mutual_information_matrix as mutual_information_matrix
+from evaluation.causal.neighbour_information import neighbour_information as neighbour_information
+from evaluation.causal.sap import SAP as SAP
+from evaluation.causal.sap import sap as sap
 from evaluation.causal.score_causal import score_causal as score_causal
 from evaluation.causal.select_codes import select_codes as select_codes
 from evaluation.causal.unconfoundedness import unconfoundedness as unconfoundedness

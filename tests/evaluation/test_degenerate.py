@@ -20,6 +20,14 @@ from evaluation.causal.counterfactual_generativeness import counterfactual_gener
 from evaluation.causal.interventional_effects import ace, ice
 from evaluation.causal.irs import irs
 from evaluation.causal.select_codes import select_codes
+from evaluation.causal.block_r2 import block_r2
+from evaluation.causal.explicitness import explicitness
+from evaluation.causal.infomec import infomec
+from evaluation.causal.irs import irs
+from evaluation.causal.mcc import mcc
+from evaluation.causal.mig import mig
+from evaluation.causal.modularity import modularity
+from evaluation.causal.sap import sap
 from evaluation.causal.unconfoundedness import unconfoundedness
 from evaluation.concepts.activations import output_gradient, pixel_loss
 from evaluation.concepts.cav import CAVs, fit_cavs, random_cavs
@@ -280,6 +288,42 @@ def _not_finite(place: str, shape: tuple[int, ...], error: str) -> Iterator[tupl
     """Make cases of a NaN and an infinity in one argument, which give the same error."""
     for bad in (nan, inf):
         yield place, str(bad), {place: _values(*shape, first=bad)}, f"error: {error}"
+
+
+def _of_codes(
+    function: Callable[..., Any],
+    one_constant: str,
+    bins: int | None = 2,
+    least: int = 1,
+    show: Callable[[Any], Any] = lambda result: result.score,
+) -> Metric:
+    """Make the cases of a metric of codes and factors; with one of two factors constant: `one_constant`."""
+    both = torch.tensor([[0, 0], [0, 1], [0, 0], [0, 1], [1, 0], [1, 1], [1, 0], [1, 1]])
+    vary = f"error: at least {least} of the factors must vary among the"
+    cases = [
+        *_not_finite("codes", (8, 2), "`codes` must be finite, got nan or inf"),
+        *_not_finite("factors", (8, 2), "`factors` must be finite, got nan or inf"),
+        ("codes", "constant", {"codes": _all(0.1, 8, 2)}, "0"),
+        (
+            "codes",
+            "no codes",
+            {"codes": torch.zeros(8, 0)},
+            "error: `codes` needs at least one code, got none",
+        ),
+        ("factors", "constant", {"factors": 0 * both}, f"{vary} 8 samples, got 0"),
+        ("factors", "one constant", {"factors": both * torch.tensor([1, 0])}, one_constant),
+        ("factors", "no factors", {"factors": both[:, :0]}, f"{vary} 8 samples, got 0"),
+        ("both", "one sample", {"codes": _values(1, 2), "factors": both[:1]}, f"{vary} 1 samples, got 0"),
+        ("both", "no samples", {"codes": _values(8, 2)[:0], "factors": both[:0]}, f"{vary} 0 samples, got 0"),
+        ("factors", "fewer samples", {"factors": both[:0]}, "error: expected `codes` [samples, codes]"),
+    ]
+    if bins is not None:
+        more = {"factors": both.float(), "bins": 9}
+        cases.append(
+            ("bins", "more than samples", more, "error: `bins` must be 2 to 8, the number of samples")
+        )
+    arguments = {"codes": _values(8, 2), "factors": both} | ({} if bins is None else {"bins": bins})
+    return Metric(function, arguments, tuple(cases), show)
 
 
 def _pair(function: Callable[..., Any], channels: str) -> Metric:
@@ -879,6 +923,15 @@ METRICS = {
         ),
         lambda result: result.score,
     ),
+    "mig": _of_codes(mig, "0"),
+    "sap": _of_codes(sap, "0", bins=None),
+    "modularity": _of_codes(
+        modularity, "error: at least 2 of the factors must vary among the 8 samples, got 1", least=2
+    ),
+    "explicitness": _of_codes(explicitness, "1"),
+    "mcc": _of_codes(mcc, "0.8729", bins=None),
+    "block_r2": _of_codes(block_r2, "0.7857", bins=None),
+    "infomec": _of_codes(infomec, "nan", show=lambda result: result.modularity),
     "unconfoundedness": Metric(
         unconfoundedness,
         {"matrix": torch.eye(2)},

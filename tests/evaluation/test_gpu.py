@@ -26,6 +26,21 @@ from evaluation.causal import (
     unconfoundedness,
 )
 from evaluation.causal.baseline_codes import baseline_codes
+    BinRule,
+    Correlation,
+    Regression,
+    block_r2,
+    discretise,
+    entropy,
+    explicitness,
+    infomec,
+    irs,
+    mcc,
+    mig,
+    modularity,
+    sap,
+    unconfoundedness,
+)
 from evaluation.concepts import (
     csm,
     directional_derivatives,
@@ -192,6 +207,7 @@ for layer, name, _ in WEIGHTS:
     delattr(layer, name)
 PAIR = drawn(2, 3, 24, 30), 0.1 + drawn(2, 3, 24, 30, seed=1)
 MASK = drawn(2, 24, 30, seed=2) > 0.2
+ODD = torch.arange(60) % 2 == 1
 FACTORS = torch.cartesian_prod(torch.arange(3), torch.arange(4), torch.arange(5))
 COMPARISONS = [
     Comparisons(drawn(40, 2, 2, seed=row).double(), torch.arange(40) % 3, 0.1 + drawn(40, seed=row).double())
@@ -261,6 +277,28 @@ CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
     ),
     "counterfactual generativeness": (_interventions, (drawn(60, 6), FACTORS)),
     "axioms of counterfactuals": (_axioms, (drawn(60, 1, 2, 3), FACTORS)),
+    "discretise": (
+        lambda table: [discretise(table, 5, rule, categorical=[0]) for rule in get_args(BinRule)],
+        (drawn(30, 3),),
+    ),
+    "entropy": (entropy, (FACTORS,)),
+    "mig": (mig, (drawn(60, 7), FACTORS)),
+    "modularity": (lambda *given: modularity(*given, 5, "quantile"), (drawn(60, 7), drawn(60, 3, seed=1))),
+    "sap": (lambda *given: sap(*given, categorical=[0]), (drawn(60, 3), FACTORS.float(), ODD)),
+    "explicitness": (
+        lambda codes, factors, odd: explicitness(codes, factors, training=odd),
+        (drawn(60, 3), FACTORS, ODD),
+    ),
+    "mcc": (
+        lambda codes, factors, odd: [mcc(codes, factors, kind, odd) for kind in get_args(Correlation)],
+        (drawn(60, 2).double(), drawn(60, 3, seed=1).double(), ODD),
+    ),
+    "block_r2": (
+        lambda codes, factors, odd: [block_r2(codes, factors, kind, odd) for kind in get_args(Regression)],
+        (drawn(60, 2).double(), drawn(60, 3, seed=1).double(), ODD),
+    ),
+    "infomec": (infomec, (drawn(60, 4).double(), FACTORS)),
+    "infomec of classes": (infomec, (FACTORS % 3, FACTORS)),
     "retinex": (ColourRetinex(), (PAIR[0], MASK)),
 }
 

@@ -1,0 +1,124 @@
+"""Entropy of classes and mutual information of all pairs of codes and factors, by counting."""
+
+import math
+
+import torch
+from jaxtyping import Float, Int, Real
+from torch import Tensor
+
+from evaluation.inputs.check_shapes import check_shapes
+from loaders.errors import InputError
+
+_CELLS = 2**22  # cells of the tables of counts in memory at a time
+
+
+def entropy(classes: Int[Tensor, "samples columns"]) -> Float[Tensor, " columns"]:
+    """Compute the entropy of each column from its counts.
+
+    ``H = -sum_v p(v) log p(v)`` with the shares p of the samples (plug-in estimate), in nats.
+
+    Blind to: the order and distance of classes. With few samples it is too small, by about ``(classes - 1) /
+    (2 samples)``.
+
+    Args:
+        classes: class numbers, from `discretise`.
+
+    Returns:
+        Values from 0 (one class) to ``log(samples)``, float64.
+
+    Raises:
+        InputError: a dimension is missing, there are no samples, or classes are floats.
+
+    Example:
+        >>> entropy(torch.tensor([[0, 5], [1, 5]]))
+        tensor([0.6931, 0.0000], dtype=torch.float64)
+    """
+    check_shapes(classes=(classes, "samples columns"))
+    _check_classes("classes", classes)
+    values = [classes.new_zeros(0, dtype=torch.float64)]
+    for column in classes.unbind(1):
+        share = torch.unique(column, return_counts=True)[1].double() / len(column)
+        values.append(torch.special.entr(share).sum()[None])
+    return torch.cat(values)
+
+
+def mutual_information_matrix(
+    codes: Int[Tensor, "samples codes"], factors: Int[Tensor, "samples factors"]
+) -> Float[Tensor, "codes factors"]:
+    """Compute the mutual information of every code with every factor from their counts.
+
+    ``I(z; g) = sum p(z, g) log(p(z, g) / (p(z) p(g)))`` with the shares p of the samples (plug-in estimate),
+    in nats. Columns that are exactly independent give exactly 0.
+
+    Blind to: factors that only several codes together determine (the exclusive or of two codes). With few
+    samples it is too large, by about ``(classes_z - 1) (classes_g - 1) / (2 samples)``: random codes have
+    information, and most about factors with many classes.
+
+    Args:
+        codes: class numbers, from `discretise`.
+        factors: class numbers.
+
+    Returns:
+        Values from 0 to the smaller of both entropies, float64.
+
+    Raises:
+        InputError: a dimension is missing, there are no samples, or classes are floats.
+
+    Example:
+        >>> codes = torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1]])
+        >>> mutual_information_matrix(codes, codes[:, :1])
+        tensor([[0.6931],
+                [0.0000]], dtype=torch.float64)
+    """
+    check_shapes(codes=(codes, "samples codes"), factors=(factors, "samples factors"))
+    codes, factors = numbered_classes("codes", codes), numbered_classes("factors", factors)
+    columns = [_information(codes, factor) for factor in factors.unbind(1)]
+    empty = torch.empty(codes.shape[1], 0, dtype=torch.float64, device=codes.device)
+    return torch.stack(columns, dim=1) if columns else empty
+
+
+def _check_classes(name: str, classes: Tensor) -> None:
+    if classes.is_floating_point():
+        raise InputError(f"`{name}` must be class numbers, got {classes.dtype}; call `discretise` first")
+    if len(classes) == 0:
+        raise InputError(f"`{name}` needs at least one sample, got none")
+
+
+def numbered_classes(name: str, classes: Real[Tensor, "samples columns"]) -> Int[Tensor, "samples columns"]:
+    """Number the classes from 0; numbers below the number of samples stay, because they need no sorting.
+
+    Args:
+        name: name of the argument in messages.
+        classes: class numbers.
+
+    Raises:
+        InputError: classes are floats, or there are no samples.
+
+    Example:
+        >>> numbered_classes("factors", torch.tensor([[700], [-1]])).T
+        tensor([[1, 0]])
+    """
+    _check_classes(name, classes)
+    if not classes.numel() or (0 <= int(classes.min()) and int(classes.max()) < len(classes)):
+        return classes.long()
+    columns = [torch.unique(column, return_inverse=True)[1] for column in classes.unbind(1)]
+    return torch.stack(columns, dim=1)
+
+
+def _information(codes: Int[Tensor, "samples codes"], factor: Int[Tensor, " samples"]) -> Tensor:
+    """Compute the mutual information of each code with one factor."""
+    samples, number = codes.shape
+    sizes = int(codes.max()) + 1 if number else 1, int(factor.max()) + 1
+    block = max(1, _CELLS // math.prod(sizes))
+    found = [torch.empty(0, dtype=torch.float64, device=codes.device)]
+    for start in range(0, number, block):
+        part = codes[:, start : start + block]
+        offsets = torch.arange(part.shape[1], device=codes.device) * sizes[0]
+        cells = (part + offsets) * sizes[1] + factor[:, None]
+        counts = torch.bincount(cells.flatten(), minlength=part.shape[1] * math.prod(sizes))
+        both = counts.view(-1, *sizes).double()
+        # Products of counts are exact in float64, so that independent columns have the logarithm of 1.
+        expected = both.sum(2, keepdim=True) * both.sum(1, keepdim=True)
+        ratio = both * samples / expected.clamp(min=1)
+        found.append(torch.xlogy(both, ratio).sum((1, 2)).clamp(min=0) / samples)
+    return torch.cat(found)
