@@ -14,6 +14,8 @@ import pytest
 import torch
 from torch import Tensor, inf, nan
 
+from evaluation.causal.dci import dci
+from evaluation.causal.dci_fast import dci_fast
 from evaluation.causal.irs import irs
 from evaluation.causal.unconfoundedness import unconfoundedness
 from evaluation.concepts.activations import output_gradient, pixel_loss
@@ -229,6 +231,7 @@ EMPTY = {"mask": _all(False, 1, 2, 2)}
 NO_IMAGES = {"prediction": torch.zeros(0, 1, 2, 2), "target": torch.zeros(0, 1, 2, 2)}
 SETS = {name: _all(0.5, 1) for name in ("r_albedo", "s_albedo", "r_illumination", "s_illumination")}
 HALVES = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])[:, None]
+CLASSES = torch.cartesian_prod(torch.arange(2), torch.arange(2)).repeat(2, 1)
 
 
 PAIRED = torch.tensor([[[0.2, 0.2], [0.8, 0.2]]]).double()  # the first and the last pixel of the first row
@@ -306,6 +309,57 @@ def _lpips() -> Callable[..., Tensor]:
         values.copy_(torch.linspace(-0.1, 0.1, values.numel()).reshape(values.shape))
     heads = tuple(_all(1.0, 1, width, 1, 1) for width in stack.channels)
     return partial(unwrap(LPIPS.__call__), LPIPS(stack, features, heads))
+
+
+def _dci(function: Callable[..., Any]) -> Metric:
+    """Make the cases of DCI, which show disentanglement, completeness and the accuracy on test rows."""
+    codes = CLASSES.float()
+    return Metric(
+        function,
+        {"codes": codes, "factors": CLASSES, "train": torch.arange(4), "test": torch.arange(4, 8)},
+        (
+            *_not_finite("codes", (8, 2), "`codes` must be finite in float32, got nan or inf"),
+            *_not_finite("factors", (8, 2), "`factors` must be finite, got nan or inf"),
+            ("codes", "constant", {"codes": 0 * codes}, "0 0 0.5"),
+            ("codes", "one constant", {"codes": codes * torch.tensor([1, 0])}, "1 1 0.75"),
+            ("codes", "one code", {"codes": codes[:, :1]}, "error: `codes` needs at least 2 codes"),
+            (
+                "factors",
+                "constant",
+                {"factors": 0 * CLASSES},
+                "error: column 0 of `factors` has one class in the train rows",
+            ),
+            ("factors", "floats", {"factors": codes}, "error: `factors` of floats are continuous and need"),
+            (
+                "factors",
+                "one factor",
+                {"factors": CLASSES[:, :1]},
+                "error: `factors` needs at least 2 factors",
+            ),
+            (
+                "train",
+                "one row",
+                {"train": torch.arange(1)},
+                "error: column 0 of `factors` has one class in the train rows",
+            ),
+            ("test", "no rows", {"test": torch.arange(0)}, "error: `test` needs at least one row, got none"),
+            (
+                "test",
+                "rows of train",
+                {"test": torch.arange(4)},
+                "error: `train` and `test` must be different",
+            ),
+            (
+                "factors",
+                "fewer samples",
+                {"factors": CLASSES[:0]},
+                "error: expected `codes` [samples, codes]",
+            ),
+        ),
+        lambda result: torch.stack(
+            [result.disentanglement, result.completeness, result.informativeness_test]
+        ),
+    )
 
 
 METRICS = {
@@ -819,6 +873,8 @@ METRICS = {
         ),
         lambda result: result.score,
     ),
+    "dci": _dci(dci),
+    "dci_fast": _dci(dci_fast),
     "unconfoundedness": Metric(
         unconfoundedness,
         {"matrix": torch.eye(2)},

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from evaluation.causal import irs, unconfoundedness
+from evaluation.causal import dci, dci_fast, irs, unconfoundedness
 from evaluation.concepts import (
     csm,
     directional_derivatives,
@@ -198,6 +198,8 @@ CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
         lambda codes, factors: irs(codes, factors, compat="disentanglement_lib"),
         (drawn(60, 7), FACTORS),
     ),
+    "dci": (dci, (drawn(60, 4), FACTORS, *torch.arange(60).split([40, 20]))),
+    "dci_fast": (dci_fast, (drawn(60, 4), FACTORS, *torch.arange(60).split([40, 20]))),
     "unconfoundedness": (lambda matrix: unconfoundedness(matrix, 2), (drawn(7, 4),)),
     "unconfoundedness, candle2021": (
         lambda matrix: [unconfoundedness(matrix, rho, "candle2021") for rho in (1, 2, 3)],
