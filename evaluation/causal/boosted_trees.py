@@ -169,7 +169,7 @@ class _Grower:
         # A draw between equals: otherwise the first of equal features would hide the others.
         equal = (best == largest).nonzero()[0]
         feature = int(equal[self.rng.integers(len(equal))])
-        threshold = self.tables[feature].threshold(node.counts[feature].nonzero()[0], places[feature])
+        threshold = self.tables[feature].threshold(node.counts[feature].nonzero()[0], int(places[feature]))
         return _Split(feature, threshold, float(largest * rows))
 
 
