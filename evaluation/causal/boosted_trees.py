@@ -107,10 +107,10 @@ class _Grower:
     def __init__(self, train: ndarray, test: ndarray, rng: np.random.Generator) -> None:
         self.train, self.test, self.rng = train, test, rng
         self.used = np.zeros(len(train))
-        tables = [_Cells.of(values) for values in train]
-        self.tables = tables
+        self.tables = [_Cells.of(values) for values in train]
+        self.width = max(len(table.lowest) for table in self.tables)
         # Cells of all features are numbered on, so that one pass sums over the cells of each feature.
-        self.cells = np.stack([table.numbers + _CELLS * place for place, table in enumerate(tables)])
+        self.cells = np.stack([table.numbers + self.width * place for place, table in enumerate(self.tables)])
         self.counts = self._count(self.cells)
 
     def leaves(self, gradient: Float[ndarray, " train"]) -> Iterator[tuple[ndarray, ndarray]]:
@@ -142,12 +142,12 @@ class _Grower:
             yield from self._grow(_Node(*rows[side], *own), depth - 1, gradient)
 
     def _count(self, cells: Int[ndarray, "features rows"]) -> Int[ndarray, "features cells"]:
-        return np.bincount(cells.ravel(), minlength=_CELLS * len(cells)).reshape(len(cells), -1)
+        return np.bincount(cells.ravel(), minlength=self.width * len(cells)).reshape(len(cells), -1)
 
     def _sum(
         self, cells: Int[ndarray, "features rows"], weights: ndarray
     ) -> Float[ndarray, "features cells"]:
-        sums = np.bincount(cells.ravel(), np.tile(weights, len(cells)), _CELLS * len(cells))
+        sums = np.bincount(cells.ravel(), np.tile(weights, len(cells)), self.width * len(cells))
         return sums.reshape(len(cells), -1)
 
     def _best_split(self, node: _Node, gradient: Float[ndarray, " rows"]) -> _Split | None:
