@@ -99,12 +99,12 @@ def dci_from_classifiers(
     if shared := np.intersect1d(train_rows, test_rows).size:
         raise InputError(f"`train` and `test` must be different rows, got {shared} in both")
     classes = _classes(factors, bins)
-    values = codes.detach().cpu().float().numpy()
-    columns, train_accuracy, test_accuracy = [], [], []
-    for number, factor in enumerate(classes.T):
-        known, unseen = factor[train_rows], factor[test_rows]
+    for number, known in enumerate(classes[train_rows].T):
         if (known == known[0]).all():
             raise InputError(f"column {number} of `factors` has one class in the train rows; leave it out")
+    values = codes.detach().cpu().float().numpy()
+    columns, train_accuracy, test_accuracy = [], [], []
+    for known, unseen in zip(classes[train_rows].T, classes[test_rows].T, strict=True):
         importances, *predicted = fit(values[train_rows], known, values[test_rows], seed)
         columns.append(importances / (importances.sum() or 1))
         train_accuracy.append(np.mean(predicted[0] == known))
