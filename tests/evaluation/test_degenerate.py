@@ -349,12 +349,6 @@ def _dci(function: Callable[..., Any]) -> Metric:
                 {"test": torch.arange(4)},
                 "error: `train` and `test` must be different",
             ),
-            (
-                "factors",
-                "fewer samples",
-                {"factors": CLASSES[:0]},
-                "error: expected `codes` [samples, codes]",
-            ),
         ),
         lambda result: torch.stack(
             [result.disentanglement, result.completeness, result.informativeness_test]
