@@ -141,10 +141,9 @@ def test_order_of_codes_and_factors_does_not_matter():
     torch.testing.assert_close(permuted.test_accuracy, found.test_accuracy[[1, 2, 0]], atol=0.05, rtol=0)
 
 
-@pytest.mark.parametrize("scale", [4.0, -0.5])
-def test_monotone_changes_of_codes_do_not_matter(scale):
+def test_monotone_changes_of_codes_do_not_matter():
     codes, factors, train, test = _mixed()
-    found, changed = (dci_fast(each, factors, train, test) for each in (codes, scale * codes))
+    found, changed = (dci_fast(each, factors, train, test) for each in (codes, -0.5 * codes))
     torch.testing.assert_close(changed.importance, found.importance, atol=0.02, rtol=0)
 
 
