@@ -20,7 +20,7 @@ def dci_fast(
     Stages, depth, learning rate, loss, criterion, leaf values and importances are those of scikit-learn's
     GradientBoostingClassifier. The trees are equal, apart from splits that are equally good, if no code has
     more than 1024 different values among the train rows. Otherwise a threshold lies only between cells of
-    about equal numbers of rows, and scores differ slightly: report values as those of `dci_fast`. The script
+    about equal numbers of rows, and scores differ: report values as those of `dci_fast`. The script
     ``benchmarks/metrics/dci.py`` compares times and scores.
 
     Among copies of a code each split draws one, from another generator than scikit-learn's, so completeness
