@@ -1,4 +1,5 @@
 """Causal metrics of disentangled representations: codes of factors, and counterfactual images of codes."""
+"""Metrics of disentangled representations: interventional robustness, unconfoundedness and DCI."""
 
 from evaluation.causal.baseline_codes import baseline_codes as baseline_codes
 from evaluation.causal.codes import layer_codes as layer_codes
@@ -25,6 +26,10 @@ from evaluation.causal.explicitness import Explicitness as Explicitness
 from evaluation.causal.explicitness import explicitness as explicitness
 from evaluation.causal.infomec import InfoMEC as InfoMEC
 from evaluation.causal.infomec import infomec as infomec
+from evaluation.causal.dci import dci as dci
+from evaluation.causal.dci_fast import dci_fast as dci_fast
+from evaluation.causal.dci_from_classifiers import DCI as DCI
+from evaluation.causal.dci_from_classifiers import dci_from_classifiers as dci_from_classifiers
 from evaluation.causal.irs import IRS as IRS
 from evaluation.causal.irs import irs as irs
 from evaluation.causal.mcc import MCC as MCC

@@ -18,6 +18,8 @@ from evaluation.causal.baseline_codes import baseline_codes
 from evaluation.causal.counterfactual_axioms import composition, effectiveness, reversibility
 from evaluation.causal.counterfactual_generativeness import counterfactual_generativeness
 from evaluation.causal.interventional_effects import ace, ice
+from evaluation.causal.dci import dci
+from evaluation.causal.dci_fast import dci_fast
 from evaluation.causal.irs import irs
 from evaluation.causal.select_codes import select_codes
 from evaluation.causal.block_r2 import block_r2
@@ -243,6 +245,7 @@ NO_IMAGES = {"prediction": torch.zeros(0, 1, 2, 2), "target": torch.zeros(0, 1, 
 SETS = {name: _all(0.5, 1) for name in ("r_albedo", "s_albedo", "r_illumination", "s_illumination")}
 HALVES = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])[:, None]
 PAIRS = torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1]])  # all combinations of two factors
+CLASSES = torch.cartesian_prod(torch.arange(2), torch.arange(2)).repeat(2, 1)
 
 
 PAIRED = torch.tensor([[[0.2, 0.2], [0.8, 0.2]]]).double()  # the first and the last pixel of the first row
@@ -410,6 +413,51 @@ def _lpips() -> Callable[..., Tensor]:
         values.copy_(torch.linspace(-0.1, 0.1, values.numel()).reshape(values.shape))
     heads = tuple(_all(1.0, 1, width, 1, 1) for width in stack.channels)
     return partial(unwrap(LPIPS.__call__), LPIPS(stack, features, heads))
+
+
+def _dci(function: Callable[..., Any]) -> Metric:
+    """Make the cases of DCI, which show disentanglement, completeness and the accuracy on test rows."""
+    codes = CLASSES.float()
+    return Metric(
+        function,
+        {"codes": codes, "factors": CLASSES, "train": torch.arange(4), "test": torch.arange(4, 8)},
+        (
+            *_not_finite("codes", (8, 2), "`codes` must be finite in float32, got nan or inf"),
+            *_not_finite("factors", (8, 2), "`factors` must be finite, got nan or inf"),
+            ("codes", "constant", {"codes": 0 * codes}, "0 0 0.5"),
+            ("codes", "one constant", {"codes": codes * torch.tensor([1, 0])}, "1 1 0.75"),
+            ("codes", "one code", {"codes": codes[:, :1]}, "error: `codes` needs at least 2 codes"),
+            (
+                "factors",
+                "constant",
+                {"factors": 0 * CLASSES},
+                "error: column 0 of `factors` has one class in the train rows",
+            ),
+            ("factors", "floats", {"factors": codes}, "error: `factors` of floats are continuous and need"),
+            (
+                "factors",
+                "one factor",
+                {"factors": CLASSES[:, :1]},
+                "error: `factors` needs at least 2 factors",
+            ),
+            (
+                "train",
+                "one row",
+                {"train": torch.arange(1)},
+                "error: column 0 of `factors` has one class in the train rows",
+            ),
+            ("test", "no rows", {"test": torch.arange(0)}, "error: `test` needs at least one row, got none"),
+            (
+                "test",
+                "rows of train",
+                {"test": torch.arange(4)},
+                "error: `train` and `test` must be different",
+            ),
+        ),
+        lambda result: torch.stack(
+            [result.disentanglement, result.completeness, result.informativeness_test]
+        ),
+    )
 
 
 METRICS = {
@@ -932,6 +980,8 @@ METRICS = {
     "mcc": _of_codes(mcc, "0.8729", bins=None),
     "block_r2": _of_codes(block_r2, "0.7857", bins=None),
     "infomec": _of_codes(infomec, "nan", show=lambda result: result.modularity),
+    "dci": _dci(dci),
+    "dci_fast": _dci(dci_fast),
     "unconfoundedness": Metric(
         unconfoundedness,
         {"matrix": torch.eye(2)},

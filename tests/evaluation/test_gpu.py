@@ -41,6 +41,7 @@ from evaluation.causal.baseline_codes import baseline_codes
     sap,
     unconfoundedness,
 )
+from evaluation.causal import dci, dci_fast, irs, unconfoundedness
 from evaluation.concepts import (
     csm,
     directional_derivatives,
@@ -270,6 +271,8 @@ CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
         lambda codes, factors: irs(codes, factors, compat="disentanglement_lib"),
         (drawn(60, 7), FACTORS),
     ),
+    "dci": (dci, (drawn(60, 4), FACTORS, *torch.arange(60).split([40, 20]))),
+    "dci_fast": (dci_fast, (drawn(60, 4), FACTORS, *torch.arange(60).split([40, 20]))),
     "unconfoundedness": (lambda matrix: unconfoundedness(matrix, 2), (drawn(7, 4),)),
     "unconfoundedness, candle2021": (
         lambda matrix: [unconfoundedness(matrix, rho, "candle2021") for rho in (1, 2, 3)],
