@@ -1,7 +1,9 @@
-"""Causal metrics of disentangled representations: codes of factors, and counterfactual images of codes."""
-"""Metrics of disentangled representations: interventional robustness, unconfoundedness and DCI."""
+"""Metrics of representations: disentanglement, identifiability, unconfoundedness, counterfactuals."""
 
 from evaluation.causal.baseline_codes import baseline_codes as baseline_codes
+from evaluation.causal.block_r2 import BlockR2 as BlockR2
+from evaluation.causal.block_r2 import Regression as Regression
+from evaluation.causal.block_r2 import block_r2 as block_r2
 from evaluation.causal.codes import layer_codes as layer_codes
 from evaluation.causal.counterfactual_axioms import composition as composition
 from evaluation.causal.counterfactual_axioms import effectiveness as effectiveness
@@ -12,24 +14,18 @@ from evaluation.causal.counterfactual_generativeness import (
 from evaluation.causal.counterfactual_generativeness import (
     counterfactual_generativeness as counterfactual_generativeness,
 )
-from evaluation.causal.interventional_effects import ace as ace
-from evaluation.causal.interventional_effects import ice as ice
-"""Causal metrics of codes: robustness, unconfoundedness, information, predictability, identifiability."""
-
-from evaluation.causal.block_r2 import BlockR2 as BlockR2
-from evaluation.causal.block_r2 import Regression as Regression
-from evaluation.causal.block_r2 import block_r2 as block_r2
-from evaluation.causal.codes import layer_codes as layer_codes
+from evaluation.causal.dci import dci as dci
+from evaluation.causal.dci_fast import dci_fast as dci_fast
+from evaluation.causal.dci_from_classifiers import DCI as DCI
+from evaluation.causal.dci_from_classifiers import dci_from_classifiers as dci_from_classifiers
 from evaluation.causal.discretise import BinRule as BinRule
 from evaluation.causal.discretise import discretise as discretise
 from evaluation.causal.explicitness import Explicitness as Explicitness
 from evaluation.causal.explicitness import explicitness as explicitness
 from evaluation.causal.infomec import InfoMEC as InfoMEC
 from evaluation.causal.infomec import infomec as infomec
-from evaluation.causal.dci import dci as dci
-from evaluation.causal.dci_fast import dci_fast as dci_fast
-from evaluation.causal.dci_from_classifiers import DCI as DCI
-from evaluation.causal.dci_from_classifiers import dci_from_classifiers as dci_from_classifiers
+from evaluation.causal.interventional_effects import ace as ace
+from evaluation.causal.interventional_effects import ice as ice
 from evaluation.causal.irs import IRS as IRS
 from evaluation.causal.irs import irs as irs
 from evaluation.causal.mcc import MCC as MCC

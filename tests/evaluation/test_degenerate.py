@@ -15,21 +15,20 @@ import torch
 from torch import Tensor, inf, nan
 
 from evaluation.causal.baseline_codes import baseline_codes
+from evaluation.causal.block_r2 import block_r2
 from evaluation.causal.counterfactual_axioms import composition, effectiveness, reversibility
 from evaluation.causal.counterfactual_generativeness import counterfactual_generativeness
-from evaluation.causal.interventional_effects import ace, ice
 from evaluation.causal.dci import dci
 from evaluation.causal.dci_fast import dci_fast
-from evaluation.causal.irs import irs
-from evaluation.causal.select_codes import select_codes
-from evaluation.causal.block_r2 import block_r2
 from evaluation.causal.explicitness import explicitness
 from evaluation.causal.infomec import infomec
+from evaluation.causal.interventional_effects import ace, ice
 from evaluation.causal.irs import irs
 from evaluation.causal.mcc import mcc
 from evaluation.causal.mig import mig
 from evaluation.causal.modularity import modularity
 from evaluation.causal.sap import sap
+from evaluation.causal.select_codes import select_codes
 from evaluation.causal.unconfoundedness import unconfoundedness
 from evaluation.concepts.activations import output_gradient, pixel_loss
 from evaluation.concepts.cav import CAVs, fit_cavs, random_cavs

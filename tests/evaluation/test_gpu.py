@@ -15,33 +15,31 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 from evaluation.causal import (
-    ace,
-    composition,
-    counterfactual_generativeness,
-    effectiveness,
-    ice,
-    irs,
-    reversibility,
-    select_codes,
-    unconfoundedness,
-)
-from evaluation.causal.baseline_codes import baseline_codes
     BinRule,
     Correlation,
     Regression,
+    ace,
     block_r2,
+    composition,
+    counterfactual_generativeness,
+    dci,
+    dci_fast,
     discretise,
+    effectiveness,
     entropy,
     explicitness,
+    ice,
     infomec,
     irs,
     mcc,
     mig,
     modularity,
+    reversibility,
     sap,
+    select_codes,
     unconfoundedness,
 )
-from evaluation.causal import dci, dci_fast, irs, unconfoundedness
+from evaluation.causal.baseline_codes import baseline_codes
 from evaluation.concepts import (
     csm,
     directional_derivatives,
