@@ -19,6 +19,7 @@ from evaluation.causal.score_causal import IRS_RESAMPLES
 from evaluation.causal.unconfoundedness import unconfoundedness
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, BranchScore, Ratios, SetScore
 from evaluation.coverage.coverage_statistic import CoverageStatistic
+from evaluation.coverage.open_parameters import OpenParameters
 from evaluation.results.compare import compare
 from evaluation.results.resampled_intervals import resampled_interval
 from evaluation.results.result import Provenance, StatisticResult
@@ -69,7 +70,12 @@ def waiou_pair(rng: np.random.Generator, images: int) -> list[StatisticResult]:
     """Score two methods whose IoUs are drawn from one distribution."""
     base = rng.beta(1, 3, size=(2, 1, images, 4))
     iou = np.clip(base + rng.normal(size=(2, 5, images, 4)) * 0.02, 0, 1)
-    weighed = CoverageStatistic(iou * (rng.random((2, 1, images, 4)) > 0.3), 0.0, "mean", ("a", "b"))
+    weighed = CoverageStatistic(
+        iou * (rng.random((2, 1, images, 4)) > 0.3),
+        OpenParameters(),
+        ("a", "b"),
+        list(map(str, range(images))),
+    )
     return [result(weighed, images, f"waiou {name}", as_name="waiou", resamples=1000) for name in "ab"]
 
 
