@@ -18,6 +18,7 @@ from evaluation.causal.irs import IRS, irs
 from evaluation.causal.score_causal import IRS_RESAMPLES
 from evaluation.causal.unconfoundedness import unconfoundedness
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, BranchScore, Ratios, SetScore
+from evaluation.coverage.causal_statistic import CausalStatistic
 from evaluation.coverage.coverage_statistic import CoverageStatistic
 from evaluation.coverage.open_parameters import OpenParameters
 from evaluation.results.compare import compare
@@ -79,6 +80,19 @@ def waiou_pair(rng: np.random.Generator, images: int) -> list[StatisticResult]:
     return [result(weighed, images, f"waiou {name}", as_name="waiou", resamples=1000) for name in "ab"]
 
 
+def causal_check_pair(rng: np.random.Generator, images: int) -> list[StatisticResult]:
+    """Score two methods whose maps know nothing of the effects of nine regions."""
+    effect, sides = rng.exponential(size=(images, 9)), rng.random((2, images, 2))
+    effect[rng.random((images, 9)) < 0.3] = np.nan
+
+    def one() -> StatisticResult:
+        density = np.where(np.isnan(effect), np.nan, rng.random((images, 9)))
+        statistic = CausalStatistic(density, effect, np.zeros(images, bool), *sides)
+        return result(statistic, images, "agreement", resamples=1000)
+
+    return [one(), one()]
+
+
 def csm_pair(rng: np.random.Generator, images: int) -> list[StatisticResult]:
     """Score two models whose shares of test frames are drawn from one distribution."""
 
@@ -120,6 +134,7 @@ def main() -> None:
         "irs": irs_pair,
         "unconfoundedness": unconfoundedness_pair,
         "waiou": waiou_pair,
+        "causal-check": causal_check_pair,
         "csm": csm_pair,
     }
     parser.add_argument("score", choices=pairs)
