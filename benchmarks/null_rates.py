@@ -18,7 +18,9 @@ from evaluation.causal.irs import IRS, irs
 from evaluation.causal.score_causal import IRS_RESAMPLES
 from evaluation.causal.unconfoundedness import unconfoundedness
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, BranchScore, Ratios, SetScore
+from evaluation.coverage.causal_statistic import CausalStatistic
 from evaluation.coverage.coverage_statistic import CoverageStatistic
+from evaluation.coverage.open_parameters import OpenParameters
 from evaluation.results.compare import compare
 from evaluation.results.resampled_intervals import resampled_interval
 from evaluation.results.result import Provenance, StatisticResult
@@ -69,8 +71,26 @@ def waiou_pair(rng: np.random.Generator, images: int) -> list[StatisticResult]:
     """Score two methods whose IoUs are drawn from one distribution."""
     base = rng.beta(1, 3, size=(2, 1, images, 4))
     iou = np.clip(base + rng.normal(size=(2, 5, images, 4)) * 0.02, 0, 1)
-    weighed = CoverageStatistic(iou * (rng.random((2, 1, images, 4)) > 0.3), 0.0, "mean", ("a", "b"))
+    weighed = CoverageStatistic(
+        iou * (rng.random((2, 1, images, 4)) > 0.3),
+        OpenParameters(),
+        ("a", "b"),
+        list(map(str, range(images))),
+    )
     return [result(weighed, images, f"waiou {name}", as_name="waiou", resamples=1000) for name in "ab"]
+
+
+def causal_check_pair(rng: np.random.Generator, images: int) -> list[StatisticResult]:
+    """Score two methods whose maps know nothing of the effects of nine regions."""
+    effect, sides = rng.exponential(size=(images, 9)), rng.random((2, images, 2))
+    effect[rng.random((images, 9)) < 0.3] = np.nan
+
+    def one() -> StatisticResult:
+        density = np.where(np.isnan(effect), np.nan, rng.random((images, 9)))
+        statistic = CausalStatistic(density, effect, np.zeros(images, bool), *sides)
+        return result(statistic, images, "agreement", resamples=1000)
+
+    return [one(), one()]
 
 
 def csm_pair(rng: np.random.Generator, images: int) -> list[StatisticResult]:
@@ -114,6 +134,7 @@ def main() -> None:
         "irs": irs_pair,
         "unconfoundedness": unconfoundedness_pair,
         "waiou": waiou_pair,
+        "causal-check": causal_check_pair,
         "csm": csm_pair,
     }
     parser.add_argument("score", choices=pairs)

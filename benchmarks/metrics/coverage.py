@@ -22,7 +22,7 @@ from numpy import ndarray
 from benchmarks.processes import print_table
 from evaluation.coverage.binarise_heatmaps import Explanations, Pooling
 from evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream, stream_iou
-from evaluation.coverage.score_coverage import PROPORTIONS
+from evaluation.coverage.open_parameters import PROPORTIONS
 
 PARTS, SETS, DRAWN, BATCH = 11, 8, 64, 16
 Images = tuple[ndarray, ndarray]  # heatmaps [images, side, side], masks [images, parts, side, side]

@@ -38,7 +38,8 @@ from benchmarks.processes import print_table
 from evaluation.coverage.binarise_heatmaps import Pooling, explanation_heatmap
 from evaluation.coverage.coverage_statistic import CoverageStatistic
 from evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream, stream_iou
-from evaluation.coverage.score_coverage import PROPORTIONS, score_coverage
+from evaluation.coverage.open_parameters import PROPORTIONS, OpenParameters
+from evaluation.coverage.score_coverage import score_coverage
 from loaders.views import DataIdentity, PartImage
 
 METHODS, MAPS, PARTS, K, BATCH = 4, 8, 9, 1, 16
@@ -140,7 +141,9 @@ def run_streams(data: Drawn) -> Scores:
         thresholds = [stream.thresholds(PROPORTIONS, pooling, shown.shape) for stream in explained]
         iou = stream_iou(explained, thresholds, shown, NAMES, "exact")
         names = [stream.name for stream in explained]
-        found = CoverageStatistic(iou, 0.0, "mean", names)(np.arange(len(data)))
+        found = CoverageStatistic(iou, OpenParameters(choose="same"), names, data.groups)(
+            np.arange(len(data))
+        )
         scores.append([[found[f"{metric} {name}"] for name in names] for metric in ("waiou", "mean_iou")])
     return scores
 
@@ -150,7 +153,9 @@ def run_score_coverage(data: Drawn) -> Scores:
     methods = {str(number): partial(method, number) for number in range(METHODS)}
     scores = []
     for pooling in SCENARIOS:
-        results = score_coverage(methods, data, k=K, pooling=pooling, batch_size=BATCH).values()
+        results = score_coverage(
+            methods, data, OpenParameters(k=K, pooling=pooling, choose="same"), batch_size=BATCH
+        ).values()
         scores.append(
             [[result.scores[metric].value for result in results] for metric in ("waiou", "mean_iou")]
         )

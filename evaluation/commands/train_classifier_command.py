@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from evaluation.commands.evaluate_options import choose_device, data_options
+from evaluation.commands.evaluate_options import choose_device, data_options, training_options
 
 _BACKBONES = ("vgg_small", "densenet_small", "resnet_small", "vgg19", "vgg19_bn", "densenet121", "resnet50")
 
@@ -25,23 +25,7 @@ _BACKBONES = ("vgg_small", "densenet_small", "resnet_small", "vgg19", "vgg19_bn"
     type=click.Path(path_type=Path),
     help="File of public weights to start from; its last layer is replaced if the number of classes differs.",
 )
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="File for the weights, .pt; settings and learning curves go to the same name with .json. An "
-    "interrupted training continues from OUT.partial.",
-)
-@click.option(
-    "--epochs", type=click.IntRange(1), default=20, show_default=True, help="Passes over the images."
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**63 - 1),
-    default=0,
-    show_default=True,
-    help="Seed of all randomness.",
-)
+@training_options
 @click.option(
     "--validation",
     type=click.FloatRange(0, 0.9),

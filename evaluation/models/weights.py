@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from evaluation.models.network import IntrinsicNet
+from evaluation.models.weights_file import write_weights
 from loaders.errors import DAMAGED, InputError
-from loaders.files.safe_writing import replacing
 
 _FORMAT = "candlelight intrinsic network 1"
 
@@ -45,14 +45,7 @@ def save_model(model: IntrinsicNet, path: str | Path, dtype: torch.dtype = torch
             "with a smaller learning rate, or store 32 bits"
         )
     content = {"format": _FORMAT, "architecture": {"width": model.width}, "state": state}
-    try:
-        with replacing(path) as partial, partial.open("wb") as file:
-            torch.save(content, file)
-    except OSError as error:
-        raise InputError(
-            f"cannot write {path}: {error.strerror}; give a file in a folder that exists and has room"
-        ) from error
-    return path
+    return write_weights(content, path)
 
 
 def load_model(path: str | Path, device: str | torch.device = "cpu") -> IntrinsicNet:

@@ -12,8 +12,8 @@ from evaluation.adapters.published_weights import load_exactly, read_published
 from evaluation.models.backbones.backbone import Backbone
 from evaluation.models.backbones.build_backbone import build_backbone
 from evaluation.models.backbones.trained_on import TrainedOn
+from evaluation.models.weights_file import write_weights
 from loaders.errors import DAMAGED, InputError
-from loaders.files.safe_writing import replacing
 from loaders.views import DataIdentity
 
 _FORMAT = "candlelight classifier 1"
@@ -70,14 +70,7 @@ def save_classifier(
         "state": state,
         "training": None if training is None else asdict(training),
     }
-    try:
-        with replacing(path) as partial, partial.open("wb") as file:
-            torch.save(content, file)
-    except OSError as error:
-        raise InputError(
-            f"cannot write {path}: {error.strerror}; give a file in a folder that exists and has room"
-        ) from error
-    return path
+    return write_weights(content, path)
 
 
 def load_classifier(path: str | Path, device: str | torch.device = "cpu") -> TrainedClassifier:

@@ -84,7 +84,7 @@ def test_options_reach_the_metric_and_a_fitted_method_is_reused(
     with monkeypatch.context() as patch:
         patch.setattr(vebi.VEBI, "explain", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         assert "interrupted" in run(*words, "--out", out, code=130)
-    monkeypatch.setattr(vebi.VEBI, "fit", None)  # the fitted method is read
+    monkeypatch.setattr(vebi.VEBI, "fit", lambda *_: pytest.fail("the fitted method is not read"))
     text = run(*words, "--out", out)
     assert "a.json.partial: 1 of 1 steps were already finished" in text
     assert out.read_bytes() == whole.read_bytes()
