@@ -4,6 +4,7 @@ from evaluation.causal.baseline_codes import baseline_codes as baseline_codes
 from evaluation.causal.block_r2 import BlockR2 as BlockR2
 from evaluation.causal.block_r2 import Regression as Regression
 from evaluation.causal.block_r2 import block_r2 as block_r2
+from evaluation.causal.code_metrics import CODE_METRICS as CODE_METRICS
 from evaluation.causal.codes import layer_codes as layer_codes
 from evaluation.causal.counterfactual_axioms import composition as composition
 from evaluation.causal.counterfactual_axioms import effectiveness as effectiveness
@@ -22,6 +23,8 @@ from evaluation.causal.discretise import BinRule as BinRule
 from evaluation.causal.discretise import discretise as discretise
 from evaluation.causal.explicitness import Explicitness as Explicitness
 from evaluation.causal.explicitness import explicitness as explicitness
+from evaluation.causal.factor_table import FactorTable as FactorTable
+from evaluation.causal.factor_table import tabulate_factors as tabulate_factors
 from evaluation.causal.infomec import InfoMEC as InfoMEC
 from evaluation.causal.infomec import infomec as infomec
 from evaluation.causal.interventional_effects import ace as ace
@@ -40,6 +43,8 @@ from evaluation.causal.mutual_information import mutual_information_matrix as mu
 from evaluation.causal.neighbour_information import neighbour_information as neighbour_information
 from evaluation.causal.sap import SAP as SAP
 from evaluation.causal.sap import sap as sap
+from evaluation.causal.score_causal import CODE_CONTROLS as CODE_CONTROLS
+from evaluation.causal.score_causal import DEFAULT_METRICS as DEFAULT_METRICS
 from evaluation.causal.score_causal import score_causal as score_causal
 from evaluation.causal.select_codes import select_codes as select_codes
 from evaluation.causal.unconfoundedness import unconfoundedness as unconfoundedness

@@ -34,6 +34,7 @@ Condition = Literal[
 # How the interval of a score is found: over 70 % of the groups, over groups drawn with replacement, or over
 # random halves of the groups to fit on.
 Resampling = Literal["subsamples", "groups", "splits"]
+RHO = (1, 2)  # numbers of codes of each factor, those of published tables
 KERNEL_ROWS = 500  # most rows to fit a kernel regression on, and to score it: its time grows with their cube
 
 Codes64 = Float[Tensor, "images codes"]
@@ -71,15 +72,15 @@ def _irs(codes: Codes64, table: FactorTable, training: Training, seed: int) -> C
 
 
 def _unconfoundedness(codes: Codes64, table: FactorTable, training: Training, seed: int) -> CodeScores:
-    return CodeScores(disjointness(irs(codes, table.classes), (1, 2)))
+    return CodeScores(_disjointness(irs(codes, table.classes)))
 
 
-def disjointness(found: IRS, rho: tuple[int, ...]) -> dict[str, float]:
-    """Compute unconfoundedness for each ``rho`` and each selection of codes; nan if fewer codes vary."""
+def _disjointness(found: IRS) -> dict[str, float]:
+    """Compute unconfoundedness for each of `RHO` and each selection of codes; nan if fewer codes vary."""
     scores = {}
     selections: tuple[tuple[str, SelectionCompat], ...] = (("", "exact"), (", candle2021", "candle2021"))
     for label, compat in selections:
-        for number in rho:
+        for number in RHO:
             enough = number <= len(found.codes)
             value = float(unconfoundedness(found, number, compat)) if enough else float("nan")
             scores[f"unconfoundedness({number}){label}"] = value
@@ -156,7 +157,7 @@ CODE_METRICS: Mapping[str, CodeMetric] = {
     "mig": CodeMetric(_mig, "subsamples", ("independent factors", "large classes")),
     "modularity": CodeMetric(_modularity, "subsamples", ("independent factors", "large classes")),
     "infomec": CodeMetric(
-        _infomec, "subsamples", ("independent factors", "large classes", "more rows than codes"), 100
+        _infomec, "subsamples", ("independent factors", "large classes", "more rows than codes"), 50
     ),
     "sap": CodeMetric(_sap, "splits", ("independent factors",)),
     "explicitness": CodeMetric(_explicitness, "splits", ("independent factors", "more rows than codes")),
