@@ -57,14 +57,14 @@ class CodeMetric:
         compute: maps codes, factors, the rows to fit on and a seed to scores. Only metrics whose
             ``resampling`` is "splits" read the last two.
         resampling: how intervals are found.
-        resamples: number of resamples; of halves the caller chooses it.
+        resamples: largest number of resamples, for slow metrics.
         needs: conditions without which the scores mislead.
     """
 
     compute: Callable[[Codes64, FactorTable, Training, int], CodeScores]
     resampling: Resampling
     needs: tuple[Condition, ...]
-    resamples: int = 500
+    resamples: int | None = None
 
 
 def _irs(codes: Codes64, table: FactorTable, training: Training, seed: int) -> CodeScores:

@@ -16,6 +16,7 @@ from evaluation.results.resampled_intervals import resampled_interval
 from evaluation.results.split_intervals import split_groups, split_interval
 from loaders.errors import InputError
 
+MOST_RESAMPLES = 500  # fewer than of other metrics, because each resample sorts the rows again
 _MAY_BE_NEGATIVE = ("explicitness", "r2")
 
 
@@ -83,11 +84,11 @@ def measure_codes(
     return replace(found, scores=bounded)
 
 
-def pack(found: MeasuredCodes) -> dict[str, Tensor]:
+def pack_measured(found: MeasuredCodes) -> dict[str, Tensor]:
     """Write scores as tensors by name, for `FinishedSteps`.
 
     Example:
-        >>> unpack(pack(MeasuredCodes({"mig": Score(0.5, 0.4, 0.6)}, {}, {}))).scores["mig"].value
+        >>> unpack_measured(pack_measured(MeasuredCodes({"mig": Score(0.5, 0.4, 0.6)}, {}, {}))).scores["mig"].value
         0.5
     """
     scores = {name: [score.value, score.low, score.high] for name, score in found.scores.items()}
@@ -102,8 +103,8 @@ def pack(found: MeasuredCodes) -> dict[str, Tensor]:
     return {f"{part}:{name}": value for part, values in parts.items() for name, value in values.items()}
 
 
-def unpack(step: Mapping[str, Tensor]) -> MeasuredCodes:
-    """Read the tensors of `pack`."""
+def unpack_measured(step: Mapping[str, Tensor]) -> MeasuredCodes:
+    """Read the tensors of `pack_measured`."""
     parts: dict[str, dict[str, Tensor]] = {"score": {}, "replicates": {}, "matrix": {}, "failure": {}}
     for label, value in step.items():
         part, _, name = label.partition(":")
@@ -144,8 +145,9 @@ def _over_resamples(
             return whole.scores
         return _of_some(codes, table, rows, metric, seed, whole)
 
+    resamples = min(MOST_RESAMPLES, metric.resamples or MOST_RESAMPLES)
     scores, replicates = resampled_interval(
-        statistic, groups, seed, metric.resamples, repeats=metric.resampling == "groups"
+        statistic, groups, seed, resamples, repeats=metric.resampling == "groups"
     )
     return MeasuredCodes(scores, replicates, whole.matrices)
 

@@ -17,7 +17,7 @@ from evaluation.causal.broken_conditions import broken_conditions
 from evaluation.causal.code_metrics import CODE_METRICS
 from evaluation.causal.factor_table import FactorTable, tabulate_factors
 from evaluation.causal.irs import irs
-from evaluation.causal.measure_codes import MeasuredCodes, measure_codes, pack, unpack
+from evaluation.causal.measure_codes import MeasuredCodes, measure_codes, pack_measured, unpack_measured
 from evaluation.causal.score_decoder import find_decoder, score_decoder
 from evaluation.inputs.match_ids import first_three
 from evaluation.inputs.predictions import Codes
@@ -209,9 +209,9 @@ def _measure(run: _Run, name: str, codes: Float[Tensor, "images codes"]) -> dict
 
         def compute(metric: str = metric) -> dict[str, Tensor]:
             splits, seed = run.settings["splits"], run.settings["seed"]
-            return pack(measure_codes(codes, run.table, run.data.groups, metric, splits, seed))
+            return pack_measured(measure_codes(codes, run.table, run.data.groups, metric, splits, seed))
 
-        found[metric] = unpack(run.steps.get_or_compute(key | run.settings, compute))
+        found[metric] = unpack_measured(run.steps.get_or_compute(key | run.settings, compute))
     return found
 
 

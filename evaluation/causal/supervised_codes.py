@@ -164,6 +164,5 @@ def _predict(
     if column in table.unordered:
         return logits.argmax(1).double()
     values, classes = table.values[:, column], table.classes[:, column]
-    means = torch.zeros(int(classes.max()) + 1, dtype=torch.float64)
-    means = means.index_reduce(0, classes, values, "mean", include_self=False)
+    means = torch.bincount(classes, values) / torch.bincount(classes)
     return logits.softmax(1) @ means

@@ -33,8 +33,8 @@ from evaluation.commands.evaluate_options import (
     multiple=True,
     metavar="NAME",
     help="irs, unconfoundedness, mig, modularity, infomec, sap, explicitness, mcc, r2, dci_fast, dci or all; "
-    "repeatable. `dci` (scikit-learn's gradient boosting, for at most 10 codes) takes minutes.  [default: all "
-    "but dci]",
+    "repeatable. `dci` (scikit-learn's gradient boosting, for at most 10 codes) takes minutes.  [default: "
+    "all but dci]",
 )
 @click.option(
     "--controls/--no-controls",
@@ -119,6 +119,8 @@ def causal(
     show_results(results, out, score_grid(results))
     if page:
         from evaluation.report.causal_pictures import causal_pictures
+        from evaluation.report.traversals import traversal_pictures
 
-        show_page(page, results, causal_pictures(view))
+        pictures = [*traversal_pictures(encoders, view, chosen), *causal_pictures(view)]
+        show_page(page, results, pictures)
     end_steps(steps)

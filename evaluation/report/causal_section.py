@@ -13,7 +13,7 @@ from evaluation.results.notes import notes_of
 from evaluation.results.result import StatisticResult, model_name
 
 _LEGIBLE = 10  # maximal number of codes for which the heat map shows numbers
-NEEDS = ("factors",)
+NEEDS = ("factors", "codes", "matrix", "parents", "matrices")
 READING = (
     TextBlock(
         "IRS (Suter et al. 2019) measures whether a code keeps its value while one factor is fixed and all "
@@ -52,7 +52,7 @@ def causal_section(results: Sequence[StatisticResult], pictures: Sequence[Block]
     caption = "Scores of each encoder, with 95 % intervals over groups of images"
     caption += "; of several seeds, over seeds" * (len(single) < len(results))
     plots = [_plot(result) for result in single if result.details["codes"]]
-    decoded = [_decoder(result) for result in single if "decoder" in result.details]
+    decoded = [_decoder(result) for result in single if result.details.get("decoder")]
     before: tuple[Block, ...] = (scores_table(caption, results), *map(note, notes), *decoded, *plots)
     after = (*map(_matrix, single), settings_table(results))
     return Section("causal", "Causal disentanglement", (*before, *pictures, *after))

@@ -43,4 +43,6 @@ def _pool(name: str, seeds: dict[int, StatisticResult]) -> StatisticResult:
     values = {score: tuple(one.scores[score].value for one in some) for score in shared}
     model = {"name": f"{name}, {len(some)} seeds", "source": "seeds", "seeds": sorted(seeds)}
     scores = {score: seed_interval(column) for score, column in values.items()}
-    return StatisticResult(replace(some[0].about, model=model), scores, values, (), (), {"seeds": len(some)})
+    # Codes of different seeds do not correspond, so lists and tables of the details have no mean.
+    details = {label: type(part)() for label, part in some[0].details.items()} | {"seeds": len(some)}
+    return StatisticResult(replace(some[0].about, model=model), scores, values, (), (), details)
