@@ -88,7 +88,8 @@ def pack_measured(found: MeasuredCodes) -> dict[str, Tensor]:
     """Write scores as tensors by name, for `FinishedSteps`.
 
     Example:
-        >>> unpack_measured(pack_measured(MeasuredCodes({"mig": Score(0.5, 0.4, 0.6)}, {}, {}))).scores["mig"].value
+        >>> step = pack_measured(MeasuredCodes({"mig": Score(0.5, 0.4, 0.6)}, {}, {}))
+        >>> unpack_measured(step).scores["mig"].value
         0.5
     """
     scores = {name: [score.value, score.low, score.high] for name, score in found.scores.items()}
