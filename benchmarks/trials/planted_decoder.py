@@ -42,6 +42,7 @@ from evaluation.causal import (
     effectiveness,
     reversibility,
 )
+from evaluation.causal.counterfactual_axioms import CounterfactualModel
 from evaluation.models.backbones import FactorHeads
 from evaluation.results.json_values import to_json
 from evaluation.results.mean_intervals import Score, mean_interval
@@ -51,6 +52,7 @@ from loaders.views import Factors, open_factors
 
 AMOUNTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 DRAWN = (0.0, 0.3)  # amounts whose counterfactuals are drawn
+AXIOMS = ("changed", "others", "composition", "reversibility", "difference")
 SCORE = "counterfactual_generativeness"
 
 
@@ -61,15 +63,15 @@ def next_class(grid: RenderedGrid, classes: Tensor, column: int, moved: Tensor |
     return found
 
 
-def score_axioms(
-    grid: RenderedGrid, seen: RenderedGrid, rows: Tensor, heads: Any, kept: Sequence[int]
-) -> dict[str, dict[str, Score]]:
-    """Score models of counterfactuals on rows of a grid; one of them looks up in the grid that was seen."""
+def counterfactual_models(
+    grid: RenderedGrid, seen: RenderedGrid, kept: Sequence[int]
+) -> dict[str, CounterfactualModel]:
+    """Make the models of counterfactuals of a grid; the last looks up in another grid, if there is one."""
 
     def look_up(images: Tensor, before: Tensor, after: Tensor) -> Tensor:
         return grid.images[grid.rows(after)]
 
-    def keep(images: Tensor, before: Tensor, after: Tensor) -> Tensor:
+    def give_back(images: Tensor, before: Tensor, after: Tensor) -> Tensor:
         return images
 
     def move_another(images: Tensor, before: Tensor, after: Tensor) -> Tensor:
@@ -78,31 +80,38 @@ def score_axioms(
             found = next_class(grid, found, beside, before[:, column] != after[:, column])
         return grid.images[grid.rows(found)]
 
-    def look_up_redrawn(images: Tensor, before: Tensor, after: Tensor) -> Tensor:
+    def look_up_seen(images: Tensor, before: Tensor, after: Tensor) -> Tensor:
         return seen.images[seen.rows(after)]
 
-    models = {"look-up": look_up, "image back": keep, "look-up, next factor too": move_another}
-    if grid is not seen:
-        models["look-up, place drawn again"] = look_up_redrawn
+    models = {"look-up": look_up, "image back": give_back, "look-up, next factor too": move_another}
+    return models if grid is seen else {**models, "look-up, place drawn again": look_up_seen}
+
+
+def score_axioms(
+    model: CounterfactualModel, grid: RenderedGrid, rows: Tensor, heads: Any, kept: Sequence[int]
+) -> dict[str, Score]:
+    """Score a model of counterfactuals on rows of a grid, in which each factor in turn moves."""
+
+    def classify(images: Tensor) -> list[Tensor]:
+        parts = [heads(some) for some in torch.split(images, 64)]
+        return [torch.cat(logits) for logits in zip(*parts, strict=True)]
+
     images, classes = grid.images[rows], grid.classes[rows]
+    columns: dict[str, list[Tensor]] = {name: [] for name in AXIOMS}
+    columns["composition"].append(composition(model, images, classes))
+    for column in kept:
+        changed = next_class(grid, classes, column)
+        found = model(images, classes, changed)
+        shown = effectiveness(classify, found, changed)
+        columns["changed"].append(shown[:, column])
+        columns["others"].append(shown[:, [one for one in kept if one != column]].mean(1))
+        columns["reversibility"].append(reversibility(model, images, classes, changed))
+        columns["difference"].append((found - images).abs().mean((1, 2, 3)))
     groups = [grid.groups[row] for row in rows.tolist()]
-    scores = {}
-    for name, model in models.items():
-        columns: dict[str, list[Tensor]] = {
-            key: [] for key in ("changed", "others", "reversibility", "difference")
-        }
-        for column in kept:
-            changed = next_class(grid, classes, column)
-            found = model(images, classes, changed)
-            shown = effectiveness(heads, found, changed)
-            columns["changed"].append(shown[:, column])
-            columns["others"].append(shown[:, [one for one in kept if one != column]].mean(1))
-            columns["reversibility"].append(reversibility(model, images, classes, changed))
-            columns["difference"].append((found - images).abs().mean((1, 2, 3)))
-        means = {key: torch.stack(values).double().mean(0) for key, values in columns.items()}
-        means["composition"] = composition(model, images, classes).double()
-        scores[name] = {key: mean_interval(values.tolist(), groups) for key, values in means.items()}
-    return scores
+    return {
+        name: mean_interval(torch.stack(some).double().mean(0).tolist(), groups)
+        for name, some in columns.items()
+    }
 
 
 def known_heads(
@@ -143,10 +152,9 @@ def print_scores(
 
 def print_axioms(title: str, scores: dict[str, dict[str, Score]]) -> None:
     """Print the scores of all models of counterfactuals."""
-    names = ("changed", "others", "composition", "reversibility", "difference")
     print(f"\n{title}\n")
-    rows = [[model, *(with_interval(some[name]) for name in names)] for model, some in scores.items()]
-    print_table(["model", "effectiveness, changed", "effectiveness, others", *names[2:]], rows)
+    rows = [[model, *(with_interval(some[name]) for name in AXIOMS)] for model, some in scores.items()]
+    print_table(["model", "effectiveness, changed", "effectiveness, others", *AXIOMS[2:]], rows)
 
 
 def draw_scores(file: Path, scores: dict[str, dict[float, list[CounterfactualGenerativeness]]]) -> None:
@@ -220,7 +228,10 @@ def main() -> None:
         }
         print_scores(title, scores[title], groups)
         kept = [list(seen.values).index(name) for name in scores[title][0.0][0].factors]
-        axioms[title] = score_axioms(grid, seen, rows, heads, kept)
+        axioms[title] = {
+            name: score_axioms(model, grid, rows, heads, kept)
+            for name, model in counterfactual_models(grid, seen, kept).items()
+        }
         print_axioms(title, axioms[title])
     draw_scores(given.results / "mixing.png", scores)
     draw_counterfactuals(given.results / "counterfactuals.jpg", scores[given.grid.name])
