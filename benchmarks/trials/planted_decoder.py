@@ -2,13 +2,14 @@ r"""Counterfactual generativeness of a decoder that is perfect, on codes that ar
 
     grid="--set image.width=64 --set image.height=64"
     grid="$grid --set sets.candle.factors.scene.values=[indoor,playground,outdoor]"
-    still="--set sets.candle.factors.rotation.values=[0]"
-    candlelight render candle $grid --out grid
-    candlelight render candle $grid $still --seed 1 --out fresh
-    candlelight render candle $grid $still --set sets.candle.variables={} \
-        --set sets.candle.layout.objects.0.location=[0,-2] --set sets.candle.layout.camera.pitch=0 \
-        --set sets.candle.layout.camera.yaw=0 --out fixed
-    python -m benchmarks.trials.planted_decoder grid results --other fresh --other fixed
+    still="$grid --set sets.candle.factors.rotation.values=[0]"
+    place="--set sets.candle.variables={} --set sets.candle.layout.objects.0.location=[0,1.5]"
+    place="$place --set sets.candle.layout.camera.pitch=0 --set sets.candle.layout.camera.yaw=0"
+    candlelight render candle $grid --out drawn
+    candlelight render candle $still --seed 1 --out fresh
+    candlelight render candle $still --set sets.candle.factors.size.values=[1.5,2.5] $place --out fixed
+    python -m benchmarks.trials.planted_decoder drawn drawn-results --other fresh
+    python -m benchmarks.trials.planted_decoder fixed fixed-results --epochs 60
 
 The codes of an image are its factors, each from 0 to 1, plus a share of the next factor (of the first, for
 the last one). The decoder solves for the factors, rounds them to classes, and looks up the rendered image of
@@ -141,13 +142,13 @@ def print_scores(
         factors = [
             f"{float(a):.3f} / {float(b):.3f}" for a, b in zip(heads.by_factor, truth.by_factor, strict=True)
         ]
-        effects = [float(heads.inside.mean()), float(heads.outside.mean())]
+        effects = [float(some.mean()) for some in (heads.inside, heads.outside, heads.certainty)]
         rows.append(
             [amount, with_interval(heads.intervals(groups)[SCORE]), float(truth.score), *effects, *factors]
         )
     kept = next(iter(found.values()))[0]
     print(f"\n{title}: {len(groups)} rows; left out: {kept.left_out}\n")
-    print_table(["mixed", "CG by heads", "by truth", "inside", "outside", *kept.factors], rows)
+    print_table(["mixed", "CG by heads", "by truth", "inside", "outside", "certainty", *kept.factors], rows)
 
 
 def print_axioms(title: str, scores: dict[str, dict[str, Score]]) -> None:
