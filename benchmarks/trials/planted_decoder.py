@@ -53,6 +53,7 @@ from loaders.views import Factors, open_factors
 
 AMOUNTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 DRAWN = (0.0, 0.3)  # amounts whose counterfactuals are drawn
+SHOWN = 3  # rows at each of these amounts
 AXIOMS = ("changed", "others", "composition", "reversibility", "difference")
 SCORE = "counterfactual_generativeness"
 
@@ -180,12 +181,11 @@ def draw_counterfactuals(file: Path, found: dict[float, list[CounterfactualGener
     """Draw images of a few rows: as they are, and with the codes of a factor or all others at baseline."""
     results = {amount: found[amount][0] for amount in DRAWN}
     factors = next(iter(results.values())).factors
-    shown = len(next(iter(results.values())).pictures.rows)
-    figure = Figure(figsize=(1 + 2 * len(factors), 1.15 * shown * len(results)), layout="constrained")
-    grid = figure.subplots(shown * len(results), 1 + 2 * len(factors))
+    figure = Figure(figsize=(1 + 2 * len(factors), 0.35 + 0.98 * SHOWN * len(results)), layout="constrained")
+    grid = figure.subplots(SHOWN * len(results), 1 + 2 * len(factors))
     for block, (amount, one) in enumerate(results.items()):
-        for row in range(shown):
-            line = grid[block * shown + row]
+        for row in range(SHOWN):
+            line = grid[block * SHOWN + row]
             pairs = [
                 images[i, row]
                 for i in range(len(factors))
