@@ -33,6 +33,12 @@ from evaluation.causal.mcc import Correlation as Correlation
 from evaluation.causal.mcc import mcc as mcc
 from evaluation.causal.mig import MIG as MIG
 from evaluation.causal.mig import mig as mig
+from evaluation.causal.minimality_and_sufficiency import (
+    MinimalityAndSufficiency as MinimalityAndSufficiency,
+)
+from evaluation.causal.minimality_and_sufficiency import (
+    minimality_and_sufficiency as minimality_and_sufficiency,
+)
 from evaluation.causal.modularity import Modularity as Modularity
 from evaluation.causal.modularity import modularity as modularity
 from evaluation.causal.mutual_information import entropy as entropy

@@ -26,6 +26,7 @@ from evaluation.causal.interventional_effects import ace, ice
 from evaluation.causal.irs import irs
 from evaluation.causal.mcc import mcc
 from evaluation.causal.mig import mig
+from evaluation.causal.minimality_and_sufficiency import minimality_and_sufficiency
 from evaluation.causal.modularity import modularity
 from evaluation.causal.sap import sap
 from evaluation.causal.select_codes import select_codes
@@ -979,6 +980,9 @@ METRICS = {
     "mcc": _of_codes(mcc, "0.8729", bins=None),
     "block_r2": _of_codes(block_r2, "0.7857", bins=None),
     "infomec": _of_codes(infomec, "nan", show=lambda result: result.modularity),
+    "minimality_and_sufficiency": _of_codes(
+        minimality_and_sufficiency, "1", show=lambda result: result.sufficiency
+    ),
     "dci": _dci(dci),
     "dci_fast": _dci(dci_fast),
     "unconfoundedness": Metric(

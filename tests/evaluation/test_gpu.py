@@ -33,6 +33,7 @@ from evaluation.causal import (
     irs,
     mcc,
     mig,
+    minimality_and_sufficiency,
     modularity,
     reversibility,
     sap,
@@ -284,6 +285,7 @@ CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
     ),
     "entropy": (entropy, (FACTORS,)),
     "mig": (mig, (drawn(60, 7), FACTORS)),
+    "minimality and sufficiency": (minimality_and_sufficiency, (drawn(60, 7), FACTORS)),
     "modularity": (lambda *given: modularity(*given, 5, "quantile"), (drawn(60, 7), drawn(60, 3, seed=1))),
     "sap": (lambda *given: sap(*given, categorical=[0]), (drawn(60, 3), FACTORS.float(), ODD)),
     "explicitness": (
