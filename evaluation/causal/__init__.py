@@ -48,4 +48,6 @@ from evaluation.causal.sap import SAP as SAP
 from evaluation.causal.sap import sap as sap
 from evaluation.causal.score_causal import score_causal as score_causal
 from evaluation.causal.select_codes import select_codes as select_codes
+from evaluation.causal.t_mex import TMEX as TMEX
+from evaluation.causal.t_mex import t_mex as t_mex
 from evaluation.causal.unconfoundedness import unconfoundedness as unconfoundedness

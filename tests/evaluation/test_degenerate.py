@@ -30,6 +30,7 @@ from evaluation.causal.minimality_and_sufficiency import minimality_and_sufficie
 from evaluation.causal.modularity import modularity
 from evaluation.causal.sap import sap
 from evaluation.causal.select_codes import select_codes
+from evaluation.causal.t_mex import t_mex
 from evaluation.causal.unconfoundedness import unconfoundedness
 from evaluation.concepts.activations import output_gradient, pixel_loss
 from evaluation.concepts.cav import CAVs, fit_cavs, random_cavs
@@ -982,6 +983,12 @@ METRICS = {
     "infomec": _of_codes(infomec, "nan", show=lambda result: result.modularity),
     "minimality_and_sufficiency": _of_codes(
         minimality_and_sufficiency, "1", show=lambda result: result.sufficiency
+    ),
+    "t_mex, number of rejections": _of_codes(
+        partial(unwrap(t_mex), graph=torch.eye(2, dtype=torch.bool)),
+        "2",
+        bins=None,
+        show=lambda result: result.decisions.sum(),
     ),
     "dci": _dci(dci),
     "dci_fast": _dci(dci_fast),

@@ -38,6 +38,7 @@ from evaluation.causal import (
     reversibility,
     sap,
     select_codes,
+    t_mex,
     unconfoundedness,
 )
 from evaluation.causal.baseline_codes import baseline_codes
@@ -299,6 +300,10 @@ CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
     "block_r2": (
         lambda codes, factors, odd: [block_r2(codes, factors, kind, odd) for kind in get_args(Regression)],
         (drawn(60, 2).double(), drawn(60, 3, seed=1).double(), ODD),
+    ),
+    "t_mex": (
+        lambda *given: [t_mex(*given, kind) for kind in get_args(Regression)],
+        (drawn(60, 2).double(), drawn(60, 3, seed=1).double(), drawn(2, 3, seed=2) > 0.5),
     ),
     "infomec": (infomec, (drawn(60, 4).double(), FACTORS)),
     "infomec of classes": (infomec, (FACTORS % 3, FACTORS)),
