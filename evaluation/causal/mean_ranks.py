@@ -16,11 +16,14 @@ def mean_ranks(values: Real[Tensor, "samples columns"]) -> Float[Tensor, "sample
     ordered, order = values.T.contiguous().sort(dim=1)
     place = torch.arange(len(values), device=values.device).expand_as(order)
     differs = ordered[:, 1:] != ordered[:, :-1]
-    first = torch.where(pad(differs, (1, 0), value=True), place, 0).cummax(1).values
-    # Each value shares the places up to the one before the next different value.
-    last = torch.where(pad(differs, (0, 1), value=True), place, len(values)).flip(1).cummin(1).values.flip(1)
-    ranks = (first + last).double() / 2 + 1
-    return torch.empty_like(ranks).scatter_(1, order, ranks).T
+    ranks = place + 1.0
+    if not bool(differs.all()):
+        first = torch.where(pad(differs, (1, 0), value=True), place, 0).cummax(1).values
+        # Each value shares the places up to the one before the next different value.
+        last = torch.where(pad(differs, (0, 1), value=True), place, len(values)).flip(1).cummin(1).values
+        ranks = (first + last.flip(1)) / 2 + 1
+    found = torch.empty(order.shape, dtype=torch.float64, device=order.device)
+    return found.scatter_(1, order, ranks.double()).T
 
 
 def area_under_roc(
