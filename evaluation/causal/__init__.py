@@ -15,6 +15,8 @@ from evaluation.causal.counterfactual_generativeness import (
     counterfactual_generativeness as counterfactual_generativeness,
 )
 from evaluation.causal.dci import dci as dci
+from evaluation.causal.dci_es import DCIES as DCIES
+from evaluation.causal.dci_es import dci_es as dci_es
 from evaluation.causal.dci_fast import dci_fast as dci_fast
 from evaluation.causal.dci_from_classifiers import DCI as DCI
 from evaluation.causal.dci_from_classifiers import dci_from_classifiers as dci_from_classifiers

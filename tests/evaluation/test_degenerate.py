@@ -19,6 +19,7 @@ from evaluation.causal.block_r2 import block_r2
 from evaluation.causal.counterfactual_axioms import composition, effectiveness, reversibility
 from evaluation.causal.counterfactual_generativeness import counterfactual_generativeness
 from evaluation.causal.dci import dci
+from evaluation.causal.dci_es import dci_es
 from evaluation.causal.dci_fast import dci_fast
 from evaluation.causal.explicitness import explicitness
 from evaluation.causal.infomec import infomec
@@ -989,6 +990,12 @@ METRICS = {
         "2",
         bins=None,
         show=lambda result: result.decisions.sum(),
+    ),
+    "dci_es, informativeness": _of_codes(
+        partial(unwrap(dci_es), training=torch.arange(8) % 4 < 2),
+        "1",
+        bins=None,
+        show=lambda result: result.informativeness,
     ),
     "dci": _dci(dci),
     "dci_fast": _dci(dci_fast),

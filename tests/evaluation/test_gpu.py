@@ -23,6 +23,7 @@ from evaluation.causal import (
     composition,
     counterfactual_generativeness,
     dci,
+    dci_es,
     dci_fast,
     discretise,
     effectiveness,
@@ -273,6 +274,10 @@ CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
     ),
     "dci": (dci, (drawn(60, 4), FACTORS, *torch.arange(60).split([40, 20]))),
     "dci_fast": (dci_fast, (drawn(60, 4), FACTORS, *torch.arange(60).split([40, 20]))),
+    "dci_es": (
+        lambda *given: dci_es(*given, categorical=[0]),
+        (drawn(60, 4).double(), FACTORS.double(), ODD),
+    ),
     "unconfoundedness": (lambda matrix: unconfoundedness(matrix, 2), (drawn(7, 4),)),
     "unconfoundedness, candle2021": (
         lambda matrix: [unconfoundedness(matrix, rho, "candle2021") for rho in (1, 2, 3)],
