@@ -4,6 +4,8 @@ from evaluation.causal.baseline_codes import baseline_codes as baseline_codes
 from evaluation.causal.block_r2 import BlockR2 as BlockR2
 from evaluation.causal.block_r2 import Regression as Regression
 from evaluation.causal.block_r2 import block_r2 as block_r2
+from evaluation.causal.cdm import CDM as CDM
+from evaluation.causal.cdm import cdm as cdm
 from evaluation.causal.codes import layer_codes as layer_codes
 from evaluation.causal.counterfactual_axioms import composition as composition
 from evaluation.causal.counterfactual_axioms import effectiveness as effectiveness

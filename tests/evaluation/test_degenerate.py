@@ -16,6 +16,7 @@ from torch import Tensor, inf, nan
 
 from evaluation.causal.baseline_codes import baseline_codes
 from evaluation.causal.block_r2 import block_r2
+from evaluation.causal.cdm import cdm
 from evaluation.causal.counterfactual_axioms import composition, effectiveness, reversibility
 from evaluation.causal.counterfactual_generativeness import counterfactual_generativeness
 from evaluation.causal.dci import dci
@@ -996,6 +997,18 @@ METRICS = {
         "1",
         bins=None,
         show=lambda result: result.informativeness,
+    ),
+    "cdm": Metric(
+        cdm,
+        {"output": torch.cos, "codes": _values(3, 1)},
+        (
+            *_not_finite("codes", (3, 1), "`codes` must be finite, got nan or inf"),
+            ("codes", "constant", {"codes": _all(0.1, 3, 1)}, "0"),
+            ("codes", "one row", {"codes": _values(1, 1)}, "0"),
+            ("codes", "no rows", {"codes": torch.zeros(0, 1)}, "error: `codes` needs at least one row and"),
+            ("output", "nan", {"output": lambda codes: nan * codes}, "nan"),
+        ),
+        lambda result: result.lower,
     ),
     "dci": _dci(dci),
     "dci_fast": _dci(dci_fast),

@@ -20,6 +20,7 @@ from evaluation.causal import (
     Regression,
     ace,
     block_r2,
+    cdm,
     composition,
     counterfactual_generativeness,
     dci,
@@ -274,6 +275,7 @@ CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
     ),
     "dci": (dci, (drawn(60, 4), FACTORS, *torch.arange(60).split([40, 20]))),
     "dci_fast": (dci_fast, (drawn(60, 4), FACTORS, *torch.arange(60).split([40, 20]))),
+    "cdm": (lambda codes: cdm(_decode_flat, codes), (drawn(60, 6),)),
     "dci_es": (
         lambda *given: dci_es(*given, categorical=[0]),
         (drawn(60, 4).double(), FACTORS.double(), ODD),
