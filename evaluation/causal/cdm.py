@@ -34,9 +34,9 @@ def cdm(output: CodeOutput, codes: Float[Tensor, "rows codes"], batch_size: int 
         upper(s, c) = E |u_c(do(z_s = max)) - u_c(do(z_s = min))|
 
     An, Song and Jeon 2023 (Causally Disentangled Generative Variational AutoEncoder, arXiv 2302.11737), as in
-    the authors' program: ``lower`` is the size of `ace`, ``upper`` the mean size of `ice`. There is no single number: with
-    code s meant for factor s, entries of factors that s does not cause should be 0 (interventional
-    robustness), and those of s and of its effects large (counterfactual generativeness).
+    the authors' program: ``lower`` is the size of `ace`, ``upper`` the mean size of `ice`. There is no single
+    number: with code s meant for factor s, entries of factors that s does not cause should be 0
+    (interventional robustness), and those of s and of its effects large (counterfactual generativeness).
 
     Holds for dependent factors: interventions on codes leave no confounding. The effect of a code on other
     codes counts only if ``output`` computes it, as the causal layer of the paper does; otherwise other codes
