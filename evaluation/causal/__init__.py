@@ -4,6 +4,8 @@ from evaluation.causal.baseline_codes import baseline_codes as baseline_codes
 from evaluation.causal.block_r2 import BlockR2 as BlockR2
 from evaluation.causal.block_r2 import Regression as Regression
 from evaluation.causal.block_r2 import block_r2 as block_r2
+from evaluation.causal.cdm import CDM as CDM
+from evaluation.causal.cdm import cdm as cdm
 from evaluation.causal.code_metrics import CODE_METRICS as CODE_METRICS
 from evaluation.causal.codes import layer_codes as layer_codes
 from evaluation.causal.counterfactual_axioms import composition as composition
@@ -16,6 +18,8 @@ from evaluation.causal.counterfactual_generativeness import (
     counterfactual_generativeness as counterfactual_generativeness,
 )
 from evaluation.causal.dci import dci as dci
+from evaluation.causal.dci_es import DCIES as DCIES
+from evaluation.causal.dci_es import dci_es as dci_es
 from evaluation.causal.dci_fast import dci_fast as dci_fast
 from evaluation.causal.dci_from_classifiers import DCI as DCI
 from evaluation.causal.dci_from_classifiers import dci_from_classifiers as dci_from_classifiers
@@ -36,6 +40,12 @@ from evaluation.causal.mcc import Correlation as Correlation
 from evaluation.causal.mcc import mcc as mcc
 from evaluation.causal.mig import MIG as MIG
 from evaluation.causal.mig import mig as mig
+from evaluation.causal.minimality_and_sufficiency import (
+    MinimalityAndSufficiency as MinimalityAndSufficiency,
+)
+from evaluation.causal.minimality_and_sufficiency import (
+    minimality_and_sufficiency as minimality_and_sufficiency,
+)
 from evaluation.causal.modularity import Modularity as Modularity
 from evaluation.causal.modularity import modularity as modularity
 from evaluation.causal.mutual_information import entropy as entropy
@@ -47,4 +57,6 @@ from evaluation.causal.score_causal import CODE_CONTROLS as CODE_CONTROLS
 from evaluation.causal.score_causal import DEFAULT_METRICS as DEFAULT_METRICS
 from evaluation.causal.score_causal import score_causal as score_causal
 from evaluation.causal.select_codes import select_codes as select_codes
+from evaluation.causal.t_mex import TMEX as TMEX
+from evaluation.causal.t_mex import t_mex as t_mex
 from evaluation.causal.unconfoundedness import unconfoundedness as unconfoundedness

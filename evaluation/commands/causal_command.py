@@ -32,9 +32,9 @@ from evaluation.commands.evaluate_options import (
     "metrics",
     multiple=True,
     metavar="NAME",
-    help="irs, unconfoundedness, mig, modularity, infomec, sap, explicitness, mcc, r2, dci_fast, dci or all; "
-    "repeatable. `dci` (scikit-learn's gradient boosting, for at most 10 codes) takes minutes.  [default: "
-    "all but dci]",
+    help="irs, unconfoundedness, mig, modularity, infomec, minimality, sap, explicitness, mcc, r2, t_mex, "
+    "dci_es, dci_fast, dci or all; repeatable. `dci`, scikit-learn's gradient boosting for at most 10 codes, "
+    "takes minutes.  [default: all but dci]",
 )
 @click.option(
     "--controls/--no-controls",
