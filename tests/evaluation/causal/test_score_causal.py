@@ -64,7 +64,7 @@ def test_all_metrics_of_pure_codes_and_of_controls(grid):
     assert list(results) == ["encoder", "random codes", "factors as codes"]
     own, random, truth = results.values()
     families = {name.partition("(")[0].partition(",")[0] for name in own.scores}
-    assert families == set(DEFAULT_METRICS) - {"infomec"} | {"infom", "infoc", "infoe"}
+    assert families == set(DEFAULT_METRICS) - {"infomec"} | {"infom", "infoc", "infoe", "sufficiency"}
     exact = {name: one.value for name, one in own.scores.items() if name not in ("infoc", "infom")}
     for name, value in exact.items():
         lossy = name in ("unconfoundedness(2)", "sap", "explicitness") or "candle2021" in name
