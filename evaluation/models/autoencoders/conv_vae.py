@@ -36,7 +36,7 @@ class Posterior(NamedTuple):
 
 
 class ConvVAE(nn.Module):
-    """Encoder and decoder of Locatello et al. (ICML 2019), table 1, which CANDLE's authors trained.
+    """Encoder and decoder of Locatello et al. (ICML 2019), which CANDLE's authors trained.
 
     Called with images, it gives the means of their codes, so that it is an encoder for the causal metrics;
     `decode` is the decoder. For 64 x 64 pixels the encoder has convolutions 32-4-2, 32-4-2, 64-2-2, 64-2-2

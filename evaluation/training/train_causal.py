@@ -1,0 +1,157 @@
+"""Train a variational autoencoder for the causal metrics."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.utils.data import DataLoader
+from tqdm import tqdm
+
+from evaluation.models.autoencoders import ConvVAE
+from evaluation.running.batches import Fingerprint
+from evaluation.training.causal_batches import CausalBatches
+from evaluation.training.causal_settings import CausalSettings
+from evaluation.training.causal_steps import CausalSteps
+from evaluation.training.split_training import split_training
+from evaluation.training.training_state import TrainingState, describe_rows
+from loaders.errors import InputError
+from loaders.views import Factors
+
+_BLOCKS = 100  # of steps, after each of which the state is kept
+_SCORED = 256  # held-out images, evenly spaced
+
+
+@dataclass(frozen=True)
+class CausalHistory:
+    """Learning curves, one value per block of steps.
+
+    Attributes:
+        steps: number of steps at the end of each block.
+        training: mean loss over the block; losses of different models are not comparable.
+        terms: mean of each term of the loss over the block, without its weight, by name.
+        validation: mean squared error of reconstructed held-out images, sRGB-encoded in [0, 1], after each
+            block; empty without them. It is of 256 images at most.
+        constant: the same error of the mean of these images; None without them.
+    """
+
+    steps: tuple[int, ...]
+    training: tuple[float, ...]
+    terms: dict[str, tuple[float, ...]]
+    validation: tuple[float, ...]
+    constant: float | None
+
+
+def train_causal(
+    data: Factors,
+    settings: CausalSettings,
+    *,
+    seed: int,
+    rows: Sequence[int] | None = None,
+    validation: Sequence[int] = (),
+    foreground: Float[Tensor, "rows height width"] | None = None,
+    device: str | torch.device = "cpu",
+    workers: int = 0,
+    state: str | Path | None = None,
+) -> tuple[ConvVAE, CausalHistory]:
+    """Train an autoencoder whose codes `score_causal` scores.
+
+    Adam minimises the loss of the model, see `causal_settings`, with a constant learning rate. Every step
+    draws its images anew, with replacement. Only semi-supervised models and "ada-gvae" use factors: the
+    former those of a few images, the latter to draw pairs of images, whose factors it does not see. On a GPU
+    the networks run in bfloat16, their losses in float32.
+
+    Args:
+        data: images of 32 x 32 or 64 x 64 pixels with known factors.
+        settings: the model and its settings.
+        seed: seed of the initial weights, the rows, the labels and the noise. Equal seeds give equal weights
+            on the same processor with the same number of threads, and nearly equal ones on a GPU.
+        rows: row numbers to train on; all rows except ``validation`` by default.
+        validation: row numbers that are held out, to measure the reconstruction.
+        foreground: share of each pixel that is foreground, in [0, 1], for each row of ``data``, where the
+            reconstruction weighs more; None for equal weights.
+        device: torch device for training; the trained network stays there.
+        workers: processes that read images ahead; useful if the images do not fit into 2 GiB.
+        state: file that keeps the state about a hundred times. If it exists, training goes on from there, and
+            ends with the weights of an uninterrupted run. The caller deletes it.
+
+    Returns:
+        The trained network in evaluation mode, and the learning curves.
+
+    Raises:
+        InputError: a row does not exist or is in both lists, images are not sRGB-encoded in [0, 1] or have
+            another size, labels or pairs are too few, ``foreground`` does not fit the images, ``state`` is of
+            another training or of other data, or the training diverges: a loss or a weight becomes nan or
+            infinite, and ``state`` is deleted.
+
+    Example:
+        >>> from evaluation.training.causal_settings import causal_settings
+        >>> from loaders.views import DataIdentity
+        >>> class Grays:
+        ...     identity, ids, groups = DataIdentity("grays", "memory"), ("dark", "light"), ("dark", "light")
+        ...     known_ids, factors, table = frozenset(ids), (), np.zeros((2, 0))
+        ...     def __len__(self): return 2
+        ...     def __getitem__(self, row): return torch.full((3, 32, 32), (0.2, 0.8)[row])
+        >>> settings = causal_settings("beta-vae", codes=2, steps=20, batch_size=4, rate=1e-3)
+        >>> network, history = train_causal(Grays(), settings, seed=0)
+        >>> history.training[-1] < history.training[0]
+        True
+    """
+    training, held_out = split_training(len(data), rows, validation)
+    batches = CausalBatches(data, training, settings, seed, foreground)
+    shape = tuple(batches.reader.read(training[:1])[0].shape)
+    if foreground is not None and foreground.shape != (len(data), *shape[2:]):
+        raise InputError(
+            f"`foreground` must be a mask [{shape[2]}, {shape[3]}] for each of the {len(data)} rows, got "
+            f"{list(foreground.shape)}"
+        )
+    if shape[2] != shape[3]:
+        raise InputError(f"expected square images, got {shape[2]} x {shape[3]}; resize them (--size)")
+    run = CausalSteps(settings, ConvVAE(codes=settings.codes, side=shape[2], seed=seed), seed, device)
+    used: dict[str, Any] = {**asdict(settings), "seed": seed} | describe_rows(data, training, held_out)
+    if state is not None:
+        fingerprint = Fingerprint()
+        fingerprint.add("images", batches.reader.sha256([*training, *held_out]))
+        fingerprint.add("factors", np.asarray(data.table))
+        fingerprint.add("foreground", foreground)
+        used["content of the data"] = fingerprint.hexdigest()
+    kept = TrainingState(None if state is None else Path(state), used)
+    scored = held_out[:: -(-len(held_out) // _SCORED) or 1]
+    curves = run.restore(kept.read())
+    done = curves["steps"][-1] if curves["steps"] else 0
+    block = -(-settings.steps // _BLOCKS)
+    loader = DataLoader(
+        batches,  # type: ignore[arg-type]
+        batch_size=None,
+        sampler=range(done, settings.steps),
+        num_workers=workers,
+        pin_memory=run.device.type == "cuda",
+    )
+    bar = tqdm(total=settings.steps, desc="train", unit="step", initial=done, disable=None)
+    for step, batch in enumerate(loader, start=done):
+        run.step(batch, step)
+        bar.update()
+        if (step + 1) % block and step + 1 < settings.steps:
+            continue
+        terms = run.end_block()
+        run.check_finite(terms["loss"], f"step {step + 1}", kept)
+        curves["steps"].append(step + 1)
+        for name, value in terms.items():
+            curves[name].append(value)
+        if scored:
+            curves["error"].append(run.reconstruction_error(batches, scored))
+        kept.write(run.state() | {"curves": dict(curves)})
+        bar.set_postfix(loss=terms["loss"], refresh=False)
+    bar.close()
+    images = batches.reader.read(scored)[0] if scored else None
+    return run.network.eval(), CausalHistory(
+        tuple(curves["steps"]),
+        tuple(curves["loss"]),
+        {name: tuple(curves[name]) for name in settings.term_weights()},
+        tuple(curves["error"]),
+        None if images is None else float((images - images.mean(0)).square().mean()),
+    )
