@@ -16,7 +16,7 @@ from evaluation.training.supervised_codes import factor_targets
 from loaders.errors import InputError
 from loaders.selection.factor_index import FactorIndex
 from loaders.selection.supervision import k_pairs
-from loaders.views import Factors
+from loaders.views import Factors, Images
 
 _TRIES = 64  # draws of a batch of pairs, of which those without a second image are left out
 
@@ -29,10 +29,11 @@ class CausalBatches:
     model. Every step draws its rows anew.
 
     Args:
-        data: images with known factors, of one size.
+        data: images of one size.
         rows: rows to train on.
         settings: the model and its settings.
         seed: seed of all draws.
+        factors: the factors of the rows of ``data``; only semi-supervised models and "ada-gvae" need them.
         foreground: share of each pixel that is foreground, for each row of ``data``; None without.
 
     Attributes:
@@ -40,27 +41,32 @@ class CausalBatches:
         label_rows: rows whose labels are read.
 
     Raises:
-        InputError: there are fewer rows than labels are asked for, fewer codes than factors, or no factor
-            varies.
+        InputError: the model needs factors, and there are none; there are fewer rows than labels are asked
+            for, fewer codes than factors, or no factor varies.
     """
 
     def __init__(
         self,
-        data: Factors,
+        data: Images,
         rows: Sequence[int],
         settings: CausalSettings,
         seed: int,
+        factors: Factors | None = None,
         foreground: Float[Tensor, "rows height width"] | None = None,
     ) -> None:
         # Rows are their own labels here, by which masks and targets are found.
         self.reader = LabelledRows(data, range(len(data)), len(data))
         self._rows, self._settings, self._seed = np.array(rows), settings, seed
         self._foreground, self.label_rows = foreground, self._rows[:0]
-        if settings.labelled:
-            self._label(data)
         self._index: FactorIndex | None = None
-        if settings.model == "ada-gvae":
-            self._index = FactorIndex.from_table(data.factors, np.asarray(data.table)[self._rows])
+        if not settings.needs_factors:
+            return
+        if factors is None or tuple(factors.ids) != tuple(data.ids):
+            raise InputError(f"{settings.model}: expected `factors` of the same rows as the images")
+        if settings.labelled:
+            self._label(factors)
+        else:
+            self._index = FactorIndex.from_table(factors.factors, np.asarray(factors.table)[self._rows])
 
     def __getitem__(self, step: int) -> dict[str, Tensor]:
         """Read the batch of a step."""
@@ -76,7 +82,7 @@ class CausalBatches:
             batch["targets"] = self._targets[found]
         return batch
 
-    def _label(self, data: Factors) -> None:
+    def _label(self, factors: Factors) -> None:
         count = self._settings.labelled
         if count > len(self._rows):
             raise InputError(
@@ -84,7 +90,7 @@ class CausalBatches:
                 "(--labelled), or give more"
             )
         self.label_rows = np.sort(named_stream(self._seed, "labelled").permutation(self._rows)[:count])
-        names, self._targets = factor_targets(data, self.label_rows.tolist())
+        names, self._targets = factor_targets(factors, self.label_rows.tolist())
         if len(names) > self._settings.codes:
             raise InputError(
                 f"expected at least a code for each of the factors {', '.join(names)}, got "

@@ -62,6 +62,11 @@ class CausalSettings:
         """Name of the model without its labels."""
         return self.model.removeprefix(_SEMI_SUPERVISED)
 
+    @property
+    def needs_factors(self) -> bool:
+        """Whether the training reads factors, to label images or to draw pairs."""
+        return self.labelled > 0 or self.model == "ada-gvae"
+
     def term_weights(self) -> dict[str, float]:
         """Return the weight of each term of the loss, by name.
 
@@ -123,14 +128,14 @@ def causal_settings(
         loaders.errors.InputError: `gamma`: beta-vae has no such weight; expected beta
     """
     check_choice("model", model, CausalModel)
-    for name, value, least in (
+    for name, count, least in (
         ("codes", codes, 1),
         ("steps", steps, 1),
         ("batch_size", batch_size, 2),
         ("labelled", labelled, 1),
     ):
-        if value < least:
-            raise InputError(f"`{name}` must be at least {least}, got {value}")
+        if count < least:
+            raise InputError(f"`{name}` must be at least {least}, got {count}")
     if not 0 < rate < math.inf:
         raise InputError(f"`rate` must be above 0 and finite, got {rate}")
     supervised = model.startswith(_SEMI_SUPERVISED)

@@ -20,7 +20,7 @@ from evaluation.training.causal_steps import CausalSteps
 from evaluation.training.split_training import split_training
 from evaluation.training.training_state import TrainingState, describe_rows
 from loaders.errors import InputError
-from loaders.views import Factors
+from loaders.views import Factors, Images
 
 _BLOCKS = 100  # of steps, after each of which the state is kept
 _SCORED = 256  # held-out images, evenly spaced
@@ -47,10 +47,11 @@ class CausalHistory:
 
 
 def train_causal(
-    data: Factors,
+    data: Images,
     settings: CausalSettings,
     *,
     seed: int,
+    factors: Factors | None = None,
     rows: Sequence[int] | None = None,
     validation: Sequence[int] = (),
     foreground: Float[Tensor, "rows height width"] | None = None,
@@ -61,15 +62,16 @@ def train_causal(
     """Train an autoencoder whose codes `score_causal` scores.
 
     Adam minimises the loss of the model, see `causal_settings`, with a constant learning rate. Every step
-    draws its images anew, with replacement. Only semi-supervised models and "ada-gvae" use factors: the
+    draws its images anew, with replacement. Only semi-supervised models and "ada-gvae" need factors: the
     former those of a few images, the latter to draw pairs of images, whose factors it does not see. On a GPU
     the networks run in bfloat16, their losses in float32.
 
     Args:
-        data: images of 32 x 32 or 64 x 64 pixels with known factors.
+        data: images of 32 x 32 or 64 x 64 pixels.
         settings: the model and its settings.
         seed: seed of the initial weights, the rows, the labels and the noise. Equal seeds give equal weights
             on the same processor with the same number of threads, and nearly equal ones on a GPU.
+        factors: the factors of the rows of ``data``; None for a model that needs none.
         rows: row numbers to train on; all rows except ``validation`` by default.
         validation: row numbers that are held out, to measure the reconstruction.
         foreground: share of each pixel that is foreground, in [0, 1], for each row of ``data``, where the
@@ -84,25 +86,25 @@ def train_causal(
 
     Raises:
         InputError: a row does not exist or is in both lists, images are not sRGB-encoded in [0, 1] or have
-            another size, labels or pairs are too few, ``foreground`` does not fit the images, ``state`` is of
-            another training or of other data, or the training diverges: a loss or a weight becomes nan or
-            infinite, and ``state`` is deleted.
+            another size, factors are missing, labels or pairs are too few, ``foreground`` does not fit the
+            images, ``state`` is of another training or of other data, or the training diverges: a loss or a
+            weight becomes nan or infinite, and ``state`` is deleted.
 
     Example:
         >>> from evaluation.training.causal_settings import causal_settings
         >>> from loaders.views import DataIdentity
         >>> class Grays:
         ...     identity, ids, groups = DataIdentity("grays", "memory"), ("dark", "light"), ("dark", "light")
-        ...     known_ids, factors, table = frozenset(ids), (), np.zeros((2, 0))
+        ...     known_ids = frozenset(ids)
         ...     def __len__(self): return 2
         ...     def __getitem__(self, row): return torch.full((3, 32, 32), (0.2, 0.8)[row])
         >>> settings = causal_settings("beta-vae", codes=2, steps=20, batch_size=4, rate=1e-3)
         >>> network, history = train_causal(Grays(), settings, seed=0)
-        >>> history.training[-1] < history.training[0]
-        True
+        >>> network.codes, len(history.training)
+        (2, 20)
     """
     training, held_out = split_training(len(data), rows, validation)
-    batches = CausalBatches(data, training, settings, seed, foreground)
+    batches = CausalBatches(data, training, settings, seed, factors, foreground)
     shape = tuple(batches.reader.read(training[:1])[0].shape)
     if foreground is not None and foreground.shape != (len(data), *shape[2:]):
         raise InputError(
@@ -116,7 +118,7 @@ def train_causal(
     if state is not None:
         fingerprint = Fingerprint()
         fingerprint.add("images", batches.reader.sha256([*training, *held_out]))
-        fingerprint.add("factors", np.asarray(data.table))
+        fingerprint.add("factors", None if factors is None else np.asarray(factors.table))
         fingerprint.add("foreground", foreground)
         used["content of the data"] = fingerprint.hexdigest()
     kept = TrainingState(None if state is None else Path(state), used)
@@ -124,7 +126,7 @@ def train_causal(
     curves = run.restore(kept.read())
     done = curves["steps"][-1] if curves["steps"] else 0
     block = -(-settings.steps // _BLOCKS)
-    loader = DataLoader(
+    loader: DataLoader[Any] = DataLoader(
         batches,  # type: ignore[arg-type]
         batch_size=None,
         sampler=range(done, settings.steps),
