@@ -5,9 +5,9 @@ from typing import Any, Literal
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.nn import functional
 from tqdm import tqdm
 
+from evaluation.coverage.masks import resize_images
 from evaluation.training.foreground import box_masks, mask_boxes
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
@@ -25,7 +25,7 @@ def read_foreground(
         data: frames or a pack with the layer `object`, or candle:PATH, which has boxes alone.
         kind: "mask" for the visible pixels of all objects; "box" for their bounding box, which is the box of
             the metadata if there is one object.
-        size: side of the squares to which masks are resized, by the share of their area; None keeps them.
+        size: side of the squares to which masks are resized, as images are; None keeps them.
         choice: set, split, rows and limit as for `loaders.views.open_factors`.
 
     Returns:
@@ -40,7 +40,7 @@ def read_foreground(
     for mask in read(data, kind, choice):
         one = mask.float()
         if size is not None:
-            one = functional.interpolate(one[None, None], (size, size), mode="area")[0, 0]
+            one = resize_images(one[None, None], (size, size))[0, 0]
         masks.append(one)
     if len(sizes := sorted({tuple(mask.shape) for mask in masks})) > 1:
         raise InputError(f"expected images of one size, got {sizes[0]} and {sizes[1]}; resize them (--size)")
