@@ -11,19 +11,20 @@ _MODELS = (
     *("beta-vae", "beta-tcvae", "dip-vae-i", "dip-vae-ii", "factor-vae"),
     *("ss-beta-vae", "ss-beta-tcvae", "ss-dip-vae-i", "ss-dip-vae-ii", "ss-factor-vae", "ada-gvae"),
 )
-_WEIGHT_OPTIONS = (
-    ("--beta", "Weight of the divergence (beta-vae, ada-gvae), or of the total correlation (beta-tcvae)."),
-    ("--gamma", "Weight of the total correlation of factor-vae."),
-    ("--lambda-od", "Weight of the covariances of dip-vae-i and dip-vae-ii."),
-    ("--lambda-d", "Weight of the variances of dip-vae-i and dip-vae-ii."),
-    ("--supervision", "Weight of the labels, mean over labelled images."),
-)
+_WEIGHT_OPTIONS = {
+    "--beta": "Weight of the divergence (beta-vae, ada-gvae), or of the total correlation (beta-tcvae).  "
+    "[default: 10; ada-gvae 1]",
+    "--gamma": "Weight of the total correlation (factor-vae).  [default: 4]",
+    "--lambda-od": "Weight of the covariances (dip-vae).  [default: 10]",
+    "--lambda-d": "Weight of the variances (dip-vae).  [default: 100; dip-vae-ii 10]",
+    "--supervision": "Weight of the labels, of which the mean over images counts (ss-).  [default: 256]",
+}
 
 
 def _weight_options(command: Any) -> Any:
     """Add an option for each weight of the losses."""
-    for name, text in reversed(_WEIGHT_OPTIONS):
-        command = click.option(name, type=float, help=f"{text}  [default: the paper's]")(command)
+    for name, text in reversed(_WEIGHT_OPTIONS.items()):
+        command = click.option(name, type=float, help=text)(command)
     return command
 
 

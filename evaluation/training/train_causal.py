@@ -105,15 +105,8 @@ def train_causal(
     """
     training, held_out = split_training(len(data), rows, validation)
     batches = CausalBatches(data, training, settings, seed, factors, foreground)
-    shape = tuple(batches.reader.read(training[:1])[0].shape)
-    if foreground is not None and foreground.shape != (len(data), *shape[2:]):
-        raise InputError(
-            f"`foreground` must be a mask [{shape[2]}, {shape[3]}] for each of the {len(data)} rows, got "
-            f"{list(foreground.shape)}"
-        )
-    if shape[2] != shape[3]:
-        raise InputError(f"expected square images, got {shape[2]} x {shape[3]}; resize them (--size)")
-    run = CausalSteps(settings, ConvVAE(codes=settings.codes, side=shape[2], seed=seed), seed, device)
+    side = _side(batches, training[0], len(data), foreground)
+    run = CausalSteps(settings, ConvVAE(codes=settings.codes, side=side, seed=seed), seed, device)
     used: dict[str, Any] = {**asdict(settings), "seed": seed} | describe_rows(data, training, held_out)
     if state is not None:
         fingerprint = Fingerprint()
@@ -126,22 +119,15 @@ def train_causal(
     curves = run.restore(kept.read())
     done = curves["steps"][-1] if curves["steps"] else 0
     block = -(-settings.steps // _BLOCKS)
-    loader: DataLoader[Any] = DataLoader(
-        batches,  # type: ignore[arg-type]
-        batch_size=None,
-        sampler=range(done, settings.steps),
-        num_workers=workers,
-        pin_memory=run.device.type == "cuda",
-    )
     bar = tqdm(total=settings.steps, desc="train", unit="step", initial=done, disable=None)
-    for step, batch in enumerate(loader, start=done):
-        run.step(batch, step)
+    for step, batch in enumerate(_read_ahead(batches, range(done, settings.steps), workers, run), done + 1):
+        run.step(batch, step - 1)
         bar.update()
-        if (step + 1) % block and step + 1 < settings.steps:
+        if step % block and step < settings.steps:
             continue
         terms = run.end_block()
-        run.check_finite(terms["loss"], f"step {step + 1}", kept)
-        curves["steps"].append(step + 1)
+        run.check_finite(terms["loss"], f"step {step}", kept)
+        curves["steps"].append(step)
         for name, value in terms.items():
             curves[name].append(value)
         if scored:
@@ -149,8 +135,42 @@ def train_causal(
         kept.write(run.state() | {"curves": dict(curves)})
         bar.set_postfix(loss=terms["loss"], refresh=False)
     bar.close()
+    return run.network.eval(), _history(settings, curves, batches, scored)
+
+
+def _side(
+    batches: CausalBatches, row: int, count: int, foreground: Float[Tensor, "rows height width"] | None
+) -> int:
+    """Return the side of the images, and check that the foreground fits them."""
+    height, width = batches.reader.read([row])[0].shape[2:]
+    if foreground is not None and foreground.shape != (count, height, width):
+        raise InputError(
+            f"`foreground` must be a mask [{height}, {width}] for each of the {count} rows, got "
+            f"{list(foreground.shape)}"
+        )
+    if height != width:
+        raise InputError(f"expected square images, got {height} x {width}; resize them (--size)")
+    return height
+
+
+def _read_ahead(
+    batches: CausalBatches, steps: range, workers: int, run: CausalSteps
+) -> DataLoader[dict[str, Tensor]]:
+    """Read the batches of steps in order."""
+    return DataLoader(
+        batches,  # type: ignore[arg-type]
+        batch_size=None,
+        sampler=steps,
+        num_workers=workers,
+        pin_memory=run.device.type == "cuda",
+    )
+
+
+def _history(
+    settings: CausalSettings, curves: dict[str, list[Any]], batches: CausalBatches, scored: Sequence[int]
+) -> CausalHistory:
     images = batches.reader.read(scored)[0] if scored else None
-    return run.network.eval(), CausalHistory(
+    return CausalHistory(
         tuple(curves["steps"]),
         tuple(curves["loss"]),
         {name: tuple(curves[name]) for name in settings.term_weights()},
