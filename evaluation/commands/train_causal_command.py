@@ -34,8 +34,8 @@ def _weight_options(command: Any) -> Any:
     "--model", type=click.Choice(_MODELS), required=True, help="Model; ss- learns from a few labels."
 )
 @result_options
-@click.option("--steps", type=click.IntRange(1), default=30_000, show_default=True, help="Steps.")
-@click.option("--codes", type=click.IntRange(1, 1024), default=64, show_default=True, help="Codes.")
+@click.option("--steps", type=click.IntRange(1), default=30_000, show_default=True, help="Number of steps.")
+@click.option("--codes", type=click.IntRange(1, 1024), default=64, show_default=True, help="Number of codes.")
 @click.option("--batch-size", type=click.IntRange(2), default=64, show_default=True, help="Images in a step.")
 @click.option(
     "--rate",

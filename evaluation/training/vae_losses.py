@@ -18,7 +18,7 @@ def bernoulli_error(
     and 1 its least value, at s = x, is their entropy, not 0.
 
     With ``w = 1 + a m`` for a mask m of the foreground it is the bounding-box loss of CANDLE's authors,
-    ``rec(x, s) + a rec(m x, m s)``. Theirs counts a constant log 2 for each pixel outside m, ours 0.
+    ``rec(x, s) + a rec(m x, m s)``. Their loss counts a constant log 2 for each value outside m, ours 0.
 
     Args:
         logits: decoded images before the sigmoid.
