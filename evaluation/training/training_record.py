@@ -8,6 +8,7 @@ from typing import Any
 from evaluation.models.named_streams import named_stream
 from evaluation.results.json_values import to_json
 from evaluation.results.result import package_versions
+from evaluation.training.train_causal import CausalHistory
 from evaluation.training.train_classifier import ClassifierHistory
 from evaluation.training.train_intrinsic import History
 from loaders.errors import InputError
@@ -48,7 +49,7 @@ def write_record(
     data: View[Any],
     held_out: Sequence[int],
     settings: Mapping[str, Any],
-    history: History | ClassifierHistory,
+    history: History | ClassifierHistory | CausalHistory,
 ) -> None:
     """Write settings, data and learning curves of a training as JSON, atomically.
 
@@ -56,7 +57,7 @@ def write_record(
         path: the file; an existing file is replaced.
         data: all rows.
         held_out: numbers of the held-out rows.
-        settings: arguments of `train_intrinsic` or `train_classifier`.
+        settings: arguments of `train_intrinsic`, `train_classifier` or `train_causal`.
         history: the learning curves.
 
     Raises:
