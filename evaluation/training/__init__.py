@@ -3,6 +3,8 @@
 from evaluation.training.causal_settings import CausalModel as CausalModel
 from evaluation.training.causal_settings import CausalSettings as CausalSettings
 from evaluation.training.causal_settings import causal_settings as causal_settings
+from evaluation.training.code_supervision import factor_targets as factor_targets
+from evaluation.training.code_supervision import supervised_codes_loss as supervised_codes_loss
 from evaluation.training.concept_loss import concept_loss as concept_loss
 from evaluation.training.density_ratio import density_ratio as density_ratio
 from evaluation.training.density_ratio import discriminator_loss as discriminator_loss
@@ -18,8 +20,6 @@ from evaluation.training.prototypes import prototype_loss as prototype_loss
 from evaluation.training.regimes import Regime as Regime
 from evaluation.training.shared_posterior import share_posterior as share_posterior
 from evaluation.training.small_rows import SmallRows as SmallRows
-from evaluation.training.supervised_codes import factor_targets as factor_targets
-from evaluation.training.supervised_codes import supervised_codes_loss as supervised_codes_loss
 from evaluation.training.supervised_loss import intrinsic_loss as intrinsic_loss
 from evaluation.training.total_correlation import total_correlation as total_correlation
 from evaluation.training.train_causal import CausalHistory as CausalHistory

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from evaluation.models.named_streams import named_stream
 from evaluation.training.causal_settings import CausalSettings
+from evaluation.training.code_supervision import factor_targets
 from evaluation.training.epoch_stream import epoch_stream
 from evaluation.training.labelled_rows import LabelledRows
-from evaluation.training.supervised_codes import factor_targets
 from loaders.errors import InputError
 from loaders.selection.factor_index import FactorIndex
 from loaders.selection.supervision import k_pairs

@@ -11,13 +11,13 @@ from evaluation.models.autoencoders import CodeDiscriminator, ConvVAE
 from evaluation.models.autoencoders.conv_vae import Posterior
 from evaluation.training.causal_batches import CausalBatches
 from evaluation.training.causal_settings import CausalSettings
+from evaluation.training.code_supervision import supervised_codes_loss
 from evaluation.training.density_ratio import density_ratio, discriminator_loss, permute_codes
 from evaluation.training.dip_penalty import dip_penalty
 from evaluation.training.epoch_stream import epoch_stream
 from evaluation.training.foreground import foreground_weights
 from evaluation.training.optimisation import Optimisation
 from evaluation.training.shared_posterior import share_posterior
-from evaluation.training.supervised_codes import supervised_codes_loss
 from evaluation.training.total_correlation import total_correlation
 from evaluation.training.training_state import TrainingState
 from evaluation.training.vae_losses import bernoulli_error, gaussian_kl
