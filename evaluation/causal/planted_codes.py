@@ -63,7 +63,7 @@ PLANTED_CODES: dict[PlantedName, PlantedTruth] = {
     "redundant": PlantedTruth(True, False, True, True, "each factor twice"),
     "rotated": PlantedTruth(False, False, True, False, "pairs of factors rotated by 30 degrees"),
     "mixed": PlantedTruth(False, False, True, False, "pairs of factors, each plus a function of the other"),
-    "missing": PlantedTruth(True, False, False, True, "all factors but one"),
+    "missing": PlantedTruth(True, False, False, True, "all factors but the last"),
     "noisy": PlantedTruth(True, True, None, None, "each factor plus noise of its variance"),
     "supervised": PlantedTruth(True, True, None, None, "predictions of each factor, some wrong"),
     "random": PlantedTruth(False, False, False, False, "noise, independent of all factors"),
@@ -96,7 +96,7 @@ def planted_codes(
       an odd number is rotated with factor 0 afterwards.
     - "mixed": for the same pairs ``a' = a + 1.5 sin 2b``, then ``b' = b + 1.5 sin 2a'``; invertible by
       subtracting in reverse order.
-    - "missing": g without one factor, chosen at random.
+    - "missing": g without the last factor.
     - "noisy": ``g + n``, n normal of variance ``1 / signal_to_noise``.
     - "supervised": g of another sample in a share ``errors`` of the samples, drawn for each factor: a
       classifier or regression with gross errors.
@@ -162,8 +162,7 @@ def planted_codes(
         case "mixed":
             codes = _mixed(scaled)
         case "missing":
-            lost = int(torch.randint(number, (), generator=draws))
-            codes = scaled[:, [column for column in range(number) if column != lost]]
+            codes = scaled[:, :-1]
         case "noisy":
             codes = scaled + _normal(scaled, draws) / signal_to_noise**0.5
         case "supervised":
