@@ -22,8 +22,9 @@ from typing import Any
 import torch
 
 from benchmarks.trials.planned_factors import FACTOR_SOURCES, planned_factors
+from benchmarks.trials.validity_grid import draw_grid
 from benchmarks.trials.validity_page import write_page
-from benchmarks.trials.validity_pictures import draw_grid, draw_reasons
+from benchmarks.trials.validity_pictures import draw_reasons
 from benchmarks.trials.validity_rule import CLAIMS
 from evaluation.causal.code_metrics import CODE_METRICS
 from evaluation.causal.factor_table import FactorTable
@@ -80,7 +81,8 @@ def run_metric(metric: str, pool: ProcessPoolExecutor) -> dict[str, Any]:
     matrix: Matrix = {title: {} for title in titles}
     jobs = list(product([metric], titles, range(SLOW_SEEDS if slowest else SEEDS)))
     seconds = 0.0
-    for (_, title, seed), (found, spent) in zip(jobs, pool.map(run_job, *zip(*jobs)), strict=True):
+    scored = pool.map(run_job, *zip(*jobs, strict=True))
+    for (_, title, seed), (found, spent) in zip(jobs, scored, strict=True):
         seconds += spent
         add_seed(matrix[title], found, seed)
     print(f"{metric}: {seconds:.0f} CPU s", flush=True)
@@ -91,10 +93,23 @@ def add_seed(
     table: dict[str, dict[PlantedName, list[float]]], found: dict[PlantedName, dict[str, float]], seed: int
 ) -> None:
     """Append the values of one seed to each list; nan for codes without the score."""
-    for score in dict.fromkeys(score for scores in found.values() for score in scores):
+    for score in dict.fromkeys([*table, *(score for scores in found.values() for score in scores)]):
         lists = table.setdefault(score, {kind: [math.nan] * seed for kind in found})
         for kind, scores in found.items():
             lists[kind].append(scores.get(score, math.nan))
+
+
+def class_sizes() -> dict[str, tuple[int, int]]:
+    """Count the images of the rarest value of a factor, in tables of `ROWS` and of `SLOW_ROWS` images."""
+    tables = {
+        title: [drawn_factors(title, rows, 0) for rows in (ROWS, SLOW_ROWS)] for title in FACTOR_SOURCES
+    }
+    return {title: (rarest(one), rarest(other)) for title, (one, other) in tables.items()}
+
+
+def rarest(table: FactorTable) -> int:
+    """Count the images of the rarest class of any factor."""
+    return min(int(torch.bincount(column).min()) for column in table.classes.T)
 
 
 def main() -> None:
@@ -118,7 +133,7 @@ def main() -> None:
     if unknown := {score for table in matrix.values() for score in table} - set(CLAIMS):
         raise SystemExit(f"{', '.join(unknown)}: state in validity_rule.CLAIMS which properties it measures")
     print(f"{seconds:.0f} CPU s")
-    write_page(DOCS / "causal-validity.md", matrix)
+    write_page(DOCS / "causal-validity.md", matrix, class_sizes())
     draw_grid(DOCS / "causal-validity.png", matrix)
     draw_reasons(DOCS)
 

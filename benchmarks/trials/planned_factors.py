@@ -4,11 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy import ndarray
+from torch import Tensor
 
 from evaluation.causal.factor_table import FactorTable, tabulate_factors
 from generators import load_recipe, make_plan
 from generators.language.set_settings import factor_infos
 from loaders.schema import FactorInfo
+from loaders.views import DataIdentity
 
 CANDLE = ("scene", "lights", "object_type", "color", "size", "rotation")
 BY_SIZE = ("scene", "lights", "object_type", "size", "color", "rotation")  # dependent factors side by side
@@ -66,11 +68,30 @@ FACTOR_SOURCES = {
 
 @dataclass(frozen=True)
 class PlannedFactors:
-    """Factors of planned images, as `tabulate_factors` reads them."""
+    """A view of planned images: it has their factors, and no images yet."""
 
+    identity: DataIdentity
     ids: tuple[str, ...]
     factors: tuple[FactorInfo, ...]
     table: ndarray
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Each image is a group."""
+        return self.ids
+
+    @property
+    def known_ids(self) -> frozenset[str]:
+        """Ids of the planned images."""
+        return frozenset(self.ids)
+
+    def __len__(self) -> int:
+        """Count the images."""
+        return len(self.ids)
+
+    def __getitem__(self, row: int, /) -> Tensor:
+        """Refuse to read an image."""
+        raise NotImplementedError("the images are planned, not rendered")
 
 
 def planned_factors(source: FactorSource, rows: int, seed: int, bins: int) -> FactorTable:
@@ -85,8 +106,9 @@ def planned_factors(source: FactorSource, rows: int, seed: int, bins: int) -> Fa
     recipe = load_recipe(source.recipe, [source.change, f"seed={seed}"])
     image_set = recipe.sets[source.set_name]
     infos = factor_infos(image_set)
-    plan = make_plan(recipe, limit=min(rows, source.rows or rows))
-    samples = [sample for sample in plan.samples if sample.set == source.set_name]
+    # Other sets of the recipe are not planned.
+    alone = recipe.model_copy(update={"sets": {source.set_name: image_set}})
+    samples = make_plan(alone, limit=min(rows, source.rows or rows)).samples
     table = [
         [
             info.values.index(sample.factors[info.name]) if info.values else sample.factors[info.name]
@@ -95,5 +117,6 @@ def planned_factors(source: FactorSource, rows: int, seed: int, bins: int) -> Fa
         for sample in samples
     ]
     ids = tuple(sample.id for sample in samples)
-    planned = PlannedFactors(ids, infos, np.array(table, dtype=np.float64))
+    identity = DataIdentity(recipe.name, "plan", source.set_name)
+    planned = PlannedFactors(identity, ids, infos, np.array(table, dtype=np.float64))
     return tabulate_factors(planned, source.names, bins)

@@ -92,9 +92,9 @@ def wrong_pairs(values: Values, claims: Sequence[Property]) -> tuple[list[tuple[
 def mark_cells(values: Values, claims: Sequence[Property]) -> dict[PlantedName, str]:
     """Mark the codes where a score contradicts its claims.
 
-    A code that lacks a property and is in a wrong pair is a false alarm (▲), double if even the identity codes
-    are not above it. A code that has all properties and is in a wrong pair is a miss (▼), double if it is not
-    above random codes.
+    A code that lacks a property and is in a wrong pair is a false alarm (▲), double if even the identity
+    codes are not above it. A code that has all properties and is in a wrong pair is a miss (▼), double if it
+    is not above random codes.
 
     Example:
         >>> values = {"identity": [1.0, 1.0], "wrapped": [0.2, 0.3], "random": [0.4, 0.4]}
