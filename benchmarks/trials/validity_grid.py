@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 
 from benchmarks.trials.validity_page import Scores
 from benchmarks.trials.validity_rule import CLAIMS, FALSE_ALARM, has_claim, mark_cells
@@ -35,7 +36,7 @@ def draw_grid(path: Path, matrix: Mapping[str, Scores]) -> None:
     figure.savefig(path, dpi=90)
 
 
-def _draw_panel(axes: Axes, scores: Scores, present: list[str]) -> object:
+def _draw_panel(axes: Axes, scores: Scores, present: list[str]) -> AxesImage:
     kinds = list(PLANTED_CODES)
     values = np.full((len(present), len(kinds)), np.nan)
     for row, score in enumerate(present):

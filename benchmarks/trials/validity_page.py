@@ -29,7 +29,7 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def codes_table() -> str:
     """Tabulate the planted codes with their properties."""
-    properties = ("disentangled", "complete", "informative", "robust")
+    properties = ("disentangled", "complete", "informative", "sufficient", "robust")
     rows = [
         [name, *(_TRUTH[getattr(truth, one)] for one in properties), truth.meaning]
         for name, truth in PLANTED_CODES.items()

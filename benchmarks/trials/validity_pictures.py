@@ -94,7 +94,8 @@ def draw_noise() -> Figure:
 def draw_disjoint() -> Figure:
     """Each factor has a code of its own although each code mixes two factors."""
     figure, panels = _panels(2)
-    for axes, kind in zip(panels, ("identity", "rotated"), strict=True):
+    kinds: tuple[PlantedName, ...] = ("identity", "rotated")
+    for axes, kind in zip(panels, kinds, strict=True):
         codes, table = given("candle", kind)
         found = irs(codes, table.classes)
         score = float(unconfoundedness(found))
@@ -125,7 +126,8 @@ def draw_lost_factor() -> Figure:
 def draw_importance() -> Figure:
     """Noise spreads importances as mixing does."""
     figure, panels = _panels(2)
-    for axes, kind in zip(panels, ("noisy", "rotated"), strict=True):
+    kinds: tuple[PlantedName, ...] = ("noisy", "rotated")
+    for axes, kind in zip(panels, kinds, strict=True):
         codes, table = given("candle", kind)
         few = torch.arange(400)
         found = dci_fast(codes[:400].float(), table.classes[:400], few[::2], few[1::2], _SEED)
@@ -144,6 +146,6 @@ def _show(axes: Axes, matrix: ndarray, factors: tuple[str, ...], title: str) -> 
     """Draw a matrix of codes and factors with colours from 0 to 1."""
     axes.imshow(matrix, vmin=0, vmax=1, cmap="viridis")
     axes.set_xticks(range(len(factors)), factors, rotation=90, fontsize=8)
-    axes.set_yticks(range(len(matrix)), range(len(matrix)), fontsize=8)
+    axes.set_yticks(range(len(matrix)), [str(row) for row in range(len(matrix))], fontsize=8)
     axes.set_ylabel("code", fontsize=8)
     axes.set_title(title, fontsize=9)

@@ -7,7 +7,7 @@ from typing import Literal
 from evaluation.causal.planted_codes import PLANTED_CODES, PlantedName
 from evaluation.results.mean_intervals import seed_interval
 
-Property = Literal["disentangled", "complete", "informative", "robust"]
+Property = Literal["disentangled", "complete", "informative", "sufficient", "robust"]
 
 # A score should be high only for codes that have all its properties.
 CLAIMS: dict[str, tuple[Property, ...]] = {
@@ -21,9 +21,9 @@ CLAIMS: dict[str, tuple[Property, ...]] = {
     "infom": ("disentangled",),
     "infoc": ("complete",),
     "infoe": ("informative",),
-    "mcc(pearson)": ("disentangled", "informative"),
-    "mcc(spearman)": ("disentangled", "informative"),
-    "mcc(kernel)": ("disentangled", "informative"),
+    "mcc(pearson)": ("disentangled", "sufficient"),
+    "mcc(spearman)": ("disentangled", "sufficient"),
+    "mcc(kernel)": ("disentangled", "sufficient"),
     "r2(linear)": ("informative",),
     "r2(kernel)": ("informative",),
     "dci_fast(disentanglement)": ("disentangled",),

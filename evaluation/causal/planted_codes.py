@@ -43,6 +43,7 @@ class PlantedTruth:
         disentangled: each code depends on one factor, apart from noise of its own.
         complete: each factor is represented by one code, apart from its noise.
         informative: the codes determine all factors.
+        sufficient: for each factor there is one code that determines it.
         robust: each code changes only if its factor does: disentangled without noise.
         meaning: the map in words.
     """
@@ -50,24 +51,27 @@ class PlantedTruth:
     disentangled: bool
     complete: bool
     informative: bool | None
+    sufficient: bool | None
     robust: bool | None
     meaning: str
 
 
 PLANTED_CODES: dict[PlantedName, PlantedTruth] = {
-    "identity": PlantedTruth(True, True, True, True, "the standardised factors"),
-    "permuted": PlantedTruth(True, True, True, True, "in another order, with other signs and scales"),
-    "monotone": PlantedTruth(True, True, True, True, "an exponential of each factor"),
-    "wrapped": PlantedTruth(True, True, True, True, "each factor as a phase that starts in the middle"),
-    "circular": PlantedTruth(True, False, True, True, "sine and cosine of each factor as a phase"),
-    "redundant": PlantedTruth(True, False, True, True, "each factor twice"),
-    "rotated": PlantedTruth(False, False, True, False, "pairs of factors rotated by 30 degrees"),
-    "mixed": PlantedTruth(False, False, True, False, "pairs of factors, each plus a function of the other"),
-    "missing": PlantedTruth(True, False, False, True, "all factors but the last"),
-    "noisy": PlantedTruth(True, True, None, None, "each factor plus noise of its variance"),
-    "supervised": PlantedTruth(True, True, None, None, "predictions of each factor, some wrong"),
-    "random": PlantedTruth(False, False, False, False, "noise, independent of all factors"),
-    "constant": PlantedTruth(False, False, False, False, "zero"),
+    "identity": PlantedTruth(True, True, True, True, True, "the standardised factors"),
+    "permuted": PlantedTruth(True, True, True, True, True, "in another order, with other signs and scales"),
+    "monotone": PlantedTruth(True, True, True, True, True, "an exponential of each factor"),
+    "wrapped": PlantedTruth(True, True, True, True, True, "each factor as a phase that starts in the middle"),
+    "circular": PlantedTruth(True, False, True, False, True, "sine and cosine of each factor as a phase"),
+    "redundant": PlantedTruth(True, False, True, True, True, "each factor twice"),
+    "rotated": PlantedTruth(False, False, True, False, False, "pairs of factors rotated by 30 degrees"),
+    "mixed": PlantedTruth(
+        False, False, True, False, False, "pairs of factors, each plus a function of the other"
+    ),
+    "missing": PlantedTruth(True, False, False, False, True, "all factors but the last"),
+    "noisy": PlantedTruth(True, True, None, None, None, "each factor plus noise of its variance"),
+    "supervised": PlantedTruth(True, True, None, None, None, "predictions of each factor, some wrong"),
+    "random": PlantedTruth(False, False, False, False, False, "noise, independent of all factors"),
+    "constant": PlantedTruth(False, False, False, False, False, "zero"),
 }
 
 

@@ -119,7 +119,7 @@ def test_every_score_of_every_metric_has_a_claim_and_stands_on_the_page():
     scores = [score for name in metrics for score in causal_validity.scores_of(name, codes, TABLE, 0)]
     assert set(scores) == set(CLAIMS)
     for name in ("claims", "pairs", "values"):
-        assert set(re.findall(r"^\| `(.*?)` \|", part(name), re.M)) == set(CLAIMS)
+        assert set(re.findall(r"^\| `(.*?)` \|", part(name), re.M)) == set(CLAIMS), "run the trial again"
     for title in FACTOR_SOURCES:
         assert part("values").count(f"### {title}\n") == 1
         assert f"| {title} |" in part("factors")

@@ -36,6 +36,10 @@ def test_every_name_has_a_truth():
     assert tuple(PLANTED_CODES) == get_args(PlantedName)
     for truth in PLANTED_CODES.values():
         assert not truth.robust or truth.disentangled  # robust is disentangled without noise
+        if truth.informative and truth.complete:
+            assert truth.sufficient
+        if truth.informative is False:
+            assert truth.sufficient is False
 
 
 def test_closed_forms():
