@@ -30,7 +30,7 @@ def draw_grid(path: Path, matrix: Mapping[str, Scores]) -> None:
     figure.colorbar(image, ax=panels, shrink=0.6, pad=0.01, label="value")
     figure.suptitle(
         "dot: the codes have the properties that the score claims to measure; "
-        "▲ false alarm, ▼ miss, red if it fails even against the identity or random codes",
+        "▲ false alarm, red if as high as the identity; ▼ miss, red if as low as random codes",
         fontsize=10,
     )
     figure.savefig(path, dpi=90)

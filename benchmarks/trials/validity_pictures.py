@@ -115,11 +115,11 @@ def draw_lost_factor() -> Figure:
     panels[0].scatter(table.values[:, 2], lost, s=3)
     panels[0].set(xlabel="factor background_hue, a code", ylabel="factor spot_hue, no code")
     panels[0].set_title(f"causal, missing:\nR2(kernel) of spot_hue {float(found[-1]):.2f}", fontsize=9)
-    codes, table = given("causal", "wrapped")
+    codes, table = given("teapot", "wrapped")
     linear = block_r2(codes, table.values, "linear", _HALF).per_factor
     panels[1].scatter(table.values[:, 3], codes[:, 3], s=3)
     panels[1].set(xlabel="factor spot_hue", ylabel="its code")
-    panels[1].set_title(f"causal, wrapped:\nR2(linear) of spot_hue {float(linear[-1]):.2f}", fontsize=9)
+    panels[1].set_title(f"teapot, wrapped:\nR2(linear) of spot_hue {float(linear[-1]):.2f}", fontsize=9)
     return figure
 
 

@@ -93,8 +93,8 @@ def mark_cells(values: Values, claims: Sequence[Property]) -> dict[PlantedName, 
     """Mark the codes where a score contradicts its claims.
 
     A code that lacks a property and is in a wrong pair is a false alarm (▲), double if even the identity
-    codes are not above it. A code that has all properties and is in a wrong pair is a miss (▼), double if it
-    is not above random codes.
+    codes are not above it. A code that has all properties is a miss (▼) if it is not above some code that
+    lacks one and is below the identity codes; double if it is not above random codes, and the identity is.
 
     Example:
         >>> values = {"identity": [1.0, 1.0], "wrapped": [0.2, 0.3], "random": [0.4, 0.4]}
@@ -102,8 +102,10 @@ def mark_cells(values: Values, claims: Sequence[Property]) -> dict[PlantedName, 
         {'identity': '', 'wrapped': '▼▼', 'random': '▲'}
     """
     wrong, _ = wrong_pairs(values, claims)
+    as_high = {bad for good, bad in wrong if good == "identity"}
     marks = dict.fromkeys(values, "")
     for good, bad in wrong:
-        marks[good] = MISS * (1 + ((good, "random") in wrong))
-        marks[bad] = FALSE_ALARM * (1 + (("identity", bad) in wrong))
+        marks[bad] = FALSE_ALARM * (1 + (bad in as_high))
+        if bad not in as_high:
+            marks[good] = MISS * (1 + ((good, "random") in wrong and "random" not in as_high))
     return marks
