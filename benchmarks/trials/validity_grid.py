@@ -33,7 +33,7 @@ def draw_grid(path: Path, matrix: Mapping[str, Scores]) -> None:
         "▲ false alarm, red if as high as the identity; ▼ miss, red if as low as random codes",
         fontsize=10,
     )
-    figure.savefig(path, dpi=90)
+    figure.savefig(path, dpi=80)
 
 
 def _draw_panel(axes: Axes, scores: Scores, present: list[str]) -> AxesImage:
