@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from evaluation.causal.irs import IRS, irs
-from evaluation.causal.score_causal import IRS_RESAMPLES
+from evaluation.causal.measure_codes import MOST_RESAMPLES
 from evaluation.causal.unconfoundedness import unconfoundedness
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, BranchScore, Ratios, SetScore
 from evaluation.coverage.causal_statistic import CausalStatistic
@@ -62,7 +62,7 @@ def encoder_pair(
         def statistic(rows: np.ndarray) -> dict[str, float]:
             return {name: score(irs(codes[rows], factors[rows]))}
 
-        return result(statistic, len(factors), name, resamples=IRS_RESAMPLES, repeats=repeats)
+        return result(statistic, len(factors), name, resamples=MOST_RESAMPLES, repeats=repeats)
 
     return [one(), one()]
 

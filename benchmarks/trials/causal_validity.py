@@ -33,8 +33,8 @@ from loaders.errors import InputError
 
 SEEDS, SLOW_SEEDS = 5, 3
 ROWS, SLOW_ROWS = 1000, 400
-FAST = ("irs", "unconfoundedness", "mig", "modularity")  # all others have `SLOW_ROWS` images
-SLOWEST = ("dci_fast", "mcc")  # have `SLOW_SEEDS` seeds
+FAST = ("irs", "unconfoundedness", "mig", "modularity", "minimality")  # all others have `SLOW_ROWS` images
+SLOWEST = ("dci_fast", "dci_es", "mcc")  # have `SLOW_SEEDS` seeds
 WITHOUT = {"dci_fast": ("candle-confounded-color 0.5", "candle-confounded-size 1", "teapot")}
 BINS = 10  # of continuous factors
 LEFT_OUT = ("dci",)

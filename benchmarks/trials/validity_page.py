@@ -51,7 +51,7 @@ def claims_table() -> str:
     """Tabulate the properties that each score claims to measure."""
     return markdown_table(
         ["score", "high only for codes that are"],
-        ([f"`{score}`", " and ".join(claims)] for score, claims in CLAIMS.items()),
+        ([f"`{score}`", " and ".join(claims) or "none of these"] for score, claims in CLAIMS.items()),
     )
 
 

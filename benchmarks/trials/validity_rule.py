@@ -26,6 +26,11 @@ CLAIMS: dict[str, tuple[Property, ...]] = {
     "mcc(kernel)": ("disentangled", "sufficient"),
     "r2(linear)": ("informative",),
     "r2(kernel)": ("informative",),
+    "minimality": ("robust",),
+    "sufficiency": ("sufficient",),
+    "t_mex(agreement)": ("disentangled", "complete"),
+    "dci_es(explicitness)": (),  # that a small probe suffices, even for codes that determine nothing
+    "dci_es(informativeness)": ("informative",),
     "dci_fast(disentanglement)": ("disentangled",),
     "dci_fast(completeness)": ("complete",),
     "dci_fast(informativeness)": ("informative",),
@@ -39,6 +44,8 @@ Values = Mapping[PlantedName, Sequence[float]]  # for each kind of codes the val
 def has_claim(name: PlantedName, claims: Sequence[Property]) -> bool | None:
     """Tell whether codes have all properties, lack one, or have some in part only (None).
 
+    A score without claims decides nothing either.
+
     Example:
         >>> has_claim("identity", ["complete"]), has_claim("rotated", ["disentangled", "informative"])
         (True, False)
@@ -47,7 +54,7 @@ def has_claim(name: PlantedName, claims: Sequence[Property]) -> bool | None:
     known = [getattr(PLANTED_CODES[name], claim) for claim in claims]
     if False in known:
         return False
-    return None if None in known else True
+    return True if known and None not in known else None
 
 
 def is_above(first: Sequence[float], second: Sequence[float]) -> bool | None:

@@ -4,6 +4,9 @@ from evaluation.causal.baseline_codes import baseline_codes as baseline_codes
 from evaluation.causal.block_r2 import BlockR2 as BlockR2
 from evaluation.causal.block_r2 import Regression as Regression
 from evaluation.causal.block_r2 import block_r2 as block_r2
+from evaluation.causal.cdm import CDM as CDM
+from evaluation.causal.cdm import cdm as cdm
+from evaluation.causal.code_metrics import CODE_METRICS as CODE_METRICS
 from evaluation.causal.codes import layer_codes as layer_codes
 from evaluation.causal.counterfactual_axioms import composition as composition
 from evaluation.causal.counterfactual_axioms import effectiveness as effectiveness
@@ -15,6 +18,8 @@ from evaluation.causal.counterfactual_generativeness import (
     counterfactual_generativeness as counterfactual_generativeness,
 )
 from evaluation.causal.dci import dci as dci
+from evaluation.causal.dci_es import DCIES as DCIES
+from evaluation.causal.dci_es import dci_es as dci_es
 from evaluation.causal.dci_fast import dci_fast as dci_fast
 from evaluation.causal.dci_from_classifiers import DCI as DCI
 from evaluation.causal.dci_from_classifiers import dci_from_classifiers as dci_from_classifiers
@@ -22,6 +27,8 @@ from evaluation.causal.discretise import BinRule as BinRule
 from evaluation.causal.discretise import discretise as discretise
 from evaluation.causal.explicitness import Explicitness as Explicitness
 from evaluation.causal.explicitness import explicitness as explicitness
+from evaluation.causal.factor_table import FactorTable as FactorTable
+from evaluation.causal.factor_table import tabulate_factors as tabulate_factors
 from evaluation.causal.infomec import InfoMEC as InfoMEC
 from evaluation.causal.infomec import infomec as infomec
 from evaluation.causal.interventional_effects import ace as ace
@@ -33,6 +40,12 @@ from evaluation.causal.mcc import Correlation as Correlation
 from evaluation.causal.mcc import mcc as mcc
 from evaluation.causal.mig import MIG as MIG
 from evaluation.causal.mig import mig as mig
+from evaluation.causal.minimality_and_sufficiency import (
+    MinimalityAndSufficiency as MinimalityAndSufficiency,
+)
+from evaluation.causal.minimality_and_sufficiency import (
+    minimality_and_sufficiency as minimality_and_sufficiency,
+)
 from evaluation.causal.modularity import Modularity as Modularity
 from evaluation.causal.modularity import modularity as modularity
 from evaluation.causal.mutual_information import entropy as entropy
@@ -44,6 +57,10 @@ from evaluation.causal.planted_codes import PlantedTruth as PlantedTruth
 from evaluation.causal.planted_codes import planted_codes as planted_codes
 from evaluation.causal.sap import SAP as SAP
 from evaluation.causal.sap import sap as sap
+from evaluation.causal.score_causal import CODE_CONTROLS as CODE_CONTROLS
+from evaluation.causal.score_causal import DEFAULT_METRICS as DEFAULT_METRICS
 from evaluation.causal.score_causal import score_causal as score_causal
 from evaluation.causal.select_codes import select_codes as select_codes
+from evaluation.causal.t_mex import TMEX as TMEX
+from evaluation.causal.t_mex import t_mex as t_mex
 from evaluation.causal.unconfoundedness import unconfoundedness as unconfoundedness

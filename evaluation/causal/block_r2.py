@@ -7,8 +7,9 @@ import torch
 from jaxtyping import Bool, Float, Real
 from torch import Tensor
 
-from evaluation.causal.code_inputs import check_codes_and_factors, split_samples, standardise
+from evaluation.causal.code_inputs import check_codes_and_factors, split_samples
 from evaluation.causal.kernel_ridge import predict_by_kernel, r2_score_of_factors
+from evaluation.causal.linear_regression import predict_by_line
 from loaders.check_choice import check_choice
 
 Regression = Literal["linear", "kernel"]
@@ -72,16 +73,8 @@ def block_r2(
     check_choice("regression", regression, Regression)
     check_codes_and_factors(codes, factors)
     fitted, scored, varies = split_samples(training, factors)
-    predict = _predict_by_line if regression == "linear" else predict_by_kernel
+    predict = predict_by_line if regression == "linear" else predict_by_kernel
     predicted = predict(codes[fitted], factors[fitted][:, varies], codes[scored])
     per_factor = torch.full([len(varies)], torch.nan, dtype=torch.float64, device=codes.device)
     per_factor[varies] = r2_score_of_factors(predicted, factors[scored][:, varies])
     return BlockR2(per_factor[varies].mean(), per_factor)
-
-
-def _predict_by_line(codes: Tensor, factors: Tensor, scored: Tensor) -> Float[Tensor, "scored factors"]:
-    """Fit least squares with the smallest weights, because codes may be collinear, and predict."""
-    targets = factors.double()
-    basis, triangle = torch.linalg.qr(standardise(codes))
-    weights = torch.linalg.pinv(triangle) @ (basis.T @ (targets - targets.mean(0)))
-    return standardise(scored, codes) @ weights + targets.mean(0)

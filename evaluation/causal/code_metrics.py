@@ -10,6 +10,7 @@ from torch import Tensor
 
 from evaluation.causal.block_r2 import block_r2
 from evaluation.causal.dci import dci
+from evaluation.causal.dci_es import dci_es
 from evaluation.causal.dci_fast import dci_fast
 from evaluation.causal.dci_from_classifiers import DCI
 from evaluation.causal.explicitness import explicitness
@@ -18,9 +19,11 @@ from evaluation.causal.infomec import infomec
 from evaluation.causal.irs import IRS, irs
 from evaluation.causal.mcc import mcc
 from evaluation.causal.mig import mig
+from evaluation.causal.minimality_and_sufficiency import minimality_and_sufficiency
 from evaluation.causal.modularity import modularity
 from evaluation.causal.sap import sap
 from evaluation.causal.select_codes import SelectionCompat
+from evaluation.causal.t_mex import t_mex
 from evaluation.causal.unconfoundedness import unconfoundedness
 
 Condition = Literal[
@@ -34,6 +37,7 @@ Condition = Literal[
 # How the interval of a score is found: over 70 % of the groups, over groups drawn with replacement, or over
 # random halves of the groups to fit on.
 Resampling = Literal["subsamples", "groups", "splits"]
+RHO = (1, 2)  # numbers of codes of each factor, those of published tables
 KERNEL_ROWS = 500  # most rows to fit a kernel regression on, and to score it: its time grows with their cube
 
 Codes64 = Float[Tensor, "images codes"]
@@ -56,14 +60,14 @@ class CodeMetric:
         compute: maps codes, factors, the rows to fit on and a seed to scores. Only metrics whose
             ``resampling`` is "splits" read the last two.
         resampling: how intervals are found.
-        resamples: number of resamples; of halves the caller chooses it.
+        resamples: largest number of resamples, for slow metrics.
         needs: conditions without which the scores mislead.
     """
 
     compute: Callable[[Codes64, FactorTable, Training, int], CodeScores]
     resampling: Resampling
     needs: tuple[Condition, ...]
-    resamples: int = 500
+    resamples: int | None = None
 
 
 def _irs(codes: Codes64, table: FactorTable, training: Training, seed: int) -> CodeScores:
@@ -71,15 +75,15 @@ def _irs(codes: Codes64, table: FactorTable, training: Training, seed: int) -> C
 
 
 def _unconfoundedness(codes: Codes64, table: FactorTable, training: Training, seed: int) -> CodeScores:
-    return CodeScores(disjointness(irs(codes, table.classes), (1, 2)))
+    return CodeScores(_disjointness(irs(codes, table.classes)))
 
 
-def disjointness(found: IRS, rho: tuple[int, ...]) -> dict[str, float]:
-    """Compute unconfoundedness for each ``rho`` and each selection of codes; nan if fewer codes vary."""
+def _disjointness(found: IRS) -> dict[str, float]:
+    """Compute unconfoundedness for each of `RHO` and each selection of codes; nan if fewer codes vary."""
     scores = {}
     selections: tuple[tuple[str, SelectionCompat], ...] = (("", "exact"), (", candle2021", "candle2021"))
     for label, compat in selections:
-        for number in rho:
+        for number in RHO:
             enough = number <= len(found.codes)
             value = float(unconfoundedness(found, number, compat)) if enough else float("nan")
             scores[f"unconfoundedness({number}){label}"] = value
@@ -135,6 +139,27 @@ def _few_rows(training: Training, seed: int) -> Tensor:
     return torch.cat(drawn).sort().values
 
 
+def _minimality(codes: Codes64, table: FactorTable, training: Training, seed: int) -> CodeScores:
+    found = minimality_and_sufficiency(codes, table.classes)
+    return CodeScores({"minimality": float(found.minimality), "sufficiency": float(found.sufficiency)})
+
+
+def _t_mex(codes: Codes64, table: FactorTable, training: Training, seed: int) -> CodeScores:
+    """Choose the code of each factor on one half, and test the graph on the other."""
+    numbers = table.values[:, table.ordered]
+    assigned = mcc(codes[training], numbers[training]).assigned
+    graph = torch.zeros(codes.shape[1], numbers.shape[1], dtype=torch.bool)
+    graph[assigned.clamp(min=0), torch.arange(len(assigned))] = assigned >= 0
+    found = t_mex(codes[~training], numbers[~training], graph)
+    return CodeScores({"t_mex(agreement)": 1 - float(found.score) / graph.numel()})
+
+
+def _dci_es(codes: Codes64, table: FactorTable, training: Training, seed: int) -> CodeScores:
+    found = dci_es(codes, table.values, training, table.categorical, seed)
+    scores = {"explicitness": found.explicitness, "informativeness": found.informativeness}
+    return CodeScores({f"dci_es({name})": float(value) for name, value in scores.items()})
+
+
 def _dci(function: Callable[..., DCI], name: str) -> Callable[..., CodeScores]:
     def compute(codes: Codes64, table: FactorTable, training: Training, seed: int) -> CodeScores:
         rows = training.nonzero().flatten(), (~training).nonzero().flatten()
@@ -156,14 +181,17 @@ CODE_METRICS: Mapping[str, CodeMetric] = {
     "mig": CodeMetric(_mig, "subsamples", ("independent factors", "large classes")),
     "modularity": CodeMetric(_modularity, "subsamples", ("independent factors", "large classes")),
     "infomec": CodeMetric(
-        _infomec, "subsamples", ("independent factors", "large classes", "more rows than codes"), 100
+        _infomec, "subsamples", ("independent factors", "large classes", "more rows than codes"), 50
     ),
+    "minimality": CodeMetric(_minimality, "subsamples", ("large classes",)),
     "sap": CodeMetric(_sap, "splits", ("independent factors",)),
     "explicitness": CodeMetric(_explicitness, "splits", ("independent factors", "more rows than codes")),
     "mcc": CodeMetric(_mcc, "splits", ("independent factors", "numbers", "no full turns")),
     "r2": CodeMetric(
         _r2, "splits", ("independent factors", "numbers", "no full turns", "more rows than codes")
     ),
+    "t_mex": CodeMetric(_t_mex, "splits", ("numbers", "no full turns")),
+    "dci_es": CodeMetric(_dci_es, "splits", ("more rows than codes",)),
     "dci_fast": CodeMetric(_dci(dci_fast, "dci_fast"), "splits", ("independent factors",)),
     "dci": CodeMetric(_dci(dci, "dci"), "splits", ("independent factors",)),
 }

@@ -36,6 +36,8 @@ class CounterfactualGenerativeness:
         by_row: ``| ICE_I - ICE_rest |`` of each row, in [0, 1].
         inside: mean over rows of ICE_I, the effect of the codes of the factor; 1 is best.
         outside: mean over rows of ICE_rest, the effect of all other codes; 0 is best.
+        certainty: mean over rows of P(z_n), the probability of the true class before an intervention; the
+            score of perfect codes is near it.
         factors: names of the kept factors.
         left_out: reason for each factor that is left out, by name.
         reconstruction_error: mean squared error of the decoded images of each row; None without ``images``.
@@ -47,6 +49,7 @@ class CounterfactualGenerativeness:
     by_row: Float[Tensor, "rows kept"]
     inside: Float[Tensor, " kept"]
     outside: Float[Tensor, " kept"]
+    certainty: Float[Tensor, " kept"]
     factors: tuple[str, ...]
     left_out: dict[str, str]
     reconstruction_error: Float[Tensor, " rows"] | None
@@ -100,11 +103,13 @@ def counterfactual_generativeness(
     Factors that the classifier does not know, and factors of one class among the rows, are left out.
 
     Blind to: which of the two sets of codes changes the factor. If only codes outside Z_I do, the score is 1
-    as well, so read ``inside`` and ``outside``. Blind also to codes that change several factors and are in
-    the sets of all of these, which `unconfoundedness` detects, and to everything that the classifier does not
-    see, such as a counterfactual image unlike any image of the set. A blurred decoder lowers the score as
-    mixed codes do: see ``reconstruction_error``. Published values used a decoder without its sigmoid and a
-    classifier trained on scrambled pixels, so they cannot be reproduced.
+    as well, so read ``inside`` and ``outside``. A row whose class the classifier mistakes counts as 1, too,
+    if the other codes correct it. Blind also to codes that change several factors and are in the sets of all
+    of these, which `unconfoundedness` detects, and to everything that the classifier does not see, such as a
+    counterfactual image unlike any image of the set. A blurred decoder lowers the score as mixed codes do:
+    see ``reconstruction_error``; and so does a classifier that is right but not certain: see ``certainty``.
+    Published values used a decoder without its sigmoid and a classifier trained on scrambled pixels, so they
+    cannot be reproduced.
 
     Args:
         codes: code vectors of the evaluated rows, all of them that the decoder takes.
@@ -171,6 +176,7 @@ def counterfactual_generativeness(
         by_row,
         effect[:, :, 0].mean(0),
         effect[:, :, 1].mean(0),
+        effect[:, :, 2].mean(0),
         tuple(name for name in accuracy if name not in left_out),
         left_out,
         torch.cat(errors) if errors else None,
@@ -197,18 +203,19 @@ class _Interventions(NamedTuple):
 
     def effects(
         self, rows: Int[Tensor, " batch"], decoded: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch kept 2"]:
-        """Compute ICE_I and ICE_rest of each kept factor."""
+    ) -> Float[Tensor, "batch kept 3"]:
+        """Compute ICE_I, ICE_rest and P(z) of each kept factor."""
 
         def true(images: Tensor) -> Float[Tensor, "batch factors"]:
             return factor_probabilities(self.classifier, images, self.factors[rows], self.output)
 
         before = true(decoded)
-        pairs = []
+        found = []
         for column, members in self.sets.items():
             after = [true(self.decode(rows, changed))[:, column] for changed in (members, ~members)]
-            pairs.append((torch.stack(after, dim=1) - before[:, column, None]).abs())
-        return torch.stack(pairs, dim=1)
+            start = before[:, column]
+            found.append(torch.stack([*((one - start).abs() for one in after), start], dim=1))
+        return torch.stack(found, dim=1)
 
     def pictures(self, rows: Int[Tensor, " shown"]) -> DecodedCounterfactuals:
         """Decode rows, as they are and after each intervention."""

@@ -15,13 +15,13 @@ def dci_fast(
     seed: int = 0,
     bins: int | None = None,
 ) -> DCI:
-    """Compute `dci` with `boost_trees`, which search thresholds among at most 1024 cells of each code.
+    """Compute `dci` with `boost_trees`, which search thresholds among at most 2048 cells of each code.
 
     Stages, depth, learning rate, loss, criterion, leaf values and importances are those of scikit-learn's
     GradientBoostingClassifier. The trees are equal, apart from splits that are equally good, if no code has
-    more than 1024 different values among the train rows. Otherwise a threshold lies only between cells of
-    about equal numbers of rows, and scores differ: report values as those of `dci_fast`. The script
-    ``benchmarks/metrics/dci.py`` compares times and scores.
+    more than 2048 different values among the train rows. Otherwise a threshold lies only between cells of
+    several rows, fewer at both ends of the range, and scores differ: report values as those of `dci_fast`.
+    The script ``benchmarks/metrics/dci.py`` compares times and scores.
 
     Among copies of a code each split draws one, from another generator than scikit-learn's, so completeness
     of such codes differs by chance.

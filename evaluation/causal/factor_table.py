@@ -1,7 +1,7 @@
 """The factors of scored images as numbers and as classes, chosen by name."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -39,6 +39,10 @@ class FactorTable:
     def ordered(self) -> list[int]:
         """Columns whose values are numbers."""
         return [column for column in range(len(self.names)) if column not in self.unordered]
+
+    def take(self, rows: Int[Tensor, " rows"]) -> "FactorTable":
+        """Choose images, some of which may repeat."""
+        return replace(self, values=self.values[rows], classes=self.classes[rows])
 
 
 def tabulate_factors(data: Factors, names: Sequence[str] = (), bins: int = 20) -> FactorTable:

@@ -16,6 +16,7 @@ def predict_by_kernel(
     codes: Real[Tensor, "fitted codes"],
     factors: Real[Tensor, "fitted factors"],
     scored: Real[Tensor, "scored codes"],
+    separate: bool = False,
 ) -> Float[Tensor, "scored factors"]:
     """Fit kernel ridge regression to rows and predict the factors of other rows.
 
@@ -31,6 +32,7 @@ def predict_by_kernel(
         codes: codes to fit on, finite.
         factors: their factors, finite.
         scored: codes to predict for.
+        separate: choose a pair for each factor instead of one for all.
 
     Returns:
         Predicted factors in their own units, float64.
@@ -48,16 +50,18 @@ def predict_by_kernel(
     rows, targets = standardise(codes), standardise(factors)
     distances = _squared_distances(rows, rows)
     folds = torch.arange(len(rows), device=rows.device) % KERNEL_FOLDS
-    best, chosen = -torch.inf, (PENALTIES[0], WIDTHS[0])
+    scores = []
     for gamma in WIDTHS:
         kernel = torch.exp(-gamma * distances)
-        scores = [_fold_scores(kernel, targets, folds == fold) for fold in range(KERNEL_FOLDS)]
-        score = torch.stack(scores).mean(0)
-        if float(score.max()) > best:
-            best, chosen = float(score.max()), (PENALTIES[int(score.argmax())], gamma)
-    penalty, gamma = chosen
-    dual = _solve(torch.exp(-gamma * distances), targets, penalty)
-    found = torch.exp(-gamma * _squared_distances(standardise(scored, codes), rows)) @ dual
+        by_fold = [_fold_scores(kernel, targets, folds == fold, separate) for fold in range(KERNEL_FOLDS)]
+        scores.append(torch.stack(by_fold).mean(0))
+    best = torch.cat(scores).argmax(0).expand(targets.shape[1])
+    between = _squared_distances(standardise(scored, codes), rows)
+    found = targets.new_empty(len(scored), targets.shape[1])
+    for pair in torch.unique(best).tolist():
+        gamma, penalty = WIDTHS[pair // len(PENALTIES)], PENALTIES[pair % len(PENALTIES)]
+        dual = _solve(torch.exp(-gamma * distances), targets[:, best == pair], penalty)
+        found[:, best == pair] = torch.exp(-gamma * between) @ dual
     exact = factors.double()
     return found * exact.std(0, correction=0) + exact.mean(0)
 
@@ -80,13 +84,18 @@ def r2_score_of_factors(
     return torch.where(varies, 1 - (exact - predicted).square().sum(0) / total, torch.nan)
 
 
-def _fold_scores(kernel: Tensor, targets: Tensor, held: Tensor) -> Float[Tensor, " penalties"]:
-    """Compute the mean R2 of held-out rows for each penalty; a factor with one value there does not count."""
+def _fold_scores(
+    kernel: Tensor, targets: Tensor, held: Tensor, separate: bool
+) -> Float[Tensor, "penalties groups"]:
+    """Compute R2 of held-out rows for each penalty, of each factor or its mean over all as one group.
+
+    A factor with one value there does not count.
+    """
     inner, outer = kernel[~held][:, ~held], kernel[held][:, ~held]
     scores = []
     for penalty in PENALTIES:
-        predicted = outer @ _solve(inner, targets[~held], penalty)
-        scores.append(r2_score_of_factors(predicted, targets[held]).nanmean().nan_to_num(0))
+        score = r2_score_of_factors(outer @ _solve(inner, targets[~held], penalty), targets[held])
+        scores.append((score if separate else score.nanmean(0, keepdim=True)).nan_to_num(0))
     return torch.stack(scores)
 
 

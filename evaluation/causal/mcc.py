@@ -81,7 +81,7 @@ def mcc(
     check_choice("correlation", correlation, Correlation)
     check_codes_and_factors(codes, factors)
     fitted, scored, varies = split_samples(training, factors)
-    numbers = factors[:, varies]
+    numbers = factors if bool(varies.all()) else factors[:, varies]
     found = _correlations(codes, numbers, fitted, scored, correlation)
     deciding = found if training is None else _correlations(codes, numbers, fitted, fitted, correlation)
     matrix = torch.full([codes.shape[1], len(varies)], torch.nan, dtype=torch.float64, device=codes.device)

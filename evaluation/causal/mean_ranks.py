@@ -14,13 +14,15 @@ def mean_ranks(values: Real[Tensor, "samples columns"]) -> Float[Tensor, "sample
         tensor([[2.5000, 1.0000, 2.5000]], dtype=torch.float64)
     """
     ordered, order = values.T.contiguous().sort(dim=1)
-    place = torch.arange(len(values), device=values.device).expand_as(order)
-    differs = ordered[:, 1:] != ordered[:, :-1]
-    first = torch.where(pad(differs, (1, 0), value=True), place, 0).cummax(1).values
-    # Each value shares the places up to the one before the next different value.
-    last = torch.where(pad(differs, (0, 1), value=True), place, len(values)).flip(1).cummin(1).values.flip(1)
-    ranks = (first + last).double() / 2 + 1
-    return torch.empty_like(ranks).scatter_(1, order, ranks).T
+    columns, samples = order.shape
+    starts = pad(ordered[:, 1:] != ordered[:, :-1], (1, 0), value=True)
+    ranks = torch.arange(1, samples + 1, dtype=torch.float64, device=values.device).expand(columns, samples)
+    if not bool(starts.all()):
+        # Runs of equal values, numbered through all columns, share the mean of their places.
+        counts = torch.bincount(run := starts.flatten().cumsum(0) - 1)
+        ranks = (counts.cumsum(0) - (counts - 1).double() / 2).take(run).view(columns, samples)
+        ranks = ranks - samples * torch.arange(columns, device=values.device)[:, None]
+    return torch.empty_like(order, dtype=torch.float64).scatter_(1, order, ranks).T
 
 
 def area_under_roc(

@@ -1,152 +1,218 @@
 """Score encoders of images by how their codes represent the factors of an image set."""
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+import hashlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
-from numpy import ndarray
+from jaxtyping import Float
 from torch import Tensor
+from tqdm import tqdm
 
-from evaluation.causal.irs import IRS, bin_values, group_by_class, grouped_irs, has_single_rows, irs
-from evaluation.causal.select_codes import SelectionCompat
-from evaluation.causal.unconfoundedness import unconfoundedness
+from evaluation.causal.baseline_codes import Baseline
+from evaluation.causal.broken_conditions import broken_conditions
+from evaluation.causal.code_metrics import CODE_METRICS
+from evaluation.causal.factor_table import FactorTable, tabulate_factors
+from evaluation.causal.irs import irs
+from evaluation.causal.measure_codes import MeasuredCodes, measure_codes, pack_measured, unpack_measured
+from evaluation.causal.score_decoder import find_decoder, score_decoder
 from evaluation.inputs.match_ids import first_three
 from evaluation.inputs.predictions import Codes
-from evaluation.models.model_spec import NamedModel
-from evaluation.results.mean_intervals import Score, distinct_groups
-from evaluation.results.resampled_intervals import resampled_interval
-from evaluation.results.result import StatisticResult
+from evaluation.models.model_spec import ModelIdentity, NamedModel
+from evaluation.results.mean_intervals import distinct_groups
+from evaluation.results.pool_seeds import pool_seeds
+from evaluation.results.result import StatisticResult, model_name
 from evaluation.running.batches import Fingerprint, check_srgb_image, make_provenance, read_batches
 from evaluation.running.finished_steps import FinishedSteps, batch_key, model_key
 from evaluation.running.model_outputs import checked_codes
 from evaluation.running.named_models import decode, identify_models, run_model
-from loaders.errors import InputError
+from loaders.errors import InputError, did_you_mean
 from loaders.views import Factors
 
-METRIC, VERSION = "irs", 3
-IRS_RESAMPLES = 500  # fewer than for other metrics, because each resample sorts the rows again
+if TYPE_CHECKING:
+    from evaluation.causal.supervised_codes import SupervisedCodes
+
+METRIC, VERSION = "causal", 4
+CODE_CONTROLS = ("random codes", "factors as codes", "supervised codes")
+DEFAULT_METRICS = tuple(name for name in CODE_METRICS if name != "dci")
+DCI_CODES = 10  # most codes for gradient boosting, which takes minutes
 Encoder = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch codes"]]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Everything that the scores of all encoders share."""
+
+    data: Factors
+    table: FactorTable
+    metrics: tuple[str, ...]
+    settings: dict[str, Any]
+    described: dict[str, Any]
+    device: str
+    steps: FinishedSteps
 
 
 def score_causal(
     encoders: Mapping[str, Encoder | NamedModel | Codes],
     data: Factors,
-    rho: Sequence[int] = (1, 2),
+    factors: Sequence[str] = (),
     *,
-    quantile: float = 0.99,
+    metrics: Collection[str] = DEFAULT_METRICS,
+    controls: bool = True,
+    baseline: Baseline = "farthest",
     bins: int = 20,
+    splits: int = 5,
+    seed: int = 0,
     batch_size: int = 64,
     device: str = "cpu",
     steps: FinishedSteps | None = None,
 ) -> dict[str, StatisticResult]:
-    """Compute IRS and unconfoundedness of encoders, or of codes from another program.
+    """Compute the causal metrics of encoders, or of codes from another program, and of control codes.
 
     Continuous factors are cut into ``bins`` classes of equal width between their extremes, as in
     disentanglement_lib. Factors with a single value among the images are left out, because any code is robust
-    to them.
+    to them. `docs/causal.md` defines the metrics; `CODE_METRICS` lists their conditions.
 
-    Blind to: everything that `irs` and `unconfoundedness` are blind to, and the selection of the images. On
-    confounded images the scores describe the confounded joint distribution.
+    Blind to: everything that the metrics are blind to, and the selection of the images. On confounded images
+    the scores describe the confounded joint distribution.
 
     Args:
         encoders: by name: a callable from images to codes, or `evaluation.inputs.predictions.Codes`. An
             encoder receives sRGB-encoded images in [0, 1], on which most encoders are trained, or
             scene-linear images if its ``colour_space`` is "linear". A `torch.nn.Module` runs in evaluation
-            mode and must be on ``device``.
+            mode and must be on ``device``. If it has a method ``decode`` from codes to images in [0, 1], its
+            counterfactual generativeness is computed too.
         data: images with at least two varying factors, from `loaders.views.open_factors`.
-        rho: numbers of codes per factor; each gives one unconfoundedness score.
-        quantile: see `irs`.
+        factors: names of the factors; none takes all that vary.
+        metrics: names of `CODE_METRICS`. "dci" is left out for encoders of more than `DCI_CODES` codes.
+        controls: whether to score `CODE_CONTROLS` as well: random codes, as many as those of the first
+            encoder; the factors themselves; and predictions by a small network, see `supervised_codes`.
+        baseline: value that interventions give to codes of models with a decoder, see `baseline_codes`.
         bins: number of classes of a continuous factor.
+        splits: number of random halves for metrics that fit something.
+        seed: seed of resamples, halves, random codes and trainings.
         batch_size: images per pass.
         device: torch device of the encoders.
-        steps: keeps finished batches, so that an interrupted run resumes.
+        steps: keeps finished batches and metrics, so that an interrupted run resumes.
 
     Returns:
-        A result for each encoder, higher is better: ``irs``; ``unconfoundedness(rho)``, nan if fewer than
-        ``rho`` codes vary; and ``unconfoundedness(rho), candle2021``, which selects codes like the authors'
-        program and is comparable with published numbers. The 95 % intervals are over groups of images. A note
-        tells how many images have each value of a factor, because few of them raise ``irs``.
+        A result for each encoder and control, higher is better, the main score ``irs``; and one for each
+        method of several seeds, see `pool_seeds`. A score is nan if it is undefined. Intervals are over
+        groups of images. Notes name the conditions of metrics that the data break, and metrics that cannot be
+        computed.
 
     Raises:
-        InputError: there are no images, fewer than two factors vary, or codes are not finite.
+        InputError: there are no encoders or images, a factor or metric is unknown, fewer than two factors
+            vary, or codes are not finite.
     """
-    if not encoders or not rho:
-        raise InputError("expected at least one encoder and one `rho`, got none")
+    if not encoders or not metrics:
+        raise InputError("expected at least one encoder and one metric, got none")
+    for name in metrics:
+        if name not in CODE_METRICS:
+            known = ", ".join(CODE_METRICS)
+            raise InputError(
+                f"metrics: expected some of {known}, got `{name}`{did_you_mean(name, CODE_METRICS)}"
+            )
     named_models = identify_models(encoders, [data], "srgb", None)
-    names, classes = _classes(data, bins)
+    table = tabulate_factors(data, factors, bins)
+    chosen = ("irs", *(name for name in CODE_METRICS if name in metrics and name != "irs"))
     fingerprint = Fingerprint()
-    codes = _encode(named_models, data, batch_size, device, fingerprint, steps or FinishedSteps())
-    settings = {"rho": list(rho), "quantile": quantile, "bins": bins, "factors": names}
+    steps = steps or FinishedSteps()
+    codes = _encode(named_models, data, batch_size, device, fingerprint, steps)
     described = fingerprint.describe(data)
-    return {
-        name: _result(named, codes[name], classes, rho, data, described, settings)
-        for name, named in named_models.items()
+    settings = {
+        "factors": list(table.names),
+        "metrics": list(chosen),
+        "bins": bins,
+        "splits": splits,
+        "seed": seed,
+        "baseline": baseline,
     }
-
-
-def _result(
-    named: NamedModel,
-    codes: Float[Tensor, "samples codes"],
-    classes: Int[Tensor, "samples factors"],
-    rho: Sequence[int],
-    data: Factors,
-    described: dict[str, Any],
-    settings: dict[str, Any],
-) -> StatisticResult:
-    """Score one encoder, with intervals over resampled groups."""
-    whole = irs(codes, classes, settings["quantile"])
-
-    def resampled(
-        scores: Callable[[IRS], dict[str, float]], repeats: bool
-    ) -> tuple[dict[str, Score], dict[str, tuple[float, ...]]]:
-        def statistic(rows: Int[ndarray, " rows"]) -> dict[str, float]:
-            groups = group_by_class(classes[rows])
-            # With few rows, every class may have a single row and no deviation.
-            if any(map(has_single_rows, groups)):
-                return dict.fromkeys(scores(whole), math.nan)
-            return scores(grouped_irs(codes[rows], groups, settings["quantile"]))
-
-        return resampled_interval(statistic, data.groups, seed=0, resamples=IRS_RESAMPLES, repeats=repeats)
-
-    # Repeated rows lower the quantiles within classes, so IRS needs subsamples. Unconfoundedness depends only
-    # on the order of the entries and takes few values; centred subsamples would leave this set of values.
-    intervals, replicates = resampled(lambda result: {METRIC: float(result.score)}, repeats=False)
-    intervals[METRIC] = replace(intervals[METRIC], high=min(intervals[METRIC].high, 1.0))
-    disjoint, redrawn = resampled(partial(_unconfoundedness, rho=rho), repeats=True)
-    return StatisticResult(
-        make_provenance(METRIC, VERSION, "higher", named, described, settings),
-        intervals | disjoint,
-        replicates | redrawn,
-        distinct_groups(data.groups),
-        (),
-        _describe(whole) | {"notes": [_class_sizes_note(settings["factors"], whole.class_sizes)]},
-    )
-
-
-def _classes(data: Factors, bins: int) -> tuple[list[str], Int[Tensor, "samples factors"]]:
-    """Return the names and the classes of the factors that vary."""
-    table = torch.from_numpy(np.asarray(data.table))
-    if table.shape != (len(data.ids), len(data.factors)) or not bool(table.isfinite().all()):
-        raise InputError(
-            f"`{data.identity.name}`: expected a table of {len(data.ids)} rows, {len(data.factors)} factors, "
-            f"finite, got {list(table.shape)}" + (", some nan or inf" if bool(table.isnan().any()) else "")
+    run = _Run(data, table, chosen, settings, described, device, steps)
+    notes = [_class_sizes_note(table)]
+    decoders = {name: found for name, one in named_models.items() if (found := find_decoder(one, device))}
+    supervised = _supervise(run, notes) if controls or decoders else None
+    if controls:
+        added = _controls(run, next(iter(codes.values())).shape[1], supervised)
+        named_models |= {
+            name: NamedModel(ModelIdentity(name, "control"), rows, "srgb") for name, rows in added.items()
+        }
+        codes |= added
+    notes += broken_conditions(table, max(rows.shape[1] for rows in codes.values()), chosen)
+    results = {}
+    for name, named in named_models.items():
+        measured = _measure(run, name, codes[name])
+        scores = {label: score for one in measured.values() for label, score in one.scores.items()}
+        details = _describe(codes[name], table, measured)
+        failures = [f"{name}: no {metric}: {one.failure}" for metric, one in measured.items() if one.failure]
+        if name in decoders and supervised is not None:
+            more, details["decoder"] = score_decoder(
+                decoders[name],
+                codes[name],
+                data,
+                table,
+                supervised.heads,
+                supervised.accuracy,
+                baseline,
+            )
+            scores |= more
+        results[name] = StatisticResult(
+            make_provenance(METRIC, VERSION, "higher", named, described, settings),
+            scores,
+            {label: drawn for one in measured.values() for label, drawn in one.replicates.items()},
+            distinct_groups(data.groups),
+            (),
+            details | {"notes": [*notes, *failures]},
         )
-    varying = (table != table[:1]).any(0).nonzero().flatten().tolist()
-    names = [data.factors[column].name for column in varying]
-    if len(names) < 2:
-        raise InputError(f"at least two factors must vary among the images, got {names}")
-    columns = [
-        table[:, column].long()
-        if data.factors[column].kind == "categorical"
-        else bin_values(table[:, column], bins)
-        for column in varying
-    ]
-    return names, torch.stack(columns, dim=1)
+    return results | {model_name(one): one for one in pool_seeds(list(results.values()))}
+
+
+def _supervise(run: _Run, notes: list[str]) -> "SupervisedCodes | None":
+    """Train the networks of the supervised codes; if the images do not fit, add a note."""
+    from evaluation.causal.supervised_codes import WEIGHTS, restore_supervised_codes, supervised_codes
+
+    key = {"step": "supervised codes", "data": run.described, "device": run.device, **run.settings}
+
+    def train() -> dict[str, Tensor]:
+        found = supervised_codes(run.data, run.table, seed=run.settings["seed"], device=run.device)
+        weights = {f"{WEIGHTS}{name}": value.cpu() for name, value in found.heads.state_dict().items()}
+        return {"codes": found.codes, "accuracy": torch.tensor(list(found.accuracy.values())), **weights}
+
+    try:
+        return restore_supervised_codes(run.steps.get_or_compute(key, train), run.table, run.device)
+    except InputError as error:
+        notes.append(f"supervised codes are left out: {error}")
+        return None
+
+
+def _controls(run: _Run, width: int, supervised: "SupervisedCodes | None") -> dict[str, Tensor]:
+    """Make the codes of `CODE_CONTROLS`."""
+    draws = torch.Generator().manual_seed(run.settings["seed"])
+    values = torch.randn([len(run.data), width], generator=draws, dtype=torch.float64), run.table.values
+    added = dict(zip(CODE_CONTROLS, values, strict=False))
+    return added | ({CODE_CONTROLS[2]: supervised.codes} if supervised is not None else {})
+
+
+def _measure(run: _Run, name: str, codes: Float[Tensor, "images codes"]) -> dict[str, MeasuredCodes]:
+    """Compute each metric of one encoder."""
+    found = {}
+    content = hashlib.sha256(codes.contiguous().numpy().tobytes()).hexdigest()
+    bar = tqdm(run.metrics, desc=name, unit="metric", disable=None)
+    for metric in bar:
+        if metric == "dci" and codes.shape[1] > DCI_CODES:
+            found[metric] = MeasuredCodes({}, {}, {}, f"{codes.shape[1]} codes, more than {DCI_CODES}")
+            continue
+        key = {"metric": metric, "codes": content, "version": VERSION, "data": run.described}
+
+        def compute(metric: str = metric) -> dict[str, Tensor]:
+            splits, seed = run.settings["splits"], run.settings["seed"]
+            return pack_measured(measure_codes(codes, run.table, run.data.groups, metric, splits, seed))
+
+        found[metric] = unpack_measured(run.steps.get_or_compute(key | run.settings, compute))
+    return found
 
 
 def _encode(
@@ -190,33 +256,27 @@ def _codes(named: NamedModel, linear: Tensor, device: str) -> dict[str, Tensor]:
     return {"codes": codes.to(torch.promote_types(codes.dtype, torch.float32))}
 
 
-def _unconfoundedness(result: IRS, rho: Sequence[int]) -> dict[str, float]:
-    """Compute unconfoundedness for each ``rho`` and each selection of codes."""
-    selections: tuple[tuple[str, SelectionCompat], ...] = (("", "exact"), (", candle2021", "candle2021"))
-    scores = {}
-    for label, compat in selections:
-        for number in rho:
-            enough = number <= len(result.codes)
-            value = float(unconfoundedness(result, number, compat)) if enough else math.nan
-            scores[f"unconfoundedness({number}){label}"] = value
-    return scores
-
-
-def _describe(result: IRS) -> dict[str, Any]:
-    """Collect the details of a result: the matrix of codes and factors, and its parents and weights."""
+def _describe(
+    codes: Float[Tensor, "images codes"], table: FactorTable, measured: Mapping[str, MeasuredCodes]
+) -> dict[str, Any]:
+    """Collect the matrices of codes and factors, and the parents and weights of IRS."""
+    found = irs(codes, table.classes)
+    matrices = {name: matrix for one in measured.values() for name, matrix in one.matrices.items()}
     return {
-        "codes": result.codes.tolist(),
-        "matrix": result.matrix.tolist(),
-        "parents": result.parents.tolist(),
-        "weights": result.weights.tolist(),
-        "class_sizes": [list(sizes) for sizes in result.class_sizes],
+        "codes": found.codes.tolist(),
+        "matrix": found.matrix.tolist(),
+        "parents": found.parents.tolist(),
+        "weights": found.weights.tolist(),
+        "class_sizes": [list(sizes) for sizes in found.class_sizes],
+        "matrices": {name: matrix.tolist() for name, matrix in matrices.items()},
     }
 
 
-def _class_sizes_note(names: Sequence[str], class_sizes: Sequence[Sequence[int]]) -> str:
+def _class_sizes_note(table: FactorTable) -> str:
     """Tell how many images have each value of a factor, or lie in each of its bins."""
+    sizes = [torch.bincount(classes).tolist() for classes in table.classes.T]
     ranges = [
-        f"{name} {sizes[0]}" + (f" to {sizes[-1]}" if sizes[-1] > sizes[0] else "")
-        for name, sizes in zip(names, class_sizes, strict=True)
+        f"{name} {min(some)}" + (f" to {max(some)}" if max(some) > min(some) else "")
+        for name, some in zip(table.names, sizes, strict=True)
     ]
     return f"images with each value: {', '.join(ranges)}"

@@ -1,27 +1,11 @@
-"""The commands of ``candlelight evaluate``; each imports heavy modules inside its function."""
-
-from pathlib import Path
-from typing import Any
+"""The commands of ``candlelight evaluate``."""
 
 import click
 
 from evaluation.commands.causal_check_command import causal_check
+from evaluation.commands.causal_command import causal
 from evaluation.commands.concepts_command import concepts
 from evaluation.commands.coverage_command import coverage
-from evaluation.commands.evaluate_options import (
-    check_outputs,
-    choose_device,
-    data_options,
-    end_steps,
-    files_option,
-    model_option,
-    open_files,
-    open_layers,
-    open_steps,
-    run_options,
-    show_page,
-    show_results,
-)
 from evaluation.commands.intrinsic_command import intrinsic
 from evaluation.commands.result_commands import compare_command, report
 
@@ -40,46 +24,7 @@ def evaluate() -> None:
     """
 
 
-@evaluate.command()
-@data_options
-@model_option
-@files_option("--codes", "File (.npz, .parquet or .npy) with the codes of all images")
-@click.option("--layer", multiple=True, help="Hidden layer whose channel means are the codes; repeatable.")
-@run_options
-def causal(
-    data: str,
-    models: tuple[str, ...],
-    files: tuple[str, ...],
-    layer: tuple[str, ...],
-    out: tuple[Path, ...],
-    page: Path | None,
-    device: str,
-    **choice: Any,
-) -> None:
-    """Measure how codes represent the factors of images: IRS and unconfoundedness.
-
-    \b
-    candlelight evaluate causal demo/frames --set candle --model demo/study/network.pt --layer encoder.3
-    candlelight evaluate causal dsprites:dsprites --rows 0:5000 --codes vae=codes.npz
-    """
-    from evaluation.causal import layer_codes, score_causal
-    from evaluation.inputs.predictions import open_codes
-    from loaders.views import open_factors
-
-    check_outputs(out, page)
-    steps = open_steps(out)
-    chosen = choose_device(device)
-    encoders = open_files(files, open_layers(models, layer, chosen, layer_codes), open_codes)
-    view = open_factors(data, **choice)
-    results = score_causal(encoders, view, device=chosen, steps=steps)
-    show_results(list(results.values()), out)
-    if page:
-        from evaluation.report.causal_pictures import causal_pictures
-
-        show_page(page, list(results.values()), causal_pictures(view))
-    end_steps(steps)
-
-
+evaluate.add_command(causal)
 evaluate.add_command(causal_check)
 evaluate.add_command(concepts)
 evaluate.add_command(coverage)

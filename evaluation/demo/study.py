@@ -176,7 +176,9 @@ def _evaluate(
     parts = open_parts(data, set_name="candle", by="type")
     coverage = score_coverage(methods, parts, device=device)
     encoders = {CODE_LAYER: layer_codes(network, CODE_LAYER)}
-    causal = score_causal(encoders, open_factors(data, set_name="candle"), device=device)
+    causal = score_causal(
+        encoders, open_factors(data, set_name="candle"), metrics=("unconfoundedness", "mig"), device=device
+    )
     pictures = {
         "lmse": intrinsic_pictures(intrinsic, compared, test, device=device),
         "waiou": coverage_pictures(coverage, methods, parts, device=device),

@@ -84,7 +84,7 @@ METRIC_SECTIONS = {
         causal_check_section.READING,
         causal_check_section.NEEDS,
     ),
-    "irs": MetricSection(
+    "causal": MetricSection(
         StatisticResult, causal_section.causal_section, causal_section.READING, causal_section.NEEDS
     ),
 }

@@ -16,9 +16,11 @@ from torch import Tensor, inf, nan
 
 from evaluation.causal.baseline_codes import baseline_codes
 from evaluation.causal.block_r2 import block_r2
+from evaluation.causal.cdm import cdm
 from evaluation.causal.counterfactual_axioms import composition, effectiveness, reversibility
 from evaluation.causal.counterfactual_generativeness import counterfactual_generativeness
 from evaluation.causal.dci import dci
+from evaluation.causal.dci_es import dci_es
 from evaluation.causal.dci_fast import dci_fast
 from evaluation.causal.explicitness import explicitness
 from evaluation.causal.infomec import infomec
@@ -26,9 +28,11 @@ from evaluation.causal.interventional_effects import ace, ice
 from evaluation.causal.irs import irs
 from evaluation.causal.mcc import mcc
 from evaluation.causal.mig import mig
+from evaluation.causal.minimality_and_sufficiency import minimality_and_sufficiency
 from evaluation.causal.modularity import modularity
 from evaluation.causal.sap import sap
 from evaluation.causal.select_codes import select_codes
+from evaluation.causal.t_mex import t_mex
 from evaluation.causal.unconfoundedness import unconfoundedness
 from evaluation.concepts.activations import output_gradient, pixel_loss
 from evaluation.concepts.cav import CAVs, fit_cavs, random_cavs
@@ -979,6 +983,33 @@ METRICS = {
     "mcc": _of_codes(mcc, "0.8729", bins=None),
     "block_r2": _of_codes(block_r2, "0.7857", bins=None),
     "infomec": _of_codes(infomec, "nan", show=lambda result: result.modularity),
+    "minimality_and_sufficiency": _of_codes(
+        minimality_and_sufficiency, "1", show=lambda result: result.sufficiency
+    ),
+    "t_mex, number of rejections": _of_codes(
+        partial(unwrap(t_mex), graph=torch.eye(2, dtype=torch.bool)),
+        "2",
+        bins=None,
+        show=lambda result: result.decisions.sum(),
+    ),
+    "dci_es, informativeness": _of_codes(
+        partial(unwrap(dci_es), training=torch.arange(8) % 4 < 2),
+        "1",
+        bins=None,
+        show=lambda result: result.informativeness,
+    ),
+    "cdm": Metric(
+        cdm,
+        {"output": torch.cos, "codes": _values(3, 1)},
+        (
+            *_not_finite("codes", (3, 1), "`codes` must be finite, got nan or inf"),
+            ("codes", "constant", {"codes": _all(0.1, 3, 1)}, "0"),
+            ("codes", "one row", {"codes": _values(1, 1)}, "0"),
+            ("codes", "no rows", {"codes": torch.zeros(0, 1)}, "error: `codes` needs at least one row and"),
+            ("output", "nan", {"output": lambda codes: nan * codes}, "nan"),
+        ),
+        lambda result: result.lower,
+    ),
     "dci": _dci(dci),
     "dci_fast": _dci(dci_fast),
     "unconfoundedness": Metric(

@@ -20,9 +20,11 @@ from evaluation.causal import (
     Regression,
     ace,
     block_r2,
+    cdm,
     composition,
     counterfactual_generativeness,
     dci,
+    dci_es,
     dci_fast,
     discretise,
     effectiveness,
@@ -33,10 +35,12 @@ from evaluation.causal import (
     irs,
     mcc,
     mig,
+    minimality_and_sufficiency,
     modularity,
     reversibility,
     sap,
     select_codes,
+    t_mex,
     unconfoundedness,
 )
 from evaluation.causal.baseline_codes import baseline_codes
@@ -271,6 +275,11 @@ CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
     ),
     "dci": (dci, (drawn(60, 4), FACTORS, *torch.arange(60).split([40, 20]))),
     "dci_fast": (dci_fast, (drawn(60, 4), FACTORS, *torch.arange(60).split([40, 20]))),
+    "cdm": (lambda codes: cdm(_decode_flat, codes), (drawn(60, 6),)),
+    "dci_es": (
+        lambda *given: dci_es(*given, categorical=[0]),
+        (drawn(60, 4).double(), FACTORS.double(), ODD),
+    ),
     "unconfoundedness": (lambda matrix: unconfoundedness(matrix, 2), (drawn(7, 4),)),
     "unconfoundedness, candle2021": (
         lambda matrix: [unconfoundedness(matrix, rho, "candle2021") for rho in (1, 2, 3)],
@@ -284,6 +293,7 @@ CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
     ),
     "entropy": (entropy, (FACTORS,)),
     "mig": (mig, (drawn(60, 7), FACTORS)),
+    "minimality and sufficiency": (minimality_and_sufficiency, (drawn(60, 7), FACTORS)),
     "modularity": (lambda *given: modularity(*given, 5, "quantile"), (drawn(60, 7), drawn(60, 3, seed=1))),
     "sap": (lambda *given: sap(*given, categorical=[0]), (drawn(60, 3), FACTORS.float(), ODD)),
     "explicitness": (
@@ -297,6 +307,10 @@ CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
     "block_r2": (
         lambda codes, factors, odd: [block_r2(codes, factors, kind, odd) for kind in get_args(Regression)],
         (drawn(60, 2).double(), drawn(60, 3, seed=1).double(), ODD),
+    ),
+    "t_mex": (
+        lambda *given: [t_mex(*given, kind) for kind in get_args(Regression)],
+        (drawn(60, 2).double(), drawn(60, 3, seed=1).double(), drawn(2, 3, seed=2) > 0.5),
     ),
     "infomec": (infomec, (drawn(60, 4).double(), FACTORS)),
     "infomec of classes": (infomec, (FACTORS % 3, FACTORS)),

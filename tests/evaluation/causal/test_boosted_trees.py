@@ -67,6 +67,13 @@ def test_no_more_cells_than_the_limit_and_equal_values_share_one():
             assert np.bincount(cells.numbers).max() < 20
 
 
+def test_cells_at_both_ends_have_one_row_each():
+    values = np.random.default_rng(0).normal(size=9000).astype(np.float32)
+    counts = np.bincount(boosted_trees._Cells.of(values).numbers)
+    assert counts[:40].max() == counts[-40:].max() == 1
+    assert 6 < counts[900:1100].mean() < 8
+
+
 def test_neighbouring_cells_without_rows_do_not_move_the_threshold():
     cells = boosted_trees._Cells.of(np.arange(6, dtype=np.float32))
     assert cells.threshold(np.array([0, 1, 4]), 1) == 2.5

@@ -130,6 +130,44 @@ def test_equals_loops_over_individual_effects(grid, baseline):
     assert 0 < float(found.score) < 1
 
 
+@pytest.mark.parametrize("certain", [0.9, 0.6])
+def test_a_classifier_that_is_right_but_not_certain_lowers_the_score(grid, certain):
+    """P falls from c to (1 - c) / (k - 1) for k classes, which is the score of perfect codes."""
+
+    def classify(images):
+        return [
+            one * certain + (1 - one) * (1 - certain) / (one.shape[1] - 1) for one in grid.classify(images)
+        ]
+
+    codes = grid.classes.double()
+    found = counterfactual_generativeness(
+        codes, grid.classes, [[0], [1], [2]], grid.decode, classify, KNOWN, output="probabilities"
+    )
+    np.testing.assert_allclose(found.certainty, [certain] * 3, rtol=1e-6)
+    expected = [certain - (1 - certain) / (size - 1) for size in SIZES]
+    np.testing.assert_allclose(found.by_factor, expected, rtol=1e-6)
+    np.testing.assert_allclose(found.outside, [0, 0, 0], atol=1e-9)
+
+
+def test_a_mistaken_row_that_other_codes_correct_counts_as_one():
+    grid = Grid((3, 3))
+    codes = grid.classes.double()
+
+    def classify(images):  # takes the first image for one of another class
+        images = images.clone()
+        images[(images == grid.images[0]).all(3).all(2).all(1), :, :, 0] = 1
+        return grid.classify(images)
+
+    names = {"one": 1.0, "other": 1.0}
+    found = counterfactual_generativeness(
+        codes, grid.classes, [[0], [1]], grid.decode, classify, names, output="probabilities"
+    )
+    assert found.by_row[0].tolist() == [1, 1]
+    assert found.certainty.tolist() == pytest.approx([8 / 9, 1])
+    # The first image is the counterfactual of two other rows, to which it shows the wrong class.
+    assert (float(found.inside[0]), float(found.outside[0])) == pytest.approx((7 / 9, 2 / 9))
+
+
 def test_logits_and_probabilities_give_the_same(grid):
     codes, decode, classify = _soft(1)
     sets = [[0], [1], [2]]

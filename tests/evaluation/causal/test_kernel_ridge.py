@@ -44,3 +44,13 @@ def test_r2_equals_scikit_learn_and_is_nan_for_one_value():
 def test_too_few_rows_are_refused():
     with pytest.raises(InputError, match="kernel regression needs at least 3 rows to fit on, got 2"):
         predict_by_kernel(torch.rand(2, 1), torch.rand(2, 1), torch.rand(2, 1))
+
+
+def test_separate_pairs_are_those_of_each_factor_alone():
+    rng = np.random.default_rng(0)
+    codes, scored = torch.from_numpy(rng.normal(size=(40, 2))), torch.from_numpy(rng.normal(size=(7, 2)))
+    factors = torch.stack([codes[:, 0].sin(), torch.from_numpy(rng.normal(size=40))], dim=1)
+    alone = [predict_by_kernel(codes, factor, scored) for factor in factors.split(1, dim=1)]
+    together = predict_by_kernel(codes, factors, scored, separate=True)
+    torch.testing.assert_close(together, torch.cat(alone, dim=1))
+    assert not torch.allclose(together, predict_by_kernel(codes, factors, scored))

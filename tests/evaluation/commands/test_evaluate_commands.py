@@ -59,8 +59,8 @@ def test_bad_use_gives_one_line(words, message, tmp_path, monkeypatch) -> None:
 
 
 def test_a_page_of_an_edited_file_is_refused_in_one_line(tmp_path) -> None:
-    about = Provenance("irs", 2, "higher", {"name": "vae"}, {}, {"factors": ["x", "y"]}, {})
-    details = {"codes": [0], "matrix": 5, "parents": [0], "weights": [1.0]}
+    about = Provenance("causal", 4, "higher", {"name": "vae"}, {}, {"factors": ["x", "y"]}, {})
+    details = {"codes": [0], "matrix": 5, "parents": [0], "weights": [1.0], "matrices": {}}
     path = tmp_path / "irs.json"
     write_results(path, [StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, (), (), details)])
     result = CliRunner().invoke(main, ["evaluate", "report", str(path), "--out", str(tmp_path / "a.html")])

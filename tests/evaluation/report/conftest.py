@@ -11,8 +11,9 @@ import torch
 from numpy import ndarray
 from torch import Tensor
 
+from evaluation.causal.discretise import discretise
 from evaluation.causal.irs import irs
-from evaluation.causal.unconfoundedness import unconfoundedness
+from evaluation.causal.mutual_information import mutual_information_matrix
 from evaluation.concepts.set_scores import ALIGNMENTS, BranchScore, Ratios, SetScore
 from evaluation.intrinsic.score_intrinsic import COLUMNS
 from evaluation.results.mean_intervals import Score
@@ -183,26 +184,23 @@ def _causal_result() -> Callable[..., StatisticResult]:
     return causal_result
 
 
-def causal_result(name: str, codes: Tensor, factors: Tensor, rho: tuple[int, ...]) -> StatisticResult:
+def causal_result(name: str, codes: Tensor, factors: Tensor) -> StatisticResult:
     found = irs(codes, factors)
-    scores = {"irs": Score(float(found.score), 0.9, 1.0)}
-    for number in rho:
-        enough = number <= len(found.codes)
-        value = float(unconfoundedness(found, number)) if enough else math.nan
-        scores[f"unconfoundedness({number})"] = Score(value, value, value)
+    scores = {"irs": Score(float(found.score), 0.9, 1.0), "mig": Score(math.nan, math.nan, math.nan)}
     details = {
         "codes": found.codes,
         "matrix": found.matrix,
         "parents": found.parents,
         "weights": found.weights,
+        "matrices": {"information": mutual_information_matrix(discretise(codes, 2), factors)},
         "notes": ["images with each value: color 2, size 3"],
     }
     settings = {"factors": ["color", "size"]}
-    return StatisticResult(about("irs", name, **settings), scores, {}, ("a", "b"), (), details)
+    return StatisticResult(about("causal", name, **settings), scores, {}, ("a", "b"), (), details)
 
 
 @pytest.fixture(scope="session")
 def causal() -> list[StatisticResult]:
-    """Two codes that equal one factor each, scored with up to three codes per factor."""
+    """Two codes that equal one factor each."""
     factors = torch.cartesian_prod(torch.arange(3), torch.arange(2))
-    return [causal_result("codes", factors.double(), factors, (1, 3))]
+    return [causal_result("codes", factors.double(), factors)]

@@ -227,18 +227,17 @@ def test_one_method_is_not_compared(write, coverage):
 
 def test_causal_numbers(page):
     assert page.row("irs ↑") == [["irs ↑", "1.00 (0.90 to 1.0)"]]
-    assert page.row("unconfoundedness(1) ↑") == [["unconfoundedness(1) ↑", "1.00 (1.0 to 1.0)"]]
-    assert page.row("unconfoundedness(3) ↑") == [["unconfoundedness(3) ↑", "not defined"]]
-    assert "codes: only 2 codes vary, too few for unconfoundedness(3)" in page.text
+    assert page.row("mig ↑") == [["mig ↑", "not defined"]]
     assert page.row("0", "1.00")[0][-1] == "color"
     assert page.row("1")[0][-1] == "size"
-    assert "IRS 1.00,  UC(1) 1.00,  UC(3) not defined" in page.text
+    assert "IRS" in page.text
+    assert "MIG: information of the code about the factor" in page.text
     assert "images with each value: color 2, size 3." in page.text
 
 
 def test_an_encoder_without_codes_has_no_heat_map(write, causal_result):
     factors = torch.cartesian_prod(torch.arange(2), torch.arange(2))
-    page = Page(write(causal_result("dead", torch.ones(4, 3), factors, (1,))))
+    page = Page(write(causal_result("dead", torch.ones(4, 3), factors)))
     assert "dead: all images have the same codes, so IRS is 0." in page.text
     assert page.all("svg") == []
 
@@ -246,7 +245,7 @@ def test_an_encoder_without_codes_has_no_heat_map(write, causal_result):
 def test_many_codes_are_drawn_without_numbers(write, causal_result):
     factors = torch.cartesian_prod(torch.arange(3), torch.arange(3))
     codes = torch.rand(9, 40, generator=torch.Generator().manual_seed(0))
-    svg = re.search(r"<svg.*</svg>", write(causal_result("many", codes, factors, (1,))), re.DOTALL)[0]
+    svg = re.search(r"<svg.*</svg>", write(causal_result("many", codes, factors)), re.DOTALL)[0]
     assert len(re.findall("<text", svg)) < 20
 
 
@@ -304,7 +303,7 @@ def test_settings_name_shared_values_once_and_shorten_checksums(write, intrinsic
 
 def test_every_encoder_is_drawn(write, causal_result):
     factors = torch.cartesian_prod(torch.arange(3), torch.arange(2))
-    results = [causal_result(name, factors.double(), factors, (1,)) for name in ("one", "other")]
+    results = [causal_result(name, factors.double(), factors) for name in ("one", "other")]
     assert len(Page(write(*results)).all("svg")) == 2
 
 
@@ -316,7 +315,7 @@ def test_metrics_without_results_are_left_out(write):
 
 
 @pytest.mark.parametrize(
-    ("metric", "name"), [("lmse", "lmse_shading"), ("csm", "sets"), ("waiou", "parts"), ("irs", "matrix")]
+    ("metric", "name"), [("lmse", "lmse_shading"), ("csm", "sets"), ("waiou", "parts"), ("causal", "matrix")]
 )
 def test_results_that_lack_a_part_of_a_page_are_one_line(write, everything, metric, name):
     result = next(one for one in everything["results"] if one.about.metric == metric)

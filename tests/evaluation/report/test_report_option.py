@@ -38,7 +38,7 @@ COMMANDS = {
         SETS,
     ),
     "coverage": ("heatmaps", 3 * 2 + 2 * 3, "outlined: ", ()),  # and the highest and lowest covered images
-    "causal": ("codes", 6, "size 1.5", ()),
+    "causal": ("codes", 6, "size 1.5", ("--metric", "mig", "--no-controls")),
 }
 
 

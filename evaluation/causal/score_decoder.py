@@ -1,0 +1,103 @@
+"""Counterfactual generativeness of an encoder that has a decoder, for `score_causal`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from evaluation.causal.baseline_codes import Baseline
+from evaluation.causal.code_metrics import RHO
+from evaluation.causal.counterfactual_generativeness import counterfactual_generativeness
+from evaluation.causal.decode_codes import Decoder
+from evaluation.causal.factor_probabilities import FactorClassifier
+from evaluation.causal.factor_table import FactorTable
+from evaluation.causal.irs import irs
+from evaluation.causal.select_codes import select_codes
+from evaluation.models.model_spec import NamedModel
+from evaluation.results.mean_intervals import Score
+from evaluation.running.named_models import encode
+from loaders.views import Factors
+
+ROWS = 1000  # most images whose codes are decoded, spread evenly
+
+
+def find_decoder(named: NamedModel, device: str) -> Decoder | None:
+    """Return the method ``decode`` of a model, with sRGB-encoded images; None if the model has none.
+
+    Example:
+        >>> from evaluation.models import ModelIdentity
+        >>> find_decoder(NamedModel(ModelIdentity("mean", "callable"), len, "srgb"), "cpu") is None
+        True
+    """
+    model = getattr(named.model, "network", named.model)
+    decode = getattr(model, "decode", None)
+    if not callable(decode):
+        return None
+
+    def decoder(codes: Float[Tensor, "batch codes"]) -> Float[Tensor, "batch channels height width"]:
+        images: Tensor = decode(codes.float().to(device)).detach().cpu()
+        return encode(images) if named.colour_space == "linear" else images
+
+    return decoder
+
+
+def score_decoder(
+    decoder: Decoder,
+    codes: Float[Tensor, "images codes"],
+    data: Factors,
+    table: FactorTable,
+    classifier: FactorClassifier,
+    accuracy: Mapping[str, float],
+    baseline: Baseline,
+) -> tuple[dict[str, Score], dict[str, Any]]:
+    """Compute counterfactual generativeness for each of `RHO`, over at most `ROWS` images.
+
+    Args:
+        decoder: gives sRGB-encoded images in [0, 1].
+        codes: codes of all images.
+        data: the images, for the reconstruction error.
+        table: factors of the images.
+        classifier: gives the logits of each factor.
+        accuracy: held-out accuracy of each factor.
+        baseline: see `baseline_codes`.
+
+    Returns:
+        Scores by name, and details: for each of `RHO` the effects inside and outside the codes of each
+        factor, the factors that are left out, and the mean squared reconstruction error.
+
+    Raises:
+        InputError: see `counterfactual_generativeness` and `select_codes`.
+    """
+    found = irs(codes, table.classes)
+    rows = np.unique(np.linspace(0, len(codes) - 1, min(ROWS, len(codes))).round().astype(int)).tolist()
+    images = torch.stack([data[row] for row in rows])
+    groups = [data.groups[row] for row in rows]
+    scores: dict[str, Score] = {}
+    details: dict[str, Any] = {}
+    for number in RHO:
+        result = counterfactual_generativeness(
+            codes[rows],
+            table.classes[rows],
+            select_codes(found, number),
+            decoder,
+            classifier,
+            accuracy,
+            baseline=baseline,
+            images=images,
+        )
+        name = f"counterfactual_generativeness({number})"
+        scores[name] = result.intervals(groups)["counterfactual_generativeness"]
+        assert result.reconstruction_error is not None  # images were given
+        details[name] = {
+            "factors": list(result.factors),
+            "by_factor": result.by_factor.tolist(),
+            "inside": result.inside.tolist(),
+            "outside": result.outside.tolist(),
+            "left_out": result.left_out,
+            "reconstruction_error": float(result.reconstruction_error.mean()),
+            "rows": len(rows),
+        }
+    return scores, details

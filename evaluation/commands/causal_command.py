@@ -1,0 +1,126 @@
+"""The command ``candlelight evaluate causal``; it imports heavy modules inside its function."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from evaluation.commands.evaluate_options import (
+    check_outputs,
+    choose_device,
+    data_options,
+    end_steps,
+    files_option,
+    model_option,
+    open_files,
+    open_layers,
+    open_steps,
+    run_options,
+    show_page,
+    show_results,
+)
+
+
+@click.command()
+@data_options
+@model_option
+@files_option("--codes", "File (.npz, .parquet or .npy) with the codes of all images")
+@click.option("--layer", multiple=True, help="Hidden layer whose channel means are the codes; repeatable.")
+@click.option("--factors", help="Factors by name, such as object_type,color,size.  [default: all that vary]")
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    help="irs, unconfoundedness, mig, modularity, infomec, minimality, sap, explicitness, mcc, r2, t_mex, "
+    "dci_es, dci_fast, dci or all; repeatable. `dci`, scikit-learn's gradient boosting for at most 10 codes, "
+    "takes minutes.  [default: all but dci]",
+)
+@click.option(
+    "--controls/--no-controls",
+    default=True,
+    show_default=True,
+    help="Score random codes, the factors themselves, and codes of a small supervised network, trained here.",
+)
+@click.option(
+    "--baseline",
+    type=click.Choice(["farthest", "mean", "zero"]),
+    default="farthest",
+    show_default=True,
+    help="Value that interventions give to the codes of a model with a decoder.",
+)
+@click.option(
+    "--bins", type=click.IntRange(2), default=20, show_default=True, help="Classes of a continuous factor."
+)
+@click.option(
+    "--splits",
+    type=click.IntRange(2),
+    default=5,
+    show_default=True,
+    help="Random halves of the images for metrics that fit something.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Seed of all draws."
+)
+@run_options
+def causal(
+    data: str,
+    models: tuple[str, ...],
+    files: tuple[str, ...],
+    layer: tuple[str, ...],
+    factors: str | None,
+    metrics: tuple[str, ...],
+    controls: bool,
+    baseline: Any,
+    bins: int,
+    splits: int,
+    seed: int,
+    out: tuple[Path, ...],
+    page: Path | None,
+    device: str,
+    **choice: Any,
+) -> None:
+    """Measure how codes represent the factors of images, with random and supervised codes beside.
+
+    IRS, unconfoundedness, MIG, SAP, modularity, explicitness, MCC, R2, InfoMEC, DCI; for models with a method
+    ``decode`` also counterfactual generativeness. Names NAME#1, NAME#2 are seeds of one method, whose mean
+    and interval over seeds are printed too.
+
+    \b
+    candlelight evaluate causal demo/frames --set candle --model demo/study/network.pt --layer encoder.3
+    candlelight evaluate causal demo/frames --set candle --factors color,lights --codes codes.npz --metric irs
+    candlelight evaluate causal dsprites:dsprites --rows 0:5000 --codes vae#0=a.npz --codes vae#1=b.npz
+    """
+    from evaluation.causal import DEFAULT_METRICS, layer_codes, score_causal
+    from evaluation.causal.code_metrics import CODE_METRICS
+    from evaluation.inputs.predictions import open_codes
+    from evaluation.results.score_grid import score_grid
+    from loaders.views import open_factors
+
+    check_outputs(out, page)
+    steps = open_steps(out)
+    chosen = choose_device(device)
+    encoders = open_files(files, open_layers(models, layer, chosen, layer_codes), open_codes)
+    view = open_factors(data, **choice)
+    found = score_causal(
+        encoders,
+        view,
+        [name.strip() for name in factors.split(",")] if factors else (),
+        metrics=tuple(CODE_METRICS) if "all" in metrics else metrics or DEFAULT_METRICS,
+        controls=controls,
+        baseline=baseline,
+        bins=bins,
+        splits=splits,
+        seed=seed,
+        device=chosen,
+        steps=steps,
+    )
+    results = list(found.values())
+    show_results(results, out, score_grid(results))
+    if page:
+        from evaluation.report.causal_pictures import causal_pictures
+        from evaluation.report.traversals import traversal_pictures
+
+        pictures = [*traversal_pictures(encoders, view, chosen), *causal_pictures(view)]
+        show_page(page, results, pictures)
+    end_steps(steps)

@@ -1,0 +1,80 @@
+"""Traversals: decoded images while one code changes, for a page of causal results."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from evaluation.causal.decode_codes import Decoder
+from evaluation.causal.score_decoder import find_decoder
+from evaluation.models.model_spec import NamedModel
+from evaluation.report.blocks import Block, PicturesBlock, png_picture
+from evaluation.report.tiles import encoded_pixels, evenly_spaced_rows
+from evaluation.running.model_outputs import checked_codes
+from evaluation.running.named_models import decode, run_model
+from loaders.looking.layer_pixels import Pixels
+from loaders.views import Factors
+
+_IMAGES, _STEPS, _CODES = 2, 7, 10
+_RANGE = 64  # images whose codes give the range of each code
+
+
+def traversal_pictures(models: Mapping[str, object], data: Factors, device: str) -> list[Block]:
+    """Decode images while one code at a time runs through its range, for each model with a decoder.
+
+    Args:
+        models: the encoders of `score_causal`, by name.
+        data: the images.
+        device: torch device of the models.
+
+    Returns:
+        A block for each model with a method ``decode``: one picture for each of two images. Its first row is
+        the image and its reconstruction; each other row changes one code, from its smallest to its largest
+        value among the images, at most ten codes of the largest spread.
+    """
+    blocks: list[Block] = []
+    ranged = torch.stack([data[row] for row in evenly_spaced_rows(len(data), _RANGE)])
+    shown = evenly_spaced_rows(len(data), _IMAGES)
+    for name, named in models.items():
+        if not isinstance(named, NamedModel) or (decoder := find_decoder(named, device)) is None:
+            continue
+        codes = _encode(named, ranged, device)
+        chosen = codes.std(0).argsort(descending=True)[:_CODES].sort().values
+        low, high = codes.amin(0), codes.amax(0)
+        pictures = []
+        for row in shown:
+            image = data[row]
+            own = _encode(named, image[None], device)[0]
+            rows = [_walk(decoder, own, int(code), low, high) for code in chosen]
+            top = [encoded_pixels(image), encoded_pixels(decoder(own[None])[0])]
+            top += [np.full_like(top[0], 255)] * (_STEPS - len(top))
+            pixels = np.concatenate([np.concatenate(one, axis=1) for one in (top, *rows)])
+            listed = ", ".join(str(int(code)) for code in chosen)
+            alt = f"Decoded images of {data.ids[row]}; each row changes one of the codes {listed}."
+            pictures.append(png_picture(pixels, alt, f"{data.ids[row]}: codes {listed}"))
+        caption = (
+            f"{name}: traversals. First row: image, reconstruction. Each other row changes one code from "
+        )
+        caption += "its smallest to its largest value among the images."
+        blocks.append(PicturesBlock(tuple(pictures), caption))
+    return blocks
+
+
+def _encode(
+    named: NamedModel, images: Float[Tensor, "batch 3 height width"], device: str
+) -> Float[Tensor, "batch codes"]:
+    return run_model(named, decode(images), device, lambda *output: (checked_codes(*output),))[0].float()
+
+
+def _walk(
+    decoder: Decoder,
+    own: Float[Tensor, " codes"],
+    code: int,
+    low: Float[Tensor, " codes"],
+    high: Float[Tensor, " codes"],
+) -> list[Pixels]:
+    codes = own.repeat(_STEPS, 1)
+    codes[:, code] = torch.linspace(float(low[code]), float(high[code]), _STEPS)
+    return [encoded_pixels(image) for image in decoder(codes).clamp(0, 1)]
