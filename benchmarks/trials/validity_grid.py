@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
+from PIL import Image
 
 from benchmarks.trials.validity_page import Scores
 from benchmarks.trials.validity_rule import CLAIMS, FALSE_ALARM, has_claim, mark_cells
@@ -33,7 +35,9 @@ def draw_grid(path: Path, matrix: Mapping[str, Scores]) -> None:
         "▲ false alarm, red if as high as the identity; ▼ miss, red if as low as random codes",
         fontsize=10,
     )
-    figure.savefig(path, dpi=80)
+    drawn = BytesIO()
+    figure.savefig(drawn, dpi=85)
+    Image.open(drawn).convert("RGB").quantize(128).save(path, optimize=True)
 
 
 def _draw_panel(axes: Axes, scores: Scores, present: list[str]) -> AxesImage:
