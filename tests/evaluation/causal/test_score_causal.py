@@ -59,17 +59,18 @@ def test_pure_codes_score_one(grid):
 
 
 def test_all_metrics_of_pure_codes_and_of_controls(grid):
-    results = score_causal({"encoder": _pure}, grid())
+    results = score_causal({"encoder": _pure}, grid(), splits=2)
     # The images have fewer than 32 pixels a side, so that no network can be trained.
     assert list(results) == ["encoder", "random codes", "factors as codes"]
     own, random, truth = results.values()
     families = {name.partition("(")[0].partition(",")[0] for name in own.scores}
     assert families == set(DEFAULT_METRICS) - {"infomec"} | {"infom", "infoc", "infoe", "sufficiency"}
-    exact = {name: one.value for name, one in own.scores.items() if name not in ("infoc", "infom")}
-    for name, value in exact.items():
-        lossy = name in ("unconfoundedness(2)", "sap", "explicitness") or "candle2021" in name
-        assert lossy or value == pytest.approx(1, abs=0.15), name
-        assert math.isnan(random.scores[name].value) or random.scores[name].value < value + 1e-9 or lossy
+    # By definition, or by noise with 24 images, below 1 for pure codes, or as high for random ones.
+    blind = ("unconfoundedness(2)", "sap", "explicitness", "infoc", "infom", "dci_es(explicitness)")
+    for name, score in own.scores.items():
+        if name not in blind and "candle2021" not in name:
+            assert score.value == pytest.approx(1, abs=0.15), name
+            assert not random.scores[name].value > score.value + 1e-9, name
     assert own.scores["mig"] == truth.scores["mig"]
     assert own.details["matrices"].keys() == {"information", "dci_fast"}
     assert any(note.startswith("supervised codes are left out: ") for note in own.details["notes"])
