@@ -150,16 +150,19 @@ def score_causal(
         details = _describe(codes[name], table, measured)
         failures = [f"{name}: no {metric}: {one.failure}" for metric, one in measured.items() if one.failure]
         if name in decoders and supervised is not None:
-            more, details["decoder"] = score_decoder(
-                decoders[name],
-                codes[name],
-                data,
-                table,
-                supervised.heads,
-                supervised.accuracy,
-                baseline,
-            )
-            scores |= more
+            try:
+                more, details["decoder"] = score_decoder(
+                    decoders[name],
+                    codes[name],
+                    data,
+                    table,
+                    supervised.heads,
+                    supervised.accuracy,
+                    baseline,
+                )
+                scores |= more
+            except InputError as error:
+                failures.append(f"{name}: no counterfactual generativeness: {error}")
         results[name] = StatisticResult(
             make_provenance(METRIC, VERSION, "higher", named, described, settings),
             scores,
