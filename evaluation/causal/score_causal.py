@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,8 @@ from evaluation.causal.code_metrics import CODE_METRICS
 from evaluation.causal.factor_table import FactorTable, tabulate_factors
 from evaluation.causal.irs import irs
 from evaluation.causal.measure_codes import MeasuredCodes, measure_codes, pack_measured, unpack_measured
-from evaluation.causal.score_decoder import find_decoder, score_decoder
+from evaluation.causal.score_decoded_images import score_decoded_images
+from evaluation.causal.score_decoder import find_decoder
 from evaluation.inputs.match_ids import first_three
 from evaluation.inputs.predictions import Codes
 from evaluation.models.model_spec import ModelIdentity, NamedModel
@@ -63,6 +64,7 @@ def score_causal(
     *,
     metrics: Collection[str] = DEFAULT_METRICS,
     controls: bool = True,
+    counterfactuals: Factors | None = None,
     baseline: Baseline = "farthest",
     bins: int = 20,
     splits: int = 5,
@@ -85,12 +87,15 @@ def score_causal(
             encoder receives sRGB-encoded images in [0, 1], on which most encoders are trained, or
             scene-linear images if its ``colour_space`` is "linear". A `torch.nn.Module` runs in evaluation
             mode and must be on ``device``. If it has a method ``decode`` from codes to images in [0, 1], its
-            counterfactual generativeness is computed too.
+            counterfactual generativeness is computed too, and the distance of decoded counterfactuals from
+            rendered ones (`rendered_counterfactuals`).
         data: images with at least two varying factors, from `loaders.views.open_factors`.
         factors: names of the factors; none takes all that vary.
         metrics: names of `CODE_METRICS`. "dci" is left out for encoders of more than `DCI_CODES` codes.
         controls: whether to score `CODE_CONTROLS` as well: random codes, as many as those of the first
             encoder; the factors themselves; and predictions by a small network, see `supervised_codes`.
+        counterfactuals: images among which rendered counterfactuals are found: a full grid, or a set of
+            counterfactuals; None for ``data``.
         baseline: value that interventions give to codes of models with a decoder, see `baseline_codes`.
         bins: number of classes of a continuous factor.
         splits: number of random halves for metrics that fit something.
@@ -132,6 +137,10 @@ def score_causal(
         "seed": seed,
         "baseline": baseline,
     }
+    if counterfactuals is None:
+        counterfactuals = data
+    else:
+        settings["counterfactuals"] = asdict(counterfactuals.identity) | {"rows": len(counterfactuals)}
     run = _Run(data, table, chosen, settings, described, device, steps)
     notes = [_class_sizes_note(table)]
     decoders = {name: found for name, one in named_models.items() if (found := find_decoder(one, device))}
@@ -149,20 +158,10 @@ def score_causal(
         scores = {label: score for one in measured.values() for label, score in one.scores.items()}
         details = _describe(codes[name], table, measured)
         failures = [f"{name}: no {metric}: {one.failure}" for metric, one in measured.items() if one.failure]
-        if name in decoders and supervised is not None:
-            try:
-                more, details["decoder"] = score_decoder(
-                    decoders[name],
-                    codes[name],
-                    data,
-                    table,
-                    supervised.heads,
-                    supervised.accuracy,
-                    baseline,
-                )
-                scores |= more
-            except InputError as error:
-                failures.append(f"{name}: no counterfactual generativeness: {error}")
+        if name in decoders:
+            given = (named, decoders[name], codes[name], data, counterfactuals, table)
+            more, parts, failed = score_decoded_images(*given, supervised, baseline, seed, device)
+            scores, details, failures = scores | more, details | parts, failures + failed
         results[name] = StatisticResult(
             make_provenance(METRIC, VERSION, "higher", named, described, settings),
             scores,

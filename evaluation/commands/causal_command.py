@@ -15,6 +15,7 @@ from evaluation.commands.evaluate_options import (
     model_option,
     open_files,
     open_layers,
+    open_secondary,
     open_steps,
     run_options,
     show_page,
@@ -53,6 +54,12 @@ if TYPE_CHECKING:
     help="Score random codes, the factors themselves, and codes of a small supervised network, trained here.",
 )
 @click.option(
+    "--counterfactuals",
+    metavar="SOURCE",
+    help="Images among which rendered counterfactuals are found, for models with a decoder: a set of DATA, a "
+    "path, or LAYOUT:PATH.  [default: DATA, before --selection]",
+)
+@click.option(
     "--baseline",
     type=click.Choice(["farthest", "mean", "zero"]),
     default="farthest",
@@ -82,6 +89,7 @@ def causal(
     selection: str | None,
     metrics: tuple[str, ...],
     controls: bool,
+    counterfactuals: str | None,
     baseline: Any,
     bins: int,
     splits: int,
@@ -94,8 +102,8 @@ def causal(
     """Measure how codes represent the factors of images, with random and supervised codes beside.
 
     IRS, unconfoundedness, MIG, SAP, modularity, explicitness, MCC, R2, InfoMEC, DCI; for models with a method
-    ``decode`` also counterfactual generativeness. Names NAME#1, NAME#2 are seeds of one method, whose mean
-    and interval over seeds are printed too.
+    ``decode`` also counterfactual generativeness, and decoded against rendered counterfactuals. Names NAME#1,
+    NAME#2 are seeds of one method, whose mean and interval over seeds are printed too.
 
     \b
     candlelight evaluate causal demo/frames --set candle --model demo/study/network.pt --layer encoder.3
@@ -114,7 +122,9 @@ def causal(
     chosen = choose_device(device)
     encoders = open_files(files, open_layers(models, layer, chosen, layer_codes), open_codes)
     view = open_factors(data, **choice)
+    others = open_secondary(open_factors, data, counterfactuals) if counterfactuals else None
     if selection:
+        others = others or view
         view = open_factors(data, **choice | {"rows": _select(view, selection, choice)})
     found = score_causal(
         encoders,
@@ -122,6 +132,7 @@ def causal(
         [name.strip() for name in factors.split(",")] if factors else (),
         metrics=tuple(CODE_METRICS) if "all" in metrics else metrics or DEFAULT_METRICS,
         controls=controls,
+        counterfactuals=others,
         baseline=baseline,
         bins=bins,
         splits=splits,
