@@ -15,7 +15,7 @@ from tqdm import tqdm
 from evaluation.causal.baseline_codes import Baseline
 from evaluation.causal.broken_conditions import broken_conditions
 from evaluation.causal.code_inputs import standardise
-from evaluation.causal.code_metrics import CODE_METRICS
+from evaluation.causal.code_metrics import CODE_METRICS, check_metric_names
 from evaluation.causal.factor_table import FactorTable, tabulate_factors
 from evaluation.causal.irs import irs
 from evaluation.causal.measure_codes import MeasuredCodes, measure_codes, pack_measured, unpack_measured
@@ -31,7 +31,7 @@ from evaluation.running.batches import Fingerprint, check_srgb_image, make_prove
 from evaluation.running.finished_steps import FinishedSteps, batch_key, model_key
 from evaluation.running.model_outputs import checked_codes
 from evaluation.running.named_models import decode, identify_models, run_model
-from loaders.errors import InputError, did_you_mean
+from loaders.errors import InputError
 from loaders.views import Factors
 
 if TYPE_CHECKING:
@@ -116,12 +116,7 @@ def score_causal(
     """
     if not encoders or not metrics:
         raise InputError("expected at least one encoder and one metric, got none")
-    for name in metrics:
-        if name not in CODE_METRICS:
-            known = ", ".join(CODE_METRICS)
-            raise InputError(
-                f"metrics: expected some of {known}, got `{name}`{did_you_mean(name, CODE_METRICS)}"
-            )
+    check_metric_names(metrics)
     named_models = identify_models(encoders, [data], "srgb", None)
     table = tabulate_factors(data, factors, bins)
     chosen = ("irs", *(name for name in CODE_METRICS if name in metrics and name != "irs"))

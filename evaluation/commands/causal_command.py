@@ -23,7 +23,7 @@ from evaluation.commands.evaluate_options import (
 )
 
 if TYPE_CHECKING:
-    from loaders.views.factor_view import FactoredRows
+    from loaders.views import Factors
 
 
 @click.command()
@@ -125,7 +125,7 @@ def causal(
     others = open_secondary(open_factors, data, counterfactuals) if counterfactuals else None
     if selection:
         others = others or view
-        view = open_factors(data, **choice | {"rows": _select(view, selection, choice)})
+        view = open_factors(data, **choice | {"rows": select_confounded(view, selection, choice)})
     found = score_causal(
         encoders,
         view,
@@ -151,7 +151,7 @@ def causal(
     end_steps(steps)
 
 
-def _select(view: "FactoredRows", selection: str, choice: Mapping[str, Any]) -> list[int]:
+def select_confounded(view: "Factors", selection: str, choice: Mapping[str, Any]) -> list[int]:
     """Choose the rows of a confounded selection."""
     from loaders import FactorIndex, select_preset
     from loaders.errors import InputError

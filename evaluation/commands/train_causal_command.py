@@ -7,7 +7,7 @@ import click
 
 from evaluation.commands.evaluate_options import choose_device, data_options, result_options
 
-_MODELS = (
+AUTOENCODER_MODELS = (
     *("beta-vae", "beta-tcvae", "dip-vae-i", "dip-vae-ii", "factor-vae"),
     *("ss-beta-vae", "ss-beta-tcvae", "ss-dip-vae-i", "ss-dip-vae-ii", "ss-factor-vae", "ada-gvae"),
 )
@@ -31,7 +31,10 @@ def _weight_options(command: Any) -> Any:
 @click.command("causal")
 @data_options
 @click.option(
-    "--model", type=click.Choice(_MODELS), required=True, help="Model; ss- learns from a few labels."
+    "--model",
+    type=click.Choice(AUTOENCODER_MODELS),
+    required=True,
+    help="Model; ss- learns from a few labels.",
 )
 @result_options
 @click.option("--steps", type=click.IntRange(1), default=30_000, show_default=True, help="Number of steps.")
