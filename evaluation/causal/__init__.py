@@ -55,6 +55,8 @@ from evaluation.causal.planted_codes import PLANTED_CODES as PLANTED_CODES
 from evaluation.causal.planted_codes import PlantedName as PlantedName
 from evaluation.causal.planted_codes import PlantedTruth as PlantedTruth
 from evaluation.causal.planted_codes import planted_codes as planted_codes
+from evaluation.causal.rendered_counterfactuals import RenderedCounterfactuals as RenderedCounterfactuals
+from evaluation.causal.rendered_counterfactuals import rendered_counterfactuals as rendered_counterfactuals
 from evaluation.causal.sap import SAP as SAP
 from evaluation.causal.sap import sap as sap
 from evaluation.causal.score_causal import CODE_CONTROLS as CODE_CONTROLS

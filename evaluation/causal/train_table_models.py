@@ -70,25 +70,26 @@ def train_table_models(
                 "data": asdict(view.identity),
                 "training_ids": list(view.ids),
             }
-            if path.exists():
-                networks[name] = _reuse(path, record, device)
-                continue
-            state = path.with_name(f"{path.name}.partial")
-            try:
-                network, _ = train_causal(view, chosen, seed=seed, factors=view, device=device, state=state)
-            except InputError as error:
-                if model != IDENTIFIABLE:
-                    raise
-                notes.append(f"{model} is left out: {error}")
-                break
-            save_autoencoder(network, path, record)
-            state.unlink(missing_ok=True)
-            networks[name] = network
+            if not path.exists():
+                state = path.with_name(f"{path.name}.partial")
+                try:
+                    network, _ = train_causal(
+                        view, chosen, seed=seed, factors=view, device=device, state=state
+                    )
+                except InputError as error:
+                    if model != IDENTIFIABLE:
+                        raise
+                    notes.append(f"{model} is left out: {error}")
+                    break
+                save_autoencoder(network, path, record)
+                state.unlink(missing_ok=True)
+            # Always from the file: another memory layout of equal weights gives slightly other codes.
+            networks[name] = _load(path, record, device)
     return networks, notes
 
 
-def _reuse(path: Path, record: dict[str, Any], device: str) -> nn.Module:
-    """Load weights that an earlier call trained with the same settings, on the same data."""
+def _load(path: Path, record: dict[str, Any], device: str) -> nn.Module:
+    """Load weights that were trained with these settings, on these data."""
     network, training = load_autoencoder(path, device)
     wanted = json.loads(json.dumps(record))
     if different := [name for name in wanted if training.get(name) != wanted[name]]:

@@ -144,9 +144,11 @@ def causal(
     show_results(results, out, score_grid(results))
     if page:
         from evaluation.report.causal_pictures import causal_pictures
+        from evaluation.report.rendered_pictures import rendered_pictures
         from evaluation.report.traversals import traversal_pictures
 
-        pictures = [*traversal_pictures(encoders, view, chosen), *causal_pictures(view)]
+        pictures = rendered_pictures(encoders, found, view, others or view, chosen)
+        pictures += [*traversal_pictures(encoders, view, chosen), *causal_pictures(view)]
         show_page(page, results, pictures)
     end_steps(steps)
 

@@ -12,9 +12,12 @@ from PIL import Image
 
 from candlelight import main
 from evaluation.causal.supplement_tables import SUPPLEMENT_TABLES
+from evaluation.causal.train_table_models import ResizedFactors, train_table_models
 from evaluation.models.autoencoders import load_autoencoder
 from evaluation.results.result_files import read_results
-from evaluation.training import train_causal as train_module
+from evaluation.training import causal_settings
+from evaluation.training.causal_steps import CausalSteps
+from loaders.views import open_factors
 
 OBJECTS = ("cube", "sphere", "cylinder", "cone", "torus")
 COLORS = {
@@ -73,37 +76,52 @@ def test_table_5_is_trained_scored_and_resumed(candle, tmp_path: Path, monkeypat
     before = (tmp_path / "table-5.json").read_text()
     (tmp_path / "beta-vae#1.pt").unlink()
     trained = []
-    original = train_module.CausalSteps.step
-    monkeypatch.setattr(
-        train_module.CausalSteps, "step", lambda self, *given: trained.append(1) or original(self, *given)
-    )
+    original = CausalSteps.step
+    monkeypatch.setattr(CausalSteps, "step", lambda self, *given: trained.append(1) or original(self, *given))
     run(*words, "--out", tmp_path)
     assert len(trained) == 2  # the two steps of one training
     assert (tmp_path / "table-5.json").read_text() == before
 
 
 def test_an_interrupted_training_goes_on(candle, tmp_path: Path, monkeypatch) -> None:
-    words = (candle, "--table", 4, "--model", "beta-vae", "--seeds", 1, "--images", 30)
-    run(*words, "--out", tmp_path / "whole")
-    original = train_module.CausalSteps.step
+    view = open_factors(candle, rows=range(30))
+
+    def train(folder: Path) -> dict[str, torch.Tensor]:
+        folder.mkdir(exist_ok=True)
+        quick = {"steps": 2, "codes": 3, "batch_size": 8}
+        train_table_models(view, ["beta-vae"], 1, lambda one: causal_settings(one, **quick), folder, "cpu")
+        return load_autoencoder(folder / "beta-vae#0.pt").network.state_dict()
+
+    whole = train(tmp_path / "whole")
+    original = CausalSteps.step
 
     def interrupted(self, batch, number):
         if number == 1:
             raise KeyboardInterrupt
         original(self, batch, number)
 
-    monkeypatch.setattr(train_module.CausalSteps, "step", interrupted)
-    CliRunner().invoke(
-        main, ["evaluate", "causal-table", *map(str, (*words, *QUICK)), "--out", str(tmp_path / "cut")]
-    )
+    monkeypatch.setattr(CausalSteps, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "cut")
     assert [path.name for path in (tmp_path / "cut").iterdir()] == ["beta-vae#0.pt.partial"]
-    monkeypatch.setattr(train_module.CausalSteps, "step", original)
-    text = run(*words, "--out", tmp_path / "cut")
-    assert "beta-vae#0" in text
-    one, other = (
-        load_autoencoder(tmp_path / name / "beta-vae#0.pt").network.state_dict() for name in ("whole", "cut")
-    )
-    assert all(torch.equal(values, other[name]) for name, values in one.items())
+    monkeypatch.setattr(CausalSteps, "step", lambda self, *given: original(self, *given))
+    again = train(tmp_path / "cut")
+    assert all(torch.equal(values, again[name]) for name, values in whole.items())
+
+
+def test_a_model_that_finds_no_pairs_is_a_note(candle, tmp_path: Path) -> None:
+    view = open_factors(candle)
+    names = [info.name for info in view.factors]
+    shapes, colors = (view.table[:, names.index(name)] for name in ("object_type", "color"))
+    toys = open_factors(candle, rows=np.flatnonzero(shapes == colors).tolist())
+    toys = ResizedFactors(toys, 32)
+    columns = [names.index("object_type"), names.index("color")]  # of which each determines the other
+    toys.factors, toys.table = tuple(view.factors[j] for j in columns), toys.table[:, columns]
+    quick = {"steps": 1, "codes": 3, "batch_size": 4}
+    given = (["ada-gvae", "beta-vae"], 1, lambda one: causal_settings(one, **quick), tmp_path, "cpu")
+    networks, notes = train_table_models(toys, *given)
+    assert list(networks) == ["beta-vae#0"]
+    assert notes[0].startswith("ada-gvae is left out: expected pairs of images that share some factors")
 
 
 def test_messages_are_one_line(candle, tmp_path: Path) -> None:
