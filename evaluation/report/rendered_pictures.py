@@ -60,7 +60,7 @@ def rendered_pictures(
             pictures.append(png_picture(scale_for_page(pixels), alt, f"{factor}: {change}; code {codes[0]}"))
         caption = (
             f"{name}: decoded and rendered counterfactuals. From the left: image, reconstruction, decoded "
-            "with one code set to its value for the rendered counterfactual, and that rendered counterfactual."
+            "with one code set to its value for the counterfactual, and the rendered counterfactual."
         )
         blocks.append(PicturesBlock(tuple(pictures), caption))
     return blocks

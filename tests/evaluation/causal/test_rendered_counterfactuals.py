@@ -1,5 +1,7 @@
 """Decoded against rendered counterfactuals: pairs, errors and scores of planted decoders."""
 
+import base64
+import io
 import itertools
 import math
 from inspect import unwrap
@@ -7,6 +9,7 @@ from inspect import unwrap
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 from evaluation.causal import score_causal
@@ -16,6 +19,9 @@ from evaluation.causal.rendered_counterfactuals import (
     rendered_share,
 )
 from evaluation.causal.rendered_pairs import find_rendered_pairs
+from evaluation.models.model_spec import ModelIdentity, NamedModel
+from evaluation.report import write_report
+from evaluation.report.rendered_pictures import rendered_pictures
 from loaders.errors import InputError
 from loaders.schema import FactorInfo
 
@@ -204,3 +210,28 @@ def test_confounded_toys_need_counterfactuals(grid):
     # IRS cannot tell which code is red, and which green: one of the factors has a wrong code.
     values = [one["scores"][NEW][0] for one in result.details["rendered"]["factors"].values()]
     assert sorted(round(value, 3) for value in values) == [0, 1]
+
+
+def test_page_shows_the_four_images_of_each_factor(grid, tmp_path):
+    view, model = grid(), Planted()
+    named = {"model": NamedModel(ModelIdentity("model", "callable"), model, "srgb")}
+    found = score_causal(named, view, metrics=["irs"], controls=False)
+    (block,) = rendered_pictures(named, found, view, view, "cpu")
+    assert len(block.pictures) == len(NAMES)
+    for place, (name, picture) in enumerate(zip(NAMES, block.pictures, strict=True)):
+        assert picture.caption.startswith(f"{name}: ")
+        assert picture.caption.endswith(f"; code {place}")
+        pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(picture.uri.partition(",")[2])))).astype(
+            int
+        )
+        scale = pixels.shape[0] // 4
+        image, decoded, changed, rendered = (
+            pixels[scale // 2, scale * (6 * column + 1)] for column in range(4)
+        )
+        assert abs(image - decoded).max() <= 1  # the reconstruction of a planted code is exact
+        assert abs(changed - rendered).max() <= 1
+        assert [channel for channel in range(3) if abs(image - rendered)[channel] > 9] == [place]
+    page = write_report(tmp_path / "page.html", list(found.values()), title="t", pictures={"causal": [block]})
+    text = page.read_text()
+    assert "decoded against rendered counterfactuals, one code of each factor changed" in text
+    assert "From the left: image, reconstruction" in text
