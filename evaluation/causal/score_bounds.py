@@ -22,8 +22,10 @@ def cut_at_bounds(name: str, score: Score) -> Score:
         score: a score with an interval that may exceed its range.
 
     Example:
-        >>> cut_at_bounds("irs", Score(0.5, -0.2, 1.2)), cut_at_bounds("explicitness", Score(-0.5, -2, 1))
-        (Score(value=0.5, low=0.0, high=1.0), Score(value=-0.5, low=-1.0, high=1))
+        >>> cut_at_bounds("irs", Score(0.5, -0.2, 1.2))
+        Score(value=0.5, low=0.0, high=1.0)
+        >>> cut_at_bounds("explicitness", Score(-0.5, -2.0, 1.0))
+        Score(value=-0.5, low=-1.0, high=1.0)
     """
     low = _LEAST.get(name, 0.0)
     return replace(score, low=_within(score.low, low), high=_within(score.high, low))
