@@ -11,13 +11,13 @@ from torch import Tensor
 
 from evaluation.causal.code_metrics import CODE_METRICS, CodeMetric, CodeScores
 from evaluation.causal.factor_table import FactorTable
+from evaluation.causal.score_bounds import cut_at_bounds
 from evaluation.results.mean_intervals import Score
-from evaluation.results.resampled_intervals import resampled_interval
+from evaluation.results.resampled_intervals import LEAST_GROUPS, resampled_interval
 from evaluation.results.split_intervals import split_groups, split_interval
 from loaders.errors import InputError
 
 MOST_RESAMPLES = 500  # fewer than of other metrics, because each resample sorts the rows again
-_MAY_BE_NEGATIVE = ("explicitness", "r2")
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ def measure_codes(
 
     Metrics that count are computed from all images, with intervals over resampled groups. Metrics that fit
     something are fitted on one half of the groups and computed on the other, for several random halves.
+    Fewer than `LEAST_GROUPS` groups give no interval.
 
     Args:
         codes: finite code vectors, on the CPU.
@@ -69,6 +70,8 @@ def measure_codes(
         {'mig': 1.0}
     """
     chosen = CODE_METRICS[metric]
+    if "numbers" in chosen.needs and not table.ordered:
+        return MeasuredCodes({}, {}, {}, "the values of all factors have no order")
     try:
         if chosen.resampling == "splits":
             found = _over_splits(codes, table, groups, chosen, splits, seed)
@@ -76,12 +79,7 @@ def measure_codes(
             found = _over_resamples(codes, table, groups, chosen, seed)
     except InputError as error:
         return MeasuredCodes({}, {}, {}, str(error))
-    low = -math.inf if metric in _MAY_BE_NEGATIVE else 0.0
-    bounded = {
-        name: replace(score, low=_within(score.low, low), high=_within(score.high, low))
-        for name, score in found.scores.items()
-    }
-    return replace(found, scores=bounded)
+    return replace(found, scores={name: cut_at_bounds(name, score) for name, score in found.scores.items()})
 
 
 def pack_measured(found: MeasuredCodes) -> dict[str, Tensor]:
@@ -118,17 +116,14 @@ def unpack_measured(step: Mapping[str, Tensor]) -> MeasuredCodes:
     )
 
 
-def _within(value: float, low: float) -> float:
-    """Cut an end of an interval at the bounds of the score; nan stays."""
-    return value if math.isnan(value) else min(max(value, low), 1.0)
-
-
 def _over_splits(
     codes: Tensor, table: FactorTable, groups: Sequence[str], metric: CodeMetric, splits: int, seed: int
 ) -> MeasuredCodes:
     halves = [torch.from_numpy(half) for half in split_groups(groups, splits, seed)][: metric.most]
     found = [metric.compute(codes, table, half, seed + place) for place, half in enumerate(halves)]
     scores = {name: split_interval([one.scores[name] for one in found]) for name in found[0].scores}
+    if len(set(groups)) < LEAST_GROUPS:  # few different halves, so that the scores differ too little
+        scores = {name: Score(score.value, math.nan, math.nan) for name, score in scores.items()}
     matrices = {
         name: torch.stack([one.matrices[name] for one in found]).mean(0) for name in found[0].matrices
     }
