@@ -59,8 +59,9 @@ def irs(
 
     Blind to: confounding. If two factors always change together, a code that mixes them is as robust as a
     pure code (the score is close to 1; `unconfoundedness` detects this). Blind also to lost information, and
-    to a factor that several codes share. Classes of few samples raise the score of every code: a class of one
-    sample has no deviation. ``class_sizes`` tells how many there are.
+    to a factor that several codes share. A code with a few large errors scores near 0, or
+    below. Classes of few samples raise the score of every code: a class of one sample has no deviation.
+    ``class_sizes`` tells how many there are.
 
     Args:
         codes: one code vector per sample; for convolutional maps, the means over rows and columns.
