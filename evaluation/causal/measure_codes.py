@@ -17,7 +17,7 @@ from evaluation.results.split_intervals import split_groups, split_interval
 from loaders.errors import InputError
 
 MOST_RESAMPLES = 500  # fewer than of other metrics, because each resample sorts the rows again
-_MAY_BE_NEGATIVE = ("explicitness", "r2")
+_MAY_BE_NEGATIVE = ("irs", "explicitness", "r2(linear)", "r2(kernel)", "dci_es(explicitness)")
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,7 @@ def measure_codes(
             found = _over_resamples(codes, table, groups, chosen, seed)
     except InputError as error:
         return MeasuredCodes({}, {}, {}, str(error))
-    low = -math.inf if metric in _MAY_BE_NEGATIVE else 0.0
-    bounded = {
-        name: replace(score, low=_within(score.low, low), high=_within(score.high, low))
-        for name, score in found.scores.items()
-    }
-    return replace(found, scores=bounded)
+    return replace(found, scores={name: _bounded(name, score) for name, score in found.scores.items()})
 
 
 def pack_measured(found: MeasuredCodes) -> dict[str, Tensor]:
@@ -118,9 +113,11 @@ def unpack_measured(step: Mapping[str, Tensor]) -> MeasuredCodes:
     )
 
 
-def _within(value: float, low: float) -> float:
-    """Cut an end of an interval at the bounds of the score; nan stays."""
-    return value if math.isnan(value) else min(max(value, low), 1.0)
+def _bounded(name: str, score: Score) -> Score:
+    """Cut the ends of an interval at the bounds of the score; nan stays."""
+    least = -math.inf if name in _MAY_BE_NEGATIVE else 0.0
+    # Of nan and a number, `max` and `min` return their first argument.
+    return replace(score, low=min(max(score.low, least), 1.0), high=min(max(score.high, least), 1.0))
 
 
 def _over_splits(

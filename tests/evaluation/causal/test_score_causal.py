@@ -7,7 +7,9 @@ import pytest
 import torch
 from torch import nn
 
+from evaluation.causal.factor_table import FactorTable
 from evaluation.causal.irs import irs
+from evaluation.causal.measure_codes import measure_codes
 from evaluation.causal.score_causal import DEFAULT_METRICS, score_causal
 from evaluation.causal.unconfoundedness import unconfoundedness
 from evaluation.inputs.predictions import open_codes
@@ -126,6 +128,16 @@ def test_interval_of_irs_is_cut_at_one_but_its_replicates_are_not(grid):
     result = score(one_row_off, grid())
     assert max(result.replicates["irs"]) > 1
     assert result.scores["irs"].value < result.scores["irs"].high == 1
+
+
+def test_negative_irs_lies_within_its_interval():
+    classes = (torch.arange(200) % 2)[:, None].expand(-1, 2)
+    codes = classes[:, :1].double()
+    codes[:20] = 1 - codes[:20]  # a tenth of each class is wrong, with a deviation of 0.9 from its class
+    table = FactorTable(("shape", "color"), classes.double(), classes, (0, 1), (), ())
+    found = measure_codes(codes, table, [str(row) for row in range(200)], "irs").scores["irs"]
+    assert found.value == pytest.approx(1 - 0.9 / 0.5)
+    assert found.low < found.value < found.high
 
 
 def test_equal_unconfoundedness_is_no_difference(grid):
