@@ -70,6 +70,11 @@ class CodeMetric:
     most: int | None = None
 
 
+def _bins(codes: Codes64, most: int = 20) -> int:
+    """Return the number of bins of a code, at most that of its images."""
+    return min(most, len(codes))
+
+
 def _irs(codes: Codes64, table: FactorTable, training: Training, seed: int) -> CodeScores:
     return CodeScores({"irs": float(irs(codes, table.classes).score)})
 
@@ -88,13 +93,13 @@ def _unconfoundedness(codes: Codes64, table: FactorTable, training: Training, se
 
 
 def _mig(codes: Codes64, table: FactorTable, training: Training, seed: int) -> CodeScores:
-    found = mig(codes, table.classes)
+    found = mig(codes, table.classes, _bins(codes))
     shares = found.information / found.entropies
     return CodeScores({"mig": float(found.score)}, {"information": shares})
 
 
 def _modularity(codes: Codes64, table: FactorTable, training: Training, seed: int) -> CodeScores:
-    return CodeScores({"modularity": float(modularity(codes, table.classes).score)})
+    return CodeScores({"modularity": float(modularity(codes, table.classes, _bins(codes)).score)})
 
 
 def _infomec(codes: Codes64, table: FactorTable, training: Training, seed: int) -> CodeScores:
@@ -137,7 +142,7 @@ def _few_rows(training: Training, seed: int) -> Tensor:
 
 
 def _minimality(codes: Codes64, table: FactorTable, training: Training, seed: int) -> CodeScores:
-    found = minimality_and_sufficiency(codes, table.classes)
+    found = minimality_and_sufficiency(codes, table.classes, _bins(codes, 15))
     return CodeScores({"minimality": float(found.minimality), "sufficiency": float(found.sufficiency)})
 
 

@@ -55,36 +55,47 @@ def tabulate_factors(data: Factors, names: Sequence[str] = (), bins: int = 20) -
 
     Raises:
         InputError: the table of the data has another shape or is not finite, a name is unknown, given twice
-            or that of a factor with one value, or fewer than two factors vary.
+            or that of a factor with one value, fewer than two factors vary, or a factor has as many classes
+            as images, or ``bins`` is below 2.
 
     Example:
         >>> from loaders.schema import FactorInfo
         >>> class Rows:
-        ...     identity, ids = None, ("a", "b", "c")
+        ...     identity, ids = None, ("a", "b", "c", "d")
         ...     factors = (
         ...         FactorInfo(name="size", kind="categorical", values=(1.5, 2, 2.5)),
         ...         FactorInfo(name="light", kind="continuous", low=0, high=1),
         ...     )
-        ...     table = np.array([[0, 0.0], [1, 0.5], [2, 1.0]])
+        ...     table = np.array([[0, 0.0], [1, 0.5], [2, 1.0], [2, 0.0]])
         >>> found = tabulate_factors(Rows(), bins=2)
         >>> found.values.T.tolist(), found.classes.T.tolist(), found.ordered
-        ([[1.5, 2.0, 2.5], [0.0, 0.5, 1.0]], [[0, 1, 2], [0, 1, 1]], [0, 1])
+        ([[1.5, 2.0, 2.5, 2.5], [0.0, 0.5, 1.0, 0.0]], [[0, 1, 2, 2], [0, 1, 1, 0]], [0, 1])
     """
+    if bins < 2:
+        raise InputError(f"`bins` must be at least 2, got {bins}")
     numbers = torch.from_numpy(np.array(data.table, dtype=np.float64))
     if numbers.shape != (len(data.ids), len(data.factors)) or not bool(numbers.isfinite().all()):
         raise InputError(
             f"`{data.identity.name}`: expected a table of {len(data.ids)} rows, {len(data.factors)} factors, "
             f"finite, got {list(numbers.shape)}"
-            + (", some nan or inf" if bool(numbers.isnan().any()) else "")
+            + ("" if bool(numbers.isfinite().all()) else ", some nan or inf")
         )
     varies = (numbers != numbers[:1]).any(0).tolist()
     columns = _columns(data.factors, names, varies)
     infos = [data.factors[column] for column in columns]
     chosen = [(info, numbers[:, column]) for info, column in zip(infos, columns, strict=True)]
+    classes = torch.stack([_classes(info, column, bins) for info, column in chosen], dim=1)
+    for info, column in zip(infos, classes.T, strict=True):
+        if int(column.max()) + 1 == len(column):
+            cure = f"give fewer --bins than {bins}, or " if info.kind == "continuous" else ""
+            raise InputError(
+                f"`{info.name}` has another value, or bin, in each of the {len(column)} images, which makes "
+                f"any code robust; {cure}leave it out (--factors)"
+            )
     return FactorTable(
         tuple(info.name for info in infos),
         torch.stack([_values(info, column) for info, column in chosen], dim=1),
-        torch.stack([_classes(info, column, bins) for info, column in chosen], dim=1),
+        classes,
         *(
             tuple(place for place, info in enumerate(infos) if holds(info))
             for holds in (_is_categorical, _is_unordered, _is_turning)

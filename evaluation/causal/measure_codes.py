@@ -11,13 +11,13 @@ from torch import Tensor
 
 from evaluation.causal.code_metrics import CODE_METRICS, CodeMetric, CodeScores
 from evaluation.causal.factor_table import FactorTable
+from evaluation.causal.score_bounds import cut_at_bounds
 from evaluation.results.mean_intervals import Score
-from evaluation.results.resampled_intervals import resampled_interval
+from evaluation.results.resampled_intervals import LEAST_GROUPS, resampled_interval
 from evaluation.results.split_intervals import split_groups, split_interval
 from loaders.errors import InputError
 
 MOST_RESAMPLES = 500  # fewer than of other metrics, because each resample sorts the rows again
-_MAY_BE_NEGATIVE = ("irs", "explicitness", "r2(linear)", "r2(kernel)", "dci_es(explicitness)")
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ def measure_codes(
 
     Metrics that count are computed from all images, with intervals over resampled groups. Metrics that fit
     something are fitted on one half of the groups and computed on the other, for several random halves.
+    Fewer than `LEAST_GROUPS` groups give no interval.
 
     Args:
         codes: finite code vectors, on the CPU.
@@ -69,6 +70,8 @@ def measure_codes(
         {'mig': 1.0}
     """
     chosen = CODE_METRICS[metric]
+    if "numbers" in chosen.needs and not table.ordered:
+        return MeasuredCodes({}, {}, {}, "the values of all factors have no order")
     try:
         if chosen.resampling == "splits":
             found = _over_splits(codes, table, groups, chosen, splits, seed)
@@ -76,7 +79,7 @@ def measure_codes(
             found = _over_resamples(codes, table, groups, chosen, seed)
     except InputError as error:
         return MeasuredCodes({}, {}, {}, str(error))
-    return replace(found, scores={name: _bounded(name, score) for name, score in found.scores.items()})
+    return replace(found, scores={name: cut_at_bounds(name, score) for name, score in found.scores.items()})
 
 
 def pack_measured(found: MeasuredCodes) -> dict[str, Tensor]:
@@ -113,19 +116,14 @@ def unpack_measured(step: Mapping[str, Tensor]) -> MeasuredCodes:
     )
 
 
-def _bounded(name: str, score: Score) -> Score:
-    """Cut the ends of an interval at the bounds of the score; nan stays."""
-    least = -math.inf if name in _MAY_BE_NEGATIVE else 0.0
-    # Of nan and a number, `max` and `min` return their first argument.
-    return replace(score, low=min(max(score.low, least), 1.0), high=min(max(score.high, least), 1.0))
-
-
 def _over_splits(
     codes: Tensor, table: FactorTable, groups: Sequence[str], metric: CodeMetric, splits: int, seed: int
 ) -> MeasuredCodes:
     halves = [torch.from_numpy(half) for half in split_groups(groups, splits, seed)][: metric.most]
     found = [metric.compute(codes, table, half, seed + place) for place, half in enumerate(halves)]
     scores = {name: split_interval([one.scores[name] for one in found]) for name in found[0].scores}
+    if len(set(groups)) < LEAST_GROUPS:  # few different halves, so that the scores differ too little
+        scores = {name: Score(score.value, math.nan, math.nan) for name, score in scores.items()}
     matrices = {
         name: torch.stack([one.matrices[name] for one in found]).mean(0) for name in found[0].matrices
     }

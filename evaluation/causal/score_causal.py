@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,27 +16,30 @@ from evaluation.causal.baseline_codes import Baseline
 from evaluation.causal.broken_conditions import broken_conditions
 from evaluation.causal.code_inputs import standardise
 from evaluation.causal.code_metrics import CODE_METRICS
+from evaluation.causal.decode_codes import Decoder
 from evaluation.causal.factor_table import FactorTable, tabulate_factors
 from evaluation.causal.irs import irs
 from evaluation.causal.measure_codes import MeasuredCodes, measure_codes, pack_measured, unpack_measured
+from evaluation.causal.score_bounds import cut_at_bounds
 from evaluation.causal.score_decoder import find_decoder, score_decoder
 from evaluation.inputs.match_ids import first_three
 from evaluation.inputs.predictions import Codes
 from evaluation.models.model_spec import ModelIdentity, NamedModel
-from evaluation.results.mean_intervals import distinct_groups
+from evaluation.results.mean_intervals import Score, distinct_groups
 from evaluation.results.pool_seeds import pool_seeds
 from evaluation.results.result import StatisticResult, model_name
 from evaluation.running.batches import Fingerprint, check_srgb_image, make_provenance, read_batches
 from evaluation.running.finished_steps import FinishedSteps, batch_key, model_key
 from evaluation.running.model_outputs import checked_codes
 from evaluation.running.named_models import decode, identify_models, run_model
+from loaders.check_choice import check_choice
 from loaders.errors import InputError, did_you_mean
 from loaders.views import Factors
 
 if TYPE_CHECKING:
     from evaluation.causal.supervised_codes import SupervisedCodes
 
-METRIC, VERSION = "causal", 4
+METRIC, VERSION = "causal", 5
 CODE_CONTROLS = ("random codes", "factors as codes", "supervised codes")
 DEFAULT_METRICS = tuple(name for name in CODE_METRICS if name != "dci")
 DCI_CODES = 10  # most codes for gradient boosting, which takes minutes
@@ -106,8 +109,9 @@ def score_causal(
         computed.
 
     Raises:
-        InputError: there are no encoders or images, a factor or metric is unknown, fewer than two factors
-            vary, or codes are not finite.
+        InputError: there are no encoders or images, an encoder has the name of a control, a factor, a metric
+            or the baseline is unknown, fewer than two factors vary, a factor has another value in each image,
+            or codes are not finite or differ in number.
     """
     if not encoders or not metrics:
         raise InputError("expected at least one encoder and one metric, got none")
@@ -117,6 +121,9 @@ def score_causal(
             raise InputError(
                 f"metrics: expected some of {known}, got `{name}`{did_you_mean(name, CODE_METRICS)}"
             )
+    check_choice("baseline", baseline, Baseline)
+    if controls and (taken := [name for name in encoders if name in CODE_CONTROLS]):
+        raise InputError(f"a control is named `{taken[0]}`; give the encoder another name, or no controls")
     named_models = identify_models(encoders, [data], "srgb", None)
     table = tabulate_factors(data, factors, bins)
     chosen = ("irs", *(name for name in CODE_METRICS if name in metrics and name != "irs"))
@@ -134,6 +141,7 @@ def score_causal(
     }
     run = _Run(data, table, chosen, settings, described, device, steps)
     notes = [_class_sizes_note(table)]
+    widest = max(rows.shape[1] for rows in codes.values())
     decoders = {name: found for name, one in named_models.items() if (found := find_decoder(one, device))}
     supervised = _supervise(run, notes) if controls or decoders else None
     if controls:
@@ -142,36 +150,35 @@ def score_causal(
             name: NamedModel(ModelIdentity(name, "control"), rows, "srgb") for name, rows in added.items()
         }
         codes |= added
-    notes += broken_conditions(table, max(rows.shape[1] for rows in codes.values()), chosen)
+    notes += broken_conditions(table, widest, chosen)
     results = {}
     for name, named in named_models.items():
         measured = _measure(run, name, codes[name])
         scores = {label: score for one in measured.values() for label, score in one.scores.items()}
         details = _describe(codes[name], table, measured)
         failures = [f"{name}: no {metric}: {one.failure}" for metric, one in measured.items() if one.failure]
-        if name in decoders and supervised is not None:
+        if name in decoders:
             try:
-                more, details["decoder"] = score_decoder(
-                    decoders[name],
-                    codes[name],
-                    data,
-                    table,
-                    supervised.heads,
-                    supervised.accuracy,
-                    baseline,
-                )
-                scores |= more
+                more, details["decoder"] = _score_decoder(run, decoders[name], codes[name], supervised)
             except InputError as error:
-                failures.append(f"{name}: no counterfactual generativeness: {error}")
+                more = {}
+                failures.append(f"{name}: no counterfactual_generativeness: {error}")
+            scores |= more
+            failures += _left_out_notes(name, details)
         results[name] = StatisticResult(
             make_provenance(METRIC, VERSION, "higher", named, described, settings),
-            scores,
+            {label: cut_at_bounds(label, score) for label, score in scores.items()},
             {label: drawn for one in measured.values() for label, drawn in one.replicates.items()},
             distinct_groups(data.groups),
             (),
             details | {"notes": [*notes, *failures]},
         )
-    return results | {model_name(one): one for one in pool_seeds(list(results.values()))}
+    return results | {model_name(one): _cut(one) for one in pool_seeds(list(results.values()))}
+
+
+def _cut(pooled: StatisticResult) -> StatisticResult:
+    """Cut the intervals over seeds at the bounds of the scores."""
+    return replace(pooled, scores={name: cut_at_bounds(name, score) for name, score in pooled.scores.items()})
 
 
 def _supervise(run: _Run, notes: list[str]) -> "SupervisedCodes | None":
@@ -200,6 +207,24 @@ def _controls(run: _Run, width: int, supervised: "SupervisedCodes | None") -> di
     if supervised is not None:
         values.append(standardise(supervised.codes, run.table.values))
     return dict(zip(CODE_CONTROLS, values, strict=False))
+
+
+def _score_decoder(
+    run: _Run, decoder: Decoder, codes: Float[Tensor, "images codes"], supervised: "SupervisedCodes | None"
+) -> tuple[dict[str, Score], dict[str, Any]]:
+    """Compute counterfactual generativeness by the heads of the supervised network."""
+    if supervised is None:
+        raise InputError("there is no supervised network, whose heads tell the factors of decoded images")
+    heads, accuracy = supervised.heads, supervised.accuracy
+    return score_decoder(decoder, codes, run.data, run.table, heads, accuracy, run.settings["baseline"])
+
+
+def _left_out_notes(name: str, details: Mapping[str, Any]) -> list[str]:
+    """Tell which factors counterfactual generativeness leaves out."""
+    for score, parts in details.get("decoder", {}).items():
+        if parts["left_out"]:
+            return [f"{name}: {score} leaves out {', '.join(parts['left_out'])}"]
+    return []
 
 
 def _measure(run: _Run, name: str, codes: Float[Tensor, "images codes"]) -> dict[str, MeasuredCodes]:
@@ -242,6 +267,11 @@ def _encode(
             encode = partial(_codes, named, linear, device)
             step = steps.get_or_compute(batch_key(keys[name], batch, fingerprint), encode)
             parts[name].append(step["codes"])
+    for name, some in parts.items():
+        if len(widths := sorted({part.shape[1] for part in some})) > 1:
+            raise InputError(
+                f"`{name}`: expected as many codes of each image, got {widths[0]} and {widths[-1]} codes"
+            )
     for row, name in enumerate(data.ids):
         fingerprint.add(name, torch.from_numpy(np.asarray(data.table)[row]))
     codes = {

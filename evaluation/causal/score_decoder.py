@@ -1,5 +1,6 @@
 """Counterfactual generativeness of an encoder that has a decoder, for `score_causal`."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,7 +21,10 @@ from evaluation.causal.select_codes import select_codes
 from evaluation.causal.shrink_for_heads import shrink_for_heads
 from evaluation.models.model_spec import NamedModel
 from evaluation.results.mean_intervals import Score
+from evaluation.running.hidden_layers import evaluation_mode
+from evaluation.running.model_outputs import model_errors
 from evaluation.running.named_models import encode
+from loaders.errors import InputError
 from loaders.views import Factors
 
 ROWS = 1000  # most images whose codes are decoded, spread evenly
@@ -28,6 +32,8 @@ ROWS = 1000  # most images whose codes are decoded, spread evenly
 
 def find_decoder(named: NamedModel, device: str) -> Decoder | None:
     """Return the method ``decode`` of a model, with sRGB-encoded images; None if the model has none.
+
+    The decoder runs in evaluation mode. It raises an InputError if the method fails or gives no tensor.
 
     Example:
         >>> from evaluation.models import ModelIdentity
@@ -39,8 +45,17 @@ def find_decoder(named: NamedModel, device: str) -> Decoder | None:
     if not callable(decode):
         return None
 
+    name = f"{named.identity.name}.decode"
+
     def decoder(codes: Float[Tensor, "batch codes"]) -> Float[Tensor, "batch channels height width"]:
-        images: Tensor = decode(codes.float().to(device)).detach().cpu()
+        given = codes.float().to(device)
+        with evaluation_mode(model), torch.no_grad(), model_errors(name, given):
+            images = decode(given)
+        if not isinstance(images, Tensor):
+            raise InputError(
+                f"{name}: expected a tensor of images [batch, 3, height, width], got {type(images).__name__}"
+            )
+        images = images.cpu().float()
         return encode(images) if named.colour_space == "linear" else images
 
     return decoder
@@ -69,11 +84,11 @@ def score_decoder(
         baseline: see `baseline_codes`.
 
     Returns:
-        Scores by name, and details: for each of `RHO` the effects inside and outside the codes of each
-        factor, the factors that are left out, and the mean squared reconstruction error.
+        Scores by name, nan if fewer codes vary; and details: for each of `RHO` the effects inside and outside
+        the codes of each factor, the factors that are left out, and the mean squared reconstruction error.
 
     Raises:
-        InputError: see `counterfactual_generativeness` and `select_codes`.
+        InputError: the decoder fails, or see `counterfactual_generativeness`.
     """
     found = irs(codes, table.classes)
     rows = np.unique(np.linspace(0, len(codes) - 1, min(ROWS, len(codes))).round().astype(int)).tolist()
@@ -90,6 +105,10 @@ def score_decoder(
     scores: dict[str, Score] = {}
     details: dict[str, Any] = {}
     for number in RHO:
+        name = f"counterfactual_generativeness({number})"
+        if number > len(found.codes):
+            scores[name] = Score(math.nan, math.nan, math.nan)
+            continue
         result = counterfactual_generativeness(
             codes[rows],
             table.classes[rows],
@@ -100,7 +119,6 @@ def score_decoder(
             baseline=baseline,
             images=images,
         )
-        name = f"counterfactual_generativeness({number})"
         scores[name] = result.intervals(groups)["counterfactual_generativeness"]
         assert result.reconstruction_error is not None  # images were given
         details[name] = {

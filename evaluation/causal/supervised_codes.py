@@ -144,6 +144,9 @@ def _train(
     held_out = draws.permutation(others)[:_VALIDATION_ROWS]
     if not len(held_out):
         raise InputError("expected at least two groups of images")
+    for name, classes in zip(table.names, table.classes.T, strict=True):
+        if len(classes[chosen].unique()) <= int(classes.max()):
+            raise InputError(f"half of the images lacks a value, or bin, of `{name}`; give more images")
     kept = np.concatenate([chosen, held_out]).tolist()
     labels = {name: table.classes[kept, column].tolist() for column, name in enumerate(table.names)}
     validation = range(len(chosen), len(kept))

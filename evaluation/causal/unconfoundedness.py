@@ -29,9 +29,8 @@ def unconfoundedness(
     ``rho = 1``, and of ``1 / (3 C(k, 2))`` for ``rho = 2``.
 
     Blind to: the size of the entries. Each factor gets ``rho`` codes even if no code represents it, so random
-    codes of few samples may score high. Two codes may both mix two factors and still score 1. For ``rho > 1``
-    most values are near 1: compare them, but do not interpret a single one. With fewer than rho k codes it
-    cannot be 1.
+    codes often score high. Two codes may both mix two factors and still score 1. For ``rho > 1`` most values
+    are near 1: compare them, but do not interpret a single one. With fewer than rho k codes it cannot be 1.
 
     Args:
         matrix: how strongly each code represents each factor, larger is stronger; or the result of `irs`.

@@ -119,7 +119,8 @@ def causal(
         encoders,
         view,
         [name.strip() for name in factors.split(",")] if factors else (),
-        metrics=tuple(CODE_METRICS) if "all" in metrics else metrics or DEFAULT_METRICS,
+        metrics=[name for one in metrics for name in (CODE_METRICS if one == "all" else [one])]
+        or DEFAULT_METRICS,
         controls=controls,
         baseline=baseline,
         bins=bins,

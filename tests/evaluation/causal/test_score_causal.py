@@ -166,6 +166,34 @@ def test_seeds_of_one_method_are_pooled(grid):
     assert found["vae, 2 seeds"].replicates["irs"] == tuple(values)
 
 
+def test_interval_over_seeds_is_cut_at_the_bounds_of_the_score(grid):
+    encoders = {"vae#0": lambda image: torch.ones(len(image), 3), "vae#1": _pure}
+    found = score_causal(encoders, grid(), metrics=["irs"], controls=False)["vae, 2 seeds"]
+    assert (found.scores["irs"].value, found.scores["irs"].low) == (pytest.approx(0.5), -1)
+    assert found.scores["irs"].high == 1
+
+
+def test_an_encoder_may_not_have_the_name_of_a_control(grid):
+    with pytest.raises(InputError, match="a control is named `random codes`; give the encoder another name"):
+        score_causal({"random codes": _pure}, grid(), metrics=["irs"])
+    assert list(score_causal({"random codes": _pure}, grid(), metrics=["irs"], controls=False))
+
+
+def test_a_factor_with_another_value_in_each_image_is_named(memory_view):
+    infos = (
+        FactorInfo(name="number", kind="categorical", values=tuple(range(12))),
+        FactorInfo(name="angle", kind="continuous", low=0, high=1),
+        FactorInfo(name="light", kind="categorical", values=("left", "right")),
+    )
+    table = np.stack([np.arange(12), np.arange(12) / 11, np.arange(12) % 2], axis=1)
+    view = memory_view([torch.rand(3, 2, 2) for _ in table], factors=infos, table=table)
+    with pytest.raises(InputError, match=r"`number` has another .* 12 images, .* robust; leave it out"):
+        score(_pure, view)
+    with pytest.raises(InputError, match=r"`angle` .*robust; give fewer --bins than 20, or leave it out"):
+        score(_pure, view, ["angle", "light"])
+    assert score(_pure, view, ["angle", "light"], bins=4).about.settings["bins"] == 4
+
+
 def test_factors_are_chosen_by_name_in_their_order(grid):
     result = score(_pure, grid(), ["light", "shape"])
     assert result.about.settings["factors"] == ["light", "shape"]
@@ -253,20 +281,6 @@ def test_a_decoder_has_counterfactual_generativeness(memory_view):
     assert "counterfactual_generativeness(1)" not in found["random codes"].scores
 
 
-def test_a_dead_decoder_is_a_note_and_all_other_scores_stay(memory_view):
-    class Dead(_Decoder):
-        def decode(self, codes):
-            return torch.full((len(codes), 3, 32, 32), math.nan)
-
-    classes = torch.cartesian_prod(*[torch.arange(2)] * 2).repeat(10, 1)
-    images = list(torch.rand(40, 3, 32, 32, generator=torch.Generator().manual_seed(0)))
-    infos = tuple(FactorInfo(name=name, kind="categorical", values=("a", "b")) for name in ("x", "y"))
-    view = memory_view(images, factors=infos, table=classes.double().numpy())
-    result = score_causal({"dead": Dead()}, view, metrics=["irs"])["dead"]
-    assert list(result.scores) == ["irs"]
-    assert result.details["notes"][-1].startswith("dead: no counterfactual generativeness: ")
-
-
 @pytest.mark.parametrize(
     ("count", "encoder", "options", "message"),
     [
@@ -278,6 +292,8 @@ def test_a_dead_decoder_is_a_note_and_all_other_scores_stay(memory_view):
         (24, _pure, {"factors": ["shape", "scene"]}, "`scene` has one value among the images"),
         (24, _pure, {"factors": ["shape"]}, r"at least two factors must vary among the images, got \['shape"),
         (2, _pure, {}, r"at least two factors must vary among the images, got \['light'\]"),
+        (24, _pure, {"bins": 1}, "`bins` must be at least 2, got 1"),
+        (24, lambda image: _pure(image)[:, : len(image) - 3], {"batch_size": 5}, "1 and 2 codes"),
         (24, lambda image: image, {}, "pool the maps"),
         (24, lambda image: _pure(image) * math.nan, {}, "finite"),
     ],
