@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from evaluation.results.mean_intervals import Score
 
-# A fit that is worse than a constant, or a ranking worse than chance, gives a negative score, and so does a code
-# with gross errors in IRS: its deviation from the mean of a class may be twice the largest one from its mean.
+# A fit worse than a constant, and a ranking worse than chance, have negative scores. So has a code with gross
+# errors in IRS: its deviation from the mean of a class may be twice the largest one from its own mean.
 _LEAST = {
     "irs": -1.0,
     "explicitness": -1.0,
