@@ -26,9 +26,9 @@ from benchmarks.trials.validity_grid import draw_grid
 from benchmarks.trials.validity_page import write_page
 from benchmarks.trials.validity_pictures import draw_reasons
 from benchmarks.trials.validity_rule import CLAIMS
-from evaluation.causal.code_metrics import CODE_METRICS
-from evaluation.causal.factor_table import FactorTable
-from evaluation.causal.planted_codes import PLANTED_CODES, PlantedName, planted_codes
+from evaluation.causal.scoring.code_metrics import CODE_METRICS
+from evaluation.causal.scoring.factor_table import FactorTable
+from evaluation.causal.scoring.planted_codes import PLANTED_CODES, PlantedName, planted_codes
 from loaders.errors import InputError
 
 SEEDS, SLOW_SEEDS = 5, 3

@@ -6,7 +6,7 @@ import numpy as np
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.causal.factor_table import FactorTable, tabulate_factors
+from evaluation.causal.scoring.factor_table import FactorTable, tabulate_factors
 from generators import load_recipe, make_plan
 from generators.language.set_settings import factor_infos
 from loaders.schema import FactorInfo

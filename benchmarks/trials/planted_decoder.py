@@ -43,7 +43,7 @@ from evaluation.causal import (
     effectiveness,
     reversibility,
 )
-from evaluation.causal.counterfactual_axioms import CounterfactualModel
+from evaluation.causal.interventions.counterfactual_axioms import CounterfactualModel
 from evaluation.models.backbones import FactorHeads
 from evaluation.results.json_values import to_json
 from evaluation.results.mean_intervals import Score, mean_interval

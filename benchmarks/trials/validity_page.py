@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.trials.planned_factors import FACTOR_SOURCES
 from benchmarks.trials.validity_rule import CLAIMS, Values, mark_cells, wrong_pairs
-from evaluation.causal.planted_codes import PLANTED_CODES
+from evaluation.causal.scoring.planted_codes import PLANTED_CODES
 from evaluation.results.mean_intervals import seed_interval
 
 MAKER = "made by benchmarks/trials/causal_validity.py"

@@ -11,11 +11,11 @@ from numpy import ndarray
 from benchmarks.trials.planned_factors import FACTOR_SOURCES, planned_factors
 from evaluation.causal.block_r2 import block_r2
 from evaluation.causal.dci_fast import dci_fast
-from evaluation.causal.factor_table import FactorTable
 from evaluation.causal.irs import irs
 from evaluation.causal.mcc import mcc
 from evaluation.causal.modularity import modularity
-from evaluation.causal.planted_codes import PlantedName, planted_codes
+from evaluation.causal.scoring.factor_table import FactorTable
+from evaluation.causal.scoring.planted_codes import PlantedName, planted_codes
 from evaluation.causal.select_codes import select_codes
 from evaluation.causal.unconfoundedness import unconfoundedness
 

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int, Real
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.causal.discretise import equal_width_classes
+from evaluation.causal.estimation.discretise import equal_width_classes
 from evaluation.inputs.check_shapes import check_shapes
 from loaders.errors import InputError
 

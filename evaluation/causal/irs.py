@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor
 
-from evaluation.causal.code_inputs import all_finite
-from evaluation.causal.discretise import equal_width_classes
+from evaluation.causal.estimation.code_inputs import all_finite
+from evaluation.causal.estimation.discretise import equal_width_classes
 from evaluation.inputs.check_shapes import check_shapes
 from loaders.check_choice import check_choice
 from loaders.errors import InputError

@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 
-from evaluation.causal.code_inputs import check_codes_and_factors, split_samples, standardise
-from evaluation.causal.kernel_ridge import predict_by_kernel, r2_score_of_factors
-from evaluation.causal.mean_ranks import mean_ranks
+from evaluation.causal.estimation.code_inputs import check_codes_and_factors, split_samples, standardise
+from evaluation.causal.estimation.kernel_ridge import predict_by_kernel, r2_score_of_factors
+from evaluation.causal.estimation.mean_ranks import mean_ranks
 from loaders.check_choice import check_choice
 
 Correlation = Literal["pearson", "spearman", "kernel"]

@@ -103,7 +103,7 @@ def causal(
     candlelight evaluate causal dsprites:dsprites --rows 0:5000 --codes vae#0=a.npz --codes vae#1=b.npz
     """
     from evaluation.causal import DEFAULT_METRICS, layer_codes, score_causal
-    from evaluation.causal.code_metrics import CODE_METRICS
+    from evaluation.causal.scoring.code_metrics import CODE_METRICS
     from evaluation.inputs.predictions import open_codes
     from evaluation.results.score_grid import score_grid
     from loaders.views import open_factors

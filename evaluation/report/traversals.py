@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.causal.decode_codes import Decoder, decode_codes
-from evaluation.causal.score_decoder import find_decoder
+from evaluation.causal.interventions.decode_codes import Decoder, decode_codes
+from evaluation.causal.scoring.score_decoder import find_decoder
 from evaluation.inputs.check_shapes import check_shapes
 from evaluation.models.model_spec import NamedModel
 from evaluation.report.blocks import Block, PicturesBlock, png_picture

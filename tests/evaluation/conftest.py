@@ -30,7 +30,7 @@ def few_resamples(monkeypatch) -> None:
         "evaluation.protocols.score_rules",
     ):
         monkeypatch.setattr(import_module(module), "resampled_interval", few)
-    monkeypatch.setattr(import_module("evaluation.causal.measure_codes"), "MOST_RESAMPLES", 40)
+    monkeypatch.setattr(import_module("evaluation.causal.scoring.measure_codes"), "MOST_RESAMPLES", 40)
 
 
 class MemoryView:
