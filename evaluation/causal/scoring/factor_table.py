@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from evaluation.causal.irs import bin_values
+from evaluation.causal.estimation.discretise import equal_width_classes
 from loaders.errors import InputError, did_you_mean
 from loaders.schema import FactorInfo
 from loaders.views import Factors
@@ -149,5 +149,5 @@ def _values(info: FactorInfo, column: Float[Tensor, " images"]) -> Float[Tensor,
 
 def _classes(info: FactorInfo, column: Float[Tensor, " images"], bins: int) -> Int[Tensor, " images"]:
     """Return classes numbered from 0 without gaps."""
-    classes = column.long() if info.kind == "categorical" else bin_values(column, bins)
+    classes = column if info.kind == "categorical" else equal_width_classes(column[None], bins)[0]
     return torch.unique(classes, return_inverse=True)[1]
