@@ -62,14 +62,14 @@ def tabulate_factors(data: Factors, names: Sequence[str] = (), bins: int = 20) -
         >>> from loaders.schema import FactorInfo
         >>> from loaders.views import DataIdentity
         >>> class Rows:
-        ...     identity, ids, groups = DataIdentity("rows", "memory"), tuple("abc"), tuple("abc")
+        ...     identity, ids, groups = DataIdentity("rows", "memory"), tuple("abcd"), tuple("abcd")
         ...     known_ids = frozenset(ids)
         ...     factors = (
         ...         FactorInfo(name="size", kind="categorical", values=(1.5, 2, 2.5)),
         ...         FactorInfo(name="light", kind="continuous", low=0, high=1),
         ...     )
-        ...     table = np.array([[0, 0.0], [1, 0.5], [2, 1.0]])
-        ...     def __len__(self): return 3
+        ...     table = np.array([[0, 0.0], [1, 0.5], [2, 1.0], [2, 0.0]])
+        ...     def __len__(self): return 4
         ...     def __getitem__(self, row): return torch.zeros(3, 8, 8)
         >>> found = tabulate_factors(Rows(), bins=2)
         >>> found.values.T.tolist(), found.classes.T.tolist(), found.ordered
