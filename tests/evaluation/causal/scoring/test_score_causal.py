@@ -60,6 +60,7 @@ def test_pure_codes_score_one(grid):
     assert result.about.data["rows"] == 24
 
 
+@pytest.mark.slow
 def test_all_metrics_of_pure_codes_and_of_controls(grid):
     results = score_causal({"encoder": _pure}, grid(), splits=2)
     # The images have fewer than 32 pixels a side, so that no network can be trained.
