@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from evaluation.causal.irs import IRS, irs
-from evaluation.causal.measure_codes import MOST_RESAMPLES
+from evaluation.causal.scoring.measure_codes import MOST_RESAMPLES
 from evaluation.causal.unconfoundedness import unconfoundedness
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, BranchScore, Ratios, SetScore
 from evaluation.coverage.causal_statistic import CausalStatistic

@@ -3,7 +3,7 @@ r"""Compute all metrics of codes on codes with known truth, and write docs/causa
     python -m benchmarks.trials.causal_validity RESULTS
 
 The factors are those of planned images of several recipes, drawn again for each seed; the codes are those of
-`planted_codes`. Values are kept in a file for each metric in RESULTS, so that a new metric alone is computed,
+`planted_codes`. Values are kept in a file for each metric in RESULTS, so that only a new metric is computed,
 and the page and its pictures can be written again. `dci_fast` stands for `dci`, whose values are the same for
 so few rows.
 """
@@ -26,9 +26,9 @@ from benchmarks.trials.validity_grid import draw_grid
 from benchmarks.trials.validity_page import write_page
 from benchmarks.trials.validity_pictures import draw_reasons
 from benchmarks.trials.validity_rule import CLAIMS
-from evaluation.causal.code_metrics import CODE_METRICS
-from evaluation.causal.factor_table import FactorTable
-from evaluation.causal.planted_codes import PLANTED_CODES, PlantedName, planted_codes
+from evaluation.causal.scoring.code_metrics import CODE_METRICS
+from evaluation.causal.scoring.factor_table import FactorTable
+from evaluation.causal.scoring.planted_codes import PLANTED_CODES, PlantedName, planted_codes
 from loaders.errors import InputError
 
 SEEDS, SLOW_SEEDS = 5, 3
@@ -36,7 +36,6 @@ ROWS, SLOW_ROWS = 1000, 400
 FAST = ("irs", "unconfoundedness", "mig", "modularity", "minimality")  # all others have `SLOW_ROWS` images
 SLOWEST = ("dci_fast", "dci_es", "mcc")  # have `SLOW_SEEDS` seeds
 WITHOUT = {"dci_fast": ("candle-confounded-color 0.5", "candle-confounded-size 1", "teapot")}
-BINS = 10  # of continuous factors
 LEFT_OUT = ("dci",)
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -48,7 +47,7 @@ Matrix = dict[str, dict[str, dict[PlantedName, list[float]]]]
 @cache
 def drawn_factors(title: str, rows: int, seed: int) -> FactorTable:
     """Plan images once for all metrics of a process."""
-    return planned_factors(FACTOR_SOURCES[title], rows, seed, BINS)
+    return planned_factors(FACTOR_SOURCES[title], rows, seed)
 
 
 def scores_of(name: str, codes: torch.Tensor, table: FactorTable, seed: int) -> dict[str, float]:

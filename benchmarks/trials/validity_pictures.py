@@ -11,15 +11,15 @@ from numpy import ndarray
 from benchmarks.trials.planned_factors import FACTOR_SOURCES, planned_factors
 from evaluation.causal.block_r2 import block_r2
 from evaluation.causal.dci_fast import dci_fast
-from evaluation.causal.factor_table import FactorTable
 from evaluation.causal.irs import irs
 from evaluation.causal.mcc import mcc
 from evaluation.causal.modularity import modularity
-from evaluation.causal.planted_codes import PlantedName, planted_codes
+from evaluation.causal.scoring.factor_table import FactorTable
+from evaluation.causal.scoring.planted_codes import PlantedName, planted_codes
 from evaluation.causal.select_codes import select_codes
 from evaluation.causal.unconfoundedness import unconfoundedness
 
-_ROWS, _SEED, _BINS = 1000, 0, 10
+_ROWS, _SEED = 1000, 0
 _HALF = torch.arange(_ROWS) % 2 == 0
 
 
@@ -40,7 +40,7 @@ def draw_reasons(folder: Path) -> None:
 
 def given(title: str, kind: PlantedName) -> tuple[torch.Tensor, FactorTable]:
     """Return planted codes and their factors."""
-    table = planned_factors(FACTOR_SOURCES[title], _ROWS, _SEED, _BINS)
+    table = planned_factors(FACTOR_SOURCES[title], _ROWS, _SEED)
     return planted_codes(kind, table.values, _SEED), table
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from evaluation.causal.planted_codes import PLANTED_CODES, PlantedName
+from evaluation.causal.scoring.planted_codes import PLANTED_CODES, PlantedName
 from evaluation.results.mean_intervals import seed_interval
 
 Property = Literal["disentangled", "complete", "informative", "sufficient", "robust"]

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Bool, Float, Real
 from torch import Tensor
 
-from evaluation.causal.code_inputs import factor_classes, split_samples, standardise
-from evaluation.causal.discretise import BinRule
-from evaluation.causal.mean_ranks import area_under_roc
+from evaluation.causal.estimation.code_inputs import factor_classes, split_samples, standardise
+from evaluation.causal.estimation.discretise import BinRule
+from evaluation.causal.estimation.mean_ranks import area_under_roc
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 from torch.nn.functional import cross_entropy, one_hot
 
-from evaluation.causal.code_inputs import factor_classes, standardise
-from evaluation.causal.discretise import BinRule
-from evaluation.causal.mutual_information import entropy, mutual_information_matrix
-from evaluation.causal.neighbour_information import neighbour_information
+from evaluation.causal.estimation.code_inputs import factor_classes, standardise
+from evaluation.causal.estimation.discretise import BinRule
+from evaluation.causal.estimation.mutual_information import entropy, mutual_information_matrix
+from evaluation.causal.estimation.neighbour_information import neighbour_information
 
 _LEAST_RANGE = 1 / 20  # range of an active code, as a share of the largest range
 _ITERATIONS = 100  # those of the authors' program
@@ -119,7 +119,8 @@ def infomec(
     per_factor = _spread(_largest_share(used, dim=0), varies)
     rows = torch.cat([one_hot(c) for c in _numbered(codes)], dim=1) if quantised else standardise(codes)
     loss = [_linear_loss(rows, column) for column in classes[:, varies].unbind(1)]
-    predictable = _spread(1 - torch.stack(loss) / entropies[varies], varies)
+    # The optimiser stops a little above the loss of a constant, which it cannot exceed.
+    predictable = _spread((1 - torch.stack(loss) / entropies[varies]).clamp(min=0), varies)
     return InfoMEC(
         per_code[active].mean() if bool(active.any()) else per_code.new_zeros(()),
         predictable[varies].mean(),
@@ -163,6 +164,7 @@ def _linear_loss(rows: Tensor, classes: Int[Tensor, " samples"]) -> Float[Tensor
     with warnings.catch_warnings():
         # Classes that a plane separates have no finite optimum: the loss approaches 0 as weights grow.
         warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
         model = LogisticRegression(C=float("inf"), max_iter=_ITERATIONS).fit(table, truth)
     scores = torch.from_numpy(model.decision_function(table)).to(rows.device)
     if scores.ndim == 1:

@@ -7,10 +7,10 @@ from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 
 from evaluation.causal.block_r2 import Regression
-from evaluation.causal.code_inputs import check_codes_and_factors, standardise
-from evaluation.causal.covariance_measure import covariance_measure_test
-from evaluation.causal.kernel_ridge import predict_by_kernel
-from evaluation.causal.linear_regression import predict_by_line
+from evaluation.causal.estimation.code_inputs import check_codes_and_factors, standardise
+from evaluation.causal.estimation.covariance_measure import covariance_measure_test
+from evaluation.causal.estimation.kernel_ridge import predict_by_kernel
+from evaluation.causal.estimation.linear_regression import predict_by_line
 from evaluation.inputs.check_shapes import check_bool, check_shapes
 from loaders.check_choice import check_choice
 from loaders.errors import InputError

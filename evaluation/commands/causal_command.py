@@ -101,9 +101,9 @@ def causal(
 ) -> None:
     """Measure how codes represent the factors of images, with random and supervised codes beside.
 
-    IRS, unconfoundedness, MIG, SAP, modularity, explicitness, MCC, R2, InfoMEC, DCI; for models with a method
-    ``decode`` also counterfactual generativeness, and decoded against rendered counterfactuals. Names NAME#1,
-    NAME#2 are seeds of one method, whose mean and interval over seeds are printed too.
+    Models with a method ``decode`` have counterfactual generativeness, and decoded against rendered
+    counterfactuals, as well. Names NAME#1, NAME#2 are seeds of one method, whose mean and interval over seeds
+    are printed too.
 
     \b
     candlelight evaluate causal demo/frames --set candle --model demo/study/network.pt --layer encoder.3
@@ -112,7 +112,7 @@ def causal(
     candlelight evaluate causal dsprites:dsprites --rows 0:5000 --codes vae#0=a.npz --codes vae#1=b.npz
     """
     from evaluation.causal import DEFAULT_METRICS, layer_codes, score_causal
-    from evaluation.causal.code_metrics import CODE_METRICS
+    from evaluation.causal.scoring.code_metrics import CODE_METRICS
     from evaluation.inputs.predictions import open_codes
     from evaluation.results.score_grid import score_grid
     from loaders.views import open_factors
@@ -130,7 +130,8 @@ def causal(
         encoders,
         view,
         [name.strip() for name in factors.split(",")] if factors else (),
-        metrics=tuple(CODE_METRICS) if "all" in metrics else metrics or DEFAULT_METRICS,
+        metrics=[name for one in metrics for name in (CODE_METRICS if one == "all" else [one])]
+        or DEFAULT_METRICS,
         controls=controls,
         counterfactuals=others,
         baseline=baseline,

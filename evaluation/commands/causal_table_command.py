@@ -104,7 +104,7 @@ def causal_table(
     candlelight evaluate causal-table mpi3d:mpi3d --table 11 --images 10000 --out mpi3d-results
     """
     from evaluation.causal import DEFAULT_METRICS, score_causal, tabulate_factors
-    from evaluation.causal.code_metrics import check_metric_names
+    from evaluation.causal.scoring.code_metrics import check_metric_names
     from evaluation.causal.supplement_tables import (
         IDENTIFIABLE,
         NO_TARGET,

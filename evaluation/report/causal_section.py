@@ -21,7 +21,8 @@ READING = (
         "IRS (Suter et al. 2019) measures whether a code keeps its value while one factor is fixed and all "
         "other factors change. Unconfoundedness UC (Reddy et al. 2022) measures whether different factors "
         "use different codes. MIG, SAP, modularity, InfoM and DCI's disentanglement ask whether codes and "
-        "factors belong together one by one; explicitness, InfoE, R2 and DCI's informativeness whether the "
+        "factors belong together one by one; minimality and T-MEX ask the same where factors depend on each "
+        "other. Explicitness, InfoE, sufficiency, R2 and DCI's informativeness ask whether the "
         "codes tell the factors at all; MCC whether each factor is a map of one code."
     ),
     TextBlock(

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
-from evaluation.causal.decode_codes import Decoder
-from evaluation.causal.rendered_pairs import RenderedPairs, find_rendered_pairs
-from evaluation.causal.score_decoder import find_decoder
-from evaluation.causal.score_rendered import encode_images
+from evaluation.causal.interventions.decode_codes import Decoder
+from evaluation.causal.interventions.rendered_pairs import RenderedPairs, find_rendered_pairs
+from evaluation.causal.scoring.score_decoder import find_decoder
+from evaluation.causal.scoring.score_rendered import encode_images
 from evaluation.models.model_spec import NamedModel
 from evaluation.report.blocks import Block, PicturesBlock, png_picture
 from evaluation.report.tiles import encoded_pixels, scale_for_page

@@ -7,13 +7,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.causal.decode_codes import Decoder
-from evaluation.causal.score_decoder import find_decoder
+from evaluation.causal.interventions.decode_codes import Decoder, decode_codes
+from evaluation.causal.scoring.score_decoder import find_decoder
+from evaluation.inputs.check_shapes import check_shapes
 from evaluation.models.model_spec import NamedModel
 from evaluation.report.blocks import Block, PicturesBlock, png_picture
 from evaluation.report.tiles import encoded_pixels, evenly_spaced_rows
 from evaluation.running.model_outputs import checked_codes
 from evaluation.running.named_models import decode, run_model
+from loaders.errors import InputError
 from loaders.looking.layer_pixels import Pixels
 from loaders.views import Factors
 
@@ -30,36 +32,44 @@ def traversal_pictures(models: Mapping[str, object], data: Factors, device: str)
         device: torch device of the models.
 
     Returns:
-        A block for each model with a method ``decode``: one picture for each of two images. Its first row is
-        the image and its reconstruction; each other row changes one code, from its smallest to its largest
-        value among the images, at most ten codes of the largest spread.
+        A block for each model with a method ``decode`` that gives images like these in [0, 1]: one picture
+        for each of two images. Its first row is the image and its reconstruction; each other row changes one
+        code, from its smallest to its largest value among the images, at most ten codes of the largest
+        spread.
     """
     blocks: list[Block] = []
-    ranged = torch.stack([data[row] for row in evenly_spaced_rows(len(data), _RANGE)])
-    shown = evenly_spaced_rows(len(data), _IMAGES)
     for name, named in models.items():
-        if not isinstance(named, NamedModel) or (decoder := find_decoder(named, device)) is None:
-            continue
-        codes = _encode(named, ranged, device)
-        chosen = codes.std(0).argsort(descending=True)[:_CODES].sort().values
-        low, high = codes.amin(0), codes.amax(0)
-        pictures = []
-        for row in shown:
-            image = data[row]
-            own = _encode(named, image[None], device)[0]
-            rows = [_walk(decoder, own, int(code), low, high) for code in chosen]
-            top = [encoded_pixels(image), encoded_pixels(decoder(own[None])[0])]
-            top += [np.full_like(top[0], 255)] * (_STEPS - len(top))
-            pixels = np.concatenate([np.concatenate(one, axis=1) for one in (top, *rows)])
-            listed = ", ".join(str(int(code)) for code in chosen)
-            alt = f"Decoded images of {data.ids[row]}; each row changes one of the codes {listed}."
-            pictures.append(png_picture(pixels, alt, f"{data.ids[row]}: codes {listed}"))
-        caption = (
-            f"{name}: traversals. First row: image, reconstruction. Each other row changes one code from "
-        )
-        caption += "its smallest to its largest value among the images."
-        blocks.append(PicturesBlock(tuple(pictures), caption))
+        if isinstance(named, NamedModel) and (decoder := find_decoder(named, device)) is not None:
+            try:
+                blocks.append(_traverse(name, named, decoder, data, device))
+            except InputError:  # a note of the results tells why
+                continue
     return blocks
+
+
+def _traverse(name: str, named: NamedModel, decoder: Decoder, data: Factors, device: str) -> PicturesBlock:
+    ranged = torch.stack([data[row] for row in evenly_spaced_rows(len(data), _RANGE)])
+    codes = _encode(named, ranged, device)
+    chosen = codes.std(0).argsort(descending=True)[:_CODES].sort().values
+    low, high = codes.amin(0), codes.amax(0)
+    pictures = []
+    for row in evenly_spaced_rows(len(data), _IMAGES):
+        image = data[row]
+        own = _encode(named, image[None], device)
+        reconstruction = _decode(decoder, own)
+        check_shapes(
+            image=(image[None], "batch channels h w"), decoder=(reconstruction, "batch channels h w")
+        )
+        rows = [_walk(decoder, own[0], int(code), low, high) for code in chosen]
+        top = [encoded_pixels(image), encoded_pixels(reconstruction[0])]
+        top += [np.full_like(top[0], 255)] * (_STEPS - len(top))
+        pixels = np.concatenate([np.concatenate(one, axis=1) for one in (top, *rows)])
+        listed = ", ".join(str(int(code)) for code in chosen)
+        alt = f"Decoded images of {data.ids[row]}; each row changes one of the codes {listed}."
+        pictures.append(png_picture(pixels, alt, f"{data.ids[row]}: codes {listed}"))
+    caption = f"{name}: traversals. First row: image, reconstruction. Each other row changes one code from "
+    caption += "its smallest to its largest value among the images."
+    return PicturesBlock(tuple(pictures), caption)
 
 
 def _encode(
@@ -77,4 +87,10 @@ def _walk(
 ) -> list[Pixels]:
     codes = own.repeat(_STEPS, 1)
     codes[:, code] = torch.linspace(float(low[code]), float(high[code]), _STEPS)
-    return [encoded_pixels(image) for image in decoder(codes).clamp(0, 1)]
+    return [encoded_pixels(image) for image in _decode(decoder, codes)]
+
+
+def _decode(
+    decoder: Decoder, codes: Float[Tensor, "batch codes"]
+) -> Float[Tensor, "batch channels height width"]:
+    return decode_codes(decoder, codes, codes, torch.zeros(codes.shape[1], dtype=torch.bool))

@@ -194,6 +194,11 @@ def _compare_means(first: MeanResult, second: MeanResult, column: str) -> Compar
 
 def _compare_statistics(first: StatisticResult, second: StatisticResult, column: str) -> Comparison:
     pair = [one.replicates.get(column, ()) for one in (first, second)]
+    if not any(pair):
+        raise InputError(
+            f"`{column}` cannot be compared, because it has no replicates; read its intervals, or choose "
+            "another score"
+        )
     if not pair[0] or len(pair[0]) != len(pair[1]) or first.groups != second.groups:
         counts = " and ".join(f"{len(one)}" for one in pair)
         raise InputError(

@@ -23,7 +23,7 @@ def few_resamples(monkeypatch) -> None:
     few = functools.partial(resampled_interval, resamples=40)
     # `evaluation.concepts.score_concepts` is the function as an attribute, but the module as an import.
     for module in (
-        "evaluation.causal.score_rendered",
+        "evaluation.causal.scoring.score_rendered",
         "evaluation.concepts.score_concepts",
         "evaluation.coverage.score_causal_check",
         "evaluation.coverage.score_coverage",
@@ -31,7 +31,7 @@ def few_resamples(monkeypatch) -> None:
         "evaluation.protocols.score_rules",
     ):
         monkeypatch.setattr(import_module(module), "resampled_interval", few)
-    monkeypatch.setattr(import_module("evaluation.causal.measure_codes"), "MOST_RESAMPLES", 40)
+    monkeypatch.setattr(import_module("evaluation.causal.scoring.measure_codes"), "MOST_RESAMPLES", 40)
 
 
 class MemoryView:

@@ -14,17 +14,17 @@ import pytest
 import torch
 from torch import Tensor, inf, nan
 
-from evaluation.causal.baseline_codes import baseline_codes
 from evaluation.causal.block_r2 import block_r2
-from evaluation.causal.cdm import cdm
-from evaluation.causal.counterfactual_axioms import composition, effectiveness, reversibility
-from evaluation.causal.counterfactual_generativeness import counterfactual_generativeness
 from evaluation.causal.dci import dci
 from evaluation.causal.dci_es import dci_es
 from evaluation.causal.dci_fast import dci_fast
 from evaluation.causal.explicitness import explicitness
 from evaluation.causal.infomec import infomec
-from evaluation.causal.interventional_effects import ace, ice
+from evaluation.causal.interventions.baseline_codes import baseline_codes
+from evaluation.causal.interventions.cdm import cdm
+from evaluation.causal.interventions.counterfactual_axioms import composition, effectiveness, reversibility
+from evaluation.causal.interventions.counterfactual_generativeness import counterfactual_generativeness
+from evaluation.causal.interventions.interventional_effects import ace, ice
 from evaluation.causal.irs import irs
 from evaluation.causal.mcc import mcc
 from evaluation.causal.mig import mig

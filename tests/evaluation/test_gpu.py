@@ -43,7 +43,7 @@ from evaluation.causal import (
     t_mex,
     unconfoundedness,
 )
-from evaluation.causal.baseline_codes import baseline_codes
+from evaluation.causal.interventions.baseline_codes import baseline_codes
 from evaluation.concepts import (
     csm,
     directional_derivatives,

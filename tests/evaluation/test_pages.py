@@ -85,6 +85,7 @@ def run(line: str) -> str:
     return result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_examples_run(page, inside):
     del inside
@@ -145,14 +146,3 @@ def test_a_folder_does_not_hide_a_set_of_the_data(inside):
     printed = run(line)
     (inside / "negatives").mkdir()
     assert run(line) == printed
-
-
-def test_links_of_the_pages_exist():
-    for page in PAGES:
-        text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
-        for place, heading in re.findall(r"\]\(([\w./-]*)#?([\w-]*)\)", text):
-            other = ROOT / "docs" / (place or f"{page}.md")
-            assert other.is_file(), (page, place)
-            titles = re.findall(r"^#+ (.*)$", other.read_text(encoding="utf-8"), re.MULTILINE)
-            known = {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
-            assert not heading or heading in known, (page, place, heading)

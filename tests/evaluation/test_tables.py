@@ -191,6 +191,7 @@ def evaluate(command: str, data: tuple[str, dict[str, str]], model: list[str]) -
     words += [word for name, value in options.items() if name in known for word in (name, value)]
     if command == "concepts":
         words += ["--runs", "2", "--size", "24", "32"] * ("--predictions" not in model)
+    words += ["--metric", "irs", "--no-controls"] * (command == "causal")
     result = CliRunner().invoke(main, words)
     if result.exit_code == 0:
         return "yes"

@@ -12,8 +12,8 @@ from benchmarks.trials.planned_factors import FACTOR_SOURCES, planned_factors
 from benchmarks.trials.validity_grid import draw_grid
 from benchmarks.trials.validity_rule import CLAIMS, has_claim, mark_cells, wrong_pairs
 from evaluation.causal import PLANTED_CODES
-from evaluation.causal.code_metrics import CODE_METRICS
-from evaluation.causal.factor_table import FactorTable
+from evaluation.causal.scoring.code_metrics import CODE_METRICS
+from evaluation.causal.scoring.factor_table import FactorTable
 
 PAGE = Path(__file__).parents[3] / "docs" / "causal-validity.md"
 GRID = torch.cartesian_prod(*[torch.arange(n) for n in (3, 4, 2)]).repeat(4, 1)
@@ -107,13 +107,13 @@ def test_a_score_that_is_missing_in_some_seeds_is_nan_there():
 
 
 def test_planned_factors_are_those_of_the_recipe():
-    fixed = planned_factors(FACTOR_SOURCES["toy-confounded 1"], 20, 0, 10)
+    fixed = planned_factors(FACTOR_SOURCES["toy-confounded 1"], 20, 0)
     assert fixed.names == ("object_type", "color")
     assert torch.equal(fixed.values[:, 0], fixed.values[:, 1])
-    graph = planned_factors(FACTOR_SOURCES["causal"], 60, 3, 10)
+    graph = planned_factors(FACTOR_SOURCES["causal"], 60, 3)
     assert len(graph.values) == 60
     assert graph.values.T.corrcoef()[0, 1] > 0.7
-    few = planned_factors(FACTOR_SOURCES["candle, 100 images"], 1000, 0, 10)
+    few = planned_factors(FACTOR_SOURCES["candle, 100 images"], 1000, 0)
     assert len(few.values) == 100
 
 

@@ -6,7 +6,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 from torch.nn.functional import one_hot
 
-from evaluation.causal.discretise import discretise
+from evaluation.causal.estimation.discretise import discretise
 from evaluation.causal.explicitness import explicitness
 from loaders.errors import InputError
 

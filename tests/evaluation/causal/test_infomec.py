@@ -122,3 +122,12 @@ def test_continuous_factors_are_binned():
 def test_refused_arguments(codes, factors, options, message):
     with pytest.raises(InputError, match=message):
         infomec(codes, factors, **options)
+
+
+def test_many_classes_of_few_samples_give_no_warning_and_noise_no_negative_score():
+    """Warnings are errors in tests."""
+    draws = torch.Generator().manual_seed(0)
+    classes = torch.cat([torch.arange(12), torch.arange(8)])
+    assert infomec(torch.rand(20, 2, generator=draws), classes[:, None]).explicitness > 0
+    constant = infomec(torch.ones(120, 2), torch.randint(3, (120, 3), generator=draws))
+    assert float(constant.predictable.min()) >= 0

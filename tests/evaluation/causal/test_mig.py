@@ -3,7 +3,7 @@ import pytest
 import torch
 from sklearn.metrics import mutual_info_score
 
-from evaluation.causal.discretise import discretise
+from evaluation.causal.estimation.discretise import discretise
 from evaluation.causal.mig import mig
 from loaders.errors import InputError
 

@@ -13,12 +13,12 @@ from PIL import Image
 from torch import nn
 
 from evaluation.causal import score_causal
-from evaluation.causal.rendered_counterfactuals import (
+from evaluation.causal.interventions.rendered_counterfactuals import (
     decoded_errors,
     rendered_counterfactuals,
     rendered_share,
 )
-from evaluation.causal.rendered_pairs import find_rendered_pairs
+from evaluation.causal.interventions.rendered_pairs import find_rendered_pairs
 from evaluation.models.model_spec import ModelIdentity, NamedModel
 from evaluation.report import write_report
 from evaluation.report.rendered_pictures import rendered_pictures

@@ -11,9 +11,9 @@ import torch
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.causal.discretise import discretise
+from evaluation.causal.estimation.discretise import discretise
+from evaluation.causal.estimation.mutual_information import mutual_information_matrix
 from evaluation.causal.irs import irs
-from evaluation.causal.mutual_information import mutual_information_matrix
 from evaluation.concepts.set_scores import ALIGNMENTS, BranchScore, Ratios, SetScore
 from evaluation.intrinsic.score_intrinsic import COLUMNS
 from evaluation.results.mean_intervals import Score

@@ -157,6 +157,12 @@ def test_replicates_of_the_same_groups(replicates, groups):
         compare(statistics(0.1, [1.0]), statistics(0.1, replicates, groups))
 
 
+def test_scores_without_replicates_are_not_compared():
+    """Scores over random halves have intervals, but no replicates."""
+    with pytest.raises(InputError, match="`csm` cannot be compared, because it has no replicates"):
+        compare(statistics(0.1, []), statistics(0.2, []))
+
+
 def test_kinds_are_not_mixed():
     with pytest.raises(InputError, match="expected two results of one metric, got `lmse` and `csm`"):
         compare(means([0.1] * 4), statistics(0.1, []))

@@ -1,0 +1,1 @@
+"""Statistics of codes and factors that several metrics use."""

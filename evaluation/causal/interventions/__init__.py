@@ -1,0 +1,1 @@
+"""Metrics of decoded images after interventions on codes."""

@@ -1,0 +1,1 @@
+"""All metrics of encoders in one table: factors, controls, conditions, intervals."""

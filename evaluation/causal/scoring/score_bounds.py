@@ -1,0 +1,37 @@
+"""Ranges of the causal scores, at which their intervals are cut."""
+
+import math
+from dataclasses import replace
+
+from evaluation.results.mean_intervals import Score
+
+# A fit worse than a constant, and a ranking worse than chance, have negative scores. So has a code with gross
+# errors in IRS: its deviation from the mean of a class may be twice the largest one from its own mean.
+_LEAST = {
+    "irs": -1.0,
+    "explicitness": -1.0,
+    "dci_es(explicitness)": -1.0,
+    "r2(linear)": -math.inf,
+    "r2(kernel)": -math.inf,
+}
+
+
+def cut_at_bounds(name: str, score: Score) -> Score:
+    """Cut an interval at the smallest and the largest value that a causal score can have.
+
+    Args:
+        name: name of the score, such as "r2(linear)".
+        score: a score with an interval that may exceed its range.
+
+    Example:
+        >>> cut_at_bounds("mig", Score(0.5, -0.2, 1.2))
+        Score(value=0.5, low=0.0, high=1.0)
+        >>> cut_at_bounds("explicitness", Score(-0.5, -2.0, 1.0))
+        Score(value=-0.5, low=-1.0, high=1.0)
+    """
+    low = _LEAST.get(name, 0.0)
+    return replace(score, low=_within(score.low, low), high=_within(score.high, low))
+
+
+def _within(value: float, low: float) -> float:
+    return value if math.isnan(value) else min(max(value, low), 1.0)

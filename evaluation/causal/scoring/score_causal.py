@@ -1,0 +1,304 @@
+"""Score encoders of images by how their codes represent the factors of an image set."""
+
+import hashlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from tqdm import tqdm
+
+from evaluation.causal.estimation.code_inputs import standardise
+from evaluation.causal.interventions.baseline_codes import Baseline
+from evaluation.causal.irs import irs
+from evaluation.causal.scoring.broken_conditions import broken_conditions
+from evaluation.causal.scoring.code_metrics import CODE_METRICS, check_metric_names
+from evaluation.causal.scoring.factor_table import FactorTable, tabulate_factors
+from evaluation.causal.scoring.measure_codes import (
+    MeasuredCodes,
+    measure_codes,
+    pack_measured,
+    unpack_measured,
+)
+from evaluation.causal.scoring.score_bounds import cut_at_bounds
+from evaluation.causal.scoring.score_decoded_images import score_decoded_images
+from evaluation.causal.scoring.score_decoder import find_decoder
+from evaluation.inputs.match_ids import first_three
+from evaluation.inputs.predictions import Codes
+from evaluation.models.model_spec import ModelIdentity, NamedModel
+from evaluation.results.mean_intervals import distinct_groups
+from evaluation.results.pool_seeds import pool_seeds
+from evaluation.results.result import StatisticResult, model_name
+from evaluation.running.batches import Fingerprint, check_srgb_image, make_provenance, read_batches
+from evaluation.running.finished_steps import FinishedSteps, batch_key, model_key
+from evaluation.running.model_outputs import checked_codes
+from evaluation.running.named_models import decode, identify_models, run_model
+from loaders.check_choice import check_choice
+from loaders.errors import InputError
+from loaders.views import Factors
+
+if TYPE_CHECKING:
+    from evaluation.causal.scoring.supervised_codes import SupervisedCodes
+
+METRIC, VERSION = "causal", 5
+CODE_CONTROLS = ("random codes", "factors as codes", "supervised codes")
+DEFAULT_METRICS = tuple(name for name in CODE_METRICS if name != "dci")
+DCI_CODES = 10  # most codes for gradient boosting, which takes minutes
+Encoder = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch codes"]]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Everything that the scores of all encoders share."""
+
+    data: Factors
+    table: FactorTable
+    metrics: tuple[str, ...]
+    settings: dict[str, Any]
+    described: dict[str, Any]
+    device: str
+    steps: FinishedSteps
+
+
+def score_causal(
+    encoders: Mapping[str, Encoder | NamedModel | Codes],
+    data: Factors,
+    factors: Sequence[str] = (),
+    *,
+    metrics: Collection[str] = DEFAULT_METRICS,
+    controls: bool = True,
+    counterfactuals: Factors | None = None,
+    baseline: Baseline = "farthest",
+    bins: int = 20,
+    splits: int = 5,
+    seed: int = 0,
+    batch_size: int = 64,
+    device: str = "cpu",
+    steps: FinishedSteps | None = None,
+) -> dict[str, StatisticResult]:
+    """Compute the causal metrics of encoders, or of codes from another program, and of control codes.
+
+    Continuous factors are cut into ``bins`` classes of equal width between their extremes, as in
+    disentanglement_lib. Factors with a single value among the images are left out, because any code is robust
+    to them. `docs/causal.md` defines the metrics; `CODE_METRICS` lists their conditions.
+
+    Blind to: everything that the metrics are blind to, and the selection of the images. On confounded images
+    the scores describe the confounded joint distribution.
+
+    Args:
+        encoders: by name: a callable from images to codes, or `evaluation.inputs.predictions.Codes`. An
+            encoder receives sRGB-encoded images in [0, 1], on which most encoders are trained, or
+            scene-linear images if its ``colour_space`` is "linear". A `torch.nn.Module` runs in evaluation
+            mode and must be on ``device``. If it has a method ``decode`` from codes to images in [0, 1], its
+            counterfactual generativeness is computed too, and the distance of decoded counterfactuals from
+            rendered ones (`rendered_counterfactuals`).
+        data: images with at least two varying factors, from `loaders.views.open_factors`.
+        factors: names of the factors; none takes all that vary.
+        metrics: names of `CODE_METRICS`. "dci" is left out for encoders of more than `DCI_CODES` codes.
+        controls: whether to score `CODE_CONTROLS` as well: random codes, as many as those of the first
+            encoder; the factors themselves; and predictions by a small network, see `supervised_codes`.
+        counterfactuals: images among which rendered counterfactuals are found: a full grid, or a set of
+            counterfactuals; None for ``data``.
+        baseline: value that interventions give to codes of models with a decoder, see `baseline_codes`.
+        bins: number of classes of a continuous factor.
+        splits: number of random halves for metrics that fit something.
+        seed: seed of resamples, halves, random codes and trainings.
+        batch_size: images per pass.
+        device: torch device of the encoders.
+        steps: keeps finished batches and metrics, so that an interrupted run resumes.
+
+    Returns:
+        A result for each encoder and control, higher is better, the main score ``irs``; and one for each
+        method of several seeds, see `pool_seeds`. A score is nan if it is undefined. Intervals are over
+        groups of images. Notes name the conditions of metrics that the data break, and metrics that cannot be
+        computed.
+
+    Raises:
+        InputError: there are no encoders or images, an encoder has the name of a control, a factor, a metric
+            or the baseline is unknown, fewer than two factors vary, a factor has another value in each image,
+            or codes are not finite or differ in number.
+    """
+    if not encoders or not metrics:
+        raise InputError("expected at least one encoder and one metric, got none")
+    check_metric_names(metrics)
+    check_choice("baseline", baseline, Baseline)
+    if controls and (taken := [name for name in encoders if name in CODE_CONTROLS]):
+        raise InputError(f"a control is named `{taken[0]}`; give the encoder another name, or no controls")
+    named_models = identify_models(encoders, [data], "srgb", None)
+    table = tabulate_factors(data, factors, bins)
+    chosen = ("irs", *(name for name in CODE_METRICS if name in metrics and name != "irs"))
+    fingerprint = Fingerprint()
+    steps = steps or FinishedSteps()
+    codes = _encode(named_models, data, batch_size, device, fingerprint, steps)
+    described = fingerprint.describe(data)
+    settings = {
+        "factors": list(table.names),
+        "metrics": list(chosen),
+        "bins": bins,
+        "splits": splits,
+        "seed": seed,
+        "baseline": baseline,
+    }
+    if counterfactuals is None:
+        counterfactuals = data
+    else:
+        settings["counterfactuals"] = asdict(counterfactuals.identity) | {"rows": len(counterfactuals)}
+    run = _Run(data, table, chosen, settings, described, device, steps)
+    notes = [_class_sizes_note(table)]
+    widest = max(rows.shape[1] for rows in codes.values())
+    decoders = {name: found for name, one in named_models.items() if (found := find_decoder(one, device))}
+    supervised = _supervise(run, notes) if controls or decoders else None
+    if controls:
+        added = _controls(run, next(iter(codes.values())).shape[1], supervised)
+        named_models |= {
+            name: NamedModel(ModelIdentity(name, "control"), rows, "srgb") for name, rows in added.items()
+        }
+        codes |= added
+    notes += broken_conditions(table, widest, chosen)
+    results = {}
+    for name, named in named_models.items():
+        measured = _measure(run, name, codes[name])
+        scores = {label: score for one in measured.values() for label, score in one.scores.items()}
+        details = _describe(codes[name], table, measured)
+        failures = [f"{name}: no {metric}: {one.failure}" for metric, one in measured.items() if one.failure]
+        if name in decoders:
+            given = (named, decoders[name], codes[name], data, counterfactuals, table)
+            more, parts, failed = score_decoded_images(*given, supervised, baseline, seed, device)
+            scores, details, failures = scores | more, details | parts, failures + failed
+        results[name] = StatisticResult(
+            make_provenance(METRIC, VERSION, "higher", named, described, settings),
+            {label: cut_at_bounds(label, score) for label, score in scores.items()},
+            {label: drawn for one in measured.values() for label, drawn in one.replicates.items()},
+            distinct_groups(data.groups),
+            (),
+            details | {"notes": [*notes, *failures]},
+        )
+    return results | {model_name(one): _cut(one) for one in pool_seeds(list(results.values()))}
+
+
+def _cut(pooled: StatisticResult) -> StatisticResult:
+    """Cut the intervals over seeds at the bounds of the scores."""
+    return replace(pooled, scores={name: cut_at_bounds(name, score) for name, score in pooled.scores.items()})
+
+
+def _supervise(run: _Run, notes: list[str]) -> "SupervisedCodes | None":
+    """Train the networks of the supervised codes; if the images do not fit, add a note."""
+    from evaluation.causal.scoring.supervised_codes import WEIGHTS, restore_supervised_codes, supervised_codes
+
+    key = {"step": "supervised codes", "data": run.described, "device": run.device, **run.settings}
+
+    def train() -> dict[str, Tensor]:
+        found = supervised_codes(run.data, run.table, seed=run.settings["seed"], device=run.device)
+        weights = {f"{WEIGHTS}{name}": value.cpu() for name, value in found.heads.state_dict().items()}
+        return {"codes": found.codes, "accuracy": torch.tensor(list(found.accuracy.values())), **weights}
+
+    try:
+        return restore_supervised_codes(run.steps.get_or_compute(key, train), run.table, run.device)
+    except InputError as error:
+        notes.append(f"supervised codes are left out: {error}")
+        return None
+
+
+def _controls(run: _Run, width: int, supervised: "SupervisedCodes | None") -> dict[str, Tensor]:
+    """Make the codes of `CODE_CONTROLS`, all of one scale, because some metrics depend on it."""
+    draws = torch.Generator().manual_seed(run.settings["seed"])
+    noise = torch.randn([len(run.data), width], generator=draws, dtype=torch.float64)
+    values = [noise, standardise(run.table.values)]
+    if supervised is not None:
+        values.append(standardise(supervised.codes, run.table.values))
+    return dict(zip(CODE_CONTROLS, values, strict=False))
+
+
+def _measure(run: _Run, name: str, codes: Float[Tensor, "images codes"]) -> dict[str, MeasuredCodes]:
+    """Compute each metric of one encoder."""
+    found = {}
+    content = hashlib.sha256(codes.contiguous().numpy().tobytes()).hexdigest()
+    bar = tqdm(run.metrics, desc=name, unit="metric", disable=None)
+    for metric in bar:
+        if metric == "dci" and codes.shape[1] > DCI_CODES:
+            found[metric] = MeasuredCodes({}, {}, {}, f"{codes.shape[1]} codes, more than {DCI_CODES}")
+            continue
+        key = {"metric": metric, "codes": content, "version": VERSION, "data": run.described}
+
+        def compute(metric: str = metric) -> dict[str, Tensor]:
+            splits, seed = run.settings["splits"], run.settings["seed"]
+            return pack_measured(measure_codes(codes, run.table, run.data.groups, metric, splits, seed))
+
+        found[metric] = unpack_measured(run.steps.get_or_compute(key | run.settings, compute))
+    return found
+
+
+def _encode(
+    named_models: Mapping[str, NamedModel],
+    data: Factors,
+    batch_size: int,
+    device: str,
+    fingerprint: Fingerprint,
+    steps: FinishedSteps,
+) -> dict[str, Float[Tensor, "samples codes"]]:
+    """Compute the codes of all rows, on the CPU, for each encoder."""
+    parts: dict[str, list[Tensor]] = {name: [] for name in named_models}
+    keys = {
+        name: model_key(named, device, metric=METRIC, version=VERSION) for name, named in named_models.items()
+    }
+    for batch in read_batches(data, batch_size, check_srgb_image, fingerprint, "encode"):
+        linear = decode(batch.stack(lambda image: image))
+        for name, named in named_models.items():
+            if isinstance(named.model, Codes):
+                continue
+            encode = partial(_codes, named, linear, device)
+            step = steps.get_or_compute(batch_key(keys[name], batch, fingerprint), encode)
+            parts[name].append(step["codes"])
+    for name, some in parts.items():
+        if len(widths := sorted({part.shape[1] for part in some})) > 1:
+            raise InputError(
+                f"`{name}`: expected as many codes of each image, got {widths[0]} and {widths[-1]} codes"
+            )
+    for row, name in enumerate(data.ids):
+        fingerprint.add(name, torch.from_numpy(np.asarray(data.table)[row]))
+    codes = {
+        name: named.model.matched(data.ids, data.known_ids, None)
+        if isinstance(named.model, Codes)
+        else torch.cat(parts[name])
+        for name, named in named_models.items()
+    }
+    for name, rows in codes.items():
+        if failed := [data.ids[row] for row in (~rows.isfinite().all(1)).nonzero().flatten().tolist()]:
+            raise InputError(f"`{name}`: codes must be finite, got nan or inf for {first_three(failed)}")
+    return codes
+
+
+def _codes(named: NamedModel, linear: Tensor, device: str) -> dict[str, Tensor]:
+    """Compute the codes of a batch, in float32 at least."""
+    (codes,) = run_model(named, linear, device, lambda *output: (checked_codes(*output),))
+    return {"codes": codes.to(torch.promote_types(codes.dtype, torch.float32))}
+
+
+def _describe(
+    codes: Float[Tensor, "images codes"], table: FactorTable, measured: Mapping[str, MeasuredCodes]
+) -> dict[str, Any]:
+    """Collect the matrices of codes and factors, and the parents and weights of IRS."""
+    found = irs(codes, table.classes)
+    matrices = {name: matrix for one in measured.values() for name, matrix in one.matrices.items()}
+    return {
+        "codes": found.codes.tolist(),
+        "matrix": found.matrix.tolist(),
+        "parents": found.parents.tolist(),
+        "weights": found.weights.tolist(),
+        "class_sizes": [list(sizes) for sizes in found.class_sizes],
+        "matrices": {name: matrix.tolist() for name, matrix in matrices.items()},
+    }
+
+
+def _class_sizes_note(table: FactorTable) -> str:
+    """Tell how many images have each value of a factor, or lie in each of its bins."""
+    sizes = [torch.bincount(classes).tolist() for classes in table.classes.T]
+    ranges = [
+        f"{name} {min(some)}" + (f" to {max(some)}" if max(some) > min(some) else "")
+        for name, some in zip(table.names, sizes, strict=True)
+    ]
+    return f"images with each value: {', '.join(ranges)}"

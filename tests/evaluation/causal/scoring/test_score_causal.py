@@ -1,0 +1,319 @@
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from evaluation.causal.irs import irs
+from evaluation.causal.scoring.factor_table import FactorTable
+from evaluation.causal.scoring.measure_codes import measure_codes
+from evaluation.causal.scoring.score_causal import DEFAULT_METRICS, score_causal
+from evaluation.causal.unconfoundedness import unconfoundedness
+from evaluation.inputs.predictions import open_codes
+from evaluation.results.compare import compare
+from evaluation.results.resampled_intervals import resampled_interval
+from loaders.errors import InputError
+from loaders.schema import FactorInfo
+
+SIZES = (3, 4, 2)
+CLASSES = torch.tensor(list(itertools.product(*(range(size) for size in SIZES))))
+
+
+@pytest.fixture
+def grid(memory_view):
+    """All combinations of shape, angle (continuous) and light, encoded in pixels; the scene is constant."""
+    image = (CLASSES * torch.tensor([0.4, 0.2, 0.8]))[:, :, None, None].expand(-1, -1, 2, 2)
+    infos = (
+        FactorInfo(name="shape", kind="categorical", values=("cube", "cone", "torus")),
+        FactorInfo(name="angle", kind="continuous", low=0, high=1),
+        FactorInfo(name="light", kind="categorical", values=("left", "right")),
+        FactorInfo(name="scene", kind="categorical", values=("hall", "street")),
+    )
+    columns = (CLASSES[:, 0], CLASSES[:, 1] / 3, CLASSES[:, 2], torch.ones(len(CLASSES)))
+    table = np.stack([np.asarray(column, np.float64) for column in columns], axis=1)
+
+    def rows(count=24):
+        return memory_view(list(image.float().contiguous())[:count], factors=infos, table=table[:count])
+
+    return rows
+
+
+def _pure(image):
+    assert image.max() <= 1
+    return image.mean((2, 3))
+
+
+def score(encoder, view, *arguments, metrics=("irs", "unconfoundedness"), **options):
+    options = {"controls": False, **options}
+    return score_causal({"encoder": encoder}, view, *arguments, metrics=metrics, **options)["encoder"]
+
+
+def test_pure_codes_score_one(grid):
+    result = score(_pure, grid(), batch_size=5)
+    assert result.score == pytest.approx(1)
+    assert result.details["parents"] == [0, 1, 2]
+    assert result.scores["unconfoundedness(1)"].value == 1
+    assert result.about.settings["factors"] == ["shape", "angle", "light"]
+    assert result.about.data["rows"] == 24
+
+
+@pytest.mark.slow
+def test_all_metrics_of_pure_codes_and_of_controls(grid):
+    results = score_causal({"encoder": _pure}, grid(), splits=2)
+    # The images have fewer than 32 pixels a side, so that no network can be trained.
+    assert list(results) == ["encoder", "random codes", "factors as codes"]
+    own, random, truth = results.values()
+    families = {name.partition("(")[0].partition(",")[0] for name in own.scores}
+    assert families == set(DEFAULT_METRICS) - {"infomec"} | {"infom", "infoc", "infoe", "sufficiency"}
+    # By definition, or by noise with 24 images, below 1 for pure codes, or as high for random ones.
+    blind = ("unconfoundedness(2)", "sap", "explicitness", "infoc", "infom", "dci_es(explicitness)")
+    for name, score in own.scores.items():
+        if name not in blind and "candle2021" not in name:
+            assert score.value == pytest.approx(1, abs=0.15), name
+            assert not random.scores[name].value > score.value + 1e-9, name
+    assert own.scores["mig"] == truth.scores["mig"]
+    assert own.details["matrices"].keys() == {"information", "dci_fast"}
+    assert any(note.startswith("supervised codes are left out: ") for note in own.details["notes"])
+    assert results["random codes"].about.model == {"name": "random codes", "source": "control"}
+
+
+def test_note_tells_how_many_images_have_each_value(grid):
+    details = score(_pure, grid(23)).details
+    assert details["class_sizes"] == [[7, 8, 8], [5, 6, 6, 6], [11, 12]]
+    assert details["notes"][0] == "images with each value: shape 7 to 8, angle 5 to 6, light 11 to 12"
+    notes = score(_pure, grid()).details["notes"]
+    assert notes[0] == "images with each value: shape 8, angle 6, light 12"
+    assert notes[1].startswith("irs, unconfoundedness: fewer than 20 images of some value: shape 8, angle 6")
+
+
+def test_mixed_codes_equal_the_metrics_themselves(grid):
+    mix = torch.rand(3, 6, generator=torch.Generator().manual_seed(0))
+    view = grid()
+    result = score(lambda image: _pure(image) @ mix, view)
+    codes = (torch.stack([item[:, 0, 0] for item in view.items]) @ mix).double()
+    expected = irs(codes, CLASSES)
+    np.testing.assert_allclose(result.details["matrix"], expected.matrix, rtol=1e-4, atol=1e-4)
+    for rho in (1, 2):
+        assert result.scores[f"unconfoundedness({rho})"].value == float(unconfoundedness(expected, rho))
+        candle = float(unconfoundedness(expected, rho, "candle2021"))
+        assert result.scores[f"unconfoundedness({rho}), candle2021"].value == candle
+
+
+def test_replicates_equal_the_metrics_of_drawn_rows(grid):
+    mix = torch.rand(3, 6, generator=torch.Generator().manual_seed(1))
+    view = grid()
+    result = score(lambda image: _pure(image) @ mix, view)
+    codes = torch.stack([item[:, 0, 0] for item in view.items]) @ mix
+
+    def expected(metric, repeats):
+        def slow(rows):
+            return {"": float(metric(irs(codes[rows], CLASSES[rows])))}
+
+        return resampled_interval(slow, view.groups, seed=0, resamples=40, repeats=repeats)[1][""]
+
+    np.testing.assert_allclose(
+        result.replicates["irs"], expected(lambda found: found.score, False), atol=1e-5
+    )
+    disjoint = expected(lambda found: unconfoundedness(found, 2), True)
+    np.testing.assert_allclose(result.replicates["unconfoundedness(2)"], disjoint)
+    assert 0 <= min(disjoint) < max(disjoint) <= 1
+
+
+def test_interval_of_irs_is_cut_at_one_but_its_replicates_are_not(grid):
+    def one_row_off(image):
+        return _pure(image) + 0.1 * (torch.arange(len(image)) == 5)[:, None]
+
+    result = score(one_row_off, grid())
+    assert max(result.replicates["irs"]) > 1
+    assert result.scores["irs"].value < result.scores["irs"].high == 1
+
+
+def test_negative_irs_lies_within_its_interval():
+    classes = (torch.arange(200) % 2)[:, None].expand(-1, 2)
+    codes = classes[:, :1].double()
+    codes[:20] = 1 - codes[:20]  # a tenth of each class is wrong, with a deviation of 0.9 from its class
+    table = FactorTable(("shape", "color"), classes.double(), classes, (0, 1), (), ())
+    found = measure_codes(codes, table, [str(row) for row in range(200)], "irs").scores["irs"]
+    assert found.value == pytest.approx(1 - 0.9 / 0.5)
+    assert found.low < found.value < found.high
+
+
+def test_equal_unconfoundedness_is_no_difference(grid):
+    """Both encoders and most replicates have the same score; a few replicates may differ."""
+    draws = torch.Generator().manual_seed(4)
+
+    def noisy(image):
+        return _pure(image) + 0.15 * torch.randn(len(image), 3, generator=draws)
+
+    found = score_causal(
+        {"first": noisy, "second": noisy}, grid(), metrics=["unconfoundedness"], controls=False
+    )
+    pair = [result.replicates["unconfoundedness(1)"] for result in found.values()]
+    assert [result.scores["unconfoundedness(1)"].value for result in found.values()] == [1, 1]
+    assert min(map(min, pair)) < 1
+    assert compare(*found.values(), "unconfoundedness(1)").p_value > 0.5
+
+
+def test_seeds_of_one_method_are_pooled(grid):
+    mixes = torch.rand(2, 3, 3, generator=torch.Generator().manual_seed(2))
+    encoders = {f"vae#{seed}": lambda image, mix=mix: _pure(image) @ mix for seed, mix in enumerate(mixes)}
+    found = score_causal(encoders, grid(), metrics=["irs"], controls=False)
+    assert list(found) == ["vae#0", "vae#1", "vae, 2 seeds"]
+    values = [found[name].score for name in encoders]
+    assert found["vae, 2 seeds"].score == pytest.approx(sum(values) / 2)
+    assert found["vae, 2 seeds"].replicates["irs"] == tuple(values)
+
+
+def test_interval_over_seeds_is_cut_at_the_bounds_of_the_score(grid):
+    encoders = {"vae#0": lambda image: torch.ones(len(image), 3), "vae#1": _pure}
+    found = score_causal(encoders, grid(), metrics=["irs"], controls=False)["vae, 2 seeds"]
+    assert (found.scores["irs"].value, found.scores["irs"].low) == (pytest.approx(0.5), -1)
+    assert found.scores["irs"].high == 1
+
+
+def test_an_encoder_may_not_have_the_name_of_a_control(grid):
+    with pytest.raises(InputError, match="a control is named `random codes`; give the encoder another name"):
+        score_causal({"random codes": _pure}, grid(), metrics=["irs"])
+    assert list(score_causal({"random codes": _pure}, grid(), metrics=["irs"], controls=False))
+
+
+def test_a_factor_with_another_value_in_each_image_is_named(memory_view):
+    infos = (
+        FactorInfo(name="number", kind="categorical", values=tuple(range(12))),
+        FactorInfo(name="angle", kind="continuous", low=0, high=1),
+        FactorInfo(name="light", kind="categorical", values=("left", "right")),
+    )
+    table = np.stack([np.arange(12), np.arange(12) / 11, np.arange(12) % 2], axis=1)
+    view = memory_view([torch.rand(3, 2, 2) for _ in table], factors=infos, table=table)
+    with pytest.raises(InputError, match=r"`number` has another .* 12 images, .* robust; leave it out"):
+        score(_pure, view)
+    with pytest.raises(InputError, match=r"`angle` .*robust; give fewer --bins than 20, or leave it out"):
+        score(_pure, view, ["angle", "light"])
+    assert score(_pure, view, ["angle", "light"], bins=4).about.settings["bins"] == 4
+
+
+def test_factors_are_chosen_by_name_in_their_order(grid):
+    result = score(_pure, grid(), ["light", "shape"])
+    assert result.about.settings["factors"] == ["light", "shape"]
+    assert result.details["parents"][0] == 1
+
+
+def test_an_encoder_may_reuse_one_output_buffer(grid):
+    buffer = torch.empty(24, 3)
+
+    def refilling(image):
+        buffer[: len(image)] = _pure(image)
+        return buffer[: len(image)]
+
+    expected = score(_pure, grid(), batch_size=5)
+    assert score(refilling, grid(), batch_size=5).scores == expected.scores
+
+
+def test_bins_of_a_continuous_factor(grid):
+    # In two bins, angles 0 and 1/3 are one class: the angle's code then moves within it.
+    result = score(_pure, grid(), bins=2)
+    assert result.details["matrix"][1][1] == pytest.approx(1 - (1 / 6) / 0.5, abs=0.01)
+
+
+def test_network_is_evaluated_without_gradients(grid):
+    model = nn.Sequential(nn.Flatten(), nn.Dropout(0.9), nn.Linear(12, 4))
+    one, other = (score(model, grid()).to_json() for _ in range(2))
+    assert one == other
+    assert model.training
+
+
+def test_encoder_with_linear_colour_space_receives_linear_images(grid):
+    class Linear:
+        colour_space = "linear"
+
+        def __call__(self, image):
+            self.brightest = float(image.max())
+            return image.mean((2, 3))
+
+    encoder = Linear()
+    score(encoder, grid())
+    assert encoder.brightest == pytest.approx(((0.8 + 0.055) / 1.055) ** 2.4, abs=1e-5)
+
+
+def test_codes_from_a_file_score_like_their_encoder(grid, tmp_path):
+    view = grid()
+    codes = torch.stack([_pure(item[None])[0] for item in view.items]).numpy()
+    np.savez(tmp_path / "codes.npz", ids=np.array(view.ids)[::-1], codes=codes[::-1])
+    one, other = (score(source, view) for source in (_pure, open_codes(tmp_path / "codes.npz")))
+    assert one.about.data == other.about.data
+    np.testing.assert_allclose(one.details["matrix"], other.details["matrix"], atol=1e-6)
+    assert one.score == pytest.approx(other.score, abs=1e-6)
+
+
+def test_collapsed_encoder_and_strict_json(grid):
+    result = score(lambda image: torch.ones(len(image), 3), grid())
+    assert result.score == 0
+    assert math.isnan(result.scores["unconfoundedness(1)"].value)
+    assert json.loads(result.to_json())["scores"]["unconfoundedness(2)"]["value"] is None
+
+
+class _Decoder(nn.Module):
+    """An encoder of the mean colour with a decoder of flat images."""
+
+    def forward(self, image):
+        return image.mean((2, 3))
+
+    def decode(self, codes):
+        return codes[:, :, None, None].expand(-1, -1, 32, 32).clamp(0, 1)
+
+
+def test_a_decoder_has_counterfactual_generativeness(memory_view):
+    classes = torch.cartesian_prod(*[torch.arange(2)] * 2).repeat(20, 1)
+    images = torch.full((len(classes), 3, 32, 32), 0.5)
+    images[:, :2] = 0.2 + 0.6 * classes[:, :, None, None].float()
+    infos = tuple(FactorInfo(name=name, kind="categorical", values=("a", "b")) for name in ("red", "green"))
+    view = memory_view(list(images), factors=infos, table=classes.double().numpy())
+    found = score_causal({"flat": _Decoder()}, view, metrics=["irs"], seed=1)
+    assert list(found) == ["flat", "random codes", "factors as codes", "supervised codes"]
+    result = found["flat"]
+    assert result.scores["counterfactual_generativeness(1)"].value > 0.9
+    details = result.details["decoder"]["counterfactual_generativeness(1)"]
+    assert details["factors"] == ["red", "green"]
+    assert details["reconstruction_error"] < 1e-6
+    assert min(details["inside"]) > 0.9 > 0.1 > max(details["outside"])
+    assert "counterfactual_generativeness(1)" not in found["random codes"].scores
+
+
+def test_a_dead_decoder_is_a_note_and_all_other_scores_stay(memory_view):
+    class Dead(_Decoder):
+        def decode(self, codes):
+            return torch.full((len(codes), 3, 32, 32), math.nan)
+
+    classes = torch.cartesian_prod(*[torch.arange(2)] * 2).repeat(10, 1)
+    images = list(torch.rand(40, 3, 32, 32, generator=torch.Generator().manual_seed(0)))
+    infos = tuple(FactorInfo(name=name, kind="categorical", values=("a", "b")) for name in ("x", "y"))
+    view = memory_view(images, factors=infos, table=classes.double().numpy())
+    result = score_causal({"dead": Dead()}, view, metrics=["irs"])["dead"]
+    assert list(result.scores) == ["irs"]
+    for note, score in zip(result.details["notes"][-2:], ("counterfactual_gen", "score of"), strict=True):
+        assert note.startswith(f"dead: no {score}")
+
+
+@pytest.mark.parametrize(
+    ("count", "encoder", "options", "message"),
+    [
+        (0, _pure, {}, "at least two factors must vary"),
+        (24, _pure, {"metrics": ()}, "expected at least one encoder and one metric"),
+        (24, _pure, {"metrics": ["mcg"]}, "expected some of irs, .*, got `mcg`; did you mean `mig`"),
+        (24, _pure, {"factors": ["shap"]}, "expected factors of the data .*`shap`; did you mean `shape`"),
+        (24, _pure, {"factors": ["shape", "shape"]}, "`shape` is given twice"),
+        (24, _pure, {"factors": ["shape", "scene"]}, "`scene` has one value among the images"),
+        (24, _pure, {"factors": ["shape"]}, r"at least two factors must vary among the images, got \['shape"),
+        (2, _pure, {}, r"at least two factors must vary among the images, got \['light'\]"),
+        (24, _pure, {"bins": 1}, "`bins` must be at least 2, got 1"),
+        (24, lambda image: _pure(image)[:, : len(image) - 3], {"batch_size": 5}, "1 and 2 codes"),
+        (24, lambda image: image, {}, "pool the maps"),
+        (24, lambda image: _pure(image) * math.nan, {}, "finite"),
+    ],
+)
+def test_invalid_arguments_are_refused(grid, count, encoder, options, message):
+    with pytest.raises(InputError, match=message):
+        score(encoder, grid(count), **options)
