@@ -26,7 +26,7 @@ from evaluation.running.named_models import decode, run_model
 from loaders.errors import InputError
 from loaders.views import Factors
 
-PAIRS = 200  # most pairs of each factor
+RENDERED_PAIRS = 200  # most pairs of each factor
 _BATCH = 64
 _CHOSEN, _RANDOM = "rendered_counterfactual({})", "rendered_counterfactual({}), random choice"
 
@@ -56,7 +56,8 @@ def score_rendered(
     seed: int,
     device: str,
 ) -> tuple[dict[str, Score], dict[str, Any]]:
-    """Compute `rendered_counterfactuals` for each factor and each of `RHO`, over at most `PAIRS` pairs each.
+    """Compute `rendered_counterfactuals` for each factor and each of `RHO`, over at most `RENDERED_PAIRS`
+    pairs each.
 
     Args:
         named: the encoder.
@@ -78,7 +79,7 @@ def score_rendered(
         InputError: there are no pairs, see `find_rendered_pairs`, `select_codes` and `decoded_errors`.
     """
     found = irs(codes, table.classes)
-    everything = find_rendered_pairs(data, counterfactuals, table.names, PAIRS, seed)
+    everything = find_rendered_pairs(data, counterfactuals, table.names, RENDERED_PAIRS, seed)
     if not any(len(pairs.factual) for pairs in everything.values()):
         raise InputError("no two images differ in one factor only; give a grid, or --counterfactuals")
     sets = {rho: select_codes(found, rho) for rho in RHO if rho <= len(found.codes)}
