@@ -56,8 +56,9 @@ def score_rendered(
     seed: int,
     device: str,
 ) -> tuple[dict[str, Score], dict[str, Any]]:
-    """Compute `rendered_counterfactuals` for each factor and each of `RHO`, over at most `RENDERED_PAIRS`
-    pairs each.
+    """Compute `rendered_counterfactuals` for each factor and each of `RHO`.
+
+    At most `RENDERED_PAIRS` pairs are drawn for each factor.
 
     Args:
         named: the encoder.
