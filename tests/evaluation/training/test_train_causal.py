@@ -65,7 +65,7 @@ def same_weights(one: torch.nn.Module, other: torch.nn.Module) -> bool:
 
 
 def test_choices_are_all_models() -> None:
-    assert train_causal_command._MODELS == MODELS
+    assert train_causal_command.AUTOENCODER_MODELS == MODELS
 
 
 @pytest.mark.parametrize("model", MODELS)
