@@ -88,7 +88,9 @@ def easy(view: Factors, runs: Path, steps: int) -> None:
     held_out = hold_out(view.groups, 0.1, 0)
     networks, shares = {}, {}
     for model in get_args(CausalModel):
-        settings = causal_settings(model, codes=10, steps=steps, rate=5e-4, labelled=200)
+        settings = causal_settings(
+            model, codes=10, steps=steps, rate=5e-4, labelled=200 if model.startswith("ss-") else None
+        )
         networks[model], error, constant = trained(view, settings, 0, runs / f"{model}.pt", held_out)
         shares[model] = error / constant
     found = score_causal(

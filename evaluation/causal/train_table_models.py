@@ -6,32 +6,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from jaxtyping import Float64
-from numpy import ndarray
+import numpy as np
 from torch import nn
 
 from evaluation.causal.supplement_tables import IDENTIFIABLE
-from evaluation.coverage.resized_images import ResizedImages
 from evaluation.models.autoencoders import load_autoencoder, save_autoencoder
+from evaluation.running.batches import Fingerprint
+from evaluation.training.causal_batches import CausalBatches
 from evaluation.training.causal_settings import CausalModel, CausalSettings
 from evaluation.training.train_causal import train_causal
 from loaders.errors import InputError
-from loaders.schema import FactorInfo
 from loaders.views import Factors
-
-
-class ResizedFactors(ResizedImages):
-    """Square images with factors, resized; the members of `loaders.views.Factors`.
-
-    Args:
-        data: images of any size with factors.
-        side: height and width in pixels.
-    """
-
-    def __init__(self, data: Factors, side: int) -> None:
-        super().__init__(data, (side, side))
-        self.factors: tuple[FactorInfo, ...] = tuple(data.factors)
-        self.table: Float64[ndarray, "n k"] = data.table
 
 
 def train_table_models(
@@ -60,32 +45,47 @@ def train_table_models(
         InputError: weights in the folder have other settings or data, or see `train_causal`.
     """
     networks: dict[str, nn.Module] = {}
-    notes = []
-    for model in models:
+    chosen, notes = _trainable(view, {model: settings(model) for model in models})
+    described = {"data": asdict(view.identity), "training_ids": list(view.ids), "content": _content(view)}
+    for model, one in chosen.items():
         for seed in range(seeds):
             name = f"{model}#{seed}"
-            path, chosen = folder / f"{name}.pt", settings(model)
-            record = {
-                "settings": {**asdict(chosen), "seed": seed},
-                "data": asdict(view.identity),
-                "training_ids": list(view.ids),
-            }
+            path = folder / f"{name}.pt"
+            record = {"settings": {**asdict(one), "seed": seed}, **described}
             if not path.exists():
                 state = path.with_name(f"{path.name}.partial")
-                try:
-                    network, _ = train_causal(
-                        view, chosen, seed=seed, factors=view, device=device, state=state
-                    )
-                except InputError as error:
-                    if model != IDENTIFIABLE:
-                        raise
-                    notes.append(f"{model} is left out: {error}")
-                    break
+                network, _ = train_causal(view, one, seed=seed, factors=view, device=device, state=state)
                 save_autoencoder(network, path, record)
                 state.unlink(missing_ok=True)
             # Always from the file: another memory layout of equal weights gives slightly other codes.
             networks[name] = _load(path, record, device)
     return networks, notes
+
+
+def _trainable(
+    view: Factors, settings: dict[CausalModel, CausalSettings]
+) -> tuple[dict[CausalModel, CausalSettings], list[str]]:
+    """Draw a batch for each model before any is trained; a note tells that there are no pairs."""
+    notes = []
+    for model, one in list(settings.items()):
+        batches = CausalBatches(view, range(len(view)), one, 0, view)
+        try:
+            batches[0]
+        except InputError as error:
+            if model != IDENTIFIABLE or len(settings) == 1:
+                raise
+            notes.append(f"{model} is left out: {error}")
+            del settings[model]
+    return settings, notes
+
+
+def _content(view: Factors) -> str:
+    """Hash the images and their factors."""
+    fingerprint = Fingerprint()
+    for row, name in enumerate(view.ids):
+        fingerprint.add(name, view[row])
+    fingerprint.add("factors", np.asarray(view.table))
+    return fingerprint.hexdigest()
 
 
 def _load(path: Path, record: dict[str, Any], device: str) -> nn.Module:

@@ -57,7 +57,12 @@ if TYPE_CHECKING:
     "--counterfactuals",
     metavar="SOURCE",
     help="Images among which rendered counterfactuals are found, for models with a decoder: a set of DATA, a "
-    "path, or LAYOUT:PATH.  [default: DATA, before --selection]",
+    "path, or PATH:SET.  [default: DATA, before --selection]",
+)
+@click.option(
+    "--size",
+    type=click.IntRange(1),
+    help="Side in pixels of the squares to which images are resized, such as 64 for a model of that size.",
 )
 @click.option(
     "--baseline",
@@ -90,6 +95,7 @@ def causal(
     metrics: tuple[str, ...],
     controls: bool,
     counterfactuals: str | None,
+    size: int | None,
     baseline: Any,
     bins: int,
     splits: int,
@@ -111,27 +117,32 @@ def causal(
     candlelight evaluate causal frames --set candle --selection candle-color:0.9 --model vae.pt
     candlelight evaluate causal dsprites:dsprites --rows 0:5000 --codes vae#0=a.npz --codes vae#1=b.npz
     """
-    from evaluation.causal import DEFAULT_METRICS, layer_codes, score_causal
-    from evaluation.causal.scoring.code_metrics import CODE_METRICS
+    from evaluation.causal import layer_codes, score_causal
+    from evaluation.causal.resized_factors import ResizedFactors
+    from evaluation.causal.scoring.code_metrics import metric_names
     from evaluation.inputs.predictions import open_codes
     from evaluation.results.score_grid import score_grid
+    from loaders.errors import InputError
     from loaders.views import open_factors
 
+    if counterfactuals and not models:
+        raise InputError("--counterfactuals: needs a model with a method `decode` (--model), not codes alone")
     check_outputs(out, page)
     steps = open_steps(out)
     chosen = choose_device(device)
     encoders = open_files(files, open_layers(models, layer, chosen, layer_codes), open_codes)
-    view = open_factors(data, **choice)
-    others = open_secondary(open_factors, data, counterfactuals) if counterfactuals else None
+    view: Factors = open_factors(data, **choice)
+    others: Factors | None = open_secondary(open_factors, data, counterfactuals) if counterfactuals else None
     if selection:
         others = others or view
         view = open_factors(data, **choice | {"rows": select_confounded(view, selection, choice)})
+    if size is not None:
+        view, others = ResizedFactors(view, size), others and ResizedFactors(others, size)
     found = score_causal(
         encoders,
         view,
         [name.strip() for name in factors.split(",")] if factors else (),
-        metrics=[name for one in metrics for name in (CODE_METRICS if one == "all" else [one])]
-        or DEFAULT_METRICS,
+        metrics=metric_names(metrics),
         controls=controls,
         counterfactuals=others,
         baseline=baseline,

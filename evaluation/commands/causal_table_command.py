@@ -43,9 +43,7 @@ _TABLES = ("2", "3", "4", "5", "7", "9", "11")
 @click.option(
     "--labelled",
     type=click.IntRange(1),
-    default=100,
-    show_default=True,
-    help="Number of labelled images of a model ss-.",
+    help="Number of labelled images of a model ss-.  [default: 100]",
 )
 @click.option("--images", type=click.IntRange(2), help="Most images, evenly spaced.  [default: all]")
 @click.option(
@@ -63,7 +61,7 @@ _TABLES = ("2", "3", "4", "5", "7", "9", "11")
 @click.option(
     "--counterfactuals",
     metavar="SOURCE",
-    help="Images among which rendered counterfactuals are found: a set of DATA, a path, or LAYOUT:PATH.  "
+    help="Images among which rendered counterfactuals are found: a set of DATA, a path, or PATH:SET.  "
     "[default: all of DATA]",
 )
 @click.option(
@@ -82,7 +80,7 @@ def causal_table(
     seeds: int,
     steps: int,
     codes: int,
-    labelled: int,
+    labelled: int | None,
     images: int | None,
     size: str | None,
     factors: str | None,
@@ -103,38 +101,46 @@ def causal_table(
     candlelight evaluate causal-table candle --table 5 --seeds 3 --steps 1000 --codes 10 --out results
     candlelight evaluate causal-table mpi3d:mpi3d --table 11 --images 10000 --out mpi3d-results
     """
-    from evaluation.causal import DEFAULT_METRICS, score_causal, tabulate_factors
-    from evaluation.causal.scoring.code_metrics import check_metric_names
+    from evaluation.causal import score_causal, tabulate_factors
+    from evaluation.causal.resized_factors import ResizedFactors
+    from evaluation.causal.scoring.code_metrics import metric_names
     from evaluation.causal.supplement_tables import (
         IDENTIFIABLE,
         NO_TARGET,
         SUPPLEMENT_TABLES,
         supplement_lines,
     )
-    from evaluation.causal.train_table_models import ResizedFactors, train_table_models
+    from evaluation.causal.train_table_models import train_table_models
     from evaluation.results.notes import notes_of
     from evaluation.results.result_files import check_writable, write_results
     from evaluation.training.causal_settings import causal_settings
+    from loaders.errors import InputError
     from loaders.views import open_factors
 
     table, chosen = SUPPLEMENT_TABLES[int(number)], choose_device(device)
+    if labelled is not None and models and not any(model.startswith("ss-") for model in models):
+        raise InputError("--labelled: only the models ss- have labelled images")
     out.mkdir(parents=True, exist_ok=True)
     file = out / f"table-{number}.json"
     check_writable(file)
     whole = open_factors(data, **choice)
+    if lacking := [name for name in table.factors if name not in {info.name for info in whole.factors}]:
+        raise InputError(f"--table {number}: expected {table.data}; {data} has no factor `{lacking[0]}`")
     numbers = [whole.named.numbers[row] for row in _rows(whole, table, images, choice)]
     view: Factors = open_factors(data, **choice | {"rows": numbers, "limit": None})
     others: Factors = open_secondary(open_factors, data, counterfactuals) if counterfactuals else whole
     if size is not None:
         view, others = (ResizedFactors(one, int(size)) for one in (view, others))
     names = [name.strip() for name in factors.split(",")] if factors else _varying(view, table)
-    check_metric_names(metrics)  # before the training
+    chosen_metrics = metric_names(metrics)  # before the training
     tabulate_factors(view, names)
     networks, left_out = train_table_models(
         view,
         models or (*table.values, IDENTIFIABLE),
         seeds,
-        lambda model: causal_settings(model, codes=codes, steps=steps, labelled=labelled),
+        lambda model: causal_settings(
+            model, codes=codes, steps=steps, labelled=labelled if model.startswith("ss-") else None
+        ),
         out,
         chosen,
     )
@@ -143,7 +149,7 @@ def causal_table(
         networks,
         view,
         names,
-        metrics=("unconfoundedness", *(metrics or DEFAULT_METRICS)),
+        metrics=dict.fromkeys(("unconfoundedness", *chosen_metrics)),
         counterfactuals=others,
         device=chosen,
         steps=kept,
@@ -164,8 +170,12 @@ def _rows(
     """Choose the rows of a table's selection, evenly spaced if they are too many."""
     import numpy as np
 
+    from loaders.errors import InputError
+
     rows = list(range(len(view)))
     if table.selection:
+        if choice["rows"] is not None or choice["limit"] is not None:
+            raise InputError("--table: chooses the rows itself; omit --rows and --limit, take --images")
         rows = select_confounded(view, table.selection, choice)
     if images is not None and images < len(rows):
         rows = [rows[place] for place in np.linspace(0, len(rows) - 1, images).round().astype(int).tolist()]
@@ -173,8 +183,7 @@ def _rows(
 
 
 def _varying(view: "Factors", table: "SupplementTable") -> list[str]:
-    """Name the factors of a table that the images have and that vary; none if these are fewer than two."""
+    """Name the factors of a table that vary."""
     varies = (view.table != view.table[:1]).any(0)
     names = [info.name for info, several in zip(view.factors, varies, strict=True) if several]
-    found = [name for name in table.factors if name in names]
-    return found if len(found) > 1 else []
+    return [name for name in table.factors if name in names]

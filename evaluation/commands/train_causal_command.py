@@ -51,9 +51,7 @@ def _weight_options(command: Any) -> Any:
 @click.option(
     "--labelled",
     type=click.IntRange(1),
-    default=100,
-    show_default=True,
-    help="Number of labelled images of a model ss-.",
+    help="Number of labelled images of a model ss-.  [default: 100]",
 )
 @click.option(
     "--foreground",
@@ -67,9 +65,7 @@ def _weight_options(command: Any) -> Any:
     "--foreground-weight",
     "foreground",
     type=float,
-    default=2.0,
-    show_default=True,
-    help="Additional weight of the foreground; the paper's unsupervised model has 100.",
+    help="Additional weight of --foreground; the paper's unsupervised model has 100.  [default: 2]",
 )
 @click.option(
     "--validation",
@@ -115,8 +111,8 @@ def train_codes(
     """Train an autoencoder, whose codes the causal metrics score, with the settings of CANDLE's authors.
 
     DATA needs factors and images of 32 or 64 pixels (--size): frames, packs, candle:PATH, dsprites:PATH,
-    mpi3d:PATH or shapes3d:PATH. Only the models ss- and ada-gvae use factors: those of a few images, or to
-    draw pairs of images that share some of them.
+    mpi3d:PATH or shapes3d:PATH. The models ss- learn the factors of a few images; ada-gvae learns from pairs
+    of images that share some factors; the others use none, but the codes are scored by them.
 
     \b
     candlelight render candle --set image.width=64 --set image.height=64 --out candle
@@ -131,8 +127,11 @@ def train_codes(
     from evaluation.results.result_files import check_writable
     from evaluation.training import causal_settings, hold_out, train_causal, write_record
     from evaluation.training.read_foreground import read_foreground
+    from loaders.errors import InputError
     from loaders.views import open_factors
 
+    if kind == "none" and options["foreground"] is not None:
+        raise InputError("--foreground-weight: give the region, too (--foreground box or mask)")
     check_writable(out, (".pt",))
     check_writable(out.with_suffix(".json"))
     if page is not None:

@@ -109,7 +109,7 @@ def _rendered(result: StatisticResult) -> TableBlock:
         shown = [
             with_interval(Score(*(math.nan if part is None else part for part in cell))) for cell in cells
         ]
-        codes = ", ".join(map(str, one["codes"]["1"]))
+        codes = ", ".join(map(str, one["codes"].get("1", ())))
         rows.append(
             (name, *shown, number(one["error_none"]), number(one["error_all"]), codes, str(one["pairs"]))
         )

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from evaluation.causal.interventions.decode_codes import Decoder
-from evaluation.causal.interventions.rendered_pairs import RenderedPairs, find_rendered_pairs
 from evaluation.causal.scoring.score_decoder import find_decoder
 from evaluation.causal.scoring.score_rendered import encode_images
 from evaluation.models.model_spec import NamedModel
@@ -49,34 +50,34 @@ def rendered_pictures(
         found = results[name].details.get("rendered")
         if not found:
             continue
-        factors = list(found["factors"])[:_FACTORS]
-        pairs = find_rendered_pairs(data, counterfactuals, factors, most=1)
         pictures = []
-        for factor in factors:
-            codes = found["factors"][factor]["codes"]["1"]
-            pixels = _row(named, decoder, data, counterfactuals, pairs[factor], codes, device)
-            change = _change(data, counterfactuals, pairs[factor], factor)
+        for factor, one in list(found["factors"].items())[:_FACTORS]:
+            if not (codes := one["codes"].get("1")):
+                continue  # no code varies
+            own, other = one["example"]
+            pair = data.ids.index(own), counterfactuals.ids.index(other)
+            pixels = _row(named, decoder, data[pair[0]], counterfactuals[pair[1]], codes, device)
+            change = _change(data, counterfactuals, pair, factor)
             alt = f"Image, reconstruction, decoded and rendered counterfactual: {factor} {change}."
             pictures.append(png_picture(scale_for_page(pixels), alt, f"{factor}: {change}; code {codes[0]}"))
         caption = (
             f"{name}: decoded and rendered counterfactuals. From the left: image, reconstruction, decoded "
             "with one code set to its value for the counterfactual, and the rendered counterfactual."
         )
-        blocks.append(PicturesBlock(tuple(pictures), caption))
+        if pictures:
+            blocks.append(PicturesBlock(tuple(pictures), caption))
     return blocks
 
 
 def _row(
     named: NamedModel,
     decoder: Decoder,
-    data: Factors,
-    counterfactuals: Factors,
-    pair: RenderedPairs,
+    image: Float[Tensor, "3 h w"],
+    rendered: Float[Tensor, "3 h w"],
     changed: list[int],
     device: str,
 ) -> Pixels:
     """Join the four images of a pair."""
-    image, rendered = data[int(pair.factual[0])], counterfactuals[int(pair.rendered[0])]
     own, target = encode_images(named, torch.stack([image, rendered]), device)
     moved = own.clone()
     moved[changed] = target[changed]
@@ -89,10 +90,10 @@ def _row(
     return np.concatenate(padded, axis=1)[:, :-_GAP]
 
 
-def _change(data: Factors, counterfactuals: Factors, pair: RenderedPairs, factor: str) -> str:
+def _change(data: Factors, counterfactuals: Factors, pair: tuple[int, int], factor: str) -> str:
     """Write the two values of a factor."""
     values: list[FactorValue] = []
-    for view, row in ((data, pair.factual[0]), (counterfactuals, pair.rendered[0])):
+    for view, row in zip((data, counterfactuals), pair, strict=True):
         column = [info.name for info in view.factors].index(factor)
         number, known = float(view.table[row, column]), view.factors[column].values
         values.append(known[int(number)] if known else number)

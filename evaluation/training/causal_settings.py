@@ -30,6 +30,7 @@ _WEIGHTS = {
     "factor-vae": {"gamma": 4.0},
     "ada-gvae": {"beta": 1.0},
 }
+_LABELLED = 100
 SUPERVISION = 256.0  # 4 for each image of a batch of 64: the released code adds the images, ours averages
 
 
@@ -94,7 +95,7 @@ def causal_settings(
     steps: int = 30_000,
     batch_size: int = 64,
     rate: float = 1e-4,
-    labelled: int = 100,
+    labelled: int | None = None,
     foreground: float = 2.0,
     **weights: float,
 ) -> CausalSettings:
@@ -110,13 +111,14 @@ def causal_settings(
         steps: number of steps.
         batch_size: images of a step, at least 2.
         rate: learning rate of Adam.
-        labelled: number of labelled images; only semi-supervised models have some.
+        labelled: number of labelled images of a semi-supervised model; None for 100.
         foreground: additional weight of the foreground, if masks or boxes are given.
         weights: weights of the loss: ``beta``, ``gamma``, ``lambda_od``, ``lambda_d``, ``supervision``, if
             the model has them.
 
     Raises:
-        InputError: there is no such model, the model has no such weight, or a number is out of range.
+        InputError: there is no such model, the model has no such weight or no labels, or a number is out of
+            range.
 
     Example:
         >>> causal_settings("dip-vae-i", steps=1000, lambda_od=5).weights
@@ -128,17 +130,20 @@ def causal_settings(
         loaders.errors.InputError: `gamma`: beta-vae has no such weight; expected beta
     """
     check_choice("model", model, CausalModel)
+    supervised = model.startswith(_SEMI_SUPERVISED)
+    if labelled is not None and not supervised:
+        raise InputError(f"`labelled`: {model} has no labels; the models {_SEMI_SUPERVISED} have some")
+    labels = _LABELLED if labelled is None else labelled
     for name, count, least in (
         ("codes", codes, 1),
         ("steps", steps, 1),
         ("batch_size", batch_size, 2),
-        ("labelled", labelled, 1),
+        ("labelled", labels, 1),
     ):
         if count < least:
             raise InputError(f"`{name}` must be at least {least}, got {count}")
     if not 0 < rate < math.inf:
         raise InputError(f"`rate` must be above 0 and finite, got {rate}")
-    supervised = model.startswith(_SEMI_SUPERVISED)
     known = dict(_WEIGHTS[model.removeprefix(_SEMI_SUPERVISED)])
     known |= {"supervision": SUPERVISION} if supervised else {}
     for name, value in {"foreground": foreground, **weights}.items():
@@ -150,5 +155,5 @@ def causal_settings(
         if not 0 <= value < math.inf:
             raise InputError(f"`{name}` must be at least 0 and finite, got {value}")
     return CausalSettings(
-        model, codes, steps, batch_size, rate, labelled if supervised else 0, foreground, known | weights
+        model, codes, steps, batch_size, rate, labels if supervised else 0, foreground, known | weights
     )

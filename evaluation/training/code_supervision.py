@@ -94,5 +94,8 @@ def factor_targets(data: Factors, rows: Sequence[int]) -> FactorTargets:
         names.append(factor.name)
         columns.append(((column - low) / (high - low)).clamp(0, 1).float())
     if not names:
-        raise InputError("expected a factor with several values among the training images, got none")
+        raise InputError(
+            "expected a factor with several values among the labelled images, got none; label more "
+            "(--labelled)"
+        )
     return FactorTargets(tuple(names), torch.stack(columns, 1))

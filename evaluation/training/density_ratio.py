@@ -31,7 +31,8 @@ def permute_codes(
 ) -> Float[Tensor, "batch codes"]:
     """Permute each code among the images, independently of the other codes (Kim and Mnih, algorithm 1).
 
-    Gradients do not flow through the result.
+    Gradients do not flow through the result. The paper permutes the codes of a second batch;
+    disentanglement_lib and this training permute those of the same batch.
 
     Args:
         codes: sampled codes.

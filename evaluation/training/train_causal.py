@@ -148,6 +148,8 @@ def _side(
             f"`foreground` must be a mask [{height}, {width}] for each of the {count} rows, got "
             f"{list(foreground.shape)}"
         )
+    if foreground is not None and not bool(((foreground >= 0) & (foreground <= 1)).all()):
+        raise InputError("`foreground` must be shares of pixels in [0, 1], got values outside or nan")
     if height != width:
         raise InputError(f"expected square images, got {height} x {width}; resize them (--size)")
     return height

@@ -32,12 +32,12 @@ def hold_out(groups: Sequence[str], share: float, seed: int) -> list[int]:
         [0, 1]
     """
     if not 0 <= share < 1:
-        raise InputError(f"the share of held-out scenes must be at least 0 and below 1, got {share}")
+        raise InputError(f"the share of held-out groups must be at least 0 and below 1, got {share}")
     scenes = list(dict.fromkeys(groups))
     count = max(1, round(share * len(scenes))) if share > 0 else 0
     if count >= len(scenes):
         raise InputError(
-            f"a share of {share} of {len(scenes)} scenes leaves none for training; give 0, or more scenes"
+            f"a share of {share} of {len(scenes)} groups leaves none for training; give 0, or more groups"
         )
     order = named_stream(seed, "validation").permutation(len(scenes))
     chosen = {scenes[place] for place in order[:count]}

@@ -1,6 +1,6 @@
 """The metrics of codes and factors in one table, with the conditions under which each of them holds."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -198,6 +198,24 @@ CODE_METRICS: Mapping[str, CodeMetric] = {
     "dci_fast": CodeMetric(_dci(dci_fast, "dci_fast"), "splits", ("independent factors",)),
     "dci": CodeMetric(_dci(dci, "dci"), "splits", ("independent factors",), 1),
 }
+
+
+DEFAULT_METRICS = tuple(name for name in CODE_METRICS if name != "dci")
+
+
+def metric_names(given: Sequence[str]) -> list[str]:
+    """Return names of `CODE_METRICS`: those that are given, of which "all" stands for all; else the default.
+
+    Raises:
+        InputError: a name is unknown.
+
+    Example:
+        >>> metric_names(["mig", "irs"])
+        ['mig', 'irs']
+    """
+    names = [name for one in given for name in (CODE_METRICS if one == "all" else [one])]
+    check_metric_names(names)
+    return names or list(DEFAULT_METRICS)
 
 
 def check_metric_names(names: Collection[str]) -> None:

@@ -14,9 +14,10 @@ from tqdm import tqdm
 
 from evaluation.causal.estimation.code_inputs import standardise
 from evaluation.causal.interventions.baseline_codes import Baseline
+from evaluation.causal.interventions.rendered_pairs import check_same_factors
 from evaluation.causal.irs import irs
 from evaluation.causal.scoring.broken_conditions import broken_conditions
-from evaluation.causal.scoring.code_metrics import CODE_METRICS, check_metric_names
+from evaluation.causal.scoring.code_metrics import CODE_METRICS, DEFAULT_METRICS, check_metric_names
 from evaluation.causal.scoring.factor_table import FactorTable, tabulate_factors
 from evaluation.causal.scoring.measure_codes import (
     MeasuredCodes,
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 
 METRIC, VERSION = "causal", 5
 CODE_CONTROLS = ("random codes", "factors as codes", "supervised codes")
-DEFAULT_METRICS = tuple(name for name in CODE_METRICS if name != "dci")
 DCI_CODES = 10  # most codes for gradient boosting, which takes minutes
 Encoder = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch codes"]]
 
@@ -120,7 +120,7 @@ def score_causal(
     Raises:
         InputError: there are no encoders or images, an encoder has the name of a control, a factor, a metric
             or the baseline is unknown, fewer than two factors vary, a factor has another value in each image,
-            or codes are not finite or differ in number.
+            codes are not finite or differ in number, or the counterfactuals have other factors.
     """
     if not encoders or not metrics:
         raise InputError("expected at least one encoder and one metric, got none")
@@ -128,6 +128,8 @@ def score_causal(
     check_choice("baseline", baseline, Baseline)
     if controls and (taken := [name for name in encoders if name in CODE_CONTROLS]):
         raise InputError(f"a control is named `{taken[0]}`; give the encoder another name, or no controls")
+    if counterfactuals is not None:
+        check_same_factors(data, counterfactuals)
     named_models = identify_models(encoders, [data], "srgb", None)
     table = tabulate_factors(data, factors, bins)
     chosen = ("irs", *(name for name in CODE_METRICS if name in metrics and name != "irs"))

@@ -19,6 +19,7 @@ from evaluation.causal.scoring.factor_table import FactorTable
 from evaluation.causal.scoring.shrink_for_heads import shrink_for_heads
 from evaluation.causal.select_codes import select_codes
 from evaluation.models.model_spec import NamedModel
+from evaluation.models.named_streams import named_stream
 from evaluation.results.mean_intervals import Score, mean_interval
 from evaluation.results.resampled_intervals import resampled_interval
 from evaluation.running.model_outputs import checked_codes
@@ -28,6 +29,7 @@ from loaders.views import Factors
 
 RENDERED_PAIRS = 200  # most pairs of each factor
 _BATCH = 64
+_UNDEFINED = Score(math.nan, math.nan, math.nan)
 _CHOSEN, _RANDOM = "rendered_counterfactual({})", "rendered_counterfactual({}), random choice"
 
 
@@ -84,19 +86,26 @@ def score_rendered(
     if not any(len(pairs.factual) for pairs in everything.values()):
         raise InputError("no two images differ in one factor only; give a grid, or --counterfactuals")
     sets = {rho: select_codes(found, rho) for rho in RHO if rho <= len(found.codes)}
-    draws = torch.Generator().manual_seed(seed)
     scored = {}
     for column, (name, pairs) in enumerate(everything.items()):
         if len(pairs.factual):
             rendered, targets = _read(named, counterfactuals, pairs.rendered, device)
             chosen = {rho: some[column] for rho, some in sets.items()}
             own = codes[pairs.factual].to(targets.dtype)
-            errors = _errors(decoder, own, targets, rendered, chosen, found.codes, draws)
+            draws = torch.from_numpy(
+                named_stream(seed, f"random codes {name}").random((len(own), len(found.codes)))
+            )
+            errors = _errors(decoder, own, targets, rendered, chosen, found.codes[draws.argsort(1)])
             scored[name] = ScoredFactor(pairs, chosen, errors)
     groups = {name: [data.groups[row] for row in one.pairs.factual] for name, one in scored.items()}
     kept = [name for name, one in scored.items() if _comes_nearer(one.errors, groups[name])]
     scores, by_factor = _intervals({name: scored[name] for name in kept}, groups, list(sets), seed)
-    return scores, _describe(scored, kept, by_factor, everything)
+    undefined = {label.format(rho): _UNDEFINED for rho in RHO for label in (_CHOSEN, _RANDOM)}
+    details = _describe(scored, kept, by_factor, everything)
+    for name, one in scored.items():
+        first, other = int(one.pairs.factual[0]), int(one.pairs.rendered[0])
+        details["factors"][name]["example"] = [data.ids[first], counterfactuals.ids[other]]
+    return undefined | scores, details
 
 
 def _read(
@@ -124,15 +133,13 @@ def _errors(
     targets: Float[Tensor, "pairs codes"],
     rendered: Float[Tensor, "pairs 3 height width"],
     chosen: Mapping[int, Int[Tensor, " selected"]],
-    varying: Int[Tensor, " varying"],
-    draws: torch.Generator,
+    shuffled: Int[Tensor, "pairs varying"],
 ) -> Float[Tensor, "pairs columns"]:
     """Compute the columns of `ScoredFactor.errors`."""
     small = resize_decoded(decoder, rendered.shape[2:])
     columns = [decoded_errors(small, codes, rendered), decoded_errors(small, targets, rendered)]
     for rho, own in chosen.items():
-        order = torch.rand(len(codes), len(varying), generator=draws).argsort(1)[:, :rho]
-        for one in (own.expand(len(codes), -1), varying[order]):
+        for one in (own.expand(len(codes), -1), shuffled[:, :rho]):
             changed = torch.zeros(codes.shape, dtype=torch.bool).scatter(1, one, True)
             columns.append(decoded_errors(small, torch.where(changed, targets, codes), rendered))
     return torch.stack(columns, dim=1)
@@ -153,7 +160,7 @@ def _intervals(
     """Compute the mean score over factors and the score of each factor, by name, with their intervals."""
     labels = [label.format(rho) for rho in numbers for label in (_CHOSEN, _RANDOM)]
     if not scored:
-        return dict.fromkeys(labels, Score(math.nan, math.nan, math.nan)), {}
+        return dict.fromkeys(labels, _UNDEFINED), {}
     errors = torch.cat([one.errors for one in scored.values()]).numpy()
     factors = np.repeat(np.arange(len(scored)), [len(one.errors) for one in scored.values()])
 

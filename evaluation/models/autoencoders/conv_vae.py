@@ -103,7 +103,8 @@ class ConvVAE(nn.Module):
         if tuple(images.shape[1:]) != (3, self.side, self.side):
             raise InputError(
                 f"expected images [3, {self.side}, {self.side}], on which this network was trained, got "
-                f"{list(images.shape[1:])}; resize them (in Python `evaluation.coverage.ResizedImages`)"
+                f"{list(images.shape[1:])}; resize them (--size, in Python "
+                "`evaluation.coverage.ResizedImages`)"
             )
         features = self.encoder(images)
         return Posterior(self.means(features), self.log_variances(features))

@@ -19,9 +19,11 @@ from evaluation.causal.interventions.rendered_counterfactuals import (
     rendered_share,
 )
 from evaluation.causal.interventions.rendered_pairs import find_rendered_pairs
+from evaluation.causal.scoring.score_bounds import cut_at_bounds
 from evaluation.models.model_spec import ModelIdentity, NamedModel
 from evaluation.report import write_report
 from evaluation.report.rendered_pictures import rendered_pictures
+from evaluation.results.mean_intervals import Score
 from loaders.errors import InputError
 from loaders.schema import FactorInfo
 
@@ -139,6 +141,16 @@ def test_pairs_of_one_group_are_preferred(grid):
     assert (pairs.factual // len(CLASSES) == pairs.rendered // len(CLASSES)).all()
 
 
+def test_units_with_counterfactuals_come_first(grid):
+    view = grid(groups=[f"unit {row // len(CLASSES)}" for row in range(6 * len(CLASSES))])
+    some = grid(rows=range(2 * len(CLASSES)), groups=[f"unit {row // 12}" for row in range(24)])
+    some.ids = [f"other {row}" for row in range(24)]
+    for most in (10, 40):  # there are 24 pairs of one unit, and no image is left for others
+        pairs = find_rendered_pairs(view, some, ["green"], most=most)["green"]
+        assert pairs.same_group.all()
+        assert len(pairs.factual) == min(most, 24)
+
+
 def test_counterfactuals_of_another_view_may_have_other_values(grid, memory_view):
     toys = CLASSES[(CLASSES[:, 0] % 2 == CLASSES[:, 1]) & (CLASSES[:, 0] < 2)]  # red determines green
     view = grid(table=toys.repeat(3, 1))
@@ -210,6 +222,30 @@ def test_confounded_toys_need_counterfactuals(grid):
     # IRS cannot tell which code is red, and which green: one of the factors has a wrong code.
     values = [one["scores"][NEW][0] for one in result.details["rendered"]["factors"].values()]
     assert sorted(round(value, 3) for value in values) == [0, 1]
+
+
+def test_dead_model_is_undefined_and_has_no_pictures(grid, tmp_path):
+    view, model = grid(), Planted()
+    model.mix = torch.zeros(3, 3)
+    model.decode = lambda codes: torch.full((len(codes), 3, 4, 4), 0.5)
+    named = {"model": NamedModel(ModelIdentity("model", "callable"), model, "srgb")}
+    found = score_causal(named, view, metrics=["irs"], controls=False)
+    assert math.isnan(found["model"].scores[NEW].value)
+    assert rendered_pictures(named, found, view, view, "cpu") == []
+    assert write_report(tmp_path / "page.html", list(found.values()), title="t").exists()
+
+
+@pytest.mark.parametrize("score", [Score(-0.3, -0.5, -0.1), Score(1.2, 1.1, 1.4)])
+def test_intervals_are_not_cut(score):
+    assert cut_at_bounds(NEW, score) == score
+    assert cut_at_bounds(f"{NEW}, random choice", score) == score
+
+
+def test_counterfactuals_with_other_factors_are_refused(grid):
+    whole = grid()
+    whole.factors, whole.table = whole.factors[:2], whole.table[:, :2]
+    with pytest.raises(InputError, match="counterfactuals: expected the factors of the data"):
+        score(Planted(), grid(), counterfactuals=whole)
 
 
 def test_page_shows_the_four_images_of_each_factor(grid, tmp_path):

@@ -11,12 +11,14 @@ from click.testing import CliRunner
 from PIL import Image
 
 from candlelight import main
+from evaluation.causal.resized_factors import ResizedFactors
 from evaluation.causal.supplement_tables import SUPPLEMENT_TABLES
-from evaluation.causal.train_table_models import ResizedFactors, train_table_models
+from evaluation.causal.train_table_models import train_table_models
 from evaluation.models.autoencoders import load_autoencoder
 from evaluation.results.result_files import read_results
 from evaluation.training import causal_settings
 from evaluation.training.causal_steps import CausalSteps
+from loaders.errors import InputError
 from loaders.views import open_factors
 
 OBJECTS = ("cube", "sphere", "cylinder", "cone", "torus")
@@ -42,7 +44,7 @@ def candle(tmp_path_factory) -> str:
     return f"candle:{folder}"
 
 
-QUICK = ("--steps", 2, "--codes", 5, "--labelled", 10, "--metric", "irs", "--device", "cpu")
+QUICK = ("--steps", 2, "--codes", 5, "--metric", "irs", "--device", "cpu")
 
 
 def run(*words: object, code: int = 0) -> str:
@@ -52,7 +54,19 @@ def run(*words: object, code: int = 0) -> str:
 
 
 def test_table_5_is_trained_scored_and_resumed(candle, tmp_path: Path, monkeypatch) -> None:
-    words = (candle, "--table", 5, "--model", "beta-vae", "--model", "ss-factor-vae", "--seeds", 2)
+    words = (
+        candle,
+        "--table",
+        5,
+        "--model",
+        "beta-vae",
+        "--model",
+        "ss-factor-vae",
+        "--seeds",
+        2,
+        "--labelled",
+        10,
+    )
     text = run(*words, "--out", tmp_path)
     assert "table 5, 40 images, 2 steps, 5 codes; higher is better" in text
     lines = text.splitlines()
@@ -93,6 +107,10 @@ def test_an_interrupted_training_goes_on(candle, tmp_path: Path, monkeypatch) ->
         return load_autoencoder(folder / "beta-vae#0.pt").network.state_dict()
 
     whole = train(tmp_path / "whole")
+    view.table[0] += 1
+    with pytest.raises(InputError, match=r"beta-vae#0\.pt: trained with other content; delete it"):
+        train(tmp_path / "whole")
+    view.table[0] -= 1
     original = CausalSteps.step
 
     def interrupted(self, batch, number):
@@ -128,18 +146,27 @@ def test_messages_are_one_line(candle, tmp_path: Path) -> None:
     words = (candle, "--model", "beta-vae", "--seeds", 1, "--out", tmp_path / "out")
     for wrong, message in (
         (("--table", 6), "Invalid value for '--table'"),
-        (("--table", 9), "preset"),
+        (("--table", 9), "expected dsprites:PATH; "),
         (("--table", 4, "--metric", "mgi"), "metrics: expected some of"),
         (("--table", 4, "--factors", "colour,size"), "got `colour`; did you mean `color`?"),
-        (("--table", 5, "--limit", 50), "omit --rows and --limit"),
+        (("--table", 5, "--limit", 50), "--table: chooses the rows itself; omit --rows and --limit"),
     ):
         text = run(*words, *wrong, code=2)
         assert "Error: " in text.splitlines()[-1]
-        if "preset" not in message:
-            assert message in text
+        assert message in text
     run(*words, "--table", 4, "--images", 20)
     text = run(*words, "--table", 4, "--images", 21, code=2)
-    assert "beta-vae#0.pt: trained with other training_ids; delete it, or give another --out" in text
+    assert "beta-vae#0.pt: trained with other training_ids, content; delete it, or give another --out" in text
+
+
+def test_faults_are_found_before_any_training(candle, tmp_path: Path) -> None:
+    words = (candle, "--seeds", 1, "--out", tmp_path / "out", "--table", 4)
+    for wrong, message in (
+        (("--model", "beta-vae", "--model", "ss-beta-vae", "--images", 20), "at least 100 training images"),
+        (("--model", "beta-vae", "--labelled", 10), "--labelled: only the models ss- have labelled images"),
+    ):
+        assert message in run(*words, *wrong, code=2)
+    assert not list(tmp_path.glob("out/*.pt*"))
 
 
 def test_tables_are_those_of_the_supplement() -> None:

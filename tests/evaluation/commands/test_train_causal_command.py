@@ -82,7 +82,9 @@ def test_weights_record_and_page(halves, tmp_path: Path) -> None:
 def test_the_file_is_an_encoder_to_score(halves, memory_view, tmp_path: Path) -> None:
     run("--model", "ada-gvae", "--size", 32, "--validation", 0, "--out", tmp_path / "net.pt")
     small = memory_view([image[:, :32, :32] for image in halves.items], factors=FACTORS, table=halves.table)
-    result = score_causal({"net": open_model(str(tmp_path / "net.pt"))}, small)["net"]
+    result = score_causal(
+        {"net": open_model(str(tmp_path / "net.pt"))}, small, metrics=["irs"], controls=False
+    )["net"]
     assert 0 <= result.scores["irs"].value <= 1
 
 

@@ -210,7 +210,7 @@ def test_targets_reach_zero_and_one(memory_view) -> None:
     assert names == ("kind", "angle")  # the floor does not vary among these rows
     assert values[:3].tolist() == [[0, 0], [0.5, 1], [1, 0.5]]
     assert values[3].tolist() == [1, 1]  # beyond the labelled extremes
-    with pytest.raises(InputError, match="expected a factor with several values among the training"):
+    with pytest.raises(InputError, match="expected a factor with several values among the labelled"):
         factor_targets(view, [0])
 
 

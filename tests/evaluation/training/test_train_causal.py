@@ -25,7 +25,7 @@ FACTORS = tuple(
         ("floor", ("flat",)),
     )
 )
-QUICK = {"codes": 3, "steps": 4, "batch_size": 4, "labelled": 6}
+QUICK = {"codes": 3, "steps": 4, "batch_size": 4}
 MODELS = get_args(CausalModel)
 
 
@@ -54,8 +54,13 @@ def squares(memory_view):
     return make
 
 
+def quick_settings(model: CausalModel, **changed: object):
+    labels = {"labelled": 6} if model.startswith("ss-") else {}
+    return causal_settings(model, **QUICK | labels | changed)
+
+
 def train(view, model: CausalModel, *, seed: int = 0, settings: dict[str, object] | None = None, **options):
-    chosen = causal_settings(model, **QUICK | (settings or {}))
+    chosen = quick_settings(model, **(settings or {}))
     return train_causal(view, chosen, seed=seed, factors=view, **options)
 
 
@@ -73,7 +78,7 @@ def test_every_model_takes_steps(squares, model: CausalModel) -> None:
     view = squares()
     network, history = train(view, model, validation=[0, 5])
     assert history.steps == (1, 2, 3, 4)
-    weights = causal_settings(model, **QUICK).term_weights()
+    weights = quick_settings(model).term_weights()
     assert list(history.terms) == list(weights)
     totals = [sum(weights[name] * history.terms[name][place] for name in weights) for place in range(4)]
     assert history.training == pytest.approx(totals, rel=1e-5)
@@ -120,7 +125,7 @@ def test_held_out_rows_and_unread_factors_are_not_learned(squares) -> None:
     view.items[1], view.table[1] = 1 - view.items[1], 0
     changed, _ = train(view, "ss-beta-vae", validation=[1, 4])
     assert same_weights(plain, changed)
-    unsupervised = causal_settings("beta-vae", **QUICK)
+    unsupervised = quick_settings("beta-vae")
     without, _ = train_causal(view, unsupervised, seed=0)
     assert same_weights(without, train(view, "beta-vae")[0])
 
@@ -161,7 +166,7 @@ def test_an_interrupted_training_ends_with_the_same_bytes(
 
 def test_every_step_draws_other_rows_and_workers_read_the_same(squares) -> None:
     view = squares()
-    settings = causal_settings("ss-beta-vae", **QUICK)
+    settings = quick_settings("ss-beta-vae")
     batches = CausalBatches(view, range(24), settings, 0, view)
     first, second = batches[0], batches[1]
     assert not torch.equal(first["images"], second["images"])
@@ -175,7 +180,7 @@ def test_every_step_draws_other_rows_and_workers_read_the_same(squares) -> None:
 
 def test_only_labelled_images_are_supervised(squares) -> None:
     view = squares()
-    batches = CausalBatches(view, range(4, 24), causal_settings("ss-beta-vae", **QUICK), 0, view)
+    batches = CausalBatches(view, range(4, 24), quick_settings("ss-beta-vae"), 0, view)
     assert len(batches.label_rows) == 6
     known = {tuple(view[row].flatten().tolist()): view.table[row] for row in batches.label_rows.tolist()}
     assert set(batches.label_rows.tolist()) <= set(range(4, 24))
@@ -189,7 +194,7 @@ def test_only_labelled_images_are_supervised(squares) -> None:
 def test_pairs_share_some_factors_and_differ_in_others(squares) -> None:
     view = squares()
     view.items = [image + 0 for image in view.items]
-    batches = CausalBatches(view, range(24), causal_settings("ada-gvae", **QUICK), 0, view)
+    batches = CausalBatches(view, range(24), quick_settings("ada-gvae"), 0, view)
     rows = {tuple(image.flatten().tolist()): row for row, image in enumerate(view.items)}
     found = set()
     for step in range(10):
@@ -202,7 +207,7 @@ def test_pairs_share_some_factors_and_differ_in_others(squares) -> None:
 
 
 def some_step(view, model: CausalModel) -> tuple[CausalSteps, dict[str, Tensor]]:
-    settings = causal_settings(model, **QUICK)
+    settings = quick_settings(model)
     run = CausalSteps(settings, ConvVAE(codes=3, side=32, seed=0), 0, "cpu")
     return run, CausalBatches(view, range(24), settings, 0, view)[0]
 
@@ -289,7 +294,7 @@ def test_bad_arguments(squares, model, settings, options, message: str) -> None:
 def test_bad_images_and_missing_factors(squares) -> None:
     view = squares()
     with pytest.raises(InputError, match="ada-gvae: expected `factors` of the same rows as the images"):
-        train_causal(view, causal_settings("ada-gvae", **QUICK), seed=0)
+        train_causal(view, quick_settings("ada-gvae"), seed=0)
     view.items = [torch.zeros(3, 40, 40)] * 24
     with pytest.raises(InputError, match="expected images of 32 or 64 pixels, got 40; resize them"):
         train(view, "beta-vae")
