@@ -22,7 +22,7 @@ PAGES = ("evaluation", "intrinsic", "protocols", "concepts", "tcav", "concept-lo
 SETS = ("tabletop", "tabletop_test", "albedo", "illumination", "negatives", "candle")
 LAYERS = ("image", "radiance", "albedo", "shading", "depth", "normal", "object")
 EXAMPLE = re.compile(r"^    (candlelight (?:[^\n]*\\\n)*[^\n]*)$|^```python\n(.*?)^```$", re.M | re.S)
-LARGE = re.compile("render|CelebAMask-HQ|parts|recoloured")  # data that are not at hand
+LARGE = re.compile("render|causal-table|CelebAMask-HQ|parts|recoloured")  # data that are not at hand
 FILE = re.compile(r"# (\w+\.py)\n")
 
 
