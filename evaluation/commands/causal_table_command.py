@@ -10,11 +10,12 @@ from evaluation.commands.causal_command import select_confounded
 from evaluation.commands.evaluate_options import (
     choose_device,
     data_options,
+    device_option,
     end_steps,
     open_secondary,
     open_steps,
 )
-from evaluation.commands.train_causal_command import AUTOENCODER_MODELS
+from evaluation.commands.train_causal_command import AUTOENCODER_MODELS, autoencoder_options
 
 if TYPE_CHECKING:
     from evaluation.causal.supplement_tables import SupplementTable
@@ -36,21 +37,8 @@ _TABLES = ("2", "3", "4", "5", "7", "9", "11")
 @click.option(
     "--seeds", type=click.IntRange(1), default=3, show_default=True, help="Trainings of each model."
 )
-@click.option(
-    "--steps", type=click.IntRange(1), default=30_000, show_default=True, help="Steps of a training."
-)
-@click.option("--codes", type=click.IntRange(1, 1024), default=64, show_default=True, help="Number of codes.")
-@click.option(
-    "--labelled",
-    type=click.IntRange(1),
-    help="Number of labelled images of a model ss-.  [default: 100]",
-)
+@autoencoder_options
 @click.option("--images", type=click.IntRange(2), help="Most images, evenly spaced.  [default: all]")
-@click.option(
-    "--size",
-    type=click.Choice(["32", "64"]),
-    help="Side in pixels of the squares to which images are resized.",
-)
 @click.option("--factors", help="Factors to score by name.  [default: those of the table]")
 @click.option(
     "--metric",
@@ -70,9 +58,7 @@ _TABLES = ("2", "3", "4", "5", "7", "9", "11")
     required=True,
     help="Folder for weights and results; the same command resumes with them.",
 )
-@click.option(
-    "--device", default="auto", show_default=True, help="Torch device: auto, cpu, cuda, cuda:1, ..."
-)
+@device_option
 def causal_table(
     data: str,
     number: str,
