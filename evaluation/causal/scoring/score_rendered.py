@@ -117,11 +117,11 @@ def _read(
     for start in range(0, len(rows), _BATCH):
         some = torch.stack([view[int(row)] for row in rows[start : start + _BATCH]])
         images.append(torch.stack([shrink_for_heads(image) for image in some]))
-        codes.append(compute_codes(named, some, device))
+        codes.append(encode_images(named, some, device))
     return torch.cat(images), torch.cat(codes)
 
 
-def compute_codes(
+def encode_images(
     named: NamedModel, images: Float[Tensor, "batch 3 height width"], device: str
 ) -> Float[Tensor, "batch codes"]:
     """Compute the codes of sRGB-encoded images, on the CPU, in float32."""
