@@ -114,11 +114,11 @@ def _rendered(result: StatisticResult) -> TableBlock:
         rows.append(
             (name, *shown, number(one["error_none"]), number(one["error_all"]), codes, str(one["pairs"]))
         )
-    left_out = "; ".join(f"{name} is left out: {why}" for name, why in details["left_out"].items())
+    unseen = ", ".join(details["not_decoded"])
     caption = (
         f"{model_name(result)}: decoded against rendered counterfactuals, one code of each factor changed"
     )
-    caption += f"; {left_out}" if left_out else ""
+    caption += f"; not decoded, so 0 in the mean: {unseen}" if unseen else ""
     head = ("factor", "score", "random code", "error, nothing changed", "error, all changed", "code", "pairs")
     return TableBlock(caption, head, tuple(rows))
 

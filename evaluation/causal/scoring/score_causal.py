@@ -43,7 +43,7 @@ from loaders.views import Factors
 if TYPE_CHECKING:
     from evaluation.causal.scoring.supervised_codes import SupervisedCodes
 
-METRIC, VERSION = "causal", 5
+METRIC, VERSION = "causal", 6
 CODE_CONTROLS = ("random codes", "factors as codes", "supervised codes")
 DCI_CODES = 10  # most codes for gradient boosting, which takes minutes
 Encoder = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch codes"]]

@@ -59,7 +59,7 @@ def score_decoded_images(
             )
             scores |= more
             notes += [
-                f"{name}: {score} leaves out {', '.join(parts['left_out'])}"
+                f"{score} leaves out {', '.join(parts['left_out'])}: supervised codes err too often"
                 for score, parts in details["decoder"].items()
                 if parts["left_out"]
             ][:1]
@@ -72,19 +72,28 @@ def score_decoded_images(
             named, decoder, codes, data, counterfactuals, table, seed, device
         )
         scores |= more
-        notes += _notes(details["rendered"])
+        notes += _notes(name, details["rendered"])
     except InputError as error:
         notes.append(f"{name}: no score of rendered counterfactuals: {error}")
     return scores, details, notes
 
 
-def _notes(rendered: dict[str, Any]) -> list[str]:
-    """Tell which pairs share only their factors."""
+def _notes(name: str, rendered: dict[str, Any]) -> list[str]:
+    """Tell which factors the decoder does not show or have no pairs, and which pairs share only factors."""
+    notes = []
+    if missing := rendered["not_decoded"]:
+        notes.append(
+            f"{name}: rendered_counterfactual: {', '.join(missing)} count as 0: images come no nearer"
+        )
+    if missing := rendered["without_pairs"]:
+        notes.append(
+            f"rendered_counterfactual leaves out {', '.join(missing)}: no two images differ in it alone"
+        )
     factors = rendered["factors"].values()
     pairs, same = (sum(one[label] for one in factors) for label in ("pairs", "same_group"))
-    if same == pairs:
-        return []
-    return [
-        f"rendered_counterfactual: {pairs - same} of {pairs} pairs share their other factors, but no unit; "
-        "variables that are no factors, such as a drawn position, may differ as well"
-    ]
+    if same < pairs:
+        notes.append(
+            f"rendered_counterfactual: {pairs - same} of {pairs} pairs share their other factors, but no "
+            "unit; variables that are no factors, such as a drawn position, may differ as well"
+        )
+    return notes

@@ -76,8 +76,9 @@ def score_rendered(
     Returns:
         Scores by name, means over factors, with intervals over resampled groups of the factual images: with
         the codes of each factor, and with as many codes chosen at random among all that vary. And details by
-        factor. A factor is left out of the means if the decoded image does not come nearer to the
-        counterfactual when all codes change: by 1 % of the error, and as far as the 95 % interval tells.
+        factor. A factor is not decoded if the decoded image does not come nearer to the counterfactual
+        when all codes change: by 1 % of the error, and as far as the 95 % interval tells. It has no score of
+        its own, and counts as 0 in the means, so that the means of all models are over the same factors.
 
     Raises:
         InputError: there are no pairs, see `find_rendered_pairs`, `select_codes` and `decoded_errors`.
@@ -100,7 +101,8 @@ def score_rendered(
             scored[name] = ScoredFactor(pairs, chosen, errors)
     groups = {name: [data.groups[row] for row in one.pairs.factual] for name, one in scored.items()}
     kept = [name for name, one in scored.items() if _comes_nearer(one.errors, groups[name])]
-    scores, by_factor = _intervals({name: scored[name] for name in kept}, groups, list(sets), seed)
+    decoded = {name: scored[name] for name in kept}
+    scores, by_factor = _intervals(decoded, groups, list(sets), seed, len(scored))
     undefined = {label.format(rho): _UNDEFINED for rho in RHO for label in (_CHOSEN, _RANDOM)}
     details = _describe(scored, kept, by_factor, everything)
     for name, one in scored.items():
@@ -160,11 +162,12 @@ def _intervals(
     groups: Mapping[str, Sequence[str]],
     numbers: Sequence[int],
     seed: int,
+    count: int,
 ) -> tuple[dict[str, Score], dict[str, dict[str, Score]]]:
-    """Compute the mean score over factors and the score of each factor, by name, with their intervals."""
+    """Compute the score of each factor and the mean over ``count`` factors, in which all others are 0."""
     labels = [label.format(rho) for rho in numbers for label in (_CHOSEN, _RANDOM)]
     if not scored:
-        return dict.fromkeys(labels, _UNDEFINED), {}
+        return dict.fromkeys(labels, Score(0.0, math.nan, math.nan)), {}
     errors = torch.cat([one.errors for one in scored.values()]).numpy()
     factors = np.repeat(np.arange(len(scored)), [len(one.errors) for one in scored.values()])
 
@@ -176,7 +179,7 @@ def _intervals(
         for place, label in enumerate(labels):
             shares = rendered_share(torch.stack([means[:, 2 + place], means[:, 0], means[:, 1]], dim=1))
             found |= {f"{name}:{label}": float(share) for name, share in zip(scored, shares, strict=True)}
-            found[label] = float(shares.mean())
+            found[label] = float(shares.sum()) / count
         return found
 
     flat = [group for name in scored for group in groups[name]]
@@ -191,13 +194,8 @@ def _describe(
     by_factor: Mapping[str, Mapping[str, Score]],
     everything: Mapping[str, RenderedPairs],
 ) -> dict[str, Any]:
-    """Collect the details of each factor, and why others are left out."""
-    left_out = {
-        name: "the decoded image comes no nearer when all codes change" for name in scored if name not in kept
-    }
-    left_out |= {
-        name: "no two images differ in it alone" for name, pairs in everything.items() if name not in scored
-    }
+    """Collect the details of each factor, those that are not decoded, and those without pairs."""
+    without_pairs = [name for name in everything if name not in scored]
     factors = {
         name: {
             "pairs": len(one.pairs.factual),
@@ -212,4 +210,5 @@ def _describe(
         }
         for name, one in scored.items()
     }
-    return {"factors": factors, "left_out": left_out}
+    not_decoded = [name for name in scored if name not in kept]
+    return {"factors": factors, "not_decoded": not_decoded, "without_pairs": without_pairs}

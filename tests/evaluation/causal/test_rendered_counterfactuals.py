@@ -196,7 +196,7 @@ def test_planted_codes_score_one(grid):
     assert (found.value, found.low, found.high) == pytest.approx((1, 1, 1), abs=1e-4)
     assert result.scores[f"{NEW}, random choice"].value < 0.8
     details = result.details["rendered"]
-    assert details["left_out"] == {}
+    assert details["not_decoded"] == details["without_pairs"] == []
     assert [details["factors"][name]["codes"]["1"] for name in NAMES] == [[0], [1], [2]]
     assert all(one["scores"][NEW][0] == pytest.approx(1, abs=1e-4) for one in details["factors"].values())
     assert "but no unit" in result.details["notes"][-1]
@@ -208,10 +208,24 @@ def test_mixed_codes_score_less(grid):
 
 
 @pytest.mark.parametrize("decoder", ["ignores", "hardly reads"])
-def test_decoder_that_ignores_codes_has_no_score_and_names_its_factors(grid, decoder):
+def test_decoder_that_ignores_codes_scores_zero_and_names_the_factors(grid, decoder):
     result = score(Planted(decoder=decoder), grid())
-    assert math.isnan(result.scores[NEW].value)
-    assert set(result.details["rendered"]["left_out"]) == set(NAMES)
+    assert result.scores[NEW].value == 0
+    assert math.isnan(result.scores[NEW].low)
+    assert result.details["rendered"]["not_decoded"] == list(NAMES)
+    named = ", ".join(NAMES)
+    note = f"model: rendered_counterfactual: {named} count as 0: images come no nearer"
+    assert note in result.details["notes"]
+
+
+def test_a_factor_that_is_not_decoded_counts_as_zero(grid):
+    class Blind(Planted):
+        def decode(self, codes: torch.Tensor) -> torch.Tensor:
+            return super().decode(codes * torch.tensor([1.0, 1.0, 0.0]))
+
+    result = score(Blind(), grid())
+    assert result.details["rendered"]["not_decoded"] == [NAMES[2]]
+    assert result.scores[NEW].value == pytest.approx(2 / 3, abs=1e-4)
 
 
 def test_confounded_toys_need_counterfactuals(grid):
