@@ -129,7 +129,7 @@ def foreground(view: Factors, frames: Path, runs: Path, settings: CausalSettings
     steps = FinishedSteps(runs / "steps")
     found = score_causal(networks, view, FACTORS, metrics=metrics, controls=False, steps=steps)
     scores = {name: by_factor(found[name]) for name in networks}
-    labels = [label for label in scores["none#0"] if all(label in one for one in scores.values())]
+    labels = list(scores["none#0"])
     header = ("score", *FOREGROUND, "box - none", "mask - none", "mask - box")
     rows = []
     for label in labels:
@@ -151,8 +151,7 @@ def by_factor(result: Result) -> dict[str, float]:
         found[f"CG(1) {factor}"] = float(value)
     rendered = details["rendered"]["factors"]
     for factor, one in rendered.items():
-        if RENDERED in one["scores"]:
-            found[f"rendered(1) {factor}"] = one["scores"][RENDERED][0]
+        found[f"rendered(1) {factor}"] = one["scores"][RENDERED][0] if one["scores"] else 0.0  # not decoded
         found[f"error of the reconstruction, {factor}"] = one["error_all"]
     return found
 
