@@ -13,7 +13,7 @@ from evaluation.perception.published_transductions import DETECTION_LEVELS
 from evaluation.perception.response_curves import check_distances, invert_curves
 from evaluation.perception.transduction import Transduction
 from evaluation.results.mean_intervals import Score
-from evaluation.results.resampled_intervals import replicate_interval, resampled_groups
+from evaluation.results.resampled_intervals import LEAST_GROUPS, replicate_interval, resampled_groups
 from loaders.errors import InputError
 
 # A metric "never moves" if its distances change by less than this share of its distance at the threshold.
@@ -78,7 +78,7 @@ def detection_threshold(
 
     Raises:
         InputError: the shapes do not agree, distances that are not finite or negative, magnitudes that do not
-            increase, levels that do not, or a transduction that does not rise.
+            increase, levels that do not, or a transduction that failed.
 
     Example:
         >>> magnitudes = torch.linspace(0, 1, 1001)
@@ -126,8 +126,7 @@ def curve_thresholds(
         changes by less than 1e-4 of the distance at the level.
 
     Raises:
-        InputError: the shapes do not agree, magnitudes that do not increase, or a transduction that does not
-            rise.
+        InputError: the shapes do not agree, magnitudes that do not increase, or a transduction that failed.
 
     Example:
         >>> curves = torch.tensor([[0.0, 1.0], [0.0, 0.1], [0.0, 0.0]]).double()
@@ -158,6 +157,8 @@ def _interval(
 ) -> Score:
     """Resample scenes, average each resample, and invert each mean curve."""
     count = len(distances)
+    if count < LEAST_GROUPS:
+        return Score(score, math.nan, math.nan)
     draws = torch.from_numpy(resampled_groups(count, seed)).to(distances.device)
     shares = torch.zeros(len(draws), count, dtype=torch.float64, device=distances.device)
     shares.scatter_add_(1, draws, torch.full_like(draws, 1 / count, dtype=torch.float64))

@@ -130,12 +130,12 @@ def _direct_fit(points: Float64[ndarray, "points 2"]) -> Float64[ndarray, "6"] |
     squares = np.stack([x * x, x * y, y * y], 1)
     linear = np.stack([x, y, np.ones_like(x)], 1)
     cross = squares.T @ linear
-    if np.linalg.matrix_rank(linear) < 3:
+    widths = np.linalg.svd(points, compute_uv=False)
+    if widths[1] <= _FLAT_LIMIT * widths[0]:
         return None
     lower = -np.linalg.solve(linear.T @ linear, cross.T)  # from (a, b, c) to (d, e, f)
     reduced = squares.T @ squares + cross @ lower
-    values, vectors = np.linalg.eig(np.stack([reduced[2] / 2, -reduced[1], reduced[0] / 2]))
-    del values
+    vectors = np.linalg.eig(np.stack([reduced[2] / 2, -reduced[1], reduced[0] / 2])).eigenvectors
     upper = vectors.real.T
     is_ellipse = 4 * upper[:, 0] * upper[:, 2] - upper[:, 1] ** 2
     best = upper[is_ellipse.argmax()]

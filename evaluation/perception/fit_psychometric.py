@@ -72,8 +72,8 @@ def fit_psychometric(
 ) -> PsychometricFit:
     """Fit threshold and slope of `psychometric` to correct answers, by maximum likelihood.
 
-    Alabau-Bosque et al. 2024, eq. 4, with a lapse rate: one slip of an attentive observer at a clear level
-    would move the threshold of a function that ends at 1. The 95 % interval is that of the profile
+    Alabau-Bosque et al. 2024, eq. 4, with a lapse rate: slips of an observer at clear levels
+    would flatten a function that ends at 1, and move its threshold. The 95 % interval is that of the profile
     likelihood: the thresholds whose best slope and lapse rate lose at most 1.92 of the log-likelihood.
 
     Blind to: differences between observers and the order of answers: all answers count as independent, so the
@@ -102,7 +102,7 @@ def fit_psychometric(
         >>> correct, trials = torch.tensor([20, 21, 26, 34, 38, 39]), torch.full((6,), 40)
         >>> found = fit_psychometric(levels, correct, trials)
         >>> round(found.score, 2), round(found.low, 2), round(found.high, 2), found.converged
-        (0.44, 0.38, 0.49, True)
+        (0.44, 0.39, 0.49, True)
     """
     check_shapes(levels=(levels, "levels"), correct=(correct, "levels"), trials=(trials, "levels"))
     check_rates(guess, LARGEST_LAPSE if lapse is None else lapse)

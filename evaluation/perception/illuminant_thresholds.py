@@ -69,7 +69,7 @@ def illuminant_thresholds(
 
     Raises:
         InputError: the shapes do not agree, distances that are not finite or negative, radii that are not
-            positive or do not increase, unknown hues, or a transduction that does not rise.
+            positive or do not increase, unknown hues, or a transduction that failed.
 
     Example:
         >>> import torch
@@ -87,13 +87,14 @@ def illuminant_thresholds(
     curves, steps = pad(mean_response(distances), (1, 0)), pad(radii.double(), (1, 0))
     found = curve_thresholds(curves, steps, transduction, level)
     reached = found.isfinite()
+    points = hue_chromaticities(hues, found)
     note = f"{int((~reached).sum())} of {len(found)} hues left out"
     ellipse = None
     if int(reached.sum()) < _FEWEST:
         note += ", too many for an ellipse"
     else:
         try:
-            ellipse = fit_ellipse(hue_chromaticities(hues[reached], found[reached]))
+            ellipse = fit_ellipse(points[reached])
         except InputError:
             note += ", and the others have no ellipse: their thresholds lie on a line"
     return IlluminantThresholds(

@@ -38,9 +38,7 @@ def mean_response(distances: Real[Tensor, "scenes *hues magnitudes"]) -> Float64
     return check_distances(distances).mean(0)
 
 
-def check_distances(
-    distances: Real[Tensor, "scenes *hues magnitudes"],
-) -> Float64[Tensor, "scenes *hues magnitudes"]:
+def check_distances(distances: Real[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
     """Refuse values that are no distances; return them in float64, without negative rounding errors.
 
     Args:
@@ -68,6 +66,26 @@ images (1 - SSIM, not SSIM)
             "images (1 - SSIM, not SSIM)"
         )
     return values.clamp(min=0)
+
+
+def check_magnitudes(magnitudes: Real[Tensor, " magnitudes"]) -> Float64[Tensor, " magnitudes"]:
+    """Refuse magnitudes that do not increase; return them in float64.
+
+    Args:
+        magnitudes: of a transform.
+
+    Raises:
+        InputError: no magnitudes, or magnitudes that do not increase strictly, nan among them.
+
+    Example:
+        >>> check_magnitudes(torch.tensor([1.0, 0.5]))
+        Traceback (most recent call last):
+        loaders.errors.InputError: `magnitudes` must increase strictly from the identity, as 0, 1, 2; sort
+    """
+    steps = magnitudes.double()
+    if not len(steps) or not bool((steps.diff() > 0).all()):
+        raise InputError("`magnitudes` must increase strictly from the identity, as 0, 1, 2; sort")
+    return steps
 
 
 def invert_curves(
@@ -100,9 +118,7 @@ def invert_curves(
         tensor([15.,  0., nan], dtype=torch.float64)
     """
     check_shapes(curves=(curves, "*curves magnitudes"), magnitudes=(magnitudes, "magnitudes"))
-    steps = magnitudes.double()
-    if not len(steps) or not bool((steps.diff() > 0).all()):
-        raise InputError("`magnitudes` must increase strictly from the identity, as 0, 1, 2; sort them")
+    steps = check_magnitudes(magnitudes)
     values = curves.double()
     reached = values >= level
     after = reached.int().argmax(-1, keepdim=True)

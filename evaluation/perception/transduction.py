@@ -14,7 +14,8 @@ from loaders.errors import InputError
 
 BEST_SCORE = 10.0  # of the paper's scale for TID2013, whose mean opinion scores end at 9
 _START = (1.0, 0.5)  # scale and exponent; the paper's
-_FLAT = 1e-6  # smallest exponent that rises
+_FLATTEST = 0.01  # exponent; PIM has the smallest of the published ones, 0.105
+_SMALLEST = 1e-6  # scale
 _EVALUATIONS = 1000
 
 
@@ -51,16 +52,16 @@ class Transduction:
         """Return the metric's distance at a level of the common scale.
 
         Raises:
-            InputError: the transduction does not rise, so that levels have no distance.
+            InputError: the fit did not converge, or does not rise, so that levels have no distance.
 
         Example:
             >>> Transduction(scale=2.0, exponent=0.5).invert(1.0)
             0.25
         """
-        if not (self.scale > 0 and self.exponent > 0):
+        if not (self.converged and self.scale > 0 and self.exponent > 0):
             raise InputError(
-                f"expected a transduction that rises, got scale {self.scale:g} and exponent "
-                f"{self.exponent:g}; fit it on distances that follow the ratings"
+                f"expected a transduction that converged and rises, got D = {self.scale:g} "
+                f"d^{self.exponent:g} ({self.note or 'no note'}); fit it on distances that follow the ratings"
             )
         return (level / self.scale) ** (1 / self.exponent)
 
@@ -143,14 +144,15 @@ def fit_transduction(distances: Real[Tensor, " pairs"], ratings: Real[Tensor, " 
     )
     scale, exponent = (float(constant) for constant in fit.x)
     note = f"least squares: {fit.message}"
-    if fit.success and min(scale, exponent) < _FLAT:
+    rises = scale > _SMALLEST and exponent > _FLATTEST
+    if fit.success and not rises:
         note = "scale or exponent at its bound, 0: the distances do not rise with the ratings"
     return Transduction(
         scale=float(scale / largest**exponent),
         exponent=exponent,
         error=float(np.sqrt(np.square(fit.fun).mean())),
         pairs=len(values),
-        converged=bool(fit.success and min(scale, exponent) >= _FLAT),
+        converged=bool(fit.success and rises),
         note=note,
     )
 

@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
+import numpy as np
 from jaxtyping import Real
 from torch import Tensor
 
 from evaluation.inputs.check_shapes import check_shapes
-from evaluation.perception.response_curves import invert_curves, mean_response
+from evaluation.perception.response_curves import check_magnitudes, mean_response
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
 
@@ -50,24 +51,20 @@ def transform_sensitivity(
     Example:
         >>> import torch
         >>> magnitudes = torch.tensor([0.0, 1.0, 2.0])
-        >>> transform_sensitivity(torch.tensor([[0.0, 0.01, 0.04]]), magnitudes, 1.5).__round__(3)
+        >>> round(transform_sensitivity(torch.tensor([[0.0, 0.01, 0.04]]), magnitudes, 1.5), 3)
         40.0
     """
     check_shapes(energies=(energies, "scenes magnitudes"), magnitudes=(magnitudes, "magnitudes"))
     mean = mean_response(energies)
     if not math.isfinite(threshold):
         return 0.0 if threshold == math.inf else math.nan
-    # The energy is the level at which the inverse function, from energy to magnitude, would be read.
-    steps = magnitudes.double().to(mean.device)
+    steps = check_magnitudes(magnitudes).cpu().numpy()
     if not float(steps[0]) <= threshold <= float(steps[-1]):
         raise InputError(
             f"`threshold` must lie within the magnitudes, {float(steps[0]):g} to {float(steps[-1]):g}, got "
             f"{threshold:g}; measure larger magnitudes"
         )
-    position = float(invert_curves(steps, steps.new_tensor(range(len(steps))), threshold))
-    before = min(int(position), max(0, len(steps) - 2))
-    share = position - before
-    energy = float(mean[before] + share * (mean[min(before + 1, len(steps) - 1)] - mean[before]))
+    energy = float(np.interp(threshold, steps, mean.cpu().numpy()))
     return 1 / energy if energy > 0 else math.inf
 
 
