@@ -8,8 +8,6 @@ from evaluation.perception.ellipses import ellipse_error as ellipse_error
 from evaluation.perception.ellipses import fit_ellipse as fit_ellipse
 from evaluation.perception.fit_psychometric import PsychometricFit as PsychometricFit
 from evaluation.perception.fit_psychometric import fit_psychometric as fit_psychometric
-from evaluation.perception.hue_chromaticity import ILLUMINANT_HUES as ILLUMINANT_HUES
-from evaluation.perception.hue_chromaticity import ILLUMINANT_RADII as ILLUMINANT_RADII
 from evaluation.perception.hue_chromaticity import hue_chromaticities as hue_chromaticities
 from evaluation.perception.hue_chromaticity import hue_directions as hue_directions
 from evaluation.perception.human_ellipses import HUMAN_SATURATIONS as HUMAN_SATURATIONS

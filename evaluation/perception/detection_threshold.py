@@ -1,18 +1,21 @@
 """The magnitude of a transform at which a metric says that people see it, in physical units."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
-from jaxtyping import Float64, Real
+from jaxtyping import Float64, Int, Real
+from numpy import ndarray
 from torch import Tensor
 
 from evaluation.inputs.check_shapes import check_shapes
 from evaluation.perception.published_transductions import DETECTION_LEVELS
 from evaluation.perception.response_curves import check_distances, invert_curves
 from evaluation.perception.transduction import Transduction
-from evaluation.results.mean_intervals import Score
+from evaluation.results.mean_intervals import Score, group_numbers
 from evaluation.results.resampled_intervals import LEAST_GROUPS, replicate_interval, resampled_groups
 from loaders.errors import InputError
 
@@ -35,8 +38,8 @@ class DetectionThreshold:
         state: "reached", "not reached", "infinite" (the metric never moves) or "at the start" (the curve
             starts above D_T, so the threshold is at or below the first magnitude).
         scenes: threshold of each scene's own curve; nan or inf likewise.
-        interval: `score` with its 95 % interval over resampled scenes; an end is inf where the threshold lies
-            beyond the range. nan with fewer than 6 scenes, or if `score` is nan.
+        interval: `score` with its 95 % interval over resampled scenes, or groups of them; an end is inf where
+            the threshold lies beyond the range. nan with fewer than 6 groups, or if `score` is nan.
         monotonic: whether the mean curve never falls, as the paper assumes; if it falls, the threshold is
             the first magnitude at the level.
     """
@@ -56,6 +59,7 @@ def detection_threshold(
     magnitudes: Real[Tensor, " magnitudes"],
     transduction: Transduction,
     levels: tuple[float, float, float] = DETECTION_LEVELS,
+    groups: Sequence[str] | None = None,
     seed: int = 0,
 ) -> DetectionThreshold:
     """Invert a metric's transduced response at the human detection threshold D_T.
@@ -70,11 +74,14 @@ def detection_threshold(
 
     Args:
         distances: of each scene to itself at each magnitude, in the metric's unit, >= 0.
-        magnitudes: of the transform, strictly increasing from the identity (0 degrees, scale 1).
+        magnitudes: of the transform, strictly increasing from the identity (0 degrees, scale 1). Scales below
+            1 are another family; the paper leaves them out.
         transduction: of this metric, with this normalisation of the images.
         levels: lower quartile, threshold and upper quartile on the common scale; the paper's are 0.390, 0.445
             and 0.499. `PsychometricFit.quartiles` gives them for data of one's own.
-        seed: of the resampled scenes.
+        groups: the group of each scene, such as its object: the rows of a group are resampled together, as
+            they depend on each other. None for independent scenes.
+        seed: of the resampled groups.
 
     Raises:
         InputError: the shapes do not agree, distances that are not finite or negative, magnitudes that do not
@@ -93,6 +100,9 @@ def detection_threshold(
             f"`levels` must be positive and in order, lower quartile, threshold, upper quartile, got {levels}"
         )
     values = check_distances(distances)
+    numbers = group_numbers([str(scene) for scene in range(len(values))] if groups is None else groups)
+    if len(numbers) != len(values):
+        raise InputError(f"expected one of `groups` for each of {len(values)} scenes, got {len(numbers)}")
     mean = values.mean(0, keepdim=True)
     low, score, high = (float(curve_thresholds(mean, magnitudes, transduction, level)) for level in levels)
     return DetectionThreshold(
@@ -102,7 +112,7 @@ def detection_threshold(
         uncertainty=(high - low) / 2,  # inf - inf is nan, too
         state=_state(score, float(transduction(mean)[0, 0]), levels[1]),
         scenes=curve_thresholds(values, magnitudes, transduction, levels[1]),
-        interval=_interval(score, values, magnitudes, transduction, levels[1], seed),
+        interval=_interval(score, values, magnitudes, transduction, levels[1], numbers, seed),
         monotonic=bool((mean.diff() >= 0).all()),
     )
 
@@ -153,15 +163,16 @@ def _interval(
     magnitudes: Real[Tensor, " magnitudes"],
     transduction: Transduction,
     level: float,
+    numbers: Int[ndarray, " scenes"],
     seed: int,
 ) -> Score:
-    """Resample scenes, average each resample, and invert each mean curve."""
-    count = len(distances)
+    """Resample groups of scenes, average the scenes of each resample, and invert each mean curve."""
+    count = int(numbers.max()) + 1
     if count < LEAST_GROUPS:
         return Score(score, math.nan, math.nan)
-    draws = torch.from_numpy(resampled_groups(count, seed)).to(distances.device)
-    shares = torch.zeros(len(draws), count, dtype=torch.float64, device=distances.device)
-    shares.scatter_add_(1, draws, torch.full_like(draws, 1 / count, dtype=torch.float64))
-    found = curve_thresholds(shares @ distances, magnitudes, transduction, level)
+    # Row by row: how often each scene is drawn with its group.
+    times = np.stack([np.bincount(draw, minlength=count)[numbers] for draw in resampled_groups(count, seed)])
+    drawn = torch.from_numpy(times / times.sum(1, keepdims=True)).to(distances.device)
+    found = curve_thresholds(drawn @ distances, magnitudes, transduction, level)
     # A resample that does not reach the level has its threshold beyond the range; nan would be left out.
     return replicate_interval(score, found.nan_to_num(nan=torch.inf, posinf=torch.inf).tolist(), count)

@@ -69,8 +69,9 @@ def ellipse_error(ellipse: Ellipse, human: Ellipse) -> float:
     ``sqrt(mean_t |p(t) - p_H(t)|^2)`` with 100 points: the error of illuminants in Alabau-Bosque et al. 2024,
     Table II, as in its notebook.
 
-    Blind to nothing, but it depends on where t starts: on the major axis, at an angle in [0, 180). Two nearly
-    equal ellipses at 1 and 179 degrees, or two nearly equal circles, have a large error, as in the paper.
+    Blind to: the shape alone. Points are compared by t, not with the nearest point, and t starts on the major
+    axis, at an angle in [0, 180). Two nearly equal ellipses at 1 and 179 degrees, or two nearly equal circles
+    whose angles differ by chance, have a large error, as in the paper.
 
     Args:
         ellipse: of the metric.

@@ -8,16 +8,6 @@ from torch import Tensor
 from loaders.errors import InputError
 
 EQUAL_ENERGY = (1 / 3, 1 / 3)
-# The paper's hues: dominant wavelengths in nm about 18 degrees apart in xy; negative ones are complements.
-# Hue n + 10 lies opposite to hue n, within 4 degrees.
-ILLUMINANT_HUES = (
-    *(611, 591, 582, 574, 565, 554, 533, 510, 501, 495),
-    *(491, 486, 481, 467, -565, -554, -533, -510, -501, -495),
-)
-# Its 8 saturations as radii in xy: s (0.3733 - 1/3) / 8, as in its code. The paper lists 0.0030, 0.0083, ...
-# 0.0400 instead.
-ILLUMINANT_RADII = tuple(step * (0.3733 - 1 / 3) / 8 for step in range(1, 9))
-
 _FIRST, _STEP = 460, 5  # nm
 # x and y of the spectral locus of the CIE 1931 observer (ISO/CIE 11664-1), from 460 to 615 nm.
 _LOCUS = np.array(

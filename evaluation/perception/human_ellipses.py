@@ -48,7 +48,8 @@ def experimental_ellipse() -> Ellipse:
     """Fit the ellipse of the thresholds that the paper's observers had with natural images.
 
     Thresholds of six hues, mirrored on the opposite hues, by `fit_ellipse` (Alabau-Bosque et al. 2024, its
-    notebook, which gives 0.0145 and 0.0076 at 50.3 degrees). Radii are 0.0139 along yellow-blue (574 and 467
+    notebook, which gives 0.0145 and 0.0076 at 50.3 degrees; this fit differs by 1 % and 0.4 degrees, as its
+    directions come from another table of the spectral locus). Radii are 0.0139 along yellow-blue (574 and 467
     nm) and 0.0069 along red-green (510 nm and its complement).
 
     Blind to: differences between a hue and its opposite, which were not measured.

@@ -56,15 +56,16 @@ def illuminant_thresholds(
     section II.C and its notebook). Hues that do not reach D_T are left out, and the note counts them.
 
     Blind to: hues that are left out, which draw the ellipse of an insensitive metric towards its sensitive
-    hues; the sharing of scenes by hues; and the weaknesses of `ellipse_error` and `fit_ellipse`. With clipped
+    hues; the spread of scenes, for which `evaluation.results.resampled_intervals.resampled_interval` takes
+    this function of resampled scenes; and the weaknesses of `ellipse_error` and `fit_ellipse`. With clipped
     images the chromaticity shift is smaller than its nominal radius.
 
     Args:
         distances: of each scene under equal energy to itself under each illuminant, in the metric's unit.
         transduction: of this metric, with this normalisation of the images.
-        hues: dominant wavelengths in nm, negative for complements; `ILLUMINANT_HUES` are the paper's.
-        radii: saturations as distances from equal energy in xy, positive and strictly increasing;
-            `ILLUMINANT_RADII` are those of the paper's code.
+        hues: dominant wavelengths in nm, negative for complements; the paper has 20, about 18 degrees apart.
+        radii: saturations as distances from equal energy in xy, positive and strictly increasing; the paper's
+            code has 1 to 8 steps of 0.005, its text 0.0030, 0.0083, ... 0.0400.
         level: D_T on the common scale; the paper's is 0.445.
 
     Raises:
@@ -73,17 +74,16 @@ def illuminant_thresholds(
 
     Example:
         >>> import torch
-        >>> from evaluation.perception import ILLUMINANT_HUES, ILLUMINANT_RADII
-        >>> hues, radii = torch.tensor(ILLUMINANT_HUES), torch.tensor(ILLUMINANT_RADII)
-        >>> distances = radii.expand(1, 20, 8)  # equally sensitive to all hues
+        >>> hues, radii = torch.tensor([611, 574, 510, 491, 467, -510]), 0.005 * torch.arange(1, 9)
+        >>> distances = radii.expand(1, 6, 8)  # equally sensitive to all hues
         >>> found = illuminant_thresholds(distances, Transduction(44.5, 1.0), hues, radii)
         >>> round(found.ellipse.major, 4), round(found.ellipse.minor, 4), found.note
-        (0.01, 0.01, '0 of 20 hues left out')
+        (0.01, 0.01, '0 of 6 hues left out')
     """
     axes = "scenes hues saturations"
     check_shapes(distances=(distances, axes), hues=(hues, "hues"), radii=(radii, "saturations"))
-    if not bool((radii > 0).all()):
-        raise InputError("`radii` must be positive; distance 0 at equal energy is added")
+    if not bool((radii.diff(prepend=radii.new_zeros(1)) > 0).all()):
+        raise InputError("`radii` must be positive and increase strictly; leave out equal energy, radius 0")
     curves, steps = pad(mean_response(distances), (1, 0)), pad(radii.double(), (1, 0))
     found = curve_thresholds(curves, steps, transduction, level)
     reached = found.isfinite()

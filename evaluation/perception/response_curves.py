@@ -38,11 +38,12 @@ def mean_response(distances: Real[Tensor, "scenes *hues magnitudes"]) -> Float64
     return check_distances(distances).mean(0)
 
 
-def check_distances(distances: Real[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
+def check_distances(distances: Real[Tensor, "*shape"], name: str = "distances") -> Float64[Tensor, "*shape"]:
     """Refuse values that are no distances; return them in float64, without negative rounding errors.
 
     Args:
         distances: distances, 0 for identical images.
+        name: of the argument in the message.
 
     Raises:
         InputError: no values, or values that are not finite or are negative, beyond rounding (1e-6).
@@ -54,15 +55,13 @@ def check_distances(distances: Real[Tensor, "*shape"]) -> Float64[Tensor, "*shap
 images (1 - SSIM, not SSIM)
     """
     if not distances.numel():
-        raise InputError(f"`distances` needs at least one value, got shape {list(distances.shape)}")
+        raise InputError(f"`{name}` needs at least one value, got shape {list(distances.shape)}")
     values = distances.double()
     if not bool(values.isfinite().all()):
-        raise InputError(
-            "`distances` must be finite, got nan or inf; leave out scenes where the metric fails"
-        )
+        raise InputError(f"`{name}` must be finite, got nan or inf; leave out scenes where the metric fails")
     if bool((values < -ROUNDING).any()):
         raise InputError(
-            f"`distances` must be at least 0, got {float(values.min()):g}; pass a distance, 0 for identical "
+            f"`{name}` must be at least 0, got {float(values.min()):g}; pass a distance, 0 for identical "
             "images (1 - SSIM, not SSIM)"
         )
     return values.clamp(min=0)

@@ -10,7 +10,7 @@ from jaxtyping import Real
 from torch import Tensor
 
 from evaluation.inputs.check_shapes import check_shapes
-from evaluation.perception.response_curves import check_magnitudes, mean_response
+from evaluation.perception.response_curves import check_distances, check_magnitudes
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
 
@@ -55,7 +55,7 @@ def transform_sensitivity(
         40.0
     """
     check_shapes(energies=(energies, "scenes magnitudes"), magnitudes=(magnitudes, "magnitudes"))
-    mean = mean_response(energies)
+    mean = check_distances(energies, "energies").mean(0)
     if not math.isfinite(threshold):
         return 0.0 if threshold == math.inf else math.nan
     steps = check_magnitudes(magnitudes).cpu().numpy()

@@ -164,6 +164,38 @@ def test_few_scenes_have_no_interval() -> None:
     assert found.interval.value == found.score
 
 
+def test_groups_are_resampled_together() -> None:
+    magnitudes = torch.linspace(0, 1, 101, dtype=torch.float64)
+    slopes = torch.linspace(0.6, 1.8, 8).double()
+    plain, copied, grouped = (
+        detection_threshold(rows[:, None] * magnitudes, magnitudes, Transduction(1.0, 1.0), groups=groups)
+        for rows, groups in (
+            (slopes, None),
+            (slopes.repeat(3), None),
+            (slopes.repeat(3), [*"abcdefgh"] * 3),
+        )
+    )
+    assert grouped.score == pytest.approx(plain.score)
+    assert (grouped.interval.low, grouped.interval.high) == pytest.approx(
+        (plain.interval.low, plain.interval.high)
+    )
+    assert copied.interval.high - copied.interval.low < 0.7 * (plain.interval.high - plain.interval.low)
+
+
+def test_groups_of_unequal_size_weigh_by_their_scenes() -> None:
+    magnitudes = torch.linspace(0, 1, 11, dtype=torch.float64)
+    slopes = torch.tensor([1.0, 2.0, 1.0, 1.1, 1.2, 1.3, 1.4]).double()
+    groups = [*"aabcdef"]
+    distances = slopes[:, None] * magnitudes
+    found = detection_threshold(distances, magnitudes, Transduction(1.0, 1.0), groups=groups)
+    draws = np.random.default_rng(0).integers(6, size=(2000, 6))
+    members = [[0, 1], [2], [3], [4], [5], [6]]
+    rows = [[row for group in draw for row in members[group]] for draw in draws]
+    replicates = [D_T / float(slopes[drawn].mean()) for drawn in rows]
+    assert min(replicates) <= found.interval.low <= np.quantile(replicates, 0.025)
+    assert np.quantile(replicates, 0.975) <= found.interval.high <= max(replicates)
+
+
 def test_equal_seeds_give_equal_intervals() -> None:
     magnitudes = torch.linspace(0, 1, 11)
     distances = torch.rand(8, 1, generator=torch.Generator().manual_seed(0)) * magnitudes + magnitudes
@@ -180,6 +212,7 @@ def test_equal_seeds_give_equal_intervals() -> None:
         ({"levels": (0.5, 0.4, 0.6)}, "`levels` must be positive and in order"),
         ({"levels": (0.0, 0.4, 0.6)}, "`levels` must be positive and in order"),
         ({"levels": (math.nan, 0.4, 0.6)}, "`levels` must be positive and in order"),
+        ({"groups": ["a", "b"]}, "expected one of `groups` for each of 1 scenes, got 2"),
         ({"magnitudes": torch.tensor([1.0, 0.0])}, "`magnitudes` must increase"),
         ({"magnitudes": torch.tensor([0.0])}, r"`magnitudes` \[magnitudes\], got \[1, 2\], \[1\]"),
         ({"distances": torch.tensor([[0.0, -1.0]])}, "`distances` must be at least 0"),

@@ -6,14 +6,20 @@ import pytest
 import torch
 
 from evaluation.perception.ellipses import ellipse_error
-from evaluation.perception.hue_chromaticity import ILLUMINANT_HUES, ILLUMINANT_RADII, hue_directions
+from evaluation.perception.hue_chromaticity import hue_directions
 from evaluation.perception.human_ellipses import experimental_ellipse, macadam_ellipse
 from evaluation.perception.illuminant_thresholds import COLOUR_AXES, illuminant_thresholds
 from evaluation.perception.published_transductions import published_transduction
 from evaluation.perception.transduction import Transduction
 from loaders.errors import InputError
 
-HUES, RADII = torch.tensor(ILLUMINANT_HUES), torch.tensor(ILLUMINANT_RADII, dtype=torch.float64)
+HUES = torch.tensor(
+    [
+        *(611, 591, 582, 574, 565, 554, 533, 510, 501, 495),
+        *(491, 486, 481, 467, -565, -554, -533, -510, -501, -495),
+    ]
+)
+RADII = 0.005 * torch.arange(1, 9, dtype=torch.float64)
 LINEAR = Transduction(1.0, 1.0)
 
 
@@ -50,7 +56,7 @@ def test_equals_a_slow_restatement() -> None:
     found = illuminant_thresholds(torch.from_numpy(distances), rmse, HUES, RADII)
     for hue in range(20):
         curve = [0.0] + [rmse.scale * d**rmse.exponent for d in distances[:, hue].mean(0)]
-        wanted = np.interp(0.445, curve, [0.0, *ILLUMINANT_RADII])
+        wanted = np.interp(0.445, curve, [0.0, *RADII.tolist()])
         assert float(found.radii[hue]) == pytest.approx(wanted)
 
 
@@ -84,14 +90,14 @@ def test_hues_on_a_line() -> None:
 
 
 def test_axes_are_among_the_hues() -> None:
-    assert all(hue in ILLUMINANT_HUES for axis in COLOUR_AXES.values() for hue in axis)
+    assert all(hue in HUES.tolist() for axis in COLOUR_AXES.values() for hue in axis)
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"radii": RADII - RADII[0]}, "`radii` must be positive; distance 0 at equal energy is added"),
-        ({"radii": RADII.flip(0)}, "`magnitudes` must increase strictly"),
+        ({"radii": RADII - RADII[0]}, "`radii` must be positive and increase strictly; leave out equal"),
+        ({"radii": RADII.flip(0)}, "`radii` must be positive and increase"),
         ({"radii": RADII[:3]}, r"`radii` \[saturations\], got \[1, 20, 8\], \[20\], \[3\]"),
         ({"hues": HUES[:5]}, r"`hues` \[hues\], `radii`"),
         ({"hues": HUES + 200}, "`hues` must be dominant wavelengths"),
