@@ -72,9 +72,9 @@ def fit_psychometric(
 ) -> PsychometricFit:
     """Fit threshold and slope of `psychometric` to correct answers, by maximum likelihood.
 
-    Alabau-Bosque et al. 2024, eq. 4, with a lapse rate: slips of an observer at clear levels
-    would flatten a function that ends at 1, and move its threshold. The 95 % interval is that of the profile
-    likelihood: the thresholds whose best slope and lapse rate lose at most 1.92 of the log-likelihood.
+    Alabau-Bosque et al. 2024, eq. 4, with a lapse rate: slips of an observer at clear levels would flatten a
+    function that ends at 1, and move its threshold. The 95 % interval is that of the profile likelihood: the
+    thresholds whose best slope and lapse rate lose at most 1.92 of the log-likelihood.
 
     Blind to: differences between observers and the order of answers: all answers count as independent, so the
     interval of pooled observers is too narrow; fit each observer too. A large `deviance` shows it.
