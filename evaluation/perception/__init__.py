@@ -1,4 +1,38 @@
-"""Perceptual distances of images: networks that were fitted to what people see."""
+"""Perceptual distances of images, and their invariance to transforms compared with that of people."""
 
+from evaluation.perception.detection_threshold import DetectionThreshold as DetectionThreshold
+from evaluation.perception.detection_threshold import ThresholdState as ThresholdState
+from evaluation.perception.detection_threshold import detection_threshold as detection_threshold
+from evaluation.perception.ellipses import Ellipse as Ellipse
+from evaluation.perception.ellipses import ellipse_error as ellipse_error
+from evaluation.perception.ellipses import fit_ellipse as fit_ellipse
+from evaluation.perception.fit_psychometric import PsychometricFit as PsychometricFit
+from evaluation.perception.fit_psychometric import fit_psychometric as fit_psychometric
+from evaluation.perception.hue_chromaticity import hue_chromaticities as hue_chromaticities
+from evaluation.perception.hue_chromaticity import hue_directions as hue_directions
+from evaluation.perception.human_ellipses import HUMAN_SATURATIONS as HUMAN_SATURATIONS
+from evaluation.perception.human_ellipses import experimental_ellipse as experimental_ellipse
+from evaluation.perception.human_ellipses import macadam_ellipse as macadam_ellipse
+from evaluation.perception.human_thresholds import HUMAN_THRESHOLDS as HUMAN_THRESHOLDS
+from evaluation.perception.human_thresholds import PAPER_VIEWING as PAPER_VIEWING
+from evaluation.perception.human_thresholds import Verdict as Verdict
+from evaluation.perception.human_thresholds import ViewingGeometry as ViewingGeometry
+from evaluation.perception.human_thresholds import human_verdict as human_verdict
+from evaluation.perception.illuminant_thresholds import COLOUR_AXES as COLOUR_AXES
+from evaluation.perception.illuminant_thresholds import IlluminantThresholds as IlluminantThresholds
+from evaluation.perception.illuminant_thresholds import illuminant_thresholds as illuminant_thresholds
 from evaluation.perception.lpips import LPIPS as LPIPS
 from evaluation.perception.lpips import load_lpips as load_lpips
+from evaluation.perception.psychometric import psychometric as psychometric
+from evaluation.perception.published_transductions import DETECTION_LEVELS as DETECTION_LEVELS
+from evaluation.perception.published_transductions import PUBLISHED_TRANSDUCTIONS as PUBLISHED_TRANSDUCTIONS
+from evaluation.perception.published_transductions import published_transduction as published_transduction
+from evaluation.perception.response_curves import invert_curves as invert_curves
+from evaluation.perception.response_curves import mean_response as mean_response
+from evaluation.perception.transduction import Transduction as Transduction
+from evaluation.perception.transduction import fit_transduction as fit_transduction
+from evaluation.perception.transduction import normalised_dmos as normalised_dmos
+from evaluation.perception.transform_sensitivity import HUMAN_ORDER as HUMAN_ORDER
+from evaluation.perception.transform_sensitivity import SensitivityOrder as SensitivityOrder
+from evaluation.perception.transform_sensitivity import sensitivity_order as sensitivity_order
+from evaluation.perception.transform_sensitivity import transform_sensitivity as transform_sensitivity

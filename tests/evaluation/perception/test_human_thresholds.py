@@ -1,0 +1,72 @@
+import math
+
+import numpy as np
+import pytest
+
+from evaluation.perception.human_thresholds import (
+    HUMAN_THRESHOLDS,
+    PAPER_VIEWING,
+    ViewingGeometry,
+    human_verdict,
+)
+from loaders.errors import InputError
+
+
+def test_shifts_of_the_paper_with_and_without_its_slip() -> None:
+    shifts = range(11)
+    plain = [PAPER_VIEWING.degrees(shift) for shift in shifts]
+    slipped = [PAPER_VIEWING.degrees(shift, notebook_slip=True) for shift in shifts]
+    assert plain == pytest.approx([shift / 29.2 for shift in shifts])
+    assert slipped == pytest.approx(np.linspace(0, 11, 11) / 29.2)
+
+
+def test_degrees_and_pixels() -> None:
+    assert PAPER_VIEWING.pixels(PAPER_VIEWING.degrees(7.3)) == pytest.approx(7.3)
+    # A pixel that is as wide as the screen is far appears at 2 atan(1/2).
+    wide = ViewingGeometry.of_screen(1.0, 1.0)
+    assert wide.degrees(1.0) == pytest.approx(math.degrees(2 * math.atan(0.5)))
+
+
+@pytest.mark.parametrize("number", [0.0, -1.0, math.nan, math.inf])
+def test_refused_geometry(number: float) -> None:
+    with pytest.raises(InputError, match=f"must be positive and finite, got {number:g}; the paper's is 29.2"):
+        ViewingGeometry(number)
+
+
+@pytest.mark.parametrize("lengths", [(0.0, 1.0), (1.0, -1.0), (math.nan, 1.0)])
+def test_refused_screen(lengths: tuple[float, float]) -> None:
+    with pytest.raises(InputError, match="`pixel` and `distance` must be positive, got"):
+        ViewingGeometry.of_screen(*lengths)
+
+
+@pytest.mark.parametrize(
+    ("transform", "threshold", "uncertainty"),
+    [("translation", 0.0299, 0.0037), ("rotation", 0.142, 0.065), ("scale", 1.0094, 0.0034)],
+)
+def test_rmse_on_the_papers_picture_is_more_sensitive(
+    transform: str, threshold: float, uncertainty: float
+) -> None:
+    assert human_verdict(threshold, uncertainty, HUMAN_THRESHOLDS[transform]) == "more sensitive"
+
+
+@pytest.mark.parametrize(
+    ("threshold", "uncertainty", "verdict"),
+    [
+        (3.0, 0.7, "human-like"),
+        (4.0, 0.5, "human-like"),
+        (3.5, 0.0, "more sensitive"),
+        (3.0, 0.5, "more sensitive"),
+        (4.0, 0.25, "less sensitive"),
+        (3.6, 0.0, "less sensitive"),  # the paper's interval is open
+        (math.inf, math.nan, "less sensitive"),
+        (math.nan, math.nan, "not reached"),
+        (3.6, math.nan, "not reached"),
+    ],
+)
+def test_verdicts(threshold: float, uncertainty: float, verdict: str) -> None:
+    assert human_verdict(threshold, uncertainty, 3.6) == verdict
+
+
+def test_human_threshold_without_a_number() -> None:
+    with pytest.raises(InputError, match="`human` must be finite, got nan; HUMAN_THRESHOLDS"):
+        human_verdict(1.0, 0.1, math.nan)
