@@ -24,6 +24,7 @@ from evaluation.perception.feature_stacks import FEATURE_STACKS
 from evaluation.perception.image_distances import DISTANCES
 from evaluation.perception.lpips import load_lpips
 from evaluation.running.batches import weights_sha256
+from evaluation.running.model_outputs import model_errors
 from loaders.errors import InputError, did_you_mean
 from loaders.verification.checksums import file_sha256
 
@@ -99,7 +100,8 @@ def pair_distances(
         distance is undefined there.
 
     Raises:
-        InputError: the shapes do not agree, or the result is not one number per pair.
+        OutOfMemory: memory ran out.
+        InputError: the shapes do not agree, the distance fails, or its result is not one number per pair.
 
     Example:
         >>> images = torch.rand(2, 3, 20, 20)
@@ -111,7 +113,7 @@ def pair_distances(
     images = transformed, reference
     if named.colour_space == "linear":
         images = decode_srgb(transformed), decode_srgb(reference)
-    with torch.no_grad():
+    with torch.no_grad(), model_errors(named.identity.name, images[0]):
         found = named.model(*images)
     numbers = found.flatten() if isinstance(found, Tensor) else found
     if not isinstance(numbers, Tensor) or len(numbers) != len(reference) or numbers.is_complex():
