@@ -42,8 +42,9 @@ def shift_illuminant(
     0)`` (`loaders.illuminants.illuminant`), cut to [0, 1] and encoded. So a surface that has the chromaticity
     of equal energy E in the image, as all gray surfaces in the references of the recipe `invariance`, moves
     to ``E + 0.005 s u``: the illuminants of Alabau-Bosque et al. 2024 (arXiv 2407.17927). The same gains make
-    the recipe's frames from one trace. In a photograph gray is D65, whose shift is nearly the same. The paper
-    desaturates its photographs before, by an amount that is not known here; nothing is desaturated.
+    the recipe's frames from one trace. In a photograph gray is
+    D65, which moves nearly as far (within 0.006 in xy at 8 steps). The paper desaturates its photographs
+    before, by an amount that is not known here; nothing is desaturated.
 
     Args:
         images: sRGB-encoded in [0, 1].

@@ -1,5 +1,6 @@
 """Families of image-plane transforms: one kind of transform at several magnitudes, and those of the paper."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -66,12 +67,15 @@ class TransformFamily:
     canvas: int | None = None
 
     def __post_init__(self) -> None:
-        """Check all arguments with the smallest of images."""
-        if not self.magnitudes:
-            raise InputError(f"family `{self.name}`: expected at least one magnitude, got none")
+        """Check all arguments, the ends of the range with the smallest of images."""
+        if not self.magnitudes or not all(map(math.isfinite, self.magnitudes)):
+            got = ", ".join(f"{magnitude:g}" for magnitude in self.magnitudes) or "none"
+            raise InputError(f"family `{self.name}`: expected at least one magnitude, all finite, got {got}")
         if not self.pixels_per_degree > 0:
             raise InputError(f"`pixels_per_degree` must be above 0, got {self.pixels_per_degree:g}")
-        for magnitude in self.magnitudes:
+        if self.canvas is not None and self.canvas < 1:
+            raise InputError(f"`canvas` must be at least 1 pixel, got {self.canvas}")
+        for magnitude in {min(self.magnitudes), max(self.magnitudes)}:
             self.transform(torch.zeros(1, 3, 1, 1), magnitude)
 
     @property
