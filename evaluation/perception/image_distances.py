@@ -13,10 +13,10 @@ from evaluation.intrinsic.mse import mse
 from evaluation.intrinsic.ssim import dssim, ms_ssim, ssim
 from evaluation.models.model_spec import ColourSpace
 
-Images3 = Float[Tensor, "batch 3 height width"]
+_Images = Float[Tensor, "batch 3 height width"]
 
 
-def rmse_distance(transformed: Images3, reference: Images3) -> Float[Tensor, " batch"]:
+def rmse_distance(transformed: _Images, reference: _Images) -> Float[Tensor, " batch"]:
     """Compute the root of the mean squared difference over pixels and channels.
 
     Args:
@@ -36,7 +36,7 @@ def rmse_distance(transformed: Images3, reference: Images3) -> Float[Tensor, " b
     return mse(transformed, reference, _everywhere(transformed, reference)).sqrt()
 
 
-def ssim_distance(transformed: Images3, reference: Images3) -> Float[Tensor, " batch"]:
+def ssim_distance(transformed: _Images, reference: _Images) -> Float[Tensor, " batch"]:
     """Compute 1 - `evaluation.intrinsic.ssim`: Wang et al. 2004, eq. 13, with its constants.
 
     The mean over windows is taken for each channel of RGB, then over channels; the authors' program takes
@@ -47,8 +47,8 @@ def ssim_distance(transformed: Images3, reference: Images3) -> Float[Tensor, " b
         reference: likewise.
 
     Returns:
-        One distance per pair in [0, 2]; nan if a value is not finite. Blind to colour as such, and to the
-        five pixels at the border, which count less.
+        One distance per pair in [0, 2]; nan if a value is not finite. Blind to colour as such. Pixels near
+        the border count less, because the windows lie wholly in the image.
 
     Raises:
         InputError: the shapes do not agree, or the images are below 11 x 11 pixels.
@@ -61,7 +61,7 @@ def ssim_distance(transformed: Images3, reference: Images3) -> Float[Tensor, " b
     return 1 - ssim(transformed, reference, _everywhere(transformed, reference))
 
 
-def ms_ssim_distance(transformed: Images3, reference: Images3) -> Float[Tensor, " batch"]:
+def ms_ssim_distance(transformed: _Images, reference: _Images) -> Float[Tensor, " batch"]:
     """Compute 1 - `evaluation.intrinsic.ms_ssim`: Wang et al. 2003, eq. 7, with its five exponents.
 
     The product over scales is taken for each channel of RGB, then the mean over channels.
@@ -85,7 +85,7 @@ def ms_ssim_distance(transformed: Images3, reference: Images3) -> Float[Tensor, 
     return 1 - ms_ssim(transformed, reference, _everywhere(transformed, reference))
 
 
-def lmse_distance(transformed: Images3, reference: Images3) -> Float[Tensor, " batch"]:
+def lmse_distance(transformed: _Images, reference: _Images) -> Float[Tensor, " batch"]:
     """Compute `evaluation.intrinsic.lmse` of the mean of the channels, by Grosse et al. 2009.
 
     Args:
@@ -108,7 +108,7 @@ def lmse_distance(transformed: Images3, reference: Images3) -> Float[Tensor, " b
     return lmse(gray(transformed), gray(reference), everywhere)
 
 
-def dssim_distance(transformed: Images3, reference: Images3) -> Float[Tensor, " batch"]:
+def dssim_distance(transformed: _Images, reference: _Images) -> Float[Tensor, " batch"]:
     """Compute `evaluation.intrinsic.dssim`: (1 - SSIM) / 2 after the best scale of the transformed image.
 
     Args:

@@ -103,7 +103,7 @@ def measure_distances(
     Example:
         >>> from evaluation.perception import open_distance
         >>> class Grays:
-        ...     ids = groups = ("a", "b")
+        ...     identity, ids, groups, known_ids = None, ("a", "b"), ("a", "b"), {"a", "b"}
         ...     def __len__(self):
         ...         return 2
         ...     def __getitem__(self, row):

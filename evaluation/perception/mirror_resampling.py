@@ -83,13 +83,14 @@ def resample_points(
     height, width = images.shape[2:]
     flat = images.flatten(2)
     result = images.new_zeros((*images.shape[:2], rows.numel()))
-    across = list(_taps(columns.flatten(), kernel, 1.0))
+    taps = _taps(columns.flatten(), kernel, 1.0)
+    across = [(mirrored_index(column, width), weight) for column, weight in taps]
     for row, down in _taps(rows.flatten(), kernel, 1.0):
         start = mirrored_index(row, height) * width
         for column, weight in across:
-            if bool((down * weight).any()):
-                chosen = (start + mirrored_index(column, width)).to(images.device)
-                result += flat[..., chosen] * (down * weight).to(images)
+            product = down * weight
+            if bool(product.any()):
+                result += flat[..., (start + column).to(images.device)] * product.to(images)
     return result.reshape(*images.shape[:2], *rows.shape)
 
 

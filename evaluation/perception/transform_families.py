@@ -81,9 +81,9 @@ class TransformFamily:
     @property
     def unit(self) -> str:
         """Unit of the magnitudes: "degrees", "factor" or "steps"."""
-        return {"scale": "factor", "rotation": "degrees"}.get(
-            self.name, "degrees" if self.name in _GEOMETRIC else "steps"
-        )
+        if self.name.startswith(_ILLUMINANT):
+            return "steps"
+        return "factor" if self.name == "scale" else "degrees"
 
     def prepare(
         self, images: Float[Tensor, "batch 3 height width"]
@@ -141,7 +141,7 @@ def paper_families(base: ImageBase = "photographs") -> tuple[TransformFamily, ..
             not known; 29.2 is ImageNet's.
 
     Returns:
-        The 24 families.
+        The 24 families. The paper's curve of translation is the mean over x and y.
 
     Raises:
         InputError: the base is unknown.
