@@ -89,7 +89,7 @@ def measure_distances(
         device: torch device on which images are transformed and compared.
         batch_size: maximal number of pairs that are compared at once.
         steps: keeps the finished rows of each metric and family, so that an interrupted run resumes; None
-            keeps nothing.
+            keeps nothing. Distances of a user's own functions are computed anew, as `model_key` says.
         fingerprint: is extended by every row of the view, if given.
 
     Returns:
