@@ -5,8 +5,9 @@
 The data are simulated: groups of 1 to 9 rows, with correlation 0.3 between the rows of a group (between the
 logarithms for lognormal values, which have standard deviation 1). "Mean" is a mean over rows; "ratio" is the
 sum of one column divided by the sum of another, a statistic of all rows that is recomputed on resampled
-groups. For comparison the table has the BCa and percentile intervals of `scipy.stats.bootstrap` over groups.
-One or two minutes.
+groups. "R2 of random halves" is a score that is fitted on five random halves of the groups and computed on
+the others. For comparison the first table has the BCa and percentile intervals of `scipy.stats.bootstrap`
+over groups. Two or three minutes.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from evaluation.results.compare import compare
 from evaluation.results.mean_intervals import mean_interval
 from evaluation.results.resampled_intervals import RESAMPLES, replicate_interval, resampled_groups
 from evaluation.results.result import MeanResult, Provenance, Score, StatisticResult
+from evaluation.results.split_intervals import split_groups, split_interval
 
 GROUPS = 8, 16, 64
 PLANTED = 0.35  # standard deviations of the difference of a row
@@ -120,6 +122,33 @@ def found(size: float, skewed: bool, runs: int, seed: int, groups: int = 64) -> 
     return {name: count / runs for name, count in won.items()}
 
 
+def halves_coverage(groups: int, codes: int, runs: int) -> float:
+    """Compute the share of runs in which the interval of R2, fitted on random halves, holds the true value.
+
+    One factor, and codes of which the first is the factor and noise. The true value is the mean R2, on many
+    new rows, of fits to half as many rows.
+    """
+    rng = np.random.default_rng([groups, codes])
+
+    def sample(rows: int) -> tuple[ndarray, ndarray]:
+        table = rng.normal(size=(rows, codes + 1))
+        return table[:, :codes] + np.eye(codes)[0] * table[:, codes:], table[:, codes]
+
+    def r2(training: tuple[ndarray, ndarray], others: tuple[ndarray, ndarray]) -> float:
+        weights = np.linalg.lstsq(*training, rcond=None)[0]
+        return 1 - np.square(others[1] - others[0] @ weights).mean() / others[1].var()
+
+    truth = np.mean([r2(sample((groups + 1) // 2), sample(10_000)) for _ in range(400)])
+    held = 0
+    for run in range(runs):
+        table, factor = sample(groups)
+        halves = split_groups([str(row) for row in range(groups)], 5, run)
+        scores = [r2((table[half], factor[half]), (table[~half], factor[~half])) for half in halves]
+        found = split_interval(scores)
+        held += found.low <= truth <= found.high
+    return held / runs
+
+
 ABOUT = Provenance("simulated", 1, "lower", {}, {}, {}, {})
 
 
@@ -139,7 +168,7 @@ def ratio_result(first: ndarray, second: ndarray, numbers: ndarray, draws: ndarr
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print the tables."""
     from benchmarks.processes import print_table
 
     parser = argparse.ArgumentParser(
@@ -159,6 +188,12 @@ def main() -> None:
         won = found(size, skewed, runs, 0)
         rows.append([names[skewed], f"{size:g} sd", *(f"{share:.3f}" for share in won.values())])
     print_table(["values", "planted", *won], rows)
+    print()
+    rows = [
+        [groups, codes, f"{halves_coverage(groups, codes, runs):.3f}"]
+        for groups, codes in itertools.product((60, 400, 4000), (2, 20))
+    ]
+    print_table(["groups", "codes", "R2 of random halves"], rows)
 
 
 if __name__ == "__main__":

@@ -35,8 +35,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from benchmarks.processes import print_table
-from benchmarks.trials.planted_codes import PlantedCodes, RenderedGrid, score_codes
 from benchmarks.trials.regimes import with_interval
+from benchmarks.trials.rendered_grid import PlantedCodes, RenderedGrid, score_codes
 from evaluation.causal import (
     CounterfactualGenerativeness,
     composition,

@@ -51,6 +51,10 @@ from evaluation.causal.modularity import modularity as modularity
 from evaluation.causal.mutual_information import entropy as entropy
 from evaluation.causal.mutual_information import mutual_information_matrix as mutual_information_matrix
 from evaluation.causal.neighbour_information import neighbour_information as neighbour_information
+from evaluation.causal.planted_codes import PLANTED_CODES as PLANTED_CODES
+from evaluation.causal.planted_codes import PlantedName as PlantedName
+from evaluation.causal.planted_codes import PlantedTruth as PlantedTruth
+from evaluation.causal.planted_codes import planted_codes as planted_codes
 from evaluation.causal.sap import SAP as SAP
 from evaluation.causal.sap import sap as sap
 from evaluation.causal.score_causal import CODE_CONTROLS as CODE_CONTROLS

@@ -60,14 +60,14 @@ class CodeMetric:
         compute: maps codes, factors, the rows to fit on and a seed to scores. Only metrics whose
             ``resampling`` is "splits" read the last two.
         resampling: how intervals are found.
-        resamples: largest number of resamples, for slow metrics.
+        most: largest number of resamples or halves, for slow metrics; a single half gives no interval.
         needs: conditions without which the scores mislead.
     """
 
     compute: Callable[[Codes64, FactorTable, Training, int], CodeScores]
     resampling: Resampling
     needs: tuple[Condition, ...]
-    resamples: int | None = None
+    most: int | None = None
 
 
 def _irs(codes: Codes64, table: FactorTable, training: Training, seed: int) -> CodeScores:
@@ -193,5 +193,5 @@ CODE_METRICS: Mapping[str, CodeMetric] = {
     "t_mex": CodeMetric(_t_mex, "splits", ("numbers", "no full turns")),
     "dci_es": CodeMetric(_dci_es, "splits", ("more rows than codes",)),
     "dci_fast": CodeMetric(_dci(dci_fast, "dci_fast"), "splits", ("independent factors",)),
-    "dci": CodeMetric(_dci(dci, "dci"), "splits", ("independent factors",)),
+    "dci": CodeMetric(_dci(dci, "dci"), "splits", ("independent factors",), 1),
 }

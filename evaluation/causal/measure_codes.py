@@ -126,7 +126,7 @@ def _within(value: float, low: float) -> float:
 def _over_splits(
     codes: Tensor, table: FactorTable, groups: Sequence[str], metric: CodeMetric, splits: int, seed: int
 ) -> MeasuredCodes:
-    halves = [torch.from_numpy(half) for half in split_groups(groups, splits, seed)]
+    halves = [torch.from_numpy(half) for half in split_groups(groups, splits, seed)][: metric.most]
     found = [metric.compute(codes, table, half, seed + place) for place, half in enumerate(halves)]
     scores = {name: split_interval([one.scores[name] for one in found]) for name in found[0].scores}
     matrices = {
@@ -146,7 +146,7 @@ def _over_resamples(
             return whole.scores
         return _of_some(codes, table, rows, metric, seed, whole)
 
-    resamples = min(MOST_RESAMPLES, metric.resamples or MOST_RESAMPLES)
+    resamples = min(MOST_RESAMPLES, metric.most or MOST_RESAMPLES)
     scores, replicates = resampled_interval(
         statistic, groups, seed, resamples, repeats=metric.resampling == "groups"
     )

@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from evaluation.causal.baseline_codes import Baseline
 from evaluation.causal.broken_conditions import broken_conditions
+from evaluation.causal.code_inputs import standardise
 from evaluation.causal.code_metrics import CODE_METRICS
 from evaluation.causal.factor_table import FactorTable, tabulate_factors
 from evaluation.causal.irs import irs
@@ -149,16 +150,19 @@ def score_causal(
         details = _describe(codes[name], table, measured)
         failures = [f"{name}: no {metric}: {one.failure}" for metric, one in measured.items() if one.failure]
         if name in decoders and supervised is not None:
-            more, details["decoder"] = score_decoder(
-                decoders[name],
-                codes[name],
-                data,
-                table,
-                supervised.heads,
-                supervised.accuracy,
-                baseline,
-            )
-            scores |= more
+            try:
+                more, details["decoder"] = score_decoder(
+                    decoders[name],
+                    codes[name],
+                    data,
+                    table,
+                    supervised.heads,
+                    supervised.accuracy,
+                    baseline,
+                )
+                scores |= more
+            except InputError as error:
+                failures.append(f"{name}: no counterfactual generativeness: {error}")
         results[name] = StatisticResult(
             make_provenance(METRIC, VERSION, "higher", named, described, settings),
             scores,
@@ -189,11 +193,13 @@ def _supervise(run: _Run, notes: list[str]) -> "SupervisedCodes | None":
 
 
 def _controls(run: _Run, width: int, supervised: "SupervisedCodes | None") -> dict[str, Tensor]:
-    """Make the codes of `CODE_CONTROLS`."""
+    """Make the codes of `CODE_CONTROLS`, all of one scale, because some metrics depend on it."""
     draws = torch.Generator().manual_seed(run.settings["seed"])
-    values = torch.randn([len(run.data), width], generator=draws, dtype=torch.float64), run.table.values
-    added = dict(zip(CODE_CONTROLS, values, strict=False))
-    return added | ({CODE_CONTROLS[2]: supervised.codes} if supervised is not None else {})
+    noise = torch.randn([len(run.data), width], generator=draws, dtype=torch.float64)
+    values = [noise, standardise(run.table.values)]
+    if supervised is not None:
+        values.append(standardise(supervised.codes, run.table.values))
+    return dict(zip(CODE_CONTROLS, values, strict=False))
 
 
 def _measure(run: _Run, name: str, codes: Float[Tensor, "images codes"]) -> dict[str, MeasuredCodes]:

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional
 
 from evaluation.causal.baseline_codes import Baseline
 from evaluation.causal.code_metrics import RHO
@@ -16,6 +17,7 @@ from evaluation.causal.factor_probabilities import FactorClassifier
 from evaluation.causal.factor_table import FactorTable
 from evaluation.causal.irs import irs
 from evaluation.causal.select_codes import select_codes
+from evaluation.causal.shrink_for_heads import shrink_for_heads
 from evaluation.models.model_spec import NamedModel
 from evaluation.results.mean_intervals import Score
 from evaluation.running.named_models import encode
@@ -55,6 +57,8 @@ def score_decoder(
 ) -> tuple[dict[str, Score], dict[str, Any]]:
     """Compute counterfactual generativeness for each of `RHO`, over at most `ROWS` images.
 
+    Decoded images are resized to the size of the images that the classifier was trained on.
+
     Args:
         decoder: gives sRGB-encoded images in [0, 1].
         codes: codes of all images.
@@ -73,7 +77,15 @@ def score_decoder(
     """
     found = irs(codes, table.classes)
     rows = np.unique(np.linspace(0, len(codes) - 1, min(ROWS, len(codes))).round().astype(int)).tolist()
-    images = torch.stack([data[row] for row in rows])
+    images = torch.stack([shrink_for_heads(data[row]) for row in rows])
+    shape = images.shape[2:]
+
+    def decode_small(codes: Float[Tensor, "batch codes"]) -> Float[Tensor, "batch 3 height width"]:
+        decoded = decoder(codes)
+        if decoded.ndim != 4 or decoded.shape[2:] == shape:
+            return decoded
+        return functional.interpolate(decoded, shape, mode="bilinear", antialias=True)
+
     groups = [data.groups[row] for row in rows]
     scores: dict[str, Score] = {}
     details: dict[str, Any] = {}
@@ -82,7 +94,7 @@ def score_decoder(
             codes[rows],
             table.classes[rows],
             select_codes(found, number),
-            decoder,
+            decode_small,
             classifier,
             accuracy,
             baseline=baseline,

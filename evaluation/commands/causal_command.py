@@ -1,7 +1,8 @@
 """The command ``candlelight evaluate causal``; it imports heavy modules inside its function."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +21,9 @@ from evaluation.commands.evaluate_options import (
     show_results,
 )
 
+if TYPE_CHECKING:
+    from loaders.views.factor_view import FactoredRows
+
 
 @click.command()
 @data_options
@@ -27,6 +31,12 @@ from evaluation.commands.evaluate_options import (
 @files_option("--codes", "File (.npz, .parquet or .npy) with the codes of all images")
 @click.option("--layer", multiple=True, help="Hidden layer whose channel means are the codes; repeatable.")
 @click.option("--factors", help="Factors by name, such as object_type,color,size.  [default: all that vary]")
+@click.option(
+    "--selection",
+    metavar="NAME[:STRENGTH]",
+    help="Of a full grid, keep the images of a paper's confounded set: candle-published, candle-color, "
+    "candle-size, dsprites or mpi3d; a STRENGTH below 1 keeps more.",
+)
 @click.option(
     "--metric",
     "metrics",
@@ -69,6 +79,7 @@ def causal(
     files: tuple[str, ...],
     layer: tuple[str, ...],
     factors: str | None,
+    selection: str | None,
     metrics: tuple[str, ...],
     controls: bool,
     baseline: Any,
@@ -89,6 +100,7 @@ def causal(
     \b
     candlelight evaluate causal demo/frames --set candle --model demo/study/network.pt --layer encoder.3
     candlelight evaluate causal demo/frames --set candle --factors color,lights --codes codes.npz --metric irs
+    candlelight evaluate causal frames --set candle --selection candle-color:0.9 --model vae.pt
     candlelight evaluate causal dsprites:dsprites --rows 0:5000 --codes vae#0=a.npz --codes vae#1=b.npz
     """
     from evaluation.causal import DEFAULT_METRICS, layer_codes, score_causal
@@ -102,6 +114,8 @@ def causal(
     chosen = choose_device(device)
     encoders = open_files(files, open_layers(models, layer, chosen, layer_codes), open_codes)
     view = open_factors(data, **choice)
+    if selection:
+        view = open_factors(data, **choice | {"rows": _select(view, selection, choice)})
     found = score_causal(
         encoders,
         view,
@@ -124,3 +138,19 @@ def causal(
         pictures = [*traversal_pictures(encoders, view, chosen), *causal_pictures(view)]
         show_page(page, results, pictures)
     end_steps(steps)
+
+
+def _select(view: "FactoredRows", selection: str, choice: Mapping[str, Any]) -> list[int]:
+    """Choose the rows of a confounded selection."""
+    from loaders import FactorIndex, select_preset
+    from loaders.errors import InputError
+
+    if choice["rows"] is not None or choice["limit"] is not None:
+        raise InputError("--selection: chooses the rows itself; omit --rows and --limit")
+    name, _, text = selection.partition(":")
+    try:
+        strength = float(text or 1)
+    except ValueError:
+        raise InputError(f"--selection {selection}: expected a strength in [0, 1], got `{text}`") from None
+    index = FactorIndex.from_table(view.factors, view.table)
+    return select_preset(index, name, strength=strength).rows.tolist()

@@ -39,5 +39,5 @@ def score_grid(results: Sequence[Result]) -> list[str]:
 def _cell(score: Score) -> str:
     if math.isnan(score.value):
         return "undefined"
-    interval = "" if math.isnan(score.low) else f" ({score.low:.2g} to {score.high:.2g})"
+    interval = "" if math.isnan(score.low) else f" ({score.low:.3g} to {score.high:.3g})"
     return f"{score.value:.3g}{interval}"

@@ -50,7 +50,7 @@ def split_interval(values: Sequence[float]) -> Score:
         values: score of each split; nan if the score is undefined there.
 
     Returns:
-        Undefined (nan) if the score of a split is.
+        Undefined (nan) if the score of a split is. A single split has no interval.
 
     Example:
         >>> split_interval([0.5, 0.5, 0.5]), split_interval([0.4, math.nan]).value
@@ -62,6 +62,8 @@ def split_interval(values: Sequence[float]) -> Score:
     if not np.isfinite(column).all():
         return Score(math.nan, math.nan, math.nan)
     number = len(column)
+    if number == 1:
+        return Score(float(column[0]), math.nan, math.nan)
     error = math.sqrt((1 / number + 1) * column.var(ddof=1)) if np.ptp(column) else 0.0
     reach = float(stdtrit(number - 1, (1 + LEVEL) / 2)) * error
     mean = float(column.mean())

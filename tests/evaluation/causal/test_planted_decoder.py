@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from benchmarks.trials import planted_decoder
-from benchmarks.trials.planted_codes import PlantedCodes, RenderedGrid, score_codes
 from benchmarks.trials.planted_decoder import counterfactual_models, next_class, score_axioms
+from benchmarks.trials.rendered_grid import PlantedCodes, RenderedGrid, score_codes
 from evaluation.training import train_factor_heads
 from evaluation.training.training_record import hold_out
 from loaders.errors import InputError

@@ -1,0 +1,127 @@
+"""Write the tables of docs/causal-validity.md: codes, claims, wrong pairs, and all values with intervals."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.trials.planned_factors import FACTOR_SOURCES
+from benchmarks.trials.validity_rule import CLAIMS, Values, mark_cells, wrong_pairs
+from evaluation.causal.planted_codes import PLANTED_CODES
+from evaluation.results.mean_intervals import seed_interval
+
+MAKER = "made by benchmarks/trials/causal_validity.py"
+_TRUTH = {True: "yes", False: "no", None: "in part"}
+
+Scores = Mapping[str, Values]  # by score
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Format a Markdown table.
+
+    Example:
+        >>> print(markdown_table(["code", "value"], [["identity", "1"]]))
+        | code | value |
+        | --- | --- |
+        | identity | 1 |
+    """
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
+
+
+def codes_table() -> str:
+    """Tabulate the planted codes with their properties."""
+    properties = ("disentangled", "complete", "informative", "sufficient", "robust")
+    rows = [
+        [name, *(_TRUTH[getattr(truth, one)] for one in properties), truth.meaning]
+        for name, truth in PLANTED_CODES.items()
+    ]
+    return markdown_table(["codes", *properties, "map"], rows)
+
+
+def factors_table(sizes: Mapping[str, tuple[int, int]]) -> str:
+    """Tabulate the sources of factors, with the numbers of images of their rarest values."""
+    rows = []
+    for title, source in FACTOR_SOURCES.items():
+        about = f"`{source.set_name}` of `{source.recipe}`", ", ".join(source.names), source.about
+        rows.append([title, *about, "{}; {}".format(*sizes[title])])
+    head = ["table", "set and recipe", "factors", "distribution", "images of the rarest value"]
+    return markdown_table(head, rows)
+
+
+def claims_table() -> str:
+    """Tabulate the properties that each score claims to measure."""
+    return markdown_table(
+        ["score", "high only for codes that are"],
+        ([f"`{score}`", " and ".join(claims) or "none of these"] for score, claims in CLAIMS.items()),
+    )
+
+
+def pairs_table(matrix: Mapping[str, Scores]) -> str:
+    """Tabulate wrong pairs of codes by score and table of factors."""
+    rows = []
+    for score, claims in CLAIMS.items():
+        cells = []
+        for scores in matrix.values():
+            wrong, pairs = wrong_pairs(scores[score], claims) if score in scores else ([], 0)
+            cells.append(f"{len(wrong)} of {pairs}" if pairs else "")
+        rows.append([f"`{score}`", *cells])
+    return markdown_table(["score", *matrix], rows)
+
+
+def value_text(values: Sequence[float]) -> str:
+    """Format the mean over seeds with half the width of its 95 % interval, which is left out if 0.00.
+
+    Example:
+        >>> value_text([0.5, 0.6]), value_text([1.0, 1.0]), value_text([math.nan, 1.0])
+        ('0.55 ±0.64', '1.00', '')
+    """
+    found = seed_interval(values)
+    if math.isnan(found.value):
+        return ""
+    reach = f"{found.high - found.value:.2f}"
+    # Rounding may leave a negative zero.
+    value = f"{round(found.value, 2) + 0.0:.2f}"
+    return value if reach == "0.00" else f"{value} ±{reach}"
+
+
+def value_tables(matrix: Mapping[str, Scores]) -> str:
+    """Tabulate all values and marks, with a heading for each table of factors."""
+    parts = []
+    for title, scores in matrix.items():
+        rows = []
+        for score in (score for score in CLAIMS if score in scores):
+            marks = mark_cells(scores[score], CLAIMS[score])
+            cells = (f"{value_text(scores[score][kind])} {marks[kind]}".strip() for kind in PLANTED_CODES)
+            rows.append([f"`{score}`", *cells])
+        parts.append(f"### {title}\n\n{markdown_table(['score', *PLANTED_CODES], rows)}")
+    return "\n\n".join(parts)
+
+
+def fill_page(text: str, matrix: Mapping[str, Scores], sizes: Mapping[str, tuple[int, int]]) -> str:
+    """Replace the generated parts of the page."""
+    parts: dict[str, Callable[[], str]] = {
+        "codes": codes_table,
+        "factors": lambda: factors_table(sizes),
+        "claims": claims_table,
+        "pairs": lambda: pairs_table(matrix),
+        "values": lambda: value_tables(matrix),
+    }
+    for name, make in parts.items():
+        text = replace_part(text, name, make())
+    return text
+
+
+def replace_part(text: str, name: str, content: str) -> str:
+    """Replace the part between the markers of a name.
+
+    Example:
+        >>> replace_part(f"<!-- {MAKER}: a -->old<!-- end: a -->", "a", "new").split(chr(10))[2]
+        'new'
+    """
+    start, end = f"<!-- {MAKER}: {name} -->", f"<!-- end: {name} -->"
+    before, rest = text.split(start)
+    return f"{before}{start}\n\n{content}\n\n{end}{rest.split(end)[1]}"
+
+
+def write_page(path: Path, matrix: Mapping[str, Scores], sizes: Mapping[str, tuple[int, int]]) -> None:
+    """Write the tables into the page."""
+    path.write_text(fill_page(path.read_text(encoding="utf-8"), matrix, sizes), encoding="utf-8")
