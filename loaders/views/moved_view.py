@@ -1,5 +1,6 @@
 """Open rendered references together with the frames in which the camera or the illuminant moved."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +51,8 @@ class MovedImages:
         unit: unit of the magnitudes: "degrees", "factor" or "steps" of 0.005 in CIE xy.
         magnitudes: ascending; 0, for scale 1, is the reference.
         clipped: share of pixels of each moved image with an over-exposed channel, from its metadata.
+        pixels_per_degree: pixels per degree of visual angle in the middle of the reference, seen from the
+            place of its camera; nan without a camera.
     """
 
     reference: Float32[Tensor, "3 height width"]
@@ -58,11 +61,13 @@ class MovedImages:
     unit: str
     magnitudes: Float64[Tensor, " magnitudes"]
     clipped: Float64[Tensor, " magnitudes"]
+    pixels_per_degree: float
 
 
 class _Frame(NamedTuple):
     row: int
     clipped: float
+    pixels_per_degree: float
 
 
 class _Scene(NamedTuple):
@@ -125,6 +130,7 @@ class MovedRows:
             scene.move.unit,
             torch.tensor(magnitudes, dtype=torch.float64),
             torch.tensor([frame.clipped for frame in chosen], dtype=torch.float64),
+            scene.by_magnitude[scene.move.reference].pixels_per_degree,
         )
 
 
@@ -215,6 +221,7 @@ def _scenes(set_name: str, factor: str, frames: Frames) -> Iterator[_Scene]:
                 f"set `{set_name}`: expected one frame of `{metadata.unit}` for {transform} {magnitude:g}, "
                 "got two; name the scene in `unit_factors` of the recipe"
             )
-        of_scene[magnitude] = _Frame(row, metadata.checks.clipped)
+        focal_length = math.nan if metadata.camera is None else metadata.camera.intrinsics[0][0]
+        of_scene[magnitude] = _Frame(row, metadata.checks.clipped, focal_length * math.pi / 180)
     for (unit, transform), by_magnitude in found.items():
         yield _Scene(f"{set_name}/{unit}/{transform}", unit, move, transform, frames, by_magnitude)

@@ -31,7 +31,7 @@ def drawn(count: int, height: int = 12, width: int = 16) -> list[torch.Tensor]:
 def moved_images(image: torch.Tensor, transform: str = "rotation", magnitudes: tuple[float, ...] = (0, 3)):
     moved = torch.cat([rotate_images(image[None], magnitude) for magnitude in magnitudes])
     numbers = torch.tensor(magnitudes, dtype=torch.float64)
-    return MovedImages(image, moved, transform, "degrees", numbers, numbers / 100)
+    return MovedImages(image, moved, transform, "degrees", numbers, numbers / 100, 29.2)
 
 
 class Counted(torch.nn.Module):

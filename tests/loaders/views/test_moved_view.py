@@ -47,6 +47,7 @@ def write(tmp_path, make_frame, info):
             sets[name] = info.sets["grid"].model_copy(update=update)
         write_dataset_info(root, info.model_copy(update={"sets": sets}))
         frame = make_frame("grid", 0)
+        intrinsics = ((1673.06, 0, 16), (0, 1673.06, 12), (0, 0, 1))  # 8.75 degrees in 256 pixels
         for name, cells in CELLS.items():
             for index, (scene, cell) in enumerate((scene, cell) for scene in SCENES for cell in cells):
                 if leave_out(name, scene, cell):
@@ -58,6 +59,7 @@ def write(tmp_path, make_frame, info):
                     "index": index,
                     "unit": unit.format(scene),
                     "factors": cell,
+                    "camera": frame.metadata.camera.model_copy(update={"intrinsics": intrinsics}),
                     "checks": frame.metadata.checks.model_copy(update={"clipped": index / 100}),
                     "layers": {"image": array_sha256(image)},
                 }
@@ -88,6 +90,7 @@ def test_rows_hold_the_reference_and_all_magnitudes_of_a_scene(write, tmp_path):
         np.testing.assert_allclose(shift.moved[:, 1, 2, 3] * 255, grays, atol=1e-4)
         assert torch.equal(shift.reference, shift.moved[0])
         assert shift.clipped.tolist() == [0.09, 0.11, 0.07]
+        assert shift.pixels_per_degree == pytest.approx(29.2, abs=1e-3)
 
         assert rows["scale", "scene=0"].unit == "factor"
         assert rows["scale", "scene=0"].magnitudes.tolist() == [1, 1.5]
