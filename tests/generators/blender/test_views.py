@@ -8,9 +8,9 @@ import pytest
 from generators.engine.render_plan import render
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
-from generators.scenes.colorimetry import illuminant
 from generators.scenes.object_placement import turn
 from loaders.frames import frame_path, read_frame
+from loaders.illuminants import illuminant
 
 pytestmark = pytest.mark.blender
 

@@ -10,9 +10,9 @@ from blender_assets import AssetLibrary
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
 from generators.scenes.camera import intrinsics, project
-from generators.scenes.colorimetry import illuminant
 from generators.scenes.object_placement import turn
 from generators.scenes.plan_records import Camera
+from loaders.illuminants import illuminant
 
 SIDE = 256
 MOVES = {"translation": "translation", "rotation": "rotation", "scale": "scale"}

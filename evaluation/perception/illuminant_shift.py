@@ -1,0 +1,88 @@
+"""Change of the illuminant of images: a chromaticity shift in linear light, cut at the edge of sRGB."""
+
+from functools import cache
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from evaluation.adapters.adapted_network import decode_srgb
+from evaluation.inputs.check_shapes import check_shapes
+from evaluation.perception.mirror_resampling import check_srgb_batch
+from loaders.illuminants import illuminant
+
+PAPER_HUES = (
+    *(611, 591, 582, 574, 565, 554, 533, 510, 501, 495, 491, 486, 481, 467),
+    *(-565, -554, -533, -510, -501, -495),
+)
+"""Dominant wavelengths of the paper's illuminants in nm; negative for the complement of a wavelength."""
+PAPER_SATURATIONS = (1, 2, 3, 4, 5, 6, 7, 8)
+"""Steps of `loaders.illuminants.XY_PER_STEP` from equal energy, as the code of the paper takes them."""
+
+
+class TransformedImages(NamedTuple):
+    """Images after a transform.
+
+    Attributes:
+        images: sRGB-encoded in [0, 1].
+        clipped: share of the values of each image that were above 1 in linear light and were cut.
+    """
+
+    images: Float[Tensor, "batch channels height width"]
+    clipped: Float[Tensor, " batch"]
+
+
+def shift_illuminant(
+    images: Float[Tensor, "batch 3 height width"], hue: float, saturation: float
+) -> TransformedImages:
+    """Relight images by an illuminant of another chromaticity and the same luminance.
+
+    Decoded values are multiplied by a gain for each channel, ``illuminant(hue, saturation) / illuminant(hue,
+    0)`` (`loaders.illuminants.illuminant`), cut to [0, 1] and encoded. So a surface that has the chromaticity
+    of equal energy E in the image, as all gray surfaces in the references of the recipe `invariance`, moves
+    to ``E + 0.005 s u``: the illuminants of Alabau-Bosque et al. 2024 (arXiv 2407.17927). The same gains make
+    the recipe's frames from one trace. In a photograph gray is
+    D65, which moves nearly as far (within 0.006 in xy at 8 steps). The paper desaturates its photographs
+    before, by an amount that is not known here; nothing is desaturated.
+
+    Args:
+        images: sRGB-encoded in [0, 1].
+        hue: dominant wavelength, 440 to 650 nm; negative for its complement. The paper's: `PAPER_HUES`.
+        saturation: steps of 0.005 in CIE xy, 0 to 8; 0 changes nothing. The paper's: `PAPER_SATURATIONS`. The
+            paper's text names other radii, 0.0030 to 0.0400, than its code.
+
+    Returns:
+        The images, of the same shape, dtype and device, and the share of cut values. A cut value has another
+        chromaticity than the shift says. Blind to spectra: surfaces keep their colours relative to white, as
+        in von Kries' law, but in the channels of Rec.709.
+
+    Raises:
+        InputError: the images have other axes or values, or hue or saturation are out of range.
+
+    Example:
+        >>> gray = torch.full((1, 3, 1, 1), 0.5)
+        >>> shift_illuminant(gray, 611, 8).images.flatten()
+        tensor([0.5788, 0.4689, 0.4688])
+        >>> shift_illuminant(gray + 0.5, 611, 8).clipped
+        tensor([0.3333])
+    """
+    check_shapes(images=(images, "batch 3 height width"))
+    check_srgb_batch(images)
+    if saturation == 0:
+        illuminant(hue, saturation)  # checks the hue
+        return TransformedImages(images.clone(), images.new_zeros(len(images)))
+    gain = torch.tensor(_gains(hue, saturation), dtype=images.dtype, device=images.device)
+    linear = decode_srgb(images) * gain[:, None, None]
+    clipped = (linear > 1).to(images.dtype).mean((1, 2, 3))
+    return TransformedImages(_encode(linear.clamp(0, 1)), clipped)
+
+
+@cache
+def _gains(hue: float, saturation: float) -> tuple[float, ...]:
+    pairs = zip(illuminant(hue, saturation), illuminant(hue, 0), strict=True)
+    return tuple(channel / white for channel, white in pairs)
+
+
+def _encode(linear: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    return torch.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)

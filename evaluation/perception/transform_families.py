@@ -1,0 +1,168 @@
+"""Families of image-plane transforms: one kind of transform at several magnitudes, and those of the paper."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from evaluation.perception.geometric_transforms import (
+    place_on_canvas,
+    rotate_images,
+    scale_images,
+    translate_images,
+)
+from evaluation.perception.illuminant_shift import (
+    PAPER_HUES,
+    PAPER_SATURATIONS,
+    TransformedImages,
+    shift_illuminant,
+)
+from evaluation.perception.mirror_resampling import ResamplingKernel
+from loaders.check_choice import check_choice
+from loaders.errors import InputError
+
+PAPER_PIXELS_PER_DEGREE = 29.2
+"""Pixels per degree of visual angle of the paper's photographs, and of the recipe `invariance`."""
+ImageBase = Literal["photographs", "mnist"]
+_GEOMETRIC = ("translation x", "translation y", "rotation", "scale")
+_ILLUMINANT = "illuminant "
+
+
+@dataclass(frozen=True)
+class TransformFamily:
+    """One kind of image-plane transform at several magnitudes.
+
+    The names, units and signs are those of `loaders.views.open_moved_images`, so that curves of moved images
+    can be laid over curves of moved cameras.
+
+    Args:
+        name: "translation x" (to the right) or "translation y" (down), in degrees of visual angle;
+            "rotation", in degrees, clockwise; "scale", a factor; or "illuminant HUE" with HUE the dominant
+            wavelength in nm, negative for its complement, in steps of 0.005 in CIE xy.
+        magnitudes: in that unit; 0, for scale 1, is the reference itself.
+        pixels_per_degree: pixels per degree of visual angle, for translations.
+        kernel: see `rotate_images`.
+        canvas: side of the black square in whose middle the images are put first; None leaves them as they
+            are.
+
+    Raises:
+        InputError: the name is unknown, there is no magnitude, or a number is out of range.
+
+    Example:
+        >>> family = TransformFamily("translation x", (0, 0.1), pixels_per_degree=10)
+        >>> row = torch.tensor([0.1, 0.2, 0.3]).reshape(1, 1, 1, 3).expand(1, 3, 1, 3)
+        >>> family.transform(row, 0.1).images[0, 0], family.unit
+        (tensor([[0.1000, 0.1000, 0.2000]]), 'degrees')
+    """
+
+    name: str
+    magnitudes: tuple[float, ...]
+    pixels_per_degree: float = PAPER_PIXELS_PER_DEGREE
+    kernel: ResamplingKernel = "cubic"
+    canvas: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check all arguments, the ends of the range with the smallest of images."""
+        if not self.magnitudes or not all(map(math.isfinite, self.magnitudes)):
+            got = ", ".join(f"{magnitude:g}" for magnitude in self.magnitudes) or "none"
+            raise InputError(f"family `{self.name}`: expected at least one magnitude, all finite, got {got}")
+        if not self.pixels_per_degree > 0:
+            raise InputError(f"`pixels_per_degree` must be above 0, got {self.pixels_per_degree:g}")
+        if self.canvas is not None and self.canvas < 1:
+            raise InputError(f"`canvas` must be at least 1 pixel, got {self.canvas}")
+        for magnitude in {min(self.magnitudes), max(self.magnitudes)}:
+            self.transform(torch.zeros(1, 3, 1, 1), magnitude)
+
+    @property
+    def unit(self) -> str:
+        """Unit of the magnitudes: "degrees", "factor" or "steps"."""
+        if self.name.startswith(_ILLUMINANT):
+            return "steps"
+        return "factor" if self.name == "scale" else "degrees"
+
+    def prepare(
+        self, images: Float[Tensor, "batch 3 height width"]
+    ) -> Float[Tensor, "batch 3 new_height new_width"]:
+        """Make the reference images: the images themselves, or on their canvas."""
+        return images if self.canvas is None else place_on_canvas(images, self.canvas)
+
+    def transform(
+        self, references: Float[Tensor, "batch 3 height width"], magnitude: float
+    ) -> TransformedImages:
+        """Transform reference images by one magnitude.
+
+        Args:
+            references: from `prepare`: sRGB-encoded in [0, 1].
+            magnitude: in the unit of the family.
+
+        Raises:
+            InputError: the images have other axes or values, or the magnitude is out of range.
+        """
+        if self.name.startswith(_ILLUMINANT):
+            return shift_illuminant(references, self._hue(), magnitude)
+        check_choice("name", self.name, (*_GEOMETRIC, f"{_ILLUMINANT}HUE"))
+        pixels = magnitude * self.pixels_per_degree
+        if self.name == "translation x":
+            images = translate_images(references, right=pixels, kernel=self.kernel)
+        elif self.name == "translation y":
+            images = translate_images(references, down=pixels, kernel=self.kernel)
+        elif self.name == "rotation":
+            images = rotate_images(references, magnitude, self.kernel)
+        else:
+            images = scale_images(references, magnitude, self.kernel)
+        return TransformedImages(images, images.new_zeros(len(images)))
+
+    def _hue(self) -> float:
+        text = self.name.removeprefix(_ILLUMINANT)
+        try:
+            return float(text)
+        except ValueError:
+            raise InputError(f"`name`: expected illuminant HUE with HUE in nm, got {self.name}") from None
+
+
+def paper_families(base: ImageBase = "photographs") -> tuple[TransformFamily, ...]:
+    """List the transforms of the paper at its magnitudes, with its bilinear kernel.
+
+    N. Alabau-Bosque et al., arXiv 2407.17927, 2024: shifts of 0 to 10 pixels along x and y at 29.2 pixels per
+    degree; angles of 0 to 10.9 degrees in steps of 0.1; 52 factors from 1 to 1.98, taken to be evenly spaced;
+    20 hues at saturations 0 (the reference) and 1 to 8. The paper's human thresholds are 0.23 degrees, 3.6
+    degrees and 1.026. Its programs divide 0, 1.1, ... 11 by 29.2 for shifts of 0 to 10 pixels, which makes
+    thresholds 10 % too large; the magnitudes here are 0, 1, ... 10 pixels over 29.2.
+
+    Args:
+        base: "photographs" for ImageNet (cut to 256 x 256 pixels), TID2013 and CIFAR, mirrored at their own
+            size; "mnist" for digits of 28 x 28 pixels in the middle of a black canvas, of 56 x 56 for
+            translations and 128 x 128 for scales. How many pixels of TID2013, CIFAR and MNIST are a degree is
+            not known; 29.2 is ImageNet's.
+
+    Returns:
+        The 24 families. The paper's curve of translation is the mean over x and y.
+
+    Raises:
+        InputError: the base is unknown.
+
+    Example:
+        >>> families = paper_families()
+        >>> [family.name for family in families[:5]], sum(len(family.magnitudes) for family in families)
+        (['translation x', 'translation y', 'rotation', 'scale', 'illuminant 611'], 364)
+    """
+    check_choice("base", base, get_args(ImageBase))
+    shift, large = (56, 128) if base == "mnist" else (None, None)
+    shifts = tuple(pixels / PAPER_PIXELS_PER_DEGREE for pixels in range(11))
+    return (
+        TransformFamily("translation x", shifts, kernel="linear", canvas=shift),
+        TransformFamily("translation y", shifts, kernel="linear", canvas=shift),
+        TransformFamily("rotation", _spaced(0, 10.9, 110), kernel="linear"),
+        TransformFamily("scale", _spaced(1, 1.98, 52), kernel="linear", canvas=large),
+        *(TransformFamily(f"{_ILLUMINANT}{hue}", (0, *PAPER_SATURATIONS)) for hue in PAPER_HUES),
+    )
+
+
+def _spaced(low: float, high: float, count: int) -> tuple[float, ...]:
+    values: Sequence[float] = np.linspace(low, high, count).round(9).tolist()
+    return tuple(values)

@@ -1,0 +1,148 @@
+"""Open references with moved frames, made by hand and in packs."""
+
+import numpy as np
+import pytest
+import torch
+
+from loaders import pack_hdf5, pack_hub
+from loaders.errors import InputError
+from loaders.frames import write_dataset_info, write_frame
+from loaders.samples import Frame
+from loaders.schema import FactorInfo, array_sha256
+from loaders.views import View, open_moved_images
+
+SCENES = (0, 1)
+CELLS = {  # factors of every frame of a scene, by set; not in the order of their magnitudes
+    "translation": [{"axis": axis, "translation": t} for t in (0.2, 0, 0.1) for axis in ("x", "y")],
+    "scale": [{"scale": value} for value in (1, 1.5)],
+    "illuminant": [{"hue": hue, "saturation": s} for hue in (611, -565) for s in (0, 8)],
+    "still": [{"scene": 0}],
+}
+TRANSFORMS = ["translation x", "translation y", "scale", "illuminant 611", "illuminant -565"]
+
+
+def pixel(set_name, scene, factors):
+    """Return the gray of every pixel of a frame, different for each."""
+    cells = [cell for name, some in CELLS.items() for cell in some]
+    return 100 * scene + 5 * cells.index(factors) + len(set_name)
+
+
+@pytest.fixture
+def write(tmp_path, make_frame, info):
+    """Return a function that writes the sets; it leaves out frames by set, scene and factors."""
+
+    def write_frames(leave_out=lambda *_: False, unit="scene={}"):
+        root = tmp_path / "moved"
+        sets = {}
+        for name, cells in CELLS.items():
+            factors = tuple(
+                FactorInfo(
+                    name=factor,
+                    kind="categorical",
+                    values=tuple(dict.fromkeys(cell[factor] for cell in cells)),
+                )
+                for factor in cells[0]
+            )
+            update = {"layers": ("image",), "count": 2 * len(cells), "factors": factors, "varies": ()}
+            sets[name] = info.sets["grid"].model_copy(update=update)
+        write_dataset_info(root, info.model_copy(update={"sets": sets}))
+        frame = make_frame("grid", 0)
+        intrinsics = ((1673.06, 0, 16), (0, 1673.06, 12), (0, 0, 1))  # 8.75 degrees in 256 pixels
+        for name, cells in CELLS.items():
+            for index, (scene, cell) in enumerate((scene, cell) for scene in SCENES for cell in cells):
+                if leave_out(name, scene, cell):
+                    continue
+                image = np.full_like(frame.layers["image"], pixel(name, scene, cell))
+                update = {
+                    "id": f"{name}-{index:06d}",
+                    "set": name,
+                    "index": index,
+                    "unit": unit.format(scene),
+                    "factors": cell,
+                    "camera": frame.metadata.camera.model_copy(update={"intrinsics": intrinsics}),
+                    "checks": frame.metadata.checks.model_copy(update={"clipped": index / 100}),
+                    "layers": {"image": array_sha256(image)},
+                }
+                write_frame(root, Frame(frame.metadata.model_copy(update=update), {"image": image}))
+        return root
+
+    return write_frames
+
+
+def test_rows_hold_the_reference_and_all_magnitudes_of_a_scene(write, tmp_path):
+    root = write()
+    pack_hdf5(root, tmp_path / "h5")
+    pack_hub(root, tmp_path / "hub")
+    for place in (root, str(root), tmp_path / "h5", tmp_path / "hub"):
+        view = open_moved_images(place)
+        assert isinstance(view, View)
+        assert len(view) == len(SCENES) * len(TRANSFORMS)
+        assert view.incomplete == ()
+        assert set(view.groups) == {"scene=0", "scene=1"}
+        assert view.ids[0] in view.known_ids
+        rows = {(item.transform, group): item for item, group in zip(view, view.groups, strict=True)}
+        assert sorted({transform for transform, _ in rows}) == sorted(TRANSFORMS)
+
+        shift = rows["translation y", "scene=1"]
+        assert shift.unit == "degrees"
+        assert shift.magnitudes.tolist() == [0, 0.1, 0.2]
+        grays = [pixel("translation", 1, {"axis": "y", "translation": t}) for t in (0, 0.1, 0.2)]
+        np.testing.assert_allclose(shift.moved[:, 1, 2, 3] * 255, grays, atol=1e-4)
+        assert torch.equal(shift.reference, shift.moved[0])
+        assert shift.clipped.tolist() == [0.09, 0.11, 0.07]
+        assert shift.pixels_per_degree == pytest.approx(29.2, abs=1e-3)
+
+        assert rows["scale", "scene=0"].unit == "factor"
+        assert rows["scale", "scene=0"].magnitudes.tolist() == [1, 1.5]
+        light = rows["illuminant -565", "scene=0"]
+        assert light.unit == "steps"
+        assert light.magnitudes.tolist() == [0, 8]
+        gray = pixel("illuminant", 0, {"hue": -565, "saturation": 0}) / 255
+        assert float(light.reference.max()) == pytest.approx(gray)
+
+
+def test_choices(write):
+    root = write()
+    assert open_moved_images(root, set_name="scale").ids == ("scale/scene=0/scale", "scale/scene=1/scale")
+    assert open_moved_images(root, set_name="scale").identity.set_name == "scale"
+    first = open_moved_images(root, limit=1)
+    assert set(first.groups) == {"scene=0"}
+    assert len(first) == len(TRANSFORMS)
+    with pytest.raises(
+        InputError, match=r"expected a set `still` with a factor translation .and axis., rotat"
+    ):
+        open_moved_images(root, set_name="still")
+
+
+def test_scenes_that_lack_a_frame_are_left_out_and_named(write):
+    def leave_out(name, scene, cell):
+        lacks_reference = name == "scale" and scene == 0 and cell["scale"] == 1
+        return lacks_reference or (scene == 1 and cell == {"axis": "x", "translation": 0.2})
+
+    view = open_moved_images(write(leave_out))
+    assert view.incomplete == ("translation/scene=1/translation x", "scale/scene=0/scale")
+    assert not set(view.incomplete) & set(view.ids)
+
+
+def test_a_magnitude_that_no_scene_has_is_not_missing(write):
+    view = open_moved_images(write(lambda name, scene, cell: cell.get("translation") == 0.2))
+    assert view.incomplete == ()
+    assert view[0].magnitudes.tolist() == [0, 0.1]
+
+
+def test_no_complete_scene(write):
+    root = write(lambda name, scene, cell: 0 in (cell.get("translation"), cell.get("saturation")))
+    with pytest.raises(InputError, match="expected a scene with all magnitudes, got none; render"):
+        open_moved_images(root, set_name="translation")
+
+
+def test_scenes_that_share_a_unit_are_refused(write):
+    with pytest.raises(
+        InputError, match=r"expected one frame of `all` for translation x 0\.2, got two; name the"
+    ):
+        open_moved_images(write(unit="all"))
+
+
+def test_frames_without_moves(frames_root):
+    with pytest.raises(InputError, match=r"or saturation .and hue., got none; render the recipe invariance"):
+        open_moved_images(frames_root)
