@@ -3,7 +3,7 @@ r"""Compute all metrics of codes on codes with known truth, and write docs/causa
     python -m benchmarks.trials.causal_validity RESULTS
 
 The factors are those of planned images of several recipes, drawn again for each seed; the codes are those of
-`planted_codes`. Values are kept in a file for each metric in RESULTS, so that a new metric alone is computed,
+`planted_codes`. Values are kept in a file for each metric in RESULTS, so that only a new metric is computed,
 and the page and its pictures can be written again. `dci_fast` stands for `dci`, whose values are the same for
 so few rows.
 """
@@ -36,7 +36,6 @@ ROWS, SLOW_ROWS = 1000, 400
 FAST = ("irs", "unconfoundedness", "mig", "modularity", "minimality")  # all others have `SLOW_ROWS` images
 SLOWEST = ("dci_fast", "dci_es", "mcc")  # have `SLOW_SEEDS` seeds
 WITHOUT = {"dci_fast": ("candle-confounded-color 0.5", "candle-confounded-size 1", "teapot")}
-BINS = 10  # of continuous factors
 LEFT_OUT = ("dci",)
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -48,7 +47,7 @@ Matrix = dict[str, dict[str, dict[PlantedName, list[float]]]]
 @cache
 def drawn_factors(title: str, rows: int, seed: int) -> FactorTable:
     """Plan images once for all metrics of a process."""
-    return planned_factors(FACTOR_SOURCES[title], rows, seed, BINS)
+    return planned_factors(FACTOR_SOURCES[title], rows, seed)
 
 
 def scores_of(name: str, codes: torch.Tensor, table: FactorTable, seed: int) -> dict[str, float]:

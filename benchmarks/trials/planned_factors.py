@@ -14,7 +14,8 @@ from loaders.views import DataIdentity
 
 CANDLE = ("scene", "lights", "object_type", "color", "size", "rotation")
 BY_SIZE = ("scene", "lights", "object_type", "size", "color", "rotation")  # dependent factors side by side
-GRAPH = ("x", "spot", "background_hue", "spot_hue")  # in the set `causal`: x causes spot, and hue the other
+GRAPH = ("x", "spot", "background_hue", "spot_hue")  # in the set `causal`: x causes spot, one hue the other
+BINS = 10  # of continuous factors
 
 
 @dataclass(frozen=True)
@@ -42,26 +43,35 @@ FACTOR_SOURCES = {
     "candle": FactorSource("candle", "candle", CANDLE, "independent: draws from a full grid"),
     "candle, 100 images": FactorSource("candle", "candle", CANDLE, "independent, few samples", rows=100),
     "candle-confounded-color 0.5": FactorSource(
-        *("candle-confounded-color", "candle", CANDLE, "the object changes the odds of the colours"),
+        "candle-confounded-color",
+        "candle",
+        CANDLE,
+        "the object changes the odds of the colours",
         "sets.candle.factors.color.strength=0.5",
     ),
     "candle-confounded-color 1": FactorSource(
-        *("candle-confounded-color", "candle", CANDLE, "each object has two of the five colours")
+        "candle-confounded-color", "candle", CANDLE, "each object has two of the five colours"
     ),
     "candle-confounded-size 1": FactorSource(
-        *("candle-confounded-size", "candle", BY_SIZE, "the object determines the size")
+        "candle-confounded-size", "candle", BY_SIZE, "the object determines the size"
     ),
     "candle-published": FactorSource(
-        *("candle-published", "candle", CANDLE, "combinations are missing: a support of lower rank")
+        "candle-published", "candle", CANDLE, "combinations are missing: a support of lower rank"
     ),
     "teapot": FactorSource("identifiable", "teapot", GRAPH, "continuous, independent"),
     "causal": FactorSource("identifiable", "causal", GRAPH, "continuous: x causes spot, one hue the other"),
     "toy-confounded 0.9": FactorSource(
-        *("toy-confounded", "toys", ("object_type", "color"), "almost fully confounded"),
+        "toy-confounded",
+        "toys",
+        ("object_type", "color"),
+        "almost fully confounded",
         "sets.toys.factors.color.strength=0.9",
     ),
     "toy-confounded 1": FactorSource(
-        *("toy-confounded", "toys", ("object_type", "color"), "fully confounded: one determines the other")
+        "toy-confounded",
+        "toys",
+        ("object_type", "color"),
+        "fully confounded: one determines the other",
     ),
 }
 
@@ -94,14 +104,13 @@ class PlannedFactors:
         raise NotImplementedError("the images are planned, not rendered")
 
 
-def planned_factors(source: FactorSource, rows: int, seed: int, bins: int) -> FactorTable:
+def planned_factors(source: FactorSource, rows: int, seed: int) -> FactorTable:
     """Plan images with a seed, and tabulate their factors.
 
     Args:
         source: the recipe and its factors.
         rows: number of images, unless the source has fewer.
         seed: seed of the recipe, which decides its draws and the choice among its images.
-        bins: number of classes of a continuous factor.
     """
     recipe = load_recipe(source.recipe, [source.change, f"seed={seed}"])
     image_set = recipe.sets[source.set_name]
@@ -119,4 +128,4 @@ def planned_factors(source: FactorSource, rows: int, seed: int, bins: int) -> Fa
     ids = tuple(sample.id for sample in samples)
     identity = DataIdentity(recipe.name, "plan", source.set_name)
     planned = PlannedFactors(identity, ids, infos, np.array(table, dtype=np.float64))
-    return tabulate_factors(planned, source.names, bins)
+    return tabulate_factors(planned, source.names, BINS)

@@ -36,7 +36,7 @@ from torch import Tensor
 
 from benchmarks.processes import print_table
 from benchmarks.trials.regimes import with_interval
-from benchmarks.trials.rendered_grid import PlantedCodes, RenderedGrid, score_codes
+from benchmarks.trials.rendered_grid import MixedCodes, RenderedGrid, score_codes
 from evaluation.causal import (
     CounterfactualGenerativeness,
     composition,
@@ -224,7 +224,7 @@ def main() -> None:
     for title, (grid, rows) in grids.items():
         groups = [grid.groups[row] for row in rows.tolist()]
         scores[title] = {
-            amount: list(score_codes(PlantedCodes.mixed(grid, amount), rows, heads, accuracy))
+            amount: list(score_codes(MixedCodes.with_share(grid, amount), rows, heads, accuracy))
             for amount in AMOUNTS
         }
         print_scores(title, scores[title], groups)

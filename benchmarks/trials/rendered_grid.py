@@ -53,17 +53,17 @@ class RenderedGrid(NamedTuple):
         return (torch.tensor(self.cells.shape) - 1).clamp(min=1)
 
 
-class PlantedCodes(NamedTuple):
+class MixedCodes(NamedTuple):
     """Codes of a grid, made with a matrix of factors and codes."""
 
     grid: RenderedGrid
     matrix: Float[Tensor, "factors codes"]
 
     @classmethod
-    def mixed(cls, grid: RenderedGrid, amount: float) -> "PlantedCodes":
+    def with_share(cls, grid: RenderedGrid, share: float) -> "MixedCodes":
         """Add a share of the next factor to each factor."""
         one = torch.eye(len(grid.values), dtype=torch.float64)
-        return cls(grid, one + amount * one.roll(1, 0))
+        return cls(grid, one + share * one.roll(1, 0))
 
     def encode(self, rows: Int[Tensor, " batch"]) -> Float[Tensor, "batch codes"]:
         """Make the codes of rows."""
@@ -78,7 +78,7 @@ class PlantedCodes(NamedTuple):
 
 
 def score_codes(
-    codes: PlantedCodes, rows: Int[Tensor, " scored"], heads: Any, accuracy: dict[str, float]
+    codes: MixedCodes, rows: Int[Tensor, " scored"], heads: Any, accuracy: dict[str, float]
 ) -> tuple[CounterfactualGenerativeness, CounterfactualGenerativeness]:
     """Score codes by the heads, and by the true classes of the images that are looked up."""
     grid, given = codes.grid, codes.encode(rows)

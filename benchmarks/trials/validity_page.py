@@ -1,7 +1,7 @@
 """Write the tables of docs/causal-validity.md: codes, claims, wrong pairs, and all values with intervals."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.trials.planned_factors import FACTOR_SOURCES
@@ -98,15 +98,15 @@ def value_tables(matrix: Mapping[str, Scores]) -> str:
 
 def fill_page(text: str, matrix: Mapping[str, Scores], sizes: Mapping[str, tuple[int, int]]) -> str:
     """Replace the generated parts of the page."""
-    parts: dict[str, Callable[[], str]] = {
-        "codes": codes_table,
-        "factors": lambda: factors_table(sizes),
-        "claims": claims_table,
-        "pairs": lambda: pairs_table(matrix),
-        "values": lambda: value_tables(matrix),
+    parts = {
+        "codes": codes_table(),
+        "factors": factors_table(sizes),
+        "claims": claims_table(),
+        "pairs": pairs_table(matrix),
+        "values": value_tables(matrix),
     }
-    for name, make in parts.items():
-        text = replace_part(text, name, make())
+    for name, content in parts.items():
+        text = replace_part(text, name, content)
     return text
 
 

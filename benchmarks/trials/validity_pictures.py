@@ -19,7 +19,7 @@ from evaluation.causal.scoring.planted_codes import PlantedName, planted_codes
 from evaluation.causal.select_codes import select_codes
 from evaluation.causal.unconfoundedness import unconfoundedness
 
-_ROWS, _SEED, _BINS = 1000, 0, 10
+_ROWS, _SEED = 1000, 0
 _HALF = torch.arange(_ROWS) % 2 == 0
 
 
@@ -40,7 +40,7 @@ def draw_reasons(folder: Path) -> None:
 
 def given(title: str, kind: PlantedName) -> tuple[torch.Tensor, FactorTable]:
     """Return planted codes and their factors."""
-    table = planned_factors(FACTOR_SOURCES[title], _ROWS, _SEED, _BINS)
+    table = planned_factors(FACTOR_SOURCES[title], _ROWS, _SEED)
     return planted_codes(kind, table.values, _SEED), table
 
 

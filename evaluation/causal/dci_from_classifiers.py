@@ -9,7 +9,7 @@ from jaxtyping import Float, Int, Real
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.causal.irs import bin_values
+from evaluation.causal.estimation.discretise import equal_width_classes
 from evaluation.inputs.check_shapes import check_shapes
 from loaders.errors import InputError
 
@@ -146,7 +146,7 @@ def _classes(factors: Tensor, bins: int | None) -> Int[ndarray, "samples factors
             "`factors` of floats are continuous and need `bins` of at least 2, such as 20, "
             f"got {bins}; cast class indices with .long()"
         )
-    return torch.stack([bin_values(factor.double(), bins) for factor in factors.unbind(1)], 1).cpu().numpy()
+    return equal_width_classes(factors.T, bins).T.cpu().numpy()
 
 
 def _scores(

@@ -1,15 +1,15 @@
 """Interventional Robustness Score (Suter et al. 2019)."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor
 
+from evaluation.causal.estimation.code_inputs import all_finite
+from evaluation.causal.estimation.discretise import equal_width_classes
 from evaluation.inputs.check_shapes import check_shapes
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
@@ -59,8 +59,9 @@ def irs(
 
     Blind to: confounding. If two factors always change together, a code that mixes them is as robust as a
     pure code (the score is close to 1; `unconfoundedness` detects this). Blind also to lost information, and
-    to a factor that several codes share. Classes of few samples raise the score of every code: a class of one
-    sample has no deviation. ``class_sizes`` tells how many there are.
+    to a factor that several codes share. A code with a few large errors scores near 0, or
+    below. Classes of few samples raise the score of every code: a class of one sample has no deviation.
+    ``class_sizes`` tells how many there are.
 
     Args:
         codes: one code vector per sample; for convolutional maps, the means over rows and columns.
@@ -91,22 +92,31 @@ def irs(
         raise InputError(f"`quantile` must be above 0 and at most 1, got {quantile}")
     if len(codes) == 0:
         raise InputError("`codes` needs at least one sample, got none")
-    # If any value is nan, both extremes are nan.
-    if codes.numel() and not bool(torch.stack(codes.aminmax()).isfinite().all()):
+    if not all_finite(codes):
         raise InputError("`codes` must be finite, got nan or inf; check the encoder")
     _check_factors(factors, bins)
-    groups = group_by_class(_classes(factors, bins, compat))
+    groups = [_group_by_class(factor) for factor in _classes(factors, bins, compat).unbind(1)]
     for number, group in enumerate(groups):
-        if has_single_rows(group):
+        if len(group.sizes) == len(factors):
             raise InputError(
                 f"column {number} of `factors` has as many classes as samples, {len(factors)}, which makes "
                 "any code robust; cast it to float and give `bins`, or leave it out"
             )
-    return grouped_irs(codes, groups, quantile)
+    values = codes.double().T.contiguous()
+    low, high = values.amin(1), values.amax(1)
+    active = (low < high).nonzero().flatten()
+    values = values[active]
+    mean = values.mean(1)
+    weights = torch.maximum(high[active] - mean, mean - low[active])
+    columns = [_mean_deviation(values, group, quantile) for group in groups]
+    matrix = 1 - torch.stack(columns, dim=1) / weights[:, None]
+    best, parents = matrix.max(dim=1)
+    score = (weights * best).sum() / weights.sum() if len(active) else weights.sum()
+    return IRS(score, matrix, weights, parents, active, tuple(group.sizes for group in groups))
 
 
 @dataclass(frozen=True)
-class ClassGroups:
+class _ClassGroups:
     """Rows of the samples, sorted by class; the classes are sorted by size, so equal sizes form a block.
 
     Attributes:
@@ -123,52 +133,12 @@ class ClassGroups:
         return tuple(size for size, classes in self.blocks for _ in range(classes))
 
 
-def group_by_class(classes: Real[Tensor, "samples factors"]) -> list[ClassGroups]:
-    """Sort rows by class, for each factor.
-
-    Example:
-        >>> group_by_class(torch.tensor([[7], [3], [7]]))[0]
-        ClassGroups(order=tensor([1, 0, 2]), blocks=((1, 1), (2, 1)))
-    """
-    groups = []
-    for factor in classes.unbind(1):
-        _, index, counts = torch.unique(factor, return_inverse=True, return_counts=True)
-        sizes, classes_of_size = torch.unique(counts, return_counts=True)
-        order = (counts[index] * len(counts) + index).argsort(stable=True)
-        blocks = zip(sizes.tolist(), classes_of_size.tolist(), strict=True)
-        groups.append(ClassGroups(order, tuple(blocks)))
-    return groups
-
-
-def has_single_rows(groups: ClassGroups) -> bool:
-    """Tell whether every class has one row, so that no code deviates within a class.
-
-    Example:
-        >>> has_single_rows(group_by_class(torch.tensor([[7], [3]]))[0])
-        True
-    """
-    return all(size == 1 for size, _ in groups.blocks)
-
-
-def grouped_irs(codes: Float[Tensor, "samples codes"], groups: Sequence[ClassGroups], quantile: float) -> IRS:
-    """Compute `irs` from rows that are sorted by class, without checks of the arguments.
-
-    Args:
-        codes: finite, at least one row.
-        groups: for each factor, from `group_by_class`.
-        quantile: see `irs`.
-    """
-    values = codes.double().T.contiguous()
-    low, high = values.amin(1), values.amax(1)
-    active = (low < high).nonzero().flatten()
-    values = values[active]
-    mean = values.mean(1)
-    weights = torch.maximum(high[active] - mean, mean - low[active])
-    columns = [_mean_deviation(values, group, quantile) for group in groups]
-    matrix = 1 - torch.stack(columns, dim=1) / weights[:, None]
-    best, parents = matrix.max(dim=1)
-    score = (weights * best).sum() / weights.sum() if len(active) else weights.sum()
-    return IRS(score, matrix, weights, parents, active, tuple(group.sizes for group in groups))
+def _group_by_class(classes: Real[Tensor, " samples"]) -> _ClassGroups:
+    """Sort rows by the class of one factor."""
+    _, index, counts = torch.unique(classes, return_inverse=True, return_counts=True)
+    sizes, classes_of_size = torch.unique(counts, return_counts=True)
+    order = (counts[index] * len(counts) + index).argsort(stable=True)
+    return _ClassGroups(order, tuple(zip(sizes.tolist(), classes_of_size.tolist(), strict=True)))
 
 
 def _check_factors(factors: Tensor, bins: int | None) -> None:
@@ -190,30 +160,11 @@ def _classes(factors: Tensor, bins: int | None, compat: Binning) -> Tensor:
         raise InputError(
             "`factors` of floats are continuous and need `bins`, such as 20; cast class indices with .long()"
         )
-    return torch.stack([bin_values(factor.double(), bins) for factor in factors.unbind(1)], dim=1)
-
-
-def bin_values(values: Float[Tensor, " samples"], bins: int) -> Int[Tensor, " samples"]:
-    """Cut a continuous factor into classes of equal width between its extremes, as numpy.histogram does.
-
-    Args:
-        values: finite values of the factor.
-        bins: number of classes.
-
-    Returns:
-        Class numbers from 1 to ``bins``.
-
-    Example:
-        >>> bin_values(torch.tensor([0.0, 0.4, 0.6, 1.0]), 2)
-        tensor([1, 1, 2, 2])
-    """
-    column = values.double().cpu().numpy()
-    edges = np.linspace(column.min(), column.max(), bins + 1)
-    return torch.from_numpy(np.digitize(column, edges[:-1])).to(values.device)
+    return equal_width_classes(factors.T, bins).T
 
 
 def _mean_deviation(
-    values: Float[Tensor, "codes samples"], groups: ClassGroups, quantile: float
+    values: Float[Tensor, "codes samples"], groups: _ClassGroups, quantile: float
 ) -> Float[Tensor, " codes"]:
     """Average the quantile of the deviations within each class over the classes of a factor."""
     # `gather` is several times as fast as indexing columns.

@@ -51,9 +51,10 @@ def mcc(
     Blind to: mixing and duplicates, because only one entry of each row and column counts; codes beyond the
     number of factors. If factors depend on each other, codes that are all equal, or mixed, have high
     correlations: compare with the MCC of random mixtures. With few samples and many codes the assignment
-    finds correlations in noise, and the kernel fits noise in sample: set ``training``. "pearson" is below 1
-    for a nonlinear map; neither it nor "spearman" sees a relation that is not monotone. Classes in no order
-    are not numbers, and have no correlation.
+    finds correlations in noise, and the kernel fits noise in sample: set ``training``. "kernel" is 1 for a
+    code that mixes factors of few values, because it tells each of them. "pearson" is below 1 for a nonlinear
+    map; neither it nor "spearman" sees a relation that is not monotone. Classes in no order are not numbers,
+    and have no correlation.
 
     Args:
         codes: one code vector per sample.

@@ -93,9 +93,8 @@ def causal(
 ) -> None:
     """Measure how codes represent the factors of images, with random and supervised codes beside.
 
-    IRS, unconfoundedness, MIG, SAP, modularity, explicitness, MCC, R2, InfoMEC, DCI; for models with a method
-    ``decode`` also counterfactual generativeness. Names NAME#1, NAME#2 are seeds of one method, whose mean
-    and interval over seeds are printed too.
+    Models with a method ``decode`` have counterfactual generativeness as well. Names NAME#1, NAME#2 are seeds
+    of one method, whose mean and interval over seeds are printed too.
 
     \b
     candlelight evaluate causal demo/frames --set candle --model demo/study/network.pt --layer encoder.3

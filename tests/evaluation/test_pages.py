@@ -85,6 +85,7 @@ def run(line: str) -> str:
     return result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_examples_run(page, inside):
     del inside

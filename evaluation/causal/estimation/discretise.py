@@ -64,9 +64,33 @@ def discretise(
     if not 2 <= bins <= len(values):
         raise InputError(f"`bins` must be 2 to {len(values)}, the number of samples, got {bins}")
     columns = values[:, ~is_class].double().T.contiguous()
-    cut = _equal_width if rule == "width" else _equal_count
+    cut = equal_width_classes if rule == "width" else _equal_count
     classes[:, ~is_class] = cut(columns, bins).T
     return classes
+
+
+def equal_width_classes(
+    columns: Real[Tensor, "columns samples"], bins: int
+) -> Int[Tensor, "columns samples"]:
+    """Cut columns, here as rows of a tensor, into classes of equal width between the extremes of each.
+
+    Args:
+        columns: finite values.
+        bins: number of classes, which may exceed that of the samples.
+
+    Returns:
+        Class numbers from 0 to ``bins - 1``.
+
+    Example:
+        >>> equal_width_classes(torch.tensor([[0.0, 0.4, 0.6, 1.0]]), 2)
+        tensor([[0, 0, 1, 1]])
+    """
+    numbers = columns.double().contiguous()
+    low, high = numbers.aminmax(dim=1, keepdim=True)
+    step = (high - low) / bins
+    # The lower edges of numpy.histogram, so that values on an edge fall into the same bins.
+    edges = torch.arange(bins, dtype=torch.float64, device=columns.device) * step + low
+    return torch.searchsorted(edges, numbers, right=True) - 1
 
 
 def find_categorical(values: Real[Tensor, "samples columns"], categorical: Collection[int]) -> Tensor:
@@ -84,14 +108,6 @@ def find_categorical(values: Real[Tensor, "samples columns"], categorical: Colle
         raise InputError(f"`categorical` must list columns from 0 to {number - 1}, got {unknown[0]}")
     listed = [not values.is_floating_point() or column in categorical for column in range(number)]
     return torch.tensor(listed, dtype=torch.bool, device=values.device)
-
-
-def _equal_width(columns: Float[Tensor, "columns samples"], bins: int) -> Int[Tensor, "columns samples"]:
-    low, high = columns.aminmax(dim=1, keepdim=True)
-    step = (high - low) / bins
-    # The lower edges of numpy.histogram, so that values on an edge fall into the same bins.
-    edges = torch.arange(bins, dtype=torch.float64, device=columns.device) * step + low
-    return torch.searchsorted(edges, columns, right=True) - 1
 
 
 def _equal_count(columns: Float[Tensor, "columns samples"], bins: int) -> Int[Tensor, "columns samples"]:

@@ -22,12 +22,12 @@ _CONSEQUENCES: dict[Condition, str] = {
     "large classes": "few images of a value raise the scores of all codes, random ones too",
     "numbers": "values without an order are left out",
     "no full turns": "the value of an angle jumps at the end of a turn, so that a code of it looks nonlinear",
-    "more rows than codes": "a fit to few rows lies; compare with random codes",
+    "more rows than codes": "a fit to few rows misleads; compare with random codes",
 }
 
 
 def broken_conditions(table: FactorTable, codes: int, metrics: Sequence[str]) -> list[str]:
-    """Tell, by name, which metrics lie on these data, and why.
+    """Tell, by name, which metrics mislead on these data, and why.
 
     Factors count as dependent if the G-test of their table of counts rejects independence at 0.001 and their
     mutual information is more than 1 % of the smaller entropy.

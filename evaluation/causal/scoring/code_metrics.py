@@ -15,7 +15,7 @@ from evaluation.causal.dci_fast import dci_fast
 from evaluation.causal.dci_from_classifiers import DCI
 from evaluation.causal.explicitness import explicitness
 from evaluation.causal.infomec import infomec
-from evaluation.causal.irs import IRS, irs
+from evaluation.causal.irs import irs
 from evaluation.causal.mcc import mcc
 from evaluation.causal.mig import mig
 from evaluation.causal.minimality_and_sufficiency import minimality_and_sufficiency
@@ -80,19 +80,16 @@ def _irs(codes: Codes64, table: FactorTable, training: Training, seed: int) -> C
 
 
 def _unconfoundedness(codes: Codes64, table: FactorTable, training: Training, seed: int) -> CodeScores:
-    return CodeScores(_disjointness(irs(codes, table.classes)))
-
-
-def _disjointness(found: IRS) -> dict[str, float]:
-    """Compute unconfoundedness for each of `RHO` and each selection of codes; nan if fewer codes vary."""
-    scores = {}
+    """Compute it for each of `RHO` and each selection of codes; nan if fewer codes vary."""
+    found = irs(codes, table.classes)
+    scores: dict[str, float] = {}
     selections: tuple[tuple[str, SelectionCompat], ...] = (("", "exact"), (", candle2021", "candle2021"))
     for label, compat in selections:
         for number in RHO:
             enough = number <= len(found.codes)
             value = float(unconfoundedness(found, number, compat)) if enough else float("nan")
             scores[f"unconfoundedness({number}){label}"] = value
-    return scores
+    return CodeScores(scores)
 
 
 def _mig(codes: Codes64, table: FactorTable, training: Training, seed: int) -> CodeScores:

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from evaluation.causal.irs import bin_values
+from evaluation.causal.estimation.discretise import equal_width_classes
 from loaders.errors import InputError, did_you_mean
 from loaders.schema import FactorInfo
 from loaders.views import Factors
@@ -60,13 +60,17 @@ def tabulate_factors(data: Factors, names: Sequence[str] = (), bins: int = 20) -
 
     Example:
         >>> from loaders.schema import FactorInfo
+        >>> from loaders.views import DataIdentity
         >>> class Rows:
-        ...     identity, ids = None, ("a", "b", "c", "d")
+        ...     identity, ids, groups = DataIdentity("rows", "memory"), tuple("abcd"), tuple("abcd")
+        ...     known_ids = frozenset(ids)
         ...     factors = (
         ...         FactorInfo(name="size", kind="categorical", values=(1.5, 2, 2.5)),
         ...         FactorInfo(name="light", kind="continuous", low=0, high=1),
         ...     )
         ...     table = np.array([[0, 0.0], [1, 0.5], [2, 1.0], [2, 0.0]])
+        ...     def __len__(self): return 4
+        ...     def __getitem__(self, row): return torch.zeros(3, 8, 8)
         >>> found = tabulate_factors(Rows(), bins=2)
         >>> found.values.T.tolist(), found.classes.T.tolist(), found.ordered
         ([[1.5, 2.0, 2.5, 2.5], [0.0, 0.5, 1.0, 0.0]], [[0, 1, 2, 2], [0, 1, 1, 0]], [0, 1])
@@ -149,5 +153,5 @@ def _values(info: FactorInfo, column: Float[Tensor, " images"]) -> Float[Tensor,
 
 def _classes(info: FactorInfo, column: Float[Tensor, " images"], bins: int) -> Int[Tensor, " images"]:
     """Return classes numbered from 0 without gaps."""
-    classes = column.long() if info.kind == "categorical" else bin_values(column, bins)
+    classes = column if info.kind == "categorical" else equal_width_classes(column[None], bins)[0]
     return torch.unique(classes, return_inverse=True)[1]

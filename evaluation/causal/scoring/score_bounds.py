@@ -5,8 +5,10 @@ from dataclasses import replace
 
 from evaluation.results.mean_intervals import Score
 
-# A fit that is worse than a constant, or a ranking worse than chance, gives a negative score.
+# A fit worse than a constant, and a ranking worse than chance, have negative scores. So has a code with gross
+# errors in IRS: its deviation from the mean of a class may be twice the largest one from its own mean.
 _LEAST = {
+    "irs": -1.0,
     "explicitness": -1.0,
     "dci_es(explicitness)": -1.0,
     "r2(linear)": -math.inf,
@@ -22,7 +24,7 @@ def cut_at_bounds(name: str, score: Score) -> Score:
         score: a score with an interval that may exceed its range.
 
     Example:
-        >>> cut_at_bounds("irs", Score(0.5, -0.2, 1.2))
+        >>> cut_at_bounds("mig", Score(0.5, -0.2, 1.2))
         Score(value=0.5, low=0.0, high=1.0)
         >>> cut_at_bounds("explicitness", Score(-0.5, -2.0, 1.0))
         Score(value=-0.5, low=-1.0, high=1.0)

@@ -123,6 +123,7 @@ def test_windows_larger_than_an_image_are_undefined(objects) -> None:
     assert 0 < windows["10"] < 1
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_resumes_to_the_same_results(objects, tmp_path) -> None:
     view, methods = objects(3), ["BAS", "GR-RET", "W"]
     whole = score_methods(view, methods).results

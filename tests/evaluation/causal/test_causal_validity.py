@@ -107,13 +107,13 @@ def test_a_score_that_is_missing_in_some_seeds_is_nan_there():
 
 
 def test_planned_factors_are_those_of_the_recipe():
-    fixed = planned_factors(FACTOR_SOURCES["toy-confounded 1"], 20, 0, 10)
+    fixed = planned_factors(FACTOR_SOURCES["toy-confounded 1"], 20, 0)
     assert fixed.names == ("object_type", "color")
     assert torch.equal(fixed.values[:, 0], fixed.values[:, 1])
-    graph = planned_factors(FACTOR_SOURCES["causal"], 60, 3, 10)
+    graph = planned_factors(FACTOR_SOURCES["causal"], 60, 3)
     assert len(graph.values) == 60
     assert graph.values.T.corrcoef()[0, 1] > 0.7
-    few = planned_factors(FACTOR_SOURCES["candle, 100 images"], 1000, 0, 10)
+    few = planned_factors(FACTOR_SOURCES["candle, 100 images"], 1000, 0)
     assert len(few.values) == 100
 
 

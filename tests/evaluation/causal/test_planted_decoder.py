@@ -6,7 +6,7 @@ import torch
 
 from benchmarks.trials import planted_decoder
 from benchmarks.trials.planted_decoder import counterfactual_models, next_class, score_axioms
-from benchmarks.trials.rendered_grid import PlantedCodes, RenderedGrid, score_codes
+from benchmarks.trials.rendered_grid import MixedCodes, RenderedGrid, score_codes
 from evaluation.training import train_factor_heads
 from evaluation.training.training_record import hold_out
 from loaders.errors import InputError
@@ -43,14 +43,14 @@ def classify(images):
 
 @pytest.mark.parametrize("amount", planted_decoder.AMOUNTS)
 def test_codes_lead_back_to_their_row(drawn, amount):
-    codes = PlantedCodes.mixed(RenderedGrid.read(drawn()), amount)
+    codes = MixedCodes.with_share(RenderedGrid.read(drawn()), amount)
     rows = torch.arange(30)
     assert codes.nearest_rows(codes.encode(rows)).tolist() == rows.tolist()
 
 
 def test_mixed_codes_are_a_factor_and_a_share_of_the_next():
     grid = RenderedGrid({}, torch.tensor([[2, 3, 1]]), torch.zeros(1, 3, 1, 1), ("g",), torch.zeros(SIZES))
-    codes = PlantedCodes(grid, PlantedCodes.mixed(grid._replace(values=KNOWN), 0.1).matrix)
+    codes = MixedCodes(grid, MixedCodes.with_share(grid._replace(values=KNOWN), 0.1).matrix)
     np.testing.assert_allclose(codes.encode(torch.tensor([0])), [[1 + 0.075, 0.75 + 0.1, 1 + 0.1]])
 
 
@@ -69,7 +69,7 @@ def test_a_grid_is_read_with_the_class_numbers_of_another(drawn):
 def test_disentangled_codes_score_one_and_mixed_ones_less(drawn):
     grid = RenderedGrid.read(drawn())
     found = [
-        score_codes(PlantedCodes.mixed(grid, amount), torch.arange(30), classify, KNOWN)
+        score_codes(MixedCodes.with_share(grid, amount), torch.arange(30), classify, KNOWN)
         for amount in (0.0, 0.3, 0.6)
     ]
     for by_heads, by_truth in found:
@@ -133,7 +133,7 @@ def test_rendered_grid_from_frames_to_figures(tmp_path):
     heads, history = train_factor_heads(view, labels, seed=0, validation=held_out, epochs=30, batch_size=9)
     found = {
         amount: list(
-            score_codes(PlantedCodes.mixed(grid, amount), torch.arange(36), heads, history.accuracy[-1])
+            score_codes(MixedCodes.with_share(grid, amount), torch.arange(36), heads, history.accuracy[-1])
         )
         for amount in planted_decoder.DRAWN
     }

@@ -26,7 +26,7 @@ def _slow(codes, factors):
     for column, factor in enumerate(factors.T):
         others = np.column_stack([np.ones(len(factors)), np.delete(factors, column, axis=1)])
         for row, code in enumerate(codes.T):
-            both = [y - others @ np.linalg.lstsq(others, y)[0] for y in (code, factor)]
+            both = [y - others @ np.linalg.lstsq(others, y, rcond=None)[0] for y in (code, factor)]
             products = both[0] * both[1]
             p_values[row, column] = 2 * norm.sf(np.sqrt(len(code)) * abs(products.mean()) / products.std())
     return p_values

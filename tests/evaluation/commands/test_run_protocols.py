@@ -119,6 +119,7 @@ def test_results_of_a_protocol_are_not_compared_with_others(frames, tmp_path) ->
     assert "the results differ in settings.protocol, 'nothing' and 'iiw-whdr'" in done.output
 
 
+@pytest.mark.slow
 def test_files_of_another_program_leave_out_the_resized_protocol(frames, tmp_path) -> None:
     from loaders.views import open_decompositions
 
