@@ -48,6 +48,8 @@ from evaluation.perception.psychometric import psychometric as psychometric
 from evaluation.perception.published_transductions import DETECTION_LEVELS as DETECTION_LEVELS
 from evaluation.perception.published_transductions import PUBLISHED_TRANSDUCTIONS as PUBLISHED_TRANSDUCTIONS
 from evaluation.perception.published_transductions import published_transduction as published_transduction
+from evaluation.perception.raid_agreement import RaidAgreement as RaidAgreement
+from evaluation.perception.raid_agreement import raid_agreement as raid_agreement
 from evaluation.perception.response_curves import invert_curves as invert_curves
 from evaluation.perception.response_curves import mean_response as mean_response
 from evaluation.perception.transduction import Transduction as Transduction
