@@ -10,6 +10,8 @@ from evaluation.perception.transform_families import TransformFamily
 from loaders.samples import row_number
 from loaders.views import DataIdentity, MovedImages, View
 
+_FLAT = {"parallax x": "translation x"}  # an image has no depth
+
 
 @dataclass(frozen=True, eq=False)
 class ImagePlaneView:
@@ -17,7 +19,8 @@ class ImagePlaneView:
 
     With `measure_distances`, it gives the curves of image-plane transforms beside the curves of the frames,
     for the same references. Where they differ, the frames show what no transform of an image can: the scene
-    beyond the border, parallax, detail that was not resolved, and noise that does not move.
+    beyond the border, parallax, detail that was not resolved, and noise that does not move. The counterpart
+    of "parallax x" is the translation by the same angle.
 
     Args:
         view: moved frames, from `loaders.views.open_moved_images`.
@@ -64,7 +67,8 @@ class ImagePlaneView:
         """Read the reference of one row, and transform it."""
         item = self.view[row_number(row, len(self))]
         magnitudes = tuple(item.magnitudes.tolist())
-        family = TransformFamily(item.transform, magnitudes, item.pixels_per_degree, self.kernel)
+        name = _FLAT.get(item.transform, item.transform)
+        family = TransformFamily(name, magnitudes, item.pixels_per_degree, self.kernel)
         moved = [family.transform(item.reference[None], magnitude) for magnitude in magnitudes]
         clipped = torch.cat([one.clipped for one in moved]).double()
         return replace(item, moved=torch.cat([one.images for one in moved]), clipped=clipped)

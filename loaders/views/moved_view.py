@@ -34,6 +34,7 @@ class _Move(NamedTuple):
 
 _MOVES = {
     "translation": _Move("translation", "degrees", 0.0, "axis"),
+    "parallax": _Move("parallax x", "degrees", 0.0),
     "rotation": _Move("rotation", "degrees", 0.0),
     "scale": _Move("scale", "factor", 1.0),
     "saturation": _Move("illuminant", "steps", 0.0, "hue"),
@@ -47,7 +48,7 @@ class MovedImages:
     Attributes:
         reference: sRGB-encoded, in [0, 1].
         moved: likewise, by magnitude; among them the reference again.
-        transform: "translation x", "translation y", "rotation", "scale" or "illuminant HUE".
+        transform: "translation x", "translation y", "parallax x", "rotation", "scale" or "illuminant HUE".
         unit: unit of the magnitudes: "degrees", "factor" or "steps" of 0.005 in CIE xy.
         magnitudes: ascending; 0, for scale 1, is the reference.
         clipped: share of pixels of each moved image with an over-exposed channel, from its metadata.
@@ -139,10 +140,10 @@ def open_moved_images(
 ) -> MovedRows:
     """Open references with the frames in which the camera or the illuminant moved, as of `invariance`.
 
-    The factor says which transform a set shows: `translation` (by `axis`), `rotation`, `scale`, or
-    `saturation` (by `hue`). The reference of a scene is its frame of the same set and axis or hue with value
-    0, for `scale` 1. Every magnitude of the frames that are there counts: a recipe with fewer values, or the
-    part of it that was rendered, is enough.
+    The factor says which transform a set shows: `translation` (by `axis`), `parallax` (a translation in which
+    the camera itself moves), `rotation`, `scale`, or `saturation` (by `hue`). The reference of a scene is its
+    frame of the same set and axis or hue with value 0, for `scale` 1. Every magnitude of the frames that are
+    there counts: a recipe with fewer values, or the part of it that was rendered, is enough.
 
     Blind to: a scene that changes in other ways between the frames of a unit; the recipe keeps it the same.
 
@@ -174,8 +175,8 @@ a Hugging Face folder
     if not sets:
         wanted = "a set" if set_name is None else f"a set `{set_name}`"
         raise InputError(
-            f"{path}: expected {wanted} with a factor translation (and axis), rotation, scale, or saturation "
-            "(and hue), got none; render the recipe invariance"
+            f"{path}: expected {wanted} with a factor translation (and axis), parallax, rotation, scale, or "
+            "saturation (and hue), got none; render the recipe invariance"
         )
     scenes: list[_Scene] = []
     incomplete: list[str] = []

@@ -29,18 +29,25 @@ def test_references_are_transformed_by_the_magnitudes_of_the_frames(memory_view)
         frames("translation y", (0, 0.3)),
         frames("rotation", (0, 2, 4)),
         frames("illuminant 611", (0, 8)),
+        frames("parallax x", (0, 0.3)),
     ]
-    view = ImagePlaneView(memory_view(items, groups=("a", "a", "b")))
+    view = ImagePlaneView(memory_view(items, groups=("a", "a", "b", "b")))
     assert isinstance(view, View)
-    assert (view.ids, view.groups, len(view)) == (("row-0", "row-1", "row-2"), ("a", "a", "b"), 3)
+    assert (view.ids, view.groups, len(view)) == (
+        ("row-0", "row-1", "row-2", "row-3"),
+        ("a", "a", "b", "b"),
+        4,
+    )
     assert view.identity.image == "image plane"
-    shifted, turned, relit = view
+    shifted, turned, relit, aside = view
     assert torch.equal(shifted.moved[1], translate_images(IMAGE[None], down=3)[0])
     torch.testing.assert_close(turned.moved[2], rotate_images(IMAGE[None], 4)[0])
     wanted = shift_illuminant(IMAGE[None], 611, 8)
     torch.testing.assert_close(relit.moved[1], wanted.images[0])
     assert relit.clipped.tolist() == pytest.approx([0, wanted.clipped.item()])
-    for item in (shifted, turned, relit):
+    assert aside.transform == "parallax x"
+    assert torch.equal(aside.moved[1], translate_images(IMAGE[None], right=3)[0])
+    for item in view:
         assert torch.equal(item.moved[0], IMAGE)
 
 

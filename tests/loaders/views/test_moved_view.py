@@ -14,11 +14,12 @@ from loaders.views import View, open_moved_images
 SCENES = (0, 1)
 CELLS = {  # factors of every frame of a scene, by set; not in the order of their magnitudes
     "translation": [{"axis": axis, "translation": t} for t in (0.2, 0, 0.1) for axis in ("x", "y")],
+    "parallax": [{"parallax": value} for value in (0.2, 0)],
     "scale": [{"scale": value} for value in (1, 1.5)],
     "illuminant": [{"hue": hue, "saturation": s} for hue in (611, -565) for s in (0, 8)],
     "still": [{"scene": 0}],
 }
-TRANSFORMS = ["translation x", "translation y", "scale", "illuminant 611", "illuminant -565"]
+TRANSFORMS = ["translation x", "translation y", "parallax x", "scale", "illuminant 611", "illuminant -565"]
 
 
 def pixel(set_name, scene, factors):
@@ -92,6 +93,9 @@ def test_rows_hold_the_reference_and_all_magnitudes_of_a_scene(write, tmp_path):
         assert shift.clipped.tolist() == [0.09, 0.11, 0.07]
         assert shift.pixels_per_degree == pytest.approx(29.2, abs=1e-3)
 
+        aside = rows["parallax x", "scene=0"]
+        assert (aside.unit, aside.magnitudes.tolist()) == ("degrees", [0, 0.2])
+        assert torch.equal(aside.reference, aside.moved[0])
         assert rows["scale", "scene=0"].unit == "factor"
         assert rows["scale", "scene=0"].magnitudes.tolist() == [1, 1.5]
         light = rows["illuminant -565", "scene=0"]
@@ -109,7 +113,7 @@ def test_choices(write):
     assert set(first.groups) == {"scene=0"}
     assert len(first) == len(TRANSFORMS)
     with pytest.raises(
-        InputError, match=r"expected a set `still` with a factor translation .and axis., rotat"
+        InputError, match=r"expected a set `still` with a factor translation .and axis., parallax"
     ):
         open_moved_images(root, set_name="still")
 
