@@ -49,7 +49,7 @@ sets:
         zoom: $zoom
   aside:
     factors:
-      aside: {values: [0.5, 0.9], unit: m}
+      aside: {values: [0.1, 0.9], unit: m}
     variables:
       ahead: {low: -1, high: 1, value: "aside - 0.5", unit: m}
     unit_factors: []
@@ -181,9 +181,9 @@ def test_a_step_aside_moves_what_is_near_further(pick):
     moved = middle(aside.layers["object"] == 1) - middle(still.layers["object"] == 1)
     pose = np.array(still.metadata.camera.world_to_camera)
     depth = float(pose[2, :3] @ BALL + pose[2, 3])
-    focal = 24 / math.tan(math.radians(18))
-    np.testing.assert_allclose(moved, (0.4 * focal / depth, 0), atol=0.4)
-    assert depth < math.dist((0.5, 5, 2.5), (0, 0, 0.5)) - 0.3
+    step = 0.8 * 24 / math.tan(math.radians(18))
+    np.testing.assert_allclose(moved, (step / depth, 0), atol=0.4)
+    assert moved[0] > step / math.dist((0.5, 5, 2.5), (0.5, 0, 0.5)) + 0.4  # of the point it looks at
     turned = np.array(aside.metadata.camera.world_to_camera)
     np.testing.assert_allclose(turned[:3, :3], pose[:3, :3], atol=1e-6)
 
