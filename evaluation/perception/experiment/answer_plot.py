@@ -23,7 +23,9 @@ _PANEL = 2.6  # inches
 def share_points(
     magnitudes: Float64[ndarray, " answers"], correct: Bool[ndarray, " answers"]
 ) -> tuple[Float64[ndarray, " points"], Float64[ndarray, " points"]]:
-    """Compute the share of correct answers at each level, or of groups of neighbouring levels if there are many.
+    """Compute the share of correct answers at each level, or of groups of neighbours.
+
+    Levels are grouped where there are more than 20, as of rated pairs.
 
     Returns:
         Mean magnitude and share of each point, ascending.

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -36,6 +36,7 @@ class Stimulus:
     row: int
 
 
+@runtime_checkable
 class StimulusSet(Protocol):
     """Pairs to show, and their pixels."""
 
