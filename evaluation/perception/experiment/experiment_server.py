@@ -15,13 +15,13 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evaluation.perception.experiment.stimuli import Side
-from evaluation.perception.experiment.trial_session import Picture, TrialSession
+from evaluation.perception.experiment.trial_session import PictureName, TrialSession
 from loaders.errors import InputError
 
 _ADDRESS = "127.0.0.1"  # this machine alone
 _LONGEST = 1024  # bytes of a request's body
 _PICTURE = re.compile(r"picture/([0-9]{1,7})/(left|right|original)")
-_PICTURES: dict[str, Picture] = {"left": "left", "right": "right", "original": "original"}
+_PICTURES: dict[str, PictureName] = {"left": "left", "right": "right", "original": "original"}
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; img-src 'self' data:; connect-src 'self'; "
@@ -174,7 +174,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self.rfile.read(int(length))
         return None
 
-    def _send_picture(self, number: int, picture: Picture) -> None:
+    def _send_picture(self, number: int, picture: PictureName) -> None:
         try:
             data = self.server.session.picture(number, picture)
         except InputError as error:

@@ -20,6 +20,7 @@ from evaluation.perception.experiment.stimuli import StimulusSet
 from evaluation.perception.experiment.trial_plan import plan_trials
 from evaluation.perception.experiment.trial_session import TrialSession
 
+_PAUSE = 0.1  # s between two looks for the end
 _LAST_TRANSFER = 1.0  # s for the browser to receive the end of the page
 
 
@@ -65,12 +66,13 @@ def run_experiment(
     with AnswerLog(out, {**log_settings(settings, stimuli), **screen}) as log:
         session = TrialSession(stimuli, trials, log, observer, bool(shown["reminder"]))
         with ExperimentServer(session, shown, lambda: summarise_log(out), port) as server:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-            tell(f"{session.next_trial} of {len(trials)} pairs are answered; the page is {server.url}")
-            if browser:
-                webbrowser.open(server.url)
+            threading.Thread(target=server.serve_forever, args=(_PAUSE,), daemon=True).start()
             try:
-                server.finished.wait()
+                tell(f"{session.next_trial} of {len(trials)} pairs are answered; the page is {server.url}")
+                if browser:
+                    webbrowser.open(server.url)
+                while not server.finished.wait(_PAUSE):  # Ctrl-C may reach another thread, which wakes nobody
+                    pass
                 time.sleep(_LAST_TRANSFER)
             except KeyboardInterrupt:
                 pass  # the log holds every answer

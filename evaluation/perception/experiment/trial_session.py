@@ -17,7 +17,7 @@ from evaluation.perception.experiment.stimuli import Side, StimulusSet
 from evaluation.perception.experiment.trial_plan import Trial
 from loaders.errors import InputError
 
-Picture = Literal["left", "right", "original"]
+PictureName = Literal["left", "right", "original"]
 _FAST = 1  # level of compression: the pictures go no further than this machine
 
 
@@ -45,7 +45,7 @@ class TrialSession:
     reminder: bool = False
     clock: Callable[[], str] = _now
     _started: str = field(init=False)
-    _pictures: dict[int, dict[Picture, bytes]] = field(default_factory=dict, init=False)
+    _pictures: dict[int, dict[PictureName, bytes]] = field(default_factory=dict, init=False)
     _answering: threading.Lock = field(default_factory=threading.Lock, init=False)
     _drawing: threading.Lock = field(default_factory=threading.Lock, init=False)
 
@@ -58,7 +58,7 @@ class TrialSession:
         done = self.log.answered(self.observer)
         return next((trial.number for trial in self.trials if trial.number not in done), len(self.trials))
 
-    def picture(self, number: int, picture: Picture) -> bytes | None:
+    def picture(self, number: int, picture: PictureName) -> bytes | None:
         """Make one picture of a trial, as PNG.
 
         Returns:
@@ -102,7 +102,7 @@ class TrialSession:
                 )
             )
 
-    def _draw(self, trial: Trial) -> dict[Picture, bytes]:
+    def _draw(self, trial: Trial) -> dict[PictureName, bytes]:
         original, distorted = self.stimuli.pictures(trial.stimulus)
         if original.shape != distorted.shape:
             raise InputError(

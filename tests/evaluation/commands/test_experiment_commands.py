@@ -52,7 +52,9 @@ def answering(monkeypatch):
                 connection = http.client.HTTPConnection(host, timeout=10)
                 kind = {"Content-Type": "application/json"}
                 connection.request("POST" if body else "GET", f"/{token}/{place}", body, kind)
-                return json.loads(connection.getresponse().read())
+                content = json.loads(connection.getresponse().read())
+                connection.close()
+                return content
 
             def answer():
                 state = call("state")
@@ -99,7 +101,8 @@ def test_an_experiment_is_interrupted_resumed_and_fitted(photographs, tmp_path, 
         "rotation (8 answers): no threshold, the fit did not converge"
     )
     assert done.output.splitlines()[1] == str(plot)
-    assert Image.open(plot).size[0] > 500
+    with Image.open(plot) as drawn:
+        assert drawn.size[0] > 500
 
 
 def test_another_observer_of_the_log_begins_anew(photographs, tmp_path, answering):
@@ -168,7 +171,4 @@ def test_the_program_ends_at_ctrl_c(photographs, tmp_path):
     program.send_signal(signal.SIGINT)
     text, _ = program.communicate(timeout=30)
     assert program.returncode == 0
-    assert (
-        text
-        == f"{tmp_path / 'a.jsonl'}: 900 pairs of anonymous are left; run the same command again to continue\n"
-    )
+    assert text.endswith("a.jsonl: 900 pairs of anonymous are left; run the same command again to continue\n")
