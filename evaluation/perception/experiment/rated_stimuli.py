@@ -85,7 +85,7 @@ def nearest_pairs(
         another level; where there is none, the one nearest pair.
 
     Example:
-        >>> distances = np.array([0.1, 0.12, 0.3, 0.9])
+        >>> distances = np.array([0.1, 0.12, 0.35, 0.9])
         >>> list(nearest_pairs(distances, np.array([0.1, 0.5, 0.9]), 5))
         [[0, 1], [2], [3]]
     """
