@@ -62,6 +62,11 @@ def _read_transforms(_: click.Context, __: click.Parameter, values: tuple[str, .
     help="Transform of images, and its largest magnitude; repeatable.  [default: translation x, rotation and "
     "scale, to three times the human threshold of the paper]",
 )
+@click.option(
+    "--largest",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Largest D of rated pairs.  [default: that of the data]",
+)
 @click.option("--moved", is_flag=True, help="DATA are frames of the recipe invariance: show their moves.")
 @click.option("--levels", type=click.IntRange(2), default=20, show_default=True, help="Number of levels.")
 @click.option(

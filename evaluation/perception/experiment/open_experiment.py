@@ -29,6 +29,7 @@ class ExperimentSettings:
     Attributes:
         transforms: names, and the largest magnitude of each or None for three human thresholds of the paper;
             empty for translation to the right, rotation and scale, and for all of moved frames.
+        largest: largest D of rated pairs; None for that of the data.
         moved: whether the data are frames of the recipe `invariance`, whose moves are shown.
         levels: number of levels of D or of each transform.
         repeats: answers at each level.
@@ -44,6 +45,7 @@ class ExperimentSettings:
     """
 
     transforms: Mapping[str, float | None] = field(default_factory=dict)
+    largest: float | None = None
     moved: bool = False
     levels: int = PAPER_LEVELS
     repeats: int = PAPER_REPEATS
@@ -80,7 +82,7 @@ def open_stimuli(
         split: split of the data.
 
     Raises:
-        InputError: the data are missing or of another kind, or transforms are named for rated pairs.
+        InputError: the data are missing or of another kind, or an option belongs to another kind of data.
 
     Example:
         >>> open_stimuli("tid2013:nowhere", ExperimentSettings({"rotation": None}))
@@ -96,7 +98,12 @@ them out, or name a folder of images
                 f"{data}: rated pairs have no transforms, got {got}; leave them out, or name a folder of "
                 "images"
             )
-        return RatedStimuli(open_pairs(data, set_name=set_name, split=split), *numbers)
+        rated = open_pairs(data, set_name=set_name, split=split)
+        return RatedStimuli(rated, *numbers, settings.largest)
+    if settings.largest is not None:
+        raise InputError(
+            f"{data}: a largest D is for rated pairs; give each transform its own, as in rotation=6"
+        )
     screen = settings.pixels_per_degree
     if settings.moved:
         if ranged := [name for name, largest in settings.transforms.items() if largest is not None]:

@@ -19,7 +19,7 @@ from loaders.views.chosen_rows import ChosenRows
 
 @dataclass(frozen=True, eq=False)
 class RatedStimuli:
-    """Rated pairs whose D is nearest to levels from the smallest to the largest D of the data.
+    """Rated pairs whose D is nearest to levels from the smallest D of the data to the largest.
 
     The levels are evenly spaced in D, and not at quantiles, because ratings crowd where distortions are
     plain. The repeats of a level go through different pairs, so that an observer does not learn one image;
@@ -30,15 +30,17 @@ class RatedStimuli:
         levels: number of levels, at least 2.
         repeats: answers at each level.
         images: largest number of different pairs at each level.
+        largest: largest D of the levels; None for that of the data.
 
     Raises:
-        InputError: all pairs have one rating.
+        InputError: all pairs up to the largest D have one rating.
     """
 
     view: ChosenRows[RatedPair]
     levels: int
     repeats: int
     images: int
+    largest: float | None = None
 
     @property
     def identity(self) -> DataIdentity:
@@ -50,12 +52,14 @@ class RatedStimuli:
         """Each pair as often as it is shown."""
         scores = torch.from_numpy(self.view.named.reader.mos[list(self.view.named.numbers)])
         distances = normalised_dmos(scores).numpy()
-        if distances.min() == distances.max():
+        first, last = float(distances.min()), float(distances.max())
+        last = last if self.largest is None else min(last, self.largest)
+        if last <= first:
             raise InputError(
-                f"{self.identity.name}: expected pairs with at least two ratings, got D = {distances[0]:g} "
-                "for all; take more rows"
+                f"{self.identity.name}: expected pairs of different D, got D from {first:g} to {last:g}; "
+                "take more pairs, or a larger largest D"
             )
-        wanted = np.array(spaced_levels(float(distances.min()), float(distances.max()), self.levels))
+        wanted = np.array(spaced_levels(first, last, self.levels))
         return tuple(
             Stimulus("rated", self.view.ids[row], None, float(distances[row]), level, row)
             for level, rows in enumerate(nearest_pairs(distances, wanted, self.images))

@@ -85,6 +85,8 @@ def test_a_simulated_observer_at_the_keyboard(serve, memory_stimuli, tmp_path, o
     [found] = fit_answers(logged)
     assert found.fit == wanted
     assert str(found) in page.inner_text("#card")
+    page.reload()  # of a finished experiment shows the end at once
+    page.wait_for_selector("#card img")
     assert page.evaluate("document.querySelector('#card img').naturalWidth") > 0
     assert (logged.seconds > 0).all()
     assert (logged.seconds < 5).all()

@@ -61,8 +61,16 @@ def test_an_empty_level_takes_the_nearest_pair():
 
 def test_equal_ratings_are_refused(write_tid):
     stimuli = open_stimuli(write_tid([5.0, 5.0]), ExperimentSettings())
-    with pytest.raises(InputError, match=r"expected pairs with at least two ratings, got D = 0\.5 for all"):
+    with pytest.raises(InputError, match=r"expected pairs of different D, got D from 0\.5 to 0\.5"):
         _ = stimuli.stimuli
+
+
+def test_levels_end_at_the_largest_d(write_tid, photographs):
+    settings = ExperimentSettings(levels=3, repeats=1, largest=0.5)
+    shown = open_stimuli(write_tid([9.0, 7.1, 5.2, 3.0, 1.0]), settings).stimuli
+    assert [one.magnitude for one in shown] == pytest.approx([0.1, 0.29, 0.48])
+    with pytest.raises(InputError, match="a largest D is for rated pairs"):
+        open_stimuli(photographs, settings)
 
 
 @pytest.fixture
