@@ -73,7 +73,7 @@ class MovedStimuli:
         chosen = [rows[place] for place in order]
         magnitudes = self._magnitudes(rows[0], name)
         return [
-            Stimulus("transform", self.view.ids[row], name, magnitude * self._zoom(row), level, row)
+            Stimulus("transform", self.view.ids[row], name, round(magnitude * self._zoom(row), 9), level, row)
             for level, magnitude in enumerate(magnitudes)
             for row in (chosen[(level + repeat) % len(chosen)] for repeat in range(self.repeats))
         ]

@@ -51,7 +51,7 @@ class RatedStimuli:
     def stimuli(self) -> tuple[Stimulus, ...]:
         """Each pair as often as it is shown."""
         scores = torch.from_numpy(self.view.named.reader.mos[list(self.view.named.numbers)])
-        distances = normalised_dmos(scores).numpy()
+        distances = normalised_dmos(scores).numpy().round(9)  # as readable in the log
         first, last = float(distances.min()), float(distances.max())
         last = last if self.largest is None else min(last, self.largest)
         if last <= first:

@@ -58,7 +58,7 @@ def other(side):
 
 def test_a_simulated_observer_at_the_keyboard(serve, memory_stimuli, tmp_path, open_page):
     """The page's own log gives the same fit as the simulated answers; a break comes after 50 answers."""
-    server = serve(memory_stimuli((0.2, 0.35, 0.5, 0.65, 0.8), 12))
+    server = serve(memory_stimuli((0.2, 0.4, 0.55, 0.8), 13))
     rng, levels, answers = np.random.default_rng(2), [], []
     page = open_page(server)
     page.keyboard.press("Space")
@@ -67,7 +67,7 @@ def test_a_simulated_observer_at_the_keyboard(serve, memory_stimuli, tmp_path, o
             assert "Time for a break" in page.inner_text("#card")
             page.keyboard.press("Enter")
         page.wait_for_selector(READY.format(trial.number))
-        assert page.inner_text("#progress") == f"{trial.number} of 60"
+        assert page.inner_text("#progress") == f"{trial.number} of 52"
         level = trial.stimulus.magnitude
         knows = rng.random() < float(psychometric(torch.tensor(level), 0.5, 20, lapse=0.02))
         side = trial.side if knows else other(trial.side)
@@ -77,7 +77,7 @@ def test_a_simulated_observer_at_the_keyboard(serve, memory_stimuli, tmp_path, o
         if trial.number == 49:
             page.wait_for_selector("#card button")
     page.wait_for_selector("#card img")
-    counts = torch.tensor(answers).long(), torch.ones(60).long()
+    counts = torch.tensor(answers).long(), torch.ones(52).long()
     wanted = fit_psychometric(torch.tensor(levels, dtype=torch.float64), *counts)
     logged = read_answers(tmp_path / "answers.jsonl")
     np.testing.assert_array_equal(logged.magnitudes, levels)
