@@ -36,7 +36,9 @@ class AnswerLog:
         self.records: list[AnswerRecord] = []
         with ExitStack() as unfinished:
             try:
-                self._file = unfinished.enter_context(FileIO(os.open(path, os.O_RDWR | os.O_CREAT), "r+"))
+                self._file = unfinished.enter_context(
+                    FileIO(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+")
+                )
             except OSError as error:
                 raise blame(f"{path}: cannot be written", error, "name another file") from None
             _lock(path, self._file)
