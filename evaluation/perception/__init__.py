@@ -53,7 +53,6 @@ from evaluation.perception.response_curves import mean_response as mean_response
 from evaluation.perception.transduction import Transduction as Transduction
 from evaluation.perception.transduction import fit_transduction as fit_transduction
 from evaluation.perception.transduction import normalised_dmos as normalised_dmos
-from evaluation.perception.transform_families import PAPER_PIXELS_PER_DEGREE as PAPER_PIXELS_PER_DEGREE
 from evaluation.perception.transform_families import TransformFamily as TransformFamily
 from evaluation.perception.transform_families import paper_families as paper_families
 from evaluation.perception.transform_sensitivity import HUMAN_ORDER as HUMAN_ORDER

@@ -16,6 +16,7 @@ from evaluation.perception.geometric_transforms import (
     scale_images,
     translate_images,
 )
+from evaluation.perception.human_thresholds import PAPER_VIEWING
 from evaluation.perception.illuminant_shift import (
     PAPER_HUES,
     PAPER_SATURATIONS,
@@ -26,8 +27,6 @@ from evaluation.perception.mirror_resampling import ResamplingKernel
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
 
-PAPER_PIXELS_PER_DEGREE = 29.2
-"""Pixels per degree of visual angle of the paper's photographs, and of the recipe `invariance`."""
 ImageBase = Literal["photographs", "mnist"]
 _GEOMETRIC = ("translation x", "translation y", "rotation", "scale")
 _ILLUMINANT = "illuminant "
@@ -62,7 +61,7 @@ class TransformFamily:
 
     name: str
     magnitudes: tuple[float, ...]
-    pixels_per_degree: float = PAPER_PIXELS_PER_DEGREE
+    pixels_per_degree: float = PAPER_VIEWING.pixels_per_degree
     kernel: ResamplingKernel = "cubic"
     canvas: int | None = None
 
@@ -153,7 +152,7 @@ def paper_families(base: ImageBase = "photographs") -> tuple[TransformFamily, ..
     """
     check_choice("base", base, get_args(ImageBase))
     shift, large = (56, 128) if base == "mnist" else (None, None)
-    shifts = tuple(pixels / PAPER_PIXELS_PER_DEGREE for pixels in range(11))
+    shifts = tuple(map(PAPER_VIEWING.degrees, range(11)))
     return (
         TransformFamily("translation x", shifts, kernel="linear", canvas=shift),
         TransformFamily("translation y", shifts, kernel="linear", canvas=shift),
