@@ -166,4 +166,3 @@ def human_steps() -> dict[str, float]:
     return {
         axis: sum(HUMAN_SATURATIONS[hue] for hue in hues) / len(hues) for axis, hues in COLOUR_AXES.items()
     }
-

@@ -1,5 +1,7 @@
 """Ellipses of just noticeable illuminants about equal energy, of people, in CIE 1931 xy."""
 
+from functools import cache
+
 import torch
 
 from evaluation.perception.ellipses import Ellipse, fit_ellipse
@@ -24,6 +26,7 @@ HUMAN_SATURATIONS = {
 }
 
 
+@cache
 def macadam_ellipse() -> Ellipse:
     """Interpolate MacAdam's ellipse at equal energy.
 
@@ -45,6 +48,7 @@ def macadam_ellipse() -> Ellipse:
     return Ellipse(*EQUAL_ENERGY, MACADAM_SCALE * major, MACADAM_SCALE * minor, angle)
 
 
+@cache
 def experimental_ellipse() -> Ellipse:
     """Fit the ellipse of the thresholds that the paper's observers had with natural images.
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
 from jaxtyping import Int
 from numpy import ndarray
 
@@ -206,7 +205,11 @@ def _statistic(
         numbers: dict[str, float] = {}
         for moves, one in found.items():
             ending = f" ({moves})" if moves == IMAGE_PLANE and len(found) > 1 else ""
-            some = replace(one, rows=rows).numbers() if usable else {"order": replace(one, rows=rows).order.score}
+            some = (
+                replace(one, rows=rows).numbers()
+                if usable
+                else {"order": replace(one, rows=rows).order.score}
+            )
             numbers |= {f"{label}{ending}": value for label, value in some.items()}
         return numbers
 

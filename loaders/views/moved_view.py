@@ -1,8 +1,8 @@
 """Open rendered references together with the frames in which the camera or the illuminant moved."""
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
@@ -13,7 +13,8 @@ from loaders.files.urls import local_folder
 from loaders.open_frames import open_frames
 from loaders.samples import Frames, row_number
 from loaders.schema import Metadata, SetInfo
-from loaders.views.frame_rows import list_sets
+from loaders.views.data_source import FRAMES, parse_data
+from loaders.views.frame_rows import is_frames, list_sets
 from loaders.views.view_colours import to_srgb
 from loaders.views.view_items import DataIdentity
 
@@ -96,6 +97,20 @@ class MovedRows:
     scenes: tuple[_Scene, ...]
     incomplete: tuple[str, ...]
 
+    def choose(self, transforms: Collection[str]) -> "MovedRows":
+        """Keep the rows of some transforms, by name.
+
+        Raises:
+            InputError: no row has one of them.
+        """
+        scenes = tuple(scene for scene in self.scenes if scene.transform in transforms)
+        if not scenes:
+            found = ", ".join(sorted({scene.transform for scene in self.scenes}))
+            raise InputError(
+                f"{self.identity.name}: expected frames of {', '.join(transforms)}, got those of {found}"
+            )
+        return replace(self, scenes=scenes)
+
     @property
     def ids(self) -> tuple[str, ...]:
         """Set, unit and transform of each row."""
@@ -132,6 +147,22 @@ class MovedRows:
             torch.tensor([frame.clipped for frame in chosen], dtype=torch.float64),
             scene.by_magnitude[scene.move.reference].pixels_per_degree,
         )
+
+
+def has_moves(data: str) -> bool:
+    """Tell whether data are frames or a pack with a set in which the camera or the illuminant moves.
+
+    Args:
+        data: PATH, LAYOUT:PATH or hf:NAME, see `loaders.views.parse_data`.
+
+    Example:
+        >>> has_moves("iiw:photographs")
+        False
+    """
+    source = parse_data(data)
+    if source.layout != FRAMES or not is_frames(path := local_folder(source.place)):
+        return False
+    return any(map(_moved_factor, list_sets(path)[0].values()))
 
 
 def open_moved_images(
