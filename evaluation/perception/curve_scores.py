@@ -4,13 +4,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import median
 
+import numpy as np
 import torch
 from jaxtyping import Int
 from numpy import ndarray
 
 from evaluation.perception.detection_threshold import STILL, curve_thresholds
 from evaluation.perception.human_ellipses import HUMAN_SATURATIONS
+from evaluation.perception.human_thresholds import HUMAN_THRESHOLDS
 from evaluation.perception.illuminant_thresholds import (
     COLOUR_AXES,
     IlluminantThresholds,
@@ -121,22 +124,39 @@ def illuminant_hues(curves: Mapping[str, SceneCurve]) -> tuple[float, ...]:
     return tuple(float(name.removeprefix(ILLUMINANT)) for name in curves if name.startswith(ILLUMINANT))
 
 
-def level_without_ratings(curves: Mapping[str, SceneCurve]) -> float:
+def level_without_ratings(curves: Mapping[str, SceneCurve], human: Mapping[str, float]) -> float:
     """Choose a distance at which to order the sensitivities of a metric that has no common scale.
 
-    The largest mean distance that all transforms reach, halved; transforms under which the metric never moves
-    do not count. The order at another level may be another one, where curves of D over the energy cross.
+    The median of the metric's mean distances at the thresholds of people, over the transforms under which it
+    moves: a human-like metric has the same distance at all of them. The order at another level may be another
+    one, where curves over the energy cross.
+
+    Args:
+        curves: by transform.
+        human: thresholds of people by transform, in the unit of its magnitudes.
+
+    Returns:
+        Level; half of the largest distance if all thresholds of people lie beyond the magnitudes, inf if the
+        metric never moves.
 
     Example:
         >>> scenes = torch.tensor([[0.0, 0.25], [0.0, 0.75]]).double()
         >>> magnitudes = torch.tensor([0.0, 10.0]).double()
         >>> curve = SceneCurve("rotation", "degrees", magnitudes, scenes, scenes.square(), 0 * scenes)
-        >>> level_without_ratings({"rotation": curve})
+        >>> level_without_ratings({"rotation": curve}, {"rotation": 5.0})
         0.25
     """
-    largest = [float(mean_response(curves[name].distances).max()) for name in curves if name in ORDERED]
-    moving = [value for value in largest if value > STILL * max(largest)]
-    return min(moving) / 2 if moving else math.inf
+    means = {name: mean_response(curve.distances) for name, curve in curves.items() if name in ORDERED}
+    largest = max(float(mean.max()) for mean in means.values())
+    found = [
+        float(np.interp(human[name], curves[name].magnitudes.numpy(), mean.numpy()))
+        for name, mean in means.items()
+        if curves[name].magnitudes[0] <= human[name] <= curves[name].magnitudes[-1]
+    ]
+    moving = [value for value in found if value > STILL * largest]
+    if moving:
+        return median(moving)
+    return largest / 2 if largest > 0 else math.inf
 
 
 def people_order(
@@ -161,8 +181,14 @@ def people_order(
     return sensitivities, sensitivity_order(sensitivities)
 
 
-def human_steps() -> dict[str, float]:
-    """Return the thresholds of people along the colour axes, in steps of saturation."""
-    return {
+def all_human_thresholds() -> dict[str, float]:
+    """Return the thresholds of people by transform; along the colour axes in steps of saturation.
+
+    Example:
+        >>> all_human_thresholds()["RG"]
+        1.383
+    """
+    steps = {
         axis: sum(HUMAN_SATURATIONS[hue] for hue in hues) / len(hues) for axis, hues in COLOUR_AXES.items()
     }
+    return {**HUMAN_THRESHOLDS, **steps}

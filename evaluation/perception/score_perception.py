@@ -11,14 +11,15 @@ from numpy import ndarray
 from evaluation.models.model_spec import NamedModel
 from evaluation.perception.curve_scores import (
     CurveScores,
-    human_steps,
+    all_human_thresholds,
     level_without_ratings,
     people_order,
 )
 from evaluation.perception.describe_curves import clipped_note, curve_notes, describe_curves
 from evaluation.perception.detection_levels import DetectionLevels
 from evaluation.perception.distance_spec import open_distance
-from evaluation.perception.human_thresholds import HUMAN_THRESHOLDS, NOTEBOOK_SLIP
+from evaluation.perception.human_thresholds import NOTEBOOK_SLIP
+from evaluation.perception.image_distances import rmse_distance
 from evaluation.perception.measure_distances import TransformDistances, measure_distances
 from evaluation.perception.scene_curves import AlignedCurves, SceneCurve, align_curves
 from evaluation.perception.transduction import Transduction
@@ -76,7 +77,7 @@ def score_perception(
         named_distances: by name, from `open_distance` on ``device``.
         sources: `PHYSICAL`, `IMAGE_PLANE`, or both, of the same scenes.
         transductions: by name of the metric. A metric without one, or whose fit failed, has curves and an
-            order, at half of the distance that it reaches under all transforms, and no verdict.
+            order, see `level_without_ratings`, and no verdict.
         detection: D_T; None takes the published one.
         settings: further facts that the numbers depend on, such as the ratings.
         notebook_slip: multiply magnitudes of translations on the image plane by 1.1, as the paper's notebook
@@ -101,7 +102,9 @@ def score_perception(
     detection = detection or DetectionLevels()
     fingerprint = Fingerprint()
     measured = {}
-    everything = {**named_distances, _ENERGY: open_distance("rmse", device)}
+    # RMSE may be one of the metrics already.
+    energy = next((name for name, one in named_distances.items() if one.model is rmse_distance), _ENERGY)
+    everything = {energy: open_distance("rmse", device), **named_distances}
     for moves, source in sources.items():
         tables = measure_distances(
             everything,
@@ -114,27 +117,27 @@ def score_perception(
         )
         slips = notebook_slip and moves == IMAGE_PLANE
         measured[moves] = {name: _slipped(some) if slips else some for name, some in tables.items()}
-    aligned = align_curves(measured, _ENERGY)
+    aligned = align_curves(measured, energy)
     described = fingerprint.describe(next(iter(sources.values())).view)
-    human: dict[str, float] = {**HUMAN_THRESHOLDS, **human_steps()}
+    human = all_human_thresholds()
     people = {
-        moves: dict(zip(("sensitivities", "order"), people_order(curves[_ENERGY], human), strict=True))
+        moves: dict(zip(("sensitivities", "order"), people_order(curves[energy], human), strict=True))
         for moves, curves in aligned.curves.items()
     }
     common = {"levels": detection.levels, "human": human, "people": people, "psychometric": detection.fit}
     whole = {
         **(settings or {}),
-        **{"moves": list(sources), "transforms": list(aligned.curves[next(iter(sources))][_ENERGY])},
+        **{"moves": list(sources), "transforms": list(aligned.curves[next(iter(sources))][energy])},
         **{"levels": list(detection.levels), "notebook_slip": notebook_slip, "seed": seed},
     }
     notes = [detection.note, *_scene_notes(aligned)]
     for moves, metrics in aligned.curves.items():
-        if note := clipped_note(metrics[_ENERGY].values()):
+        if note := clipped_note(metrics[energy].values()):
             notes.append(f"{moves}: {note}")
     results = {}
     for name, named in named_distances.items():
         curves = {moves: metrics[name] for moves, metrics in aligned.curves.items()}
-        scored = _score(name, curves, transductions.get(name), detection, aligned.groups, seed)
+        scored = _score(name, named, curves, transductions.get(name), detection, aligned.groups, seed)
         results[name] = StatisticResult(
             make_provenance(PERCEPTION_METRIC, _VERSION, "neither", named, described, whole),
             scored.scores,
@@ -156,6 +159,7 @@ class _Scored:
 
 def _score(
     name: str,
+    named: NamedModel,
     curves: Mapping[str, Mapping[str, SceneCurve]],
     transduction: Transduction | None,
     detection: DetectionLevels,
@@ -166,6 +170,8 @@ def _score(
     usable = transduction is not None and transduction.converged
     known = transduction if transduction is not None and usable else _UNRATED
     notes = []
+    if named.model is rmse_distance:
+        notes.append(f"{name}: its order is a tie: equal distances of RMSE are equal energies")
     if transduction is None:
         notes.append(
             f"{name}: without ratings, and no published constants hold for it: curves and order only; give "
@@ -175,7 +181,7 @@ def _score(
         notes.append(f"{name}: no transduction, so curves and order only: {transduction.note}")
     found: dict[str, CurveScores] = {}
     for moves, some in curves.items():
-        level = detection.levels[1] if usable else level_without_ratings(some)
+        level = detection.levels[1] if usable else level_without_ratings(some, all_human_thresholds())
         found[moves] = CurveScores(some, known, level)
         notes += curve_notes(f"{name}, {moves}" if len(curves) > 1 else name, found[moves], usable)
     statistic = _statistic(found, usable)

@@ -120,8 +120,8 @@ def ellipse_plot(results: Sequence[StatisticResult]) -> PlotBlock | None:
         svg,
         f"Ellipses about equal energy in CIE xy: {', '.join(handles)}.",
         "Just noticeable illuminants in CIE 1931 xy (Figure 6 of the paper): of people, by MacAdam and by "
-        "the paper's experiment, and of each metric with ratings whose thresholds have an ellipse. Cross: equal "
-        "energy.",
+        "the paper's experiment, and of each metric with ratings whose thresholds have an ellipse. Cross: "
+        "equal energy.",
     )
 
 
@@ -148,13 +148,13 @@ def _sensitivity_plot(result: StatisticResult) -> PlotBlock:
             axes.axvline(np.sqrt(energy), color=colour, linewidth=1, linestyle=":")
         axes.axhline(score_of(found["level"]), color=_BAND, linewidth=1.2)
         axes.set(xlabel="RMSE of the transform", ylabel=label, xscale="log")
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.minorticks_off()
         axes.set_ylim(0, None)
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=legend_columns(transforms))
         axes.grid(color=INK, alpha=0.15, linewidth=0.6)
         svg = to_svg(figure, "sensitivity")
-    level = (
-        "D_T" if label == "D" else "the level of the order, half of the largest distance of all transforms"
-    )
+    level = "D_T" if label == "D" else "the level of the order, the median of d at the thresholds of people"
     order = " > ".join(found["order"]["order"])
     return PlotBlock(
         svg,

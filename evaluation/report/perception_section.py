@@ -10,7 +10,7 @@ from evaluation.report.perception_plots import (
     sensitivity_plots,
     transduction_plot,
 )
-from evaluation.report.perception_tables import order_table, verdict_table
+from evaluation.report.perception_tables import order_table, threshold_table, verdict_table
 from evaluation.report.tables import number, settings_table
 from evaluation.results.notes import notes_of
 from evaluation.results.result import StatisticResult, model_name
@@ -19,9 +19,10 @@ NEEDS = ("moves", "people", "human", "levels", "psychometric", "transforms")
 READING = (
     TextBlock(
         "Images are moved, turned, enlarged and relit in small steps. The distance d of a metric becomes a "
-        "common distance D by its transduction D = a d^b, fitted to opinion scores. Where D reaches D_T, at "
-        "which people tell a pair apart in half of the cases, is the metric's threshold; a metric is "
-        "human-like if the threshold of people lies within its quartiles (Alabau-Bosque et al. 2024)."
+        "common distance D by its transduction D = a d^b, fitted to opinion scores. The metric's threshold "
+        "is the magnitude at which D reaches D_T, where three of four forced choices of people are right; a "
+        "metric is human-like if the threshold of people lies within its inverted quartiles "
+        "(Alabau-Bosque et al. 2024)."
     ),
     TextBlock(
         "A metric with a smaller threshold than people sees what they do not; one with a larger threshold "
@@ -42,7 +43,7 @@ def perception_section(results: Sequence[StatisticResult], pictures: Sequence[Bl
     """Report the thresholds, ellipses and orders of metrics on the same data."""
     blocks: list[Block] = []
     if any(found["thresholds"] or found["illuminants"] for found in _every(results)):
-        blocks.append(verdict_table(results))
+        blocks += [verdict_table(results), threshold_table(results)]
     blocks.append(order_table(results))
     blocks += [note(f"{line}.") for line in notes_of(results)]
     plots = [transduction_plot(results), moves_plot(results), ellipse_plot(results)]

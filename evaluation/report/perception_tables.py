@@ -26,8 +26,8 @@ def row_name(result: StatisticResult, moves: str) -> str:
     return model_name(result) + (f", {moves}" if len(moves_of(result)) > 1 else "")
 
 
-def verdict_table(results: Sequence[StatisticResult]) -> TableBlock:
-    """Tabulate thresholds and errors of illuminants with their verdicts: Table II of the paper."""
+def threshold_table(results: Sequence[StatisticResult]) -> TableBlock:
+    """Tabulate thresholds and errors of illuminants: Table II of the paper."""
     first = results[0]
     transforms = [name for name in _UNITS if name in first.about.settings["transforms"]]
     errors = [name for name in ("illuminant_macadam", "illuminant_experimental") if _has(results, name)]
@@ -52,10 +52,25 @@ def verdict_table(results: Sequence[StatisticResult]) -> TableBlock:
             )
     head = ("metric", *(f"{name}, {_UNITS[name]}" for name in transforms), *(heads[name] for name in errors))
     caption = (
-        "Thresholds ± half the distance of the quartiles of D_T, (95 % intervals over scenes), and errors of "
-        f"the ellipse of illuminants in CIE xy (Table II of the paper); {_TICK} human-like"
+        "Thresholds ± half the distance of the inverted quartiles of D_T, with 95 % intervals over scenes, "
+        f"and errors of the ellipse of illuminants in CIE xy (Table II of the paper); {_TICK} human-like"
     )
     return TableBlock(caption, head, tuple(rows))
+
+
+def verdict_table(results: Sequence[StatisticResult]) -> TableBlock:
+    """Tabulate the verdicts: is each threshold that of people?"""
+    transforms = [name for name in _UNITS if name in results[0].about.settings["transforms"]]
+    rows = []
+    for result in results:
+        for moves in moves_of(result):
+            found = result.details["moves"][moves]["thresholds"]
+            rows.append((row_name(result, moves), *(_verdict(found.get(name)) for name in transforms)))
+    caption = (
+        "Verdicts: is a metric as sensitive to a transform as people are? Human-like: the threshold of "
+        "people lies within the inverted quartiles of D_T"
+    )
+    return TableBlock(caption, ("metric", *transforms), tuple(rows))
 
 
 def order_table(results: Sequence[StatisticResult]) -> TableBlock:
@@ -82,7 +97,9 @@ def order_table(results: Sequence[StatisticResult]) -> TableBlock:
 
 def perception_lines(results: Sequence[StatisticResult]) -> list[str]:
     """Write the verdicts and the orders as text tables for a terminal."""
-    rows = [("metric", "transform", "threshold", "± quartiles", "95 % interval", "people", "verdict")]
+    rows: list[tuple[str, ...]] = [
+        ("metric", "transform", "threshold", "± quartiles", "95 % interval", "people", "verdict")
+    ]
     orders = [("metric", "agreement", "order of sensitivities"), ("people", "1", " > ".join(HUMAN_ORDER))]
     for result in results:
         for moves in moves_of(result):
@@ -109,27 +126,31 @@ def _line(transform: str, one: dict[str, Any]) -> tuple[str, ...]:
         f"{transform}, {one['unit']}",
         _value_text(one, digits),
         "" if math.isnan(reach) else f"{reach:.2g}",
-        _ends(Score(**one["interval"]), digits),
+        _ends(_interval(one), digits),
         f"{one['human']:g}",
         one["verdict"],
     )
 
 
 def _cell(one: dict[str, Any] | None, transform: str) -> str:
-    """Write a threshold with its quartiles, interval and verdict."""
+    """Write a threshold with its quartiles and interval."""
     if one is None:
         return _NONE
     digits, reach = _digits(transform), score_of(one["uncertainty"])
     text = _value_text(one, digits)
     if not math.isnan(reach):
-        text += f" ± {reach:.2g}"
-    if ends := _ends(Score(**one["interval"]), digits):
-        text += f" ({ends})"
-    if one["state"] in ("not reached", "infinite"):
-        return text
-    tick = f"{_TICK} " if one["verdict"] == "human-like" else ""
-    verdict = "quartile not reached" if one["verdict"] == "not reached" else one["verdict"]
-    return f"{tick}{unbroken(text)}, {unbroken(verdict)}"
+        text = unbroken(f"{text} ± {reach:.2g}")
+    if ends := _ends(_interval(one), digits):
+        text += " " + unbroken(f"({ends})")
+    return f"{_TICK} " * (one["verdict"] == "human-like") + text
+
+
+def _verdict(one: dict[str, Any] | None) -> str:
+    if one is None:
+        return "none, no ratings"
+    if one["verdict"] == "not reached" and one["state"] != "not reached":
+        return "a quartile of D_T is not reached"
+    return f"{_TICK} " * (one["verdict"] == "human-like") + one["verdict"]
 
 
 def _value_text(one: dict[str, Any], digits: int) -> str:
@@ -142,6 +163,10 @@ def _value_text(one: dict[str, Any], digits: int) -> str:
 
 def _ends(score: Score, digits: int) -> str:
     return "" if math.isnan(score.low) else f"{number(score.low, digits)} to {number(score.high, digits)}"
+
+
+def _interval(one: dict[str, Any]) -> Score:
+    return Score(*(score_of(one["interval"][name]) for name in ("value", "low", "high")))
 
 
 def _digits(transform: str) -> int:
