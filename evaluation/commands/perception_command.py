@@ -260,9 +260,11 @@ def _open_sources(
     names += [f"illuminant {hue}" for hue in spread_hues(hues)] if "illuminant" in kinds else []
     frames = open_moved_images(data, **given).choose(names)
     kernel = kernel or "cubic"
+    missing = len(frames.incomplete)
+    notes = (f"scenes left out because a frame of a transform is missing: {missing}",) * (missing > 0)
     sources = {
-        "physical": MoveSource(frames),
-        "image plane": MoveSource(ImagePlaneView(frames, kernel)),
+        "physical": MoveSource(frames, notes=notes),
+        "image plane": MoveSource(ImagePlaneView(frames, kernel), notes=notes),
     }
     wanted = {"both": list(sources), "image-plane": ["image plane"]}.get(moves or "", ["physical"])
     kept = {name: sources[name] for name in wanted}

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float64
@@ -24,12 +24,13 @@ class SceneCurve:
 
     Attributes:
         name: "translation" (mean over x and y), "rotation", "scale", "illuminant HUE", or "RG" and "YB" (mean
-            over both ends of the axis).
+            over both ends of the axis); of one direction alone if only that was measured.
         unit: unit of the magnitudes.
         magnitudes: ascending from the identity: 0, or 1 for scale.
         distances: in the unit of the metric.
         energies: mean squared differences of the images.
         clipped: share of each image that is cut, see `TransformDistances`.
+        directions: transforms that are averaged; empty if there is one by definition.
     """
 
     name: str
@@ -38,6 +39,7 @@ class SceneCurve:
     distances: Float64[Tensor, "scenes magnitudes"]
     energies: Float64[Tensor, "scenes magnitudes"]
     clipped: Float64[Tensor, "scenes magnitudes"]
+    directions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,4 +164,5 @@ def _mean(name: str, curves: Sequence[SceneCurve]) -> SceneCurve:
         torch.stack([getattr(curve, part) for curve in curves]).mean(0)
         for part in ("distances", "energies", "clipped")
     )
-    return replace(curves[0], name=name, distances=distances, energies=energies, clipped=clipped)
+    names = tuple(curve.name for curve in curves)
+    return SceneCurve(name, curves[0].unit, curves[0].magnitudes, distances, energies, clipped, names)

@@ -45,10 +45,12 @@ class MoveSource:
     Attributes:
         view: images; or references with moved frames.
         families: transforms of the images; None for frames.
+        notes: on the images, to show beside the scores.
     """
 
     view: View[Any]
     families: tuple[TransformFamily, ...] | None = None
+    notes: tuple[str, ...] = ()
 
 
 def score_perception(
@@ -130,8 +132,14 @@ def score_perception(
         **{"moves": list(sources), "transforms": list(aligned.curves[next(iter(sources))][energy])},
         **{"levels": list(detection.levels), "notebook_slip": notebook_slip, "seed": seed},
     }
-    notes = [detection.note, *_scene_notes(aligned)]
+    notes = [detection.note, *(note for source in sources.values() for note in source.notes)]
+    notes += _scene_notes(aligned)
     for moves, metrics in aligned.curves.items():
+        notes += [
+            f"{moves}: {curve.name} is {curve.directions[0]} alone"
+            for curve in metrics[energy].values()
+            if len(curve.directions) == 1
+        ]
         if note := clipped_note(metrics[energy].values()):
             notes.append(f"{moves}: {note}")
     results = {}
@@ -236,11 +244,11 @@ def _scene_notes(aligned: AlignedCurves) -> list[str]:
     """Tell which scenes are left out, and why."""
     notes = []
     if aligned.missing:
-        notes.append(f"{aligned.missing} scenes are left out, because a transform lacks them")
+        notes.append(f"scenes left out because a transform lacks them: {aligned.missing}")
     for name, groups in aligned.undefined.items():
         if groups:
             notes.append(
-                f"{len(groups)} scenes are left out, because {name} is undefined on them: "
+                f"scenes left out because {name} is undefined on them: {len(groups)}, "
                 f"{', '.join(groups[:3])}" + (", ..." if len(groups) > 3 else "")
             )
     return notes

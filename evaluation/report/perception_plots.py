@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.ticker import LogLocator
 from numpy import ndarray
 
 from evaluation.perception.ellipses import Ellipse
@@ -148,6 +149,7 @@ def _sensitivity_plot(result: StatisticResult) -> PlotBlock:
             axes.axvline(np.sqrt(energy), color=colour, linewidth=1, linestyle=":")
         axes.axhline(score_of(found["level"]), color=_BAND, linewidth=1.2)
         axes.set(xlabel="RMSE of the transform", ylabel=label, xscale="log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_major_formatter("{x:g}")
         axes.minorticks_off()
         axes.set_ylim(0, None)

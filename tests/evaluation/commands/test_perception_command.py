@@ -156,7 +156,7 @@ class _Frames:
     def __init__(self, view, chosen=None):
         self.view, self.chosen = view, chosen
         self.identity, self.ids, self.groups = view.identity, view.ids, view.groups
-        self.known_ids = view.known_ids
+        self.known_ids, self.incomplete = view.known_ids, ("rotation/scene=9/rotation",)
 
     def __len__(self):
         return len(self.view)
@@ -188,7 +188,8 @@ def frames(memory_view, monkeypatch):
 def test_both_kinds_of_moves_are_equal_where_the_frames_are_transforms(frames, tmp_path) -> None:
     out, page = tmp_path / "a.json", tmp_path / "a.html"
     words = ("frames", "--metric", "rmse", "--transform", "rotation", "--moves", "both", "--hues", 10)
-    run(*words, "--out", out, "--report", page)
+    text = run(*words, "--out", out, "--report", page)
+    assert text.count("a frame of a transform is missing: 1") == 1
     assert frames.chosen == ["rotation"]
     [result] = read_results(out)
     assert list(result.details["moves"]) == ["physical", "image plane"]
