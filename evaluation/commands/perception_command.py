@@ -232,7 +232,7 @@ def _open_sources(
     )
     from loaders.views import has_moves, open_images, open_moved_images
 
-    moved = has_moves(data)
+    moved = has_moves(data, given["set_name"])
     kinds = tuple(transforms) or _TRANSFORMS
     if not moved:
         if moves in ("physical", "both"):

@@ -149,11 +149,12 @@ class MovedRows:
         )
 
 
-def has_moves(data: str) -> bool:
-    """Tell whether data are frames or a pack with a set in which the camera or the illuminant moves.
+def has_moves(data: str, set_name: str | None = None) -> bool:
+    """Tell whether data are frames or a pack with a set in which only the camera or the illuminant moves.
 
     Args:
         data: PATH, LAYOUT:PATH or hf:NAME, see `loaders.views.parse_data`.
+        set_name: ask for this set alone.
 
     Example:
         >>> has_moves("iiw:photographs")
@@ -162,7 +163,9 @@ def has_moves(data: str) -> bool:
     source = parse_data(data)
     if source.layout != FRAMES or not is_frames(path := local_folder(source.place)):
         return False
-    return any(map(_moved_factor, list_sets(path)[0].values()))
+    sets = list_sets(path)[0]
+    chosen = [info for name, info in sets.items() if set_name in (None, name)]
+    return any(_only_moves(info) for info in chosen)
 
 
 def open_moved_images(
@@ -233,6 +236,13 @@ def _moved_factor(info: SetInfo) -> str:
     names = {factor.name for factor in info.factors}
     found = (name for name, move in _MOVES.items() if {name, move.direction or name} <= names)
     return next(found, "")
+
+
+def _only_moves(info: SetInfo) -> bool:
+    """Tell whether the factor of a move, and its direction, are all that varies."""
+    if not (factor := _moved_factor(info)):
+        return False
+    return factor in info.varies and set(info.varies) <= {factor, _MOVES[factor].direction}
 
 
 def _scenes(set_name: str, factor: str, frames: Frames) -> Iterator[_Scene]:

@@ -180,7 +180,7 @@ def frames(memory_view, monkeypatch):
         steps = torch.tensor(family.magnitudes, dtype=torch.float64)
         items.append(views.MovedImages(image, moved, "rotation", "degrees", steps, 0 * steps, 29.2))
     found = _Frames(memory_view(items))
-    monkeypatch.setattr(views, "has_moves", lambda data: True)
+    monkeypatch.setattr(views, "has_moves", lambda data, name: True)
     monkeypatch.setattr(views, "open_moved_images", lambda data, **choice: found)
     return found
 
