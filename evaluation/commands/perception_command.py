@@ -258,7 +258,7 @@ def _open_sources(
     names = [*(kind for kind in kinds if kind in ("rotation", "scale"))]
     names += ["translation x", "translation y"] if "translation" in kinds else []
     names += [f"illuminant {hue}" for hue in spread_hues(hues)] if "illuminant" in kinds else []
-    frames = open_moved_images(data, **given).choose(names)
+    frames = open_moved_images(data, transforms=names, **given)
     kernel = kernel or "cubic"
     missing = len(frames.incomplete)
     notes = (f"scenes left out because a frame of a transform is missing: {missing}",) * (missing > 0)

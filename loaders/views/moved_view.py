@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
@@ -97,20 +97,6 @@ class MovedRows:
     scenes: tuple[_Scene, ...]
     incomplete: tuple[str, ...]
 
-    def choose(self, transforms: Collection[str]) -> "MovedRows":
-        """Keep the rows of some transforms, by name.
-
-        Raises:
-            InputError: no row has one of them.
-        """
-        scenes = tuple(scene for scene in self.scenes if scene.transform in transforms)
-        if not scenes:
-            found = ", ".join(sorted({scene.transform for scene in self.scenes}))
-            raise InputError(
-                f"{self.identity.name}: expected frames of {', '.join(transforms)}, got those of {found}"
-            )
-        return replace(self, scenes=scenes)
-
     @property
     def ids(self) -> tuple[str, ...]:
         """Set, unit and transform of each row."""
@@ -169,7 +155,12 @@ def has_moves(data: str, set_name: str | None = None) -> bool:
 
 
 def open_moved_images(
-    data: str | Path, *, set_name: str | None = None, split: str | None = None, limit: int | None = None
+    data: str | Path,
+    *,
+    set_name: str | None = None,
+    split: str | None = None,
+    limit: int | None = None,
+    transforms: Collection[str] | None = None,
 ) -> MovedRows:
     """Open references with the frames in which the camera or the illuminant moved, as of `invariance`.
 
@@ -185,13 +176,14 @@ def open_moved_images(
         set_name: the set to read; None for all sets with such a factor.
         split: split of a pack; may be left out where there is only one.
         limit: largest number of scenes of each transform; None for all.
+        transforms: names of the transforms to read; None for all. Sets without one of them are not opened.
 
     Returns:
         A view with one row for each scene and transform, whose groups are the units of the scenes.
 
     Raises:
-        InputError: no set has such a factor, no scene is complete, or two frames of a scene have the same
-            magnitude.
+        InputError: no set has such a factor, no scene of the transforms is complete, or two frames of a scene
+            have the same magnitude.
 
     Example:
         >>> open_moved_images("nowhere")
@@ -205,10 +197,14 @@ a Hugging Face folder
         for name, info in list_sets(path)[0].items()
         if set_name in (None, name) and info.count and _moved_factor(info)
     }
+    if transforms is not None:
+        kinds = {name: _MOVES[factor].transform for name, factor in sets.items()}
+        wanted = {name for name, kind in kinds.items() if any(one.startswith(kind) for one in transforms)}
+        sets = {name: factor for name, factor in sets.items() if name in wanted}
     if not sets:
-        wanted = "a set" if set_name is None else f"a set `{set_name}`"
+        place = "a set" if set_name is None else f"a set `{set_name}`"
         raise InputError(
-            f"{path}: expected {wanted} with a factor translation (and axis), rotation, scale, or saturation "
+            f"{path}: expected {place} with a factor translation (and axis), rotation, scale, or saturation "
             "(and hue), got none; render the recipe invariance"
         )
     scenes: list[_Scene] = []
@@ -218,7 +214,9 @@ a Hugging Face folder
         by_transform: dict[str, list[_Scene]] = {}
         for scene in _scenes(name, factor, readers[name]):
             by_transform.setdefault(scene.transform, []).append(scene)
-        for found in by_transform.values():
+        for transform, found in by_transform.items():
+            if transforms is not None and transform not in transforms:
+                continue
             needed = {magnitude for scene in found for magnitude in scene.by_magnitude}
             needed.add(_MOVES[factor].reference)
             whole = [scene for scene in found if needed == set(scene.by_magnitude)]

@@ -153,8 +153,8 @@ def test_viewing_canvas_size_and_kernel_reach_the_transforms(pictures, tmp_path)
 class _Frames:
     """Frames that turned, as `loaders.views.open_moved_images` opens them."""
 
-    def __init__(self, view, chosen=None):
-        self.view, self.chosen = view, chosen
+    def __init__(self, view):
+        self.view = view
         self.identity, self.ids, self.groups = view.identity, view.ids, view.groups
         self.known_ids, self.incomplete = view.known_ids, ("rotation/scene=9/rotation",)
 
@@ -163,10 +163,6 @@ class _Frames:
 
     def __getitem__(self, row):
         return self.view[row]
-
-    def choose(self, names):
-        self.chosen = names
-        return self
 
 
 @pytest.fixture
@@ -179,10 +175,10 @@ def frames(memory_view, monkeypatch):
         moved = torch.cat([family.transform(image[None], one).images for one in family.magnitudes])
         steps = torch.tensor(family.magnitudes, dtype=torch.float64)
         items.append(views.MovedImages(image, moved, "rotation", "degrees", steps, 0 * steps, 29.2))
-    found = _Frames(memory_view(items))
+    found, asked = _Frames(memory_view(items)), {}
     monkeypatch.setattr(views, "has_moves", lambda data, name: True)
-    monkeypatch.setattr(views, "open_moved_images", lambda data, **choice: found)
-    return found
+    monkeypatch.setattr(views, "open_moved_images", lambda data, **choice: asked.update(choice) or found)
+    return found, asked
 
 
 def test_both_kinds_of_moves_are_equal_where_the_frames_are_transforms(frames, tmp_path) -> None:
@@ -190,12 +186,13 @@ def test_both_kinds_of_moves_are_equal_where_the_frames_are_transforms(frames, t
     words = ("frames", "--metric", "rmse", "--transform", "rotation", "--moves", "both", "--hues", 10)
     text = run(*words, "--out", out, "--report", page)
     assert text.count("a frame of a transform is missing: 1") == 1
-    assert frames.chosen == ["rotation"]
+    view, asked = frames
+    assert asked["transforms"] == ["rotation"]
     [result] = read_results(out)
     assert list(result.details["moves"]) == ["physical", "image plane"]
     assert result.scores["rotation"].value == pytest.approx(result.scores["rotation (image plane)"].value)
     assert "dashed: the same moves of the reference on the image plane" in page.read_text()
-    assert isinstance(ImagePlaneView(frames)[0], views.MovedImages)
+    assert isinstance(ImagePlaneView(view)[0], views.MovedImages)
 
 
 @pytest.mark.parametrize(

@@ -88,12 +88,14 @@ def test_frames_with_and_without_moves(write, tmp_path):
     assert not has_moves(str(root), "translation")
 
 
-def test_transforms_are_chosen_by_name(write):
-    view = open_moved_images(write())
-    chosen = view.choose(("scale", "illuminant 611"))
-    assert {name.rpartition("/")[2] for name in chosen.ids} == {"scale", "illuminant 611"}
-    with pytest.raises(InputError, match="expected frames of rotation, got those of illuminant -565, "):
-        view.choose(("rotation",))
+def test_only_sets_of_the_chosen_transforms_are_opened(write):
+    root = write(lambda set_name, *_: set_name == "illuminant")  # nothing of it is rendered
+    with pytest.raises(InputError, match="no sample of set `illuminant` is complete"):
+        open_moved_images(root)
+    view = open_moved_images(root, transforms=("scale", "translation y"))
+    assert {name.rpartition("/")[2] for name in view.ids} == {"scale", "translation y"}
+    with pytest.raises(InputError, match="expected a set with a factor"):
+        open_moved_images(root, transforms=("rotation",))
 
 
 def test_rows_hold_the_reference_and_all_magnitudes_of_a_scene(write, tmp_path):
