@@ -134,6 +134,11 @@ def score_perception(
     }
     notes = [detection.note, *(note for source in sources.values() for note in source.notes)]
     notes += _scene_notes(aligned)
+    if unrated := [name for name in named_distances if name not in transductions]:
+        notes.append(
+            f"no ratings, so curves and an order, but no verdict: {', '.join(unrated)}; give rated pairs "
+            "(--rated tid2013:PATH), or a preset where it holds"
+        )
     for moves, metrics in aligned.curves.items():
         notes += [
             f"{moves}: {curve.name} is {curve.directions[0]} alone"
@@ -180,12 +185,7 @@ def _score(
     notes = []
     if named.model is rmse_distance:
         notes.append(f"{name}: its order is a tie: equal distances of RMSE are equal energies")
-    if transduction is None:
-        notes.append(
-            f"{name}: without ratings, and no published constants hold for it: curves and order only; give "
-            "rated pairs (--rated tid2013:PATH)"
-        )
-    elif not usable:
+    if transduction is not None and not usable:
         notes.append(f"{name}: no transduction, so curves and order only: {transduction.note}")
     found: dict[str, CurveScores] = {}
     for moves, some in curves.items():

@@ -42,8 +42,10 @@ READING = (
 def perception_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
     """Report the thresholds, ellipses and orders of metrics on the same data."""
     blocks: list[Block] = []
+    if any(found["thresholds"] for found in _every(results)):
+        blocks.append(verdict_table(results))
     if any(found["thresholds"] or found["illuminants"] for found in _every(results)):
-        blocks += [verdict_table(results), threshold_table(results)]
+        blocks.append(threshold_table(results))
     blocks.append(order_table(results))
     blocks += [note(f"{line}.") for line in notes_of(results)]
     plots = [transduction_plot(results), moves_plot(results), ellipse_plot(results)]

@@ -13,7 +13,6 @@ from evaluation.results.result import StatisticResult, align_columns, model_name
 _UNITS = {"translation": "degrees", "rotation": "degrees", "scale": "factor"}
 _TICK = "✓"
 _DIGITS = {"scale": 4}
-_NONE = "–"  # a metric without ratings
 
 
 def moves_of(result: StatisticResult) -> list[str]:
@@ -41,13 +40,15 @@ def threshold_table(results: Sequence[StatisticResult]) -> TableBlock:
     for result in results:
         for moves in moves_of(result):
             found = result.details["moves"][moves]["thresholds"]
-            cells = [_cell(found.get(name), name) for name in transforms]
+            if not _is_rated(result, moves):
+                continue
+            cells = [_cell(found[name], name) for name in transforms]
             scores = [_score(result, name, moves) for name in errors]
             rows.append(
                 (
                     row_name(result, moves),
                     *cells,
-                    *(_NONE if score is None else with_interval(score) for score in scores),
+                    *("" if score is None else with_interval(score) for score in scores),
                 )
             )
     head = ("metric", *(f"{name}, {_UNITS[name]}" for name in transforms), *(heads[name] for name in errors))
@@ -65,7 +66,9 @@ def verdict_table(results: Sequence[StatisticResult]) -> TableBlock:
     for result in results:
         for moves in moves_of(result):
             found = result.details["moves"][moves]["thresholds"]
-            rows.append((row_name(result, moves), *(_verdict(found.get(name)) for name in transforms)))
+            if not found:
+                continue
+            rows.append((row_name(result, moves), *(_verdict(found[name]) for name in transforms)))
     caption = (
         "Verdicts: is a metric as sensitive to a transform as people are? Human-like: the threshold of "
         "people lies within the inverted quartiles of D_T"
@@ -132,10 +135,8 @@ def _line(transform: str, one: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _cell(one: dict[str, Any] | None, transform: str) -> str:
+def _cell(one: dict[str, Any], transform: str) -> str:
     """Write a threshold with its quartiles and interval."""
-    if one is None:
-        return _NONE
     digits, reach = _digits(transform), score_of(one["uncertainty"])
     text = _value_text(one, digits)
     if not math.isnan(reach):
@@ -145,9 +146,12 @@ def _cell(one: dict[str, Any] | None, transform: str) -> str:
     return f"{_TICK} " * (one["verdict"] == "human-like") + text
 
 
-def _verdict(one: dict[str, Any] | None) -> str:
-    if one is None:
-        return "none, no ratings"
+def _is_rated(result: StatisticResult, moves: str) -> bool:
+    found = result.details["moves"][moves]
+    return bool(found["thresholds"] or found["illuminants"])
+
+
+def _verdict(one: dict[str, Any]) -> str:
     if one["verdict"] == "not reached" and one["state"] != "not reached":
         return "a quartile of D_T is not reached"
     return f"{_TICK} " * (one["verdict"] == "human-like") + one["verdict"]

@@ -120,7 +120,7 @@ def test_a_metric_that_never_moves_and_one_without_ratings(pictures, own, tmp_pa
     out = tmp_path / "a.json"
     text = run(pictures, *metrics, "--preset", "still=RMSE", "--hues", 5, "--limit", 2, "--out", out)
     assert sum("∞, never moves" in line and "less sensitive" in line for line in text.splitlines()) == 3
-    assert "degrees: without ratings, and no published constants hold for it" in text
+    assert "no ratings, so curves and an order, but no verdict: degrees; give rated pairs" in text
     still, degrees = read_results(out)
     assert [still.scores[name].value for name in ("translation", "rotation", "scale")] == [float("inf")] * 3
     assert still.details["moves"]["image plane"]["illuminants"]["ellipse"] is None
@@ -225,3 +225,14 @@ def test_frames_have_a_camera_and_no_slip(frames) -> None:
     assert "--pixels-per-degree: not for frames that moved" in run(*words, "--pixels-per-degree", 30, code=2)
     assert "--rows: not for frames that moved" in run(*words, "--rows", "0:2", code=2)
     assert "--notebook-slip: only for transforms on the image plane" in run(*words, "--notebook-slip", code=2)
+
+
+def test_illuminants_alone_have_an_ellipse_and_no_verdict(pictures, tmp_path) -> None:
+    page = tmp_path / "a.html"
+    words = (pictures, "--metric", "rmse", "--transform", "illuminant", "--hues", 5, "--limit", 2)
+    text = run(*words, "--report", page)
+    assert "illuminant_macadam" in text
+    html = page.read_text()
+    assert "Figure 6 of the paper" in html
+    assert "Table II of the paper" in html
+    assert "Verdicts: " not in html
