@@ -22,6 +22,7 @@ from loaders.illuminants import EQUAL_ENERGY
 
 _BAND = "#e08a1e"  # of D_T
 _PANEL = 2.1  # inches
+_MOST_LEVELS = 20  # points of the psychometric plot, as many as in the paper
 _UNIT = {"translation": "translation, degrees", "rotation": "rotation, degrees", "scale": "scale, factor"}
 _TICKS = {
     "translation": (0.01, 0.03, 0.1, 0.3),
@@ -170,7 +171,7 @@ def _sensitivity_plot(result: StatisticResult) -> PlotBlock:
 
 def psychometric_plot(fit: Mapping[str, Any]) -> PlotBlock:
     """Draw the shares of correct answers with the fitted psychometric function (Figure 3)."""
-    levels, correct, trials = (np.array(fit[name], dtype=float) for name in ("levels", "correct", "trials"))
+    levels, correct, trials = _binned(fit)
     places = torch.linspace(float(levels.min()), float(levels.max()), 200, dtype=torch.float64)
     heights = psychometric(places, fit["threshold"], fit["slope"], fit["guess"], fit["lapse"])
     with drawing(2.9) as figure:
@@ -190,8 +191,19 @@ def psychometric_plot(fit: Mapping[str, Any]) -> PlotBlock:
         svg,
         f"Shares of correct answers by D; {told}.",
         f"Answers of people by the common distance D of the pair, and the fitted psychometric function "
-        f"(Figure 3 of the paper): {told}, {number(trials.sum(), 4)} answers.{end}",
+        f"(Figure 3 of the paper): {told}, {trials.sum():.0f} answers.{end}",
     )
+
+
+def _binned(fit: Mapping[str, Any]) -> tuple[ndarray, ndarray, ndarray]:
+    """Return levels, correct answers and answers; many levels are joined to bins of neighbours."""
+    columns = [np.array(fit[name], dtype=float) for name in ("levels", "correct", "trials")]
+    if len(columns[0]) <= _MOST_LEVELS:
+        return columns[0], columns[1], columns[2]
+    bins = np.array_split(np.arange(len(columns[0])), _MOST_LEVELS)  # the levels ascend
+    means = [np.average(columns[0][some], weights=columns[2][some]) for some in bins]
+    correct, trials = (np.array([column[some].sum() for some in bins]) for column in columns[1:])
+    return np.array(means), correct, trials
 
 
 def _panels(first: StatisticResult, names: Sequence[str], draw: Callable[[Any, str], None], key: str) -> str:
