@@ -13,7 +13,7 @@ from loaders.schema import Vector
 SHORTEST, LONGEST = 440.0, 650.0
 XY_PER_STEP = 0.005  # radius in CIE xy of one step of saturation
 MOST_STEPS = 8.0
-_EQUAL_ENERGY = np.array([1 / 3, 1 / 3])
+EQUAL_ENERGY = (1 / 3, 1 / 3)  # CIE xy
 LUMINANCE = np.array([0.2126, 0.7152, 0.0722])  # of linear Rec.709
 # XYZ (D65 white) to linear Rec.709, ITU-R BT.709-6.
 _XYZ_TO_REC709 = np.array(
@@ -78,6 +78,31 @@ def xyz_to_rec709(xyz: Float64[ndarray, "3"]) -> Vector:
 
 
 @cache
+def hue_direction(hue: float) -> tuple[float, float]:
+    """Unit vector from equal energy towards the spectral locus at a dominant wavelength, in CIE 1931 xy.
+
+    Args:
+        hue: dominant wavelength, 440 to 650 nm; negative for its complement, away from that wavelength.
+
+    Raises:
+        InputError: another wavelength.
+
+    Example:
+        >>> [round(part, 2) for part in hue_direction(574)]
+        [0.6, 0.8]
+    """
+    if not SHORTEST <= abs(hue) <= LONGEST:
+        raise InputError(
+            f"expected a dominant wavelength of {SHORTEST:.0f} to {LONGEST:.0f} nm, negative for its "
+            f"complement, got {hue:g}"
+        )
+    spectral = observer(np.array([abs(hue)], float))[:, 0]
+    away = spectral[:2] / spectral.sum() - np.array(EQUAL_ENERGY)
+    x, y = (np.sign(hue) * away / np.linalg.norm(away)).tolist()
+    return x, y
+
+
+@cache
 def illuminant(hue: float, saturation: float) -> Vector:
     """Light of a dominant wavelength, ``saturation`` steps of 0.005 in CIE 1931 xy from equal energy.
 
@@ -99,14 +124,8 @@ def illuminant(hue: float, saturation: float) -> Vector:
         >>> [round(channel, 3) for channel in illuminant(611, 8)]
         [1.657, 0.826, 0.791]
     """
-    if not SHORTEST <= abs(hue) <= LONGEST:
-        raise InputError(
-            f"expected a dominant wavelength of {SHORTEST:.0f} to {LONGEST:.0f} nm, negative for its "
-            f"complement, got {hue:g}"
-        )
+    away = np.array(hue_direction(hue))
     if not 0 <= saturation <= MOST_STEPS:
         raise InputError(f"expected a saturation of 0 to {MOST_STEPS:.0f} steps, got {saturation:g}")
-    spectral = observer(np.array([abs(hue)], float))[:, 0]
-    away = spectral[:2] / spectral.sum() - _EQUAL_ENERGY
-    x, y = _EQUAL_ENERGY + np.sign(hue) * XY_PER_STEP * saturation * away / np.linalg.norm(away)
+    x, y = np.array(EQUAL_ENERGY) + XY_PER_STEP * saturation * away
     return xyz_to_rec709(np.array([x, y, 1 - x - y]))

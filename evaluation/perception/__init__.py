@@ -1,5 +1,7 @@
 """Perceptual distances of images, and their invariance to transforms compared with that of people."""
 
+from evaluation.perception.detection_levels import DetectionLevels as DetectionLevels
+from evaluation.perception.detection_levels import detection_levels as detection_levels
 from evaluation.perception.detection_threshold import DetectionThreshold as DetectionThreshold
 from evaluation.perception.detection_threshold import ThresholdState as ThresholdState
 from evaluation.perception.detection_threshold import detection_threshold as detection_threshold
@@ -11,6 +13,7 @@ from evaluation.perception.ellipses import ellipse_error as ellipse_error
 from evaluation.perception.ellipses import fit_ellipse as fit_ellipse
 from evaluation.perception.fit_psychometric import PsychometricFit as PsychometricFit
 from evaluation.perception.fit_psychometric import fit_psychometric as fit_psychometric
+from evaluation.perception.fit_rated_pairs import fit_rated_pairs as fit_rated_pairs
 from evaluation.perception.geometric_transforms import place_on_canvas as place_on_canvas
 from evaluation.perception.geometric_transforms import rotate_images as rotate_images
 from evaluation.perception.geometric_transforms import scale_images as scale_images
@@ -29,6 +32,7 @@ from evaluation.perception.illuminant_shift import PAPER_HUES as PAPER_HUES
 from evaluation.perception.illuminant_shift import PAPER_SATURATIONS as PAPER_SATURATIONS
 from evaluation.perception.illuminant_shift import TransformedImages as TransformedImages
 from evaluation.perception.illuminant_shift import shift_illuminant as shift_illuminant
+from evaluation.perception.illuminant_shift import spread_hues as spread_hues
 from evaluation.perception.illuminant_thresholds import COLOUR_AXES as COLOUR_AXES
 from evaluation.perception.illuminant_thresholds import IlluminantThresholds as IlluminantThresholds
 from evaluation.perception.illuminant_thresholds import illuminant_thresholds as illuminant_thresholds
@@ -52,10 +56,11 @@ from evaluation.perception.raid_agreement import RaidAgreement as RaidAgreement
 from evaluation.perception.raid_agreement import raid_agreement as raid_agreement
 from evaluation.perception.response_curves import invert_curves as invert_curves
 from evaluation.perception.response_curves import mean_response as mean_response
+from evaluation.perception.score_perception import MoveSource as MoveSource
+from evaluation.perception.score_perception import score_perception as score_perception
 from evaluation.perception.transduction import Transduction as Transduction
 from evaluation.perception.transduction import fit_transduction as fit_transduction
 from evaluation.perception.transduction import normalised_dmos as normalised_dmos
-from evaluation.perception.transform_families import PAPER_PIXELS_PER_DEGREE as PAPER_PIXELS_PER_DEGREE
 from evaluation.perception.transform_families import TransformFamily as TransformFamily
 from evaluation.perception.transform_families import paper_families as paper_families
 from evaluation.perception.transform_sensitivity import HUMAN_ORDER as HUMAN_ORDER

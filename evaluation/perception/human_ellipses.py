@@ -1,9 +1,12 @@
 """Ellipses of just noticeable illuminants about equal energy, of people, in CIE 1931 xy."""
 
+from functools import cache
+
 import torch
 
 from evaluation.perception.ellipses import Ellipse, fit_ellipse
-from evaluation.perception.hue_chromaticity import EQUAL_ENERGY, hue_chromaticities
+from evaluation.perception.hue_chromaticity import hue_chromaticities
+from loaders.illuminants import EQUAL_ENERGY, XY_PER_STEP
 
 # The three ellipses of D. L. MacAdam (Visual sensitivities to color differences in daylight, JOSA 32(5),
 # 1942) nearest to equal energy: standard deviations of colour matches, numbers 13, 14 and 20 of his list.
@@ -14,15 +17,16 @@ NEAREST_MACADAM = (
 )
 # The paper draws and averages them five times as large, measured on its figure.
 MACADAM_SCALE = 5.0
-# Saturations at the threshold of the paper's observers, in steps of 0.005 in xy, by dominant wavelength.
+# Saturations at the threshold of the paper's observers, in steps of XY_PER_STEP, by dominant wavelength. The
+# paper's code has 0.0049958.
 HUMAN_SATURATIONS = {
     **{611: 1.955, 582: 2.644, 574: 2.779, 565: 2.644, 554: 1.955, 510: 1.383},
     # The opposite hues, mirrored by the paper.
     **{491: 1.955, 481: 2.644, 467: 2.779, -565: 2.644, -554: 1.955, -510: 1.383},
 }
-SATURATION_STEP = 0.005
 
 
+@cache
 def macadam_ellipse() -> Ellipse:
     """Interpolate MacAdam's ellipse at equal energy.
 
@@ -44,21 +48,22 @@ def macadam_ellipse() -> Ellipse:
     return Ellipse(*EQUAL_ENERGY, MACADAM_SCALE * major, MACADAM_SCALE * minor, angle)
 
 
+@cache
 def experimental_ellipse() -> Ellipse:
     """Fit the ellipse of the thresholds that the paper's observers had with natural images.
 
     Thresholds of six hues, mirrored on the opposite hues, by `fit_ellipse` (Alabau-Bosque et al. 2024, its
-    notebook, which gives 0.0145 and 0.0076 at 50.3 degrees; this fit differs by 1 % and 0.4 degrees, as its
-    directions come from another table of the spectral locus). Radii are 0.0139 along yellow-blue (574 and 467
-    nm) and 0.0069 along red-green (510 nm and its complement).
+    notebook, which gives 0.0145 and 0.0076 at 50.3 degrees; this fit differs by 1 % and 0.3 degrees, as its
+    directions are those of another observer, `loaders.illuminants.observer`). Radii are 0.0139 along
+    yellow-blue (574 and 467 nm) and 0.0069 along red-green (510 nm and its complement).
 
     Blind to: differences between a hue and its opposite, which were not measured.
 
     Example:
         >>> found = experimental_ellipse()
         >>> round(found.major, 4), round(found.minor, 4), round(found.angle)
-        (0.0145, 0.0075, 51)
+        (0.0144, 0.0075, 50)
     """
     hues = torch.tensor(list(HUMAN_SATURATIONS), dtype=torch.float64)
-    radii = SATURATION_STEP * torch.tensor(list(HUMAN_SATURATIONS.values()), dtype=torch.float64)
+    radii = XY_PER_STEP * torch.tensor(list(HUMAN_SATURATIONS.values()), dtype=torch.float64)
     return fit_ellipse(hue_chromaticities(hues, radii))

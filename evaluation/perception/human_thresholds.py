@@ -78,7 +78,8 @@ class ViewingGeometry:
         return degrees * self.pixels_per_degree
 
 
-PAPER_VIEWING = ViewingGeometry(29.2)  # of the paper's crops of ImageNet with 256 x 256 pixels
+PAPER_VIEWING = ViewingGeometry(29.2)
+"""Viewing of the paper's crops of ImageNet with 256 x 256 pixels, and of the recipe `invariance`."""
 
 
 def human_verdict(threshold: float, uncertainty: float, human: float) -> Verdict:

@@ -10,6 +10,7 @@ from torch import Tensor
 from evaluation.adapters.adapted_network import decode_srgb
 from evaluation.inputs.check_shapes import check_shapes
 from evaluation.perception.mirror_resampling import check_srgb_batch
+from loaders.errors import InputError
 from loaders.illuminants import illuminant
 
 PAPER_HUES = (
@@ -19,6 +20,7 @@ PAPER_HUES = (
 """Dominant wavelengths of the paper's illuminants in nm; negative for the complement of a wavelength."""
 PAPER_SATURATIONS = (1, 2, 3, 4, 5, 6, 7, 8)
 """Steps of `loaders.illuminants.XY_PER_STEP` from equal energy, as the code of the paper takes them."""
+_FROM = 3  # place of 574 nm, so that half of the hues has both ends of both colour axes
 
 
 class TransformedImages(NamedTuple):
@@ -31,6 +33,26 @@ class TransformedImages(NamedTuple):
 
     images: Float[Tensor, "batch channels height width"]
     clipped: Float[Tensor, " batch"]
+
+
+def spread_hues(count: int) -> tuple[int, ...]:
+    """Choose some of the paper's hues, evenly spread around equal energy.
+
+    Args:
+        count: a divisor of 20; 20 and 10 hues hold both ends of the axes red-green and yellow-blue
+            (`COLOUR_AXES`), 5 hold one end of each.
+
+    Raises:
+        InputError: another number.
+
+    Example:
+        >>> spread_hues(5)
+        (574, 510, 486, -554, -495)
+    """
+    if count < 1 or len(PAPER_HUES) % count:
+        raise InputError(f"`count` must be a divisor of {len(PAPER_HUES)}, such as 10 or 5, got {count}")
+    step = len(PAPER_HUES) // count
+    return tuple(PAPER_HUES[place] for place in range(_FROM % step, len(PAPER_HUES), step))
 
 
 def shift_illuminant(

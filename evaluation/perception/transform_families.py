@@ -16,21 +16,22 @@ from evaluation.perception.geometric_transforms import (
     scale_images,
     translate_images,
 )
+from evaluation.perception.human_thresholds import PAPER_VIEWING, ViewingGeometry
 from evaluation.perception.illuminant_shift import (
     PAPER_HUES,
     PAPER_SATURATIONS,
     TransformedImages,
     shift_illuminant,
+    spread_hues,
 )
 from evaluation.perception.mirror_resampling import ResamplingKernel
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
 
-PAPER_PIXELS_PER_DEGREE = 29.2
-"""Pixels per degree of visual angle of the paper's photographs, and of the recipe `invariance`."""
 ImageBase = Literal["photographs", "mnist"]
 _GEOMETRIC = ("translation x", "translation y", "rotation", "scale")
 _ILLUMINANT = "illuminant "
+_FARTHEST = 10  # pixels of the paper
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class TransformFamily:
 
     name: str
     magnitudes: tuple[float, ...]
-    pixels_per_degree: float = PAPER_PIXELS_PER_DEGREE
+    pixels_per_degree: float = PAPER_VIEWING.pixels_per_degree
     kernel: ResamplingKernel = "cubic"
     canvas: int | None = None
 
@@ -125,8 +126,14 @@ class TransformFamily:
             raise InputError(f"`name`: expected illuminant HUE with HUE in nm, got {self.name}") from None
 
 
-def paper_families(base: ImageBase = "photographs") -> tuple[TransformFamily, ...]:
-    """List the transforms of the paper at its magnitudes, with its bilinear kernel.
+def paper_families(
+    base: ImageBase = "photographs",
+    *,
+    viewing: ViewingGeometry = PAPER_VIEWING,
+    hues: int = len(PAPER_HUES),
+    kernel: ResamplingKernel = "linear",
+) -> tuple[TransformFamily, ...]:
+    """List the transforms of the paper at its magnitudes.
 
     N. Alabau-Bosque et al., arXiv 2407.17927, 2024: shifts of 0 to 10 pixels along x and y at 29.2 pixels per
     degree; angles of 0 to 10.9 degrees in steps of 0.1; 52 factors from 1 to 1.98, taken to be evenly spaced;
@@ -139,12 +146,15 @@ def paper_families(base: ImageBase = "photographs") -> tuple[TransformFamily, ..
             size; "mnist" for digits of 28 x 28 pixels in the middle of a black canvas, of 56 x 56 for
             translations and 128 x 128 for scales. How many pixels of TID2013, CIFAR and MNIST are a degree is
             not known; 29.2 is ImageNet's.
+        viewing: pixels per degree. Shifts are whole pixels, up to the 0.34 degrees of the paper's 10 pixels.
+        hues: number of hues, see `spread_hues`; the paper's is 20.
+        kernel: see `rotate_images`; the paper's is "linear".
 
     Returns:
-        The 24 families. The paper's curve of translation is the mean over x and y.
+        Four families, and one for each hue. The paper's curve of translation is the mean over x and y.
 
     Raises:
-        InputError: the base is unknown.
+        InputError: the base or the kernel is unknown, or 20 is no multiple of the number of hues.
 
     Example:
         >>> families = paper_families()
@@ -153,13 +163,17 @@ def paper_families(base: ImageBase = "photographs") -> tuple[TransformFamily, ..
     """
     check_choice("base", base, get_args(ImageBase))
     shift, large = (56, 128) if base == "mnist" else (None, None)
-    shifts = tuple(pixels / PAPER_PIXELS_PER_DEGREE for pixels in range(11))
+    farthest = max(1, round(viewing.pixels(PAPER_VIEWING.degrees(_FARTHEST))))
+    shifts, scale = tuple(map(viewing.degrees, range(farthest + 1))), viewing.pixels_per_degree
     return (
-        TransformFamily("translation x", shifts, kernel="linear", canvas=shift),
-        TransformFamily("translation y", shifts, kernel="linear", canvas=shift),
-        TransformFamily("rotation", _spaced(0, 10.9, 110), kernel="linear"),
-        TransformFamily("scale", _spaced(1, 1.98, 52), kernel="linear", canvas=large),
-        *(TransformFamily(f"{_ILLUMINANT}{hue}", (0, *PAPER_SATURATIONS)) for hue in PAPER_HUES),
+        TransformFamily("translation x", shifts, scale, kernel, shift),
+        TransformFamily("translation y", shifts, scale, kernel, shift),
+        TransformFamily("rotation", _spaced(0, 10.9, 110), scale, kernel),
+        TransformFamily("scale", _spaced(1, 1.98, 52), scale, kernel, large),
+        *(
+            TransformFamily(f"{_ILLUMINANT}{hue}", (0, *PAPER_SATURATIONS), scale)
+            for hue in spread_hues(hues)
+        ),
     )
 
 

@@ -1,7 +1,7 @@
 """Open rendered references together with the frames in which the camera or the illuminant moved."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
@@ -13,7 +13,8 @@ from loaders.files.urls import local_folder
 from loaders.open_frames import open_frames
 from loaders.samples import Frames, row_number
 from loaders.schema import Metadata, SetInfo
-from loaders.views.frame_rows import list_sets
+from loaders.views.data_source import FRAMES, parse_data
+from loaders.views.frame_rows import is_frames, list_sets
 from loaders.views.view_colours import to_srgb
 from loaders.views.view_items import DataIdentity
 
@@ -135,8 +136,32 @@ class MovedRows:
         )
 
 
+def has_moves(data: str, set_name: str | None = None) -> bool:
+    """Tell whether data are frames or a pack with a set in which only the camera or the illuminant moves.
+
+    Args:
+        data: PATH, LAYOUT:PATH or hf:NAME, see `loaders.views.parse_data`.
+        set_name: ask for this set alone.
+
+    Example:
+        >>> has_moves("iiw:photographs")
+        False
+    """
+    source = parse_data(data)
+    if source.layout != FRAMES or not is_frames(path := local_folder(source.place)):
+        return False
+    sets = list_sets(path)[0]
+    chosen = [info for name, info in sets.items() if set_name in (None, name)]
+    return any(_only_moves(info) for info in chosen)
+
+
 def open_moved_images(
-    data: str | Path, *, set_name: str | None = None, split: str | None = None, limit: int | None = None
+    data: str | Path,
+    *,
+    set_name: str | None = None,
+    split: str | None = None,
+    limit: int | None = None,
+    transforms: Collection[str] | None = None,
 ) -> MovedRows:
     """Open references with the frames in which the camera or the illuminant moved, as of `invariance`.
 
@@ -152,13 +177,14 @@ def open_moved_images(
         set_name: the set to read; None for all sets with such a factor.
         split: split of a pack; may be left out where there is only one.
         limit: largest number of scenes of each transform; None for all.
+        transforms: names of the transforms to read; None for all. Sets without one of them are not opened.
 
     Returns:
         A view with one row for each scene and transform, whose groups are the units of the scenes.
 
     Raises:
-        InputError: no set has such a factor, no scene is complete, or two frames of a scene have the same
-            magnitude.
+        InputError: no set has such a factor, no scene of the transforms is complete, or two frames of a scene
+            have the same magnitude.
 
     Example:
         >>> open_moved_images("nowhere")
@@ -172,10 +198,14 @@ a Hugging Face folder
         for name, info in list_sets(path)[0].items()
         if set_name in (None, name) and info.count and _moved_factor(info)
     }
+    if transforms is not None:
+        kinds = {name: _MOVES[factor].transform for name, factor in sets.items()}
+        wanted = {name for name, kind in kinds.items() if any(one.startswith(kind) for one in transforms)}
+        sets = {name: factor for name, factor in sets.items() if name in wanted}
     if not sets:
-        wanted = "a set" if set_name is None else f"a set `{set_name}`"
+        place = "a set" if set_name is None else f"a set `{set_name}`"
         raise InputError(
-            f"{path}: expected {wanted} with a factor translation (and axis), parallax, rotation, scale, or "
+            f"{path}: expected {place} with a factor translation (and axis), parallax, rotation, scale, or "
             "saturation (and hue), got none; render the recipe invariance"
         )
     scenes: list[_Scene] = []
@@ -185,7 +215,9 @@ a Hugging Face folder
         by_transform: dict[str, list[_Scene]] = {}
         for scene in _scenes(name, factor, readers[name]):
             by_transform.setdefault(scene.transform, []).append(scene)
-        for found in by_transform.values():
+        for transform, found in by_transform.items():
+            if transforms is not None and transform not in transforms:
+                continue
             needed = {magnitude for scene in found for magnitude in scene.by_magnitude}
             needed.add(_MOVES[factor].reference)
             whole = [scene for scene in found if needed == set(scene.by_magnitude)]
@@ -203,6 +235,13 @@ def _moved_factor(info: SetInfo) -> str:
     names = {factor.name for factor in info.factors}
     found = (name for name, move in _MOVES.items() if {name, move.direction or name} <= names)
     return next(found, "")
+
+
+def _only_moves(info: SetInfo) -> bool:
+    """Tell whether the factor of a move, and its direction, are all that varies."""
+    if not (factor := _moved_factor(info)):
+        return False
+    return factor in info.varies and set(info.varies) <= {factor, _MOVES[factor].direction}
 
 
 def _scenes(set_name: str, factor: str, frames: Frames) -> Iterator[_Scene]:

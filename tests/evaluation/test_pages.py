@@ -18,11 +18,21 @@ from loaders.samples import Frame
 from loaders.schema import DatasetInfo, SetInfo
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("evaluation", "intrinsic", "protocols", "concepts", "tcav", "concept-loss", "coverage", "causal")
+PAGES = (
+    "evaluation",
+    "intrinsic",
+    "protocols",
+    "concepts",
+    "tcav",
+    "concept-loss",
+    "coverage",
+    "causal",
+    "perception",
+)
 SETS = ("tabletop", "tabletop_test", "albedo", "illumination", "negatives", "candle")
 LAYERS = ("image", "radiance", "albedo", "shading", "depth", "normal", "object")
 EXAMPLE = re.compile(r"^    (candlelight (?:[^\n]*\\\n)*[^\n]*)$|^```python\n(.*?)^```$", re.M | re.S)
-LARGE = re.compile("render|CelebAMask-HQ|parts|recoloured")  # data that are not at hand
+LARGE = re.compile("render|CelebAMask-HQ|parts|recoloured|invariance")  # data that are not at hand
 FILE = re.compile(r"# (\w+\.py)\n")
 
 

@@ -49,22 +49,18 @@ def test_hues_are_about_18_degrees_apart() -> None:
     np.testing.assert_allclose(np.linalg.norm(directions, axis=1), 1)
 
 
-def _observer(wave: float) -> np.ndarray:
-    """Colour matching functions, as the multi-lobe fit of Wyman, Sloan and Shirley 2013."""
-
-    def lobe(height: float, peak: float, below: float, above: float) -> float:
-        return height * math.exp(-0.5 * ((wave - peak) * (below if wave < peak else above)) ** 2)
-
-    x = lobe(0.362, 442, 0.0624, 0.0374) + lobe(1.056, 599.8, 0.0264, 0.0323)
-    y = lobe(0.821, 568.8, 0.0213, 0.0247) + lobe(0.286, 530.9, 0.0613, 0.0322)
-    z = lobe(1.217, 437, 0.0845, 0.0278) + lobe(0.681, 459, 0.0385, 0.0725)
-    return np.array([x + lobe(-0.065, 501.1, 0.0490, 0.0382), y, z])
+# x and y of the spectral locus of the CIE 1931 observer (ISO/CIE 11664-1).
+LOCUS = {
+    **{465: (0.1355, 0.0399), 470: (0.1241, 0.0578), 480: (0.0913, 0.1327), 490: (0.0454, 0.2950)},
+    **{495: (0.0235, 0.4127), 500: (0.0082, 0.5384), 510: (0.0139, 0.7502), 530: (0.1547, 0.8059)},
+    **{555: (0.3373, 0.6589), 565: (0.4087, 0.5896), 580: (0.5125, 0.4866), 590: (0.5752, 0.4242)},
+    610: (0.6658, 0.3340),
+}
 
 
-@pytest.mark.parametrize("hue", HUES)
-def test_directions_are_those_of_another_observer(hue: int) -> None:
-    xyz = _observer(abs(hue))
-    away = math.copysign(1, hue) * (xyz[:2] / xyz.sum() - 1 / 3)
+@pytest.mark.parametrize("hue", [*LOCUS, *(-hue for hue in LOCUS)])
+def test_directions_are_those_of_the_table(hue: int) -> None:
+    away = math.copysign(1, hue) * (np.array(LOCUS[abs(hue)]) - 1 / 3)
     found = hue_directions(torch.tensor([hue]))[0].numpy()
     assert found @ away / np.linalg.norm(away) > math.cos(math.radians(1.5))
 
@@ -76,7 +72,7 @@ def test_chromaticities_lie_at_their_radius() -> None:
     torch.testing.assert_close(away, radii.double()[:, None] * hue_directions(hues))
 
 
-@pytest.mark.parametrize("hue", [0.0, 459.0, -616.0, math.nan])
+@pytest.mark.parametrize("hue", [0.0, 439.0, -651.0, math.nan])
 def test_hues_beyond_the_table(hue: float) -> None:
-    with pytest.raises(InputError, match="`hues` must be dominant wavelengths from 460 to 615 nm"):
+    with pytest.raises(InputError, match="expected a dominant wavelength of 440 to 650 nm"):
         hue_directions(torch.tensor([574.0, hue]))

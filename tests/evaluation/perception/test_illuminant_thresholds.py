@@ -100,7 +100,7 @@ def test_axes_are_among_the_hues() -> None:
         ({"radii": RADII.flip(0)}, "`radii` must be positive and increase"),
         ({"radii": RADII[:3]}, r"`radii` \[saturations\], got \[1, 20, 8\], \[20\], \[3\]"),
         ({"hues": HUES[:5]}, r"`hues` \[hues\], `radii`"),
-        ({"hues": HUES + 200}, "`hues` must be dominant wavelengths"),
+        ({"hues": HUES + 200}, "expected a dominant wavelength"),
         ({"distances": torch.full((1, 20, 8), math.nan)}, "`distances` must be finite"),
         ({"transduction": Transduction(0.0, 1.0)}, "expected a transduction that converged and rises"),
     ],

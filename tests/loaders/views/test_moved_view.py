@@ -1,5 +1,7 @@
 """Open references with moved frames, made by hand and in packs."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from loaders.errors import InputError
 from loaders.frames import write_dataset_info, write_frame
 from loaders.samples import Frame
 from loaders.schema import FactorInfo, array_sha256
-from loaders.views import View, open_moved_images
+from loaders.views import View, has_moves, open_moved_images
 
 SCENES = (0, 1)
 CELLS = {  # factors of every frame of a scene, by set; not in the order of their magnitudes
@@ -68,6 +70,33 @@ def write(tmp_path, make_frame, info):
         return root
 
     return write_frames
+
+
+def test_frames_with_and_without_moves(write, tmp_path):
+    root = write()
+    assert has_moves(str(root), "still") is False
+    assert has_moves(str(tmp_path)) is False
+    assert has_moves(str(root)) is False  # several factors vary
+    info = json.loads((root / "dataset.json").read_text())
+    info["sets"]["scale"]["varies"] = ["scale"]
+    (root / "dataset.json").write_text(json.dumps(info))
+    assert has_moves(str(root))
+    assert has_moves(str(root), "scale")
+    info["sets"]["illuminant"]["varies"] = ["hue", "saturation"]
+    info["sets"]["translation"]["varies"] = ["axis", "translation", "shape"]
+    (root / "dataset.json").write_text(json.dumps(info))
+    assert has_moves(str(root), "illuminant")
+    assert not has_moves(str(root), "translation")
+
+
+def test_only_sets_of_the_chosen_transforms_are_opened(write):
+    root = write(lambda set_name, *_: set_name == "illuminant")  # nothing of it is rendered
+    with pytest.raises(InputError, match="no sample of set `illuminant` is complete"):
+        open_moved_images(root)
+    view = open_moved_images(root, transforms=("scale", "translation y"))
+    assert {name.rpartition("/")[2] for name in view.ids} == {"scale", "translation y"}
+    with pytest.raises(InputError, match="expected a set with a factor"):
+        open_moved_images(root, transforms=("rotation",))
 
 
 def test_rows_hold_the_reference_and_all_magnitudes_of_a_scene(write, tmp_path):
