@@ -41,7 +41,7 @@ def test_the_commands_of_the_design_exist():
     assert set(perception.commands) == {"experiment", "fit"}
     evaluate = main.commands["evaluate"]
     assert isinstance(evaluate, click.Group)
-    scored = {"intrinsic", "concepts", "coverage", "causal-check", "causal", "perception"}
+    scored = {"intrinsic", "concepts", "coverage", "causal-check", "causal", "causal-table", "perception"}
     assert set(evaluate.commands) == {*scored, "report", "compare"}
 
 

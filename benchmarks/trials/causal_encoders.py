@@ -33,7 +33,7 @@ from evaluation.running.named_models import decode
 from loaders.views import Factors, open_factors
 
 CODES = 10
-FACTORS = ("object_type", "color", "size", "rotation", "scene")  # those of the published tables
+FACTORS = ("object_type", "color", "size", "rotation", "scene")  # of the published tables
 _BATCH = 64
 
 

@@ -34,6 +34,12 @@ from evaluation.causal.interventions.counterfactual_generativeness import (
 )
 from evaluation.causal.interventions.interventional_effects import ace as ace
 from evaluation.causal.interventions.interventional_effects import ice as ice
+from evaluation.causal.interventions.rendered_counterfactuals import (
+    RenderedCounterfactuals as RenderedCounterfactuals,
+)
+from evaluation.causal.interventions.rendered_counterfactuals import (
+    rendered_counterfactuals as rendered_counterfactuals,
+)
 from evaluation.causal.irs import IRS as IRS
 from evaluation.causal.irs import irs as irs
 from evaluation.causal.mcc import MCC as MCC
@@ -52,6 +58,7 @@ from evaluation.causal.modularity import modularity as modularity
 from evaluation.causal.sap import SAP as SAP
 from evaluation.causal.sap import sap as sap
 from evaluation.causal.scoring.code_metrics import CODE_METRICS as CODE_METRICS
+from evaluation.causal.scoring.code_metrics import DEFAULT_METRICS as DEFAULT_METRICS
 from evaluation.causal.scoring.codes import layer_codes as layer_codes
 from evaluation.causal.scoring.factor_table import FactorTable as FactorTable
 from evaluation.causal.scoring.factor_table import tabulate_factors as tabulate_factors
@@ -60,7 +67,6 @@ from evaluation.causal.scoring.planted_codes import PlantedName as PlantedName
 from evaluation.causal.scoring.planted_codes import PlantedTruth as PlantedTruth
 from evaluation.causal.scoring.planted_codes import planted_codes as planted_codes
 from evaluation.causal.scoring.score_causal import CODE_CONTROLS as CODE_CONTROLS
-from evaluation.causal.scoring.score_causal import DEFAULT_METRICS as DEFAULT_METRICS
 from evaluation.causal.scoring.score_causal import score_causal as score_causal
 from evaluation.causal.select_codes import select_codes as select_codes
 from evaluation.causal.t_mex import TMEX as TMEX

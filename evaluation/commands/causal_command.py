@@ -15,6 +15,7 @@ from evaluation.commands.evaluate_options import (
     model_option,
     open_files,
     open_layers,
+    open_secondary,
     open_steps,
     run_options,
     show_page,
@@ -22,7 +23,7 @@ from evaluation.commands.evaluate_options import (
 )
 
 if TYPE_CHECKING:
-    from loaders.views.factor_view import FactoredRows
+    from loaders.views import Factors
 
 
 @click.command()
@@ -51,6 +52,17 @@ if TYPE_CHECKING:
     default=True,
     show_default=True,
     help="Score random codes, the factors themselves, and codes of a small supervised network, trained here.",
+)
+@click.option(
+    "--counterfactuals",
+    metavar="SOURCE",
+    help="Images among which rendered counterfactuals are found, for models with a decoder: a set of DATA, a "
+    "path, or PATH:SET.  [default: DATA, before --selection]",
+)
+@click.option(
+    "--size",
+    type=click.IntRange(1),
+    help="Side in pixels of the squares to which images are resized, such as 64 for a model of that size.",
 )
 @click.option(
     "--baseline",
@@ -82,6 +94,8 @@ def causal(
     selection: str | None,
     metrics: tuple[str, ...],
     controls: bool,
+    counterfactuals: str | None,
+    size: int | None,
     baseline: Any,
     bins: int,
     splits: int,
@@ -93,8 +107,9 @@ def causal(
 ) -> None:
     """Measure how codes represent the factors of images, with random and supervised codes beside.
 
-    Models with a method ``decode`` have counterfactual generativeness as well. Names NAME#1, NAME#2 are seeds
-    of one method, whose mean and interval over seeds are printed too.
+    Models with a method ``decode`` have counterfactual generativeness, and decoded against rendered
+    counterfactuals, as well. Names NAME#1, NAME#2 are seeds of one method, whose mean and interval over seeds
+    are printed too.
 
     \b
     candlelight evaluate causal demo/frames --set candle --model demo/study/network.pt --layer encoder.3
@@ -102,26 +117,34 @@ def causal(
     candlelight evaluate causal frames --set candle --selection candle-color:0.9 --model vae.pt
     candlelight evaluate causal dsprites:dsprites --rows 0:5000 --codes vae#0=a.npz --codes vae#1=b.npz
     """
-    from evaluation.causal import DEFAULT_METRICS, layer_codes, score_causal
-    from evaluation.causal.scoring.code_metrics import CODE_METRICS
+    from evaluation.causal import layer_codes, score_causal
+    from evaluation.causal.resized_factors import ResizedFactors
+    from evaluation.causal.scoring.code_metrics import metric_names
     from evaluation.inputs.predictions import open_codes
     from evaluation.results.score_grid import score_grid
+    from loaders.errors import InputError
     from loaders.views import open_factors
 
+    if counterfactuals and not models:
+        raise InputError("--counterfactuals: needs a model with a method `decode` (--model), not codes alone")
     check_outputs(out, page)
     steps = open_steps(out)
     chosen = choose_device(device)
     encoders = open_files(files, open_layers(models, layer, chosen, layer_codes), open_codes)
-    view = open_factors(data, **choice)
+    view: Factors = open_factors(data, **choice)
+    others: Factors | None = open_secondary(open_factors, data, counterfactuals) if counterfactuals else None
     if selection:
-        view = open_factors(data, **choice | {"rows": _select(view, selection, choice)})
+        others = others or view
+        view = open_factors(data, **choice | {"rows": select_confounded(view, selection, choice)})
+    if size is not None:
+        view, others = ResizedFactors(view, size), others and ResizedFactors(others, size)
     found = score_causal(
         encoders,
         view,
         [name.strip() for name in factors.split(",")] if factors else (),
-        metrics=[name for one in metrics for name in (CODE_METRICS if one == "all" else [one])]
-        or DEFAULT_METRICS,
+        metrics=metric_names(metrics),
         controls=controls,
+        counterfactuals=others,
         baseline=baseline,
         bins=bins,
         splits=splits,
@@ -133,14 +156,16 @@ def causal(
     show_results(results, out, score_grid(results))
     if page:
         from evaluation.report.causal_pictures import causal_pictures
+        from evaluation.report.rendered_pictures import rendered_pictures
         from evaluation.report.traversals import traversal_pictures
 
-        pictures = [*traversal_pictures(encoders, view, chosen), *causal_pictures(view)]
+        pictures = rendered_pictures(encoders, found, view, others or view, chosen)
+        pictures += [*traversal_pictures(encoders, view, chosen), *causal_pictures(view)]
         show_page(page, results, pictures)
     end_steps(steps)
 
 
-def _select(view: "FactoredRows", selection: str, choice: Mapping[str, Any]) -> list[int]:
+def select_confounded(view: "Factors", selection: str, choice: Mapping[str, Any]) -> list[int]:
     """Choose the rows of a confounded selection."""
     from loaders import FactorIndex, select_preset
     from loaders.errors import InputError

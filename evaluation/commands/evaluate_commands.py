@@ -4,6 +4,7 @@ import click
 
 from evaluation.commands.causal_check_command import causal_check
 from evaluation.commands.causal_command import causal
+from evaluation.commands.causal_table_command import causal_table
 from evaluation.commands.concepts_command import concepts
 from evaluation.commands.coverage_command import coverage
 from evaluation.commands.intrinsic_command import intrinsic
@@ -27,6 +28,7 @@ def evaluate() -> None:
 
 evaluate.add_command(causal)
 evaluate.add_command(causal_check)
+evaluate.add_command(causal_table)
 evaluate.add_command(concepts)
 evaluate.add_command(coverage)
 evaluate.add_command(intrinsic)

@@ -54,7 +54,15 @@ def run_options(command: _Command) -> _Command:
 
 
 def training_options(command: _Command) -> _Command:
-    """Add the options of every training: the file of weights, the number of epochs and the seed."""
+    """Add the options of a training in epochs: the file of weights, the number of epochs and the seed."""
+    epochs = click.option(
+        "--epochs", type=click.IntRange(1), default=20, show_default=True, help="Passes over the images."
+    )
+    return result_options(epochs(command))
+
+
+def result_options(command: _Command) -> _Command:
+    """Add the options of every training: the file of weights and the seed."""
     for option in (
         click.option(
             "--seed",
@@ -62,9 +70,6 @@ def training_options(command: _Command) -> _Command:
             default=0,
             show_default=True,
             help="Seed of all randomness.",
-        ),
-        click.option(
-            "--epochs", type=click.IntRange(1), default=20, show_default=True, help="Passes over the images."
         ),
         click.option(
             "--out",

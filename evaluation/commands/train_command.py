@@ -1,4 +1,4 @@
-"""``candlelight train``: train a network to decompose images, or to tell classes of images apart."""
+"""``candlelight train``: train a network to decompose images, tell their classes apart, or encode them."""
 
 from pathlib import Path
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from evaluation.commands.evaluate_options import choose_device, data_options, training_options
+from evaluation.commands.train_causal_command import train_codes
 from evaluation.commands.train_classifier_command import train_labels
 
 _REGIMES = ("supervised", "multi-illumination", "unsupervised")
@@ -18,9 +19,11 @@ def train() -> None:
     \b
     candlelight train intrinsic relit --set train --regime supervised --out net.pt
     candlelight train classifier parts --label kind --size 64 --out kinds.pt
+    candlelight train causal candle --model beta-vae --size 64 --out beta.pt
     """
 
 
+train.add_command(train_codes)
 train.add_command(train_labels)
 
 

@@ -46,7 +46,7 @@ def part_names(part_of: Sequence[str] | None, annotated: Sequence[Collection[str
     return parts
 
 
-def resize_images(images: Tensor, size: tuple[int, int] | None) -> Float[Tensor, "batch 3 h w"]:
+def resize_images(images: Tensor, size: tuple[int, int] | None) -> Float[Tensor, "batch channels h w"]:
     """Resize linear images with an antialiasing filter; None does not resize."""
     if size is None or tuple(images.shape[2:]) == size:
         return images

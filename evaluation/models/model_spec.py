@@ -14,6 +14,7 @@ from evaluation.models.retinex import ColourRetinex, GrayRetinex
 from evaluation.models.user_code import make_model, user_file, user_module
 from evaluation.models.vision import download_vision_model, folder_sha256, load_vision_model
 from evaluation.models.weights import load_model
+from evaluation.models.weights_file import weights_format
 from evaluation.models.weiss import Weiss
 from loaders.check_choice import check_choice
 from loaders.errors import InputError, did_you_mean, nearest_file
@@ -78,19 +79,20 @@ def open_model(spec: str, device: str = "cpu", default_space: ColourSpace = "lin
     """Open the model that a text names.
 
     Args:
-        spec: ``[NAME=]SPEC``. SPEC is a name of `SHIPPED` or `NETWORKS`; a file that `save_model` or
-            `save_classifier` wrote; ``package.module:callable`` or ``file.py:callable``, the user's own code,
-            which is run; ``hf:NAME``; a folder with the ``config.json`` of a transformers vision model; or
-            ``METHOD:CHECKOUT:WEIGHTS``, one of `PUBLISHED_METHODS` from a checkout of its repository, whose
-            code is run (``marigold:FOLDER`` or ``marigold:OWNER/NAME``). A class, or a function without
-            required arguments, is called to make the model; any other callable is the model.
+        spec: ``[NAME=]SPEC``. SPEC is a name of `SHIPPED` or `NETWORKS`; a file that `save_model`,
+            `save_classifier` or `save_autoencoder` wrote; ``package.module:callable`` or
+            ``file.py:callable``, the user's own code, which is run; ``hf:NAME``; a folder with the
+            ``config.json`` of a transformers vision model; or ``METHOD:CHECKOUT:WEIGHTS``, one of
+            `PUBLISHED_METHODS` from a checkout of its repository, whose code is run (``marigold:FOLDER`` or
+            ``marigold:OWNER/NAME``). A class, or a function without required arguments, is called to make the
+            model; any other callable is the model.
         device: torch device of a `torch.nn.Module`, which is put into evaluation mode.
         default_space: colour space of the images for a callable, unless the callable, or the model that it
             makes, has an attribute ``colour_space``.
 
     Returns:
-        The model. Classifiers, transformers models and published methods take sRGB images; shipped models
-        and weights of `save_model` take scene-linear images.
+        The model. Classifiers, autoencoders, transformers models and published methods take sRGB images;
+        shipped models and weights of `save_model` take scene-linear images.
 
     Raises:
         InputError: the model does not exist, cannot be read or imported, or is not callable.
@@ -183,11 +185,15 @@ def split_spec(spec: str) -> tuple[str | None, str]:
 
 
 def _weights(name: str, path: Path, device: str) -> NamedModel:
+    from evaluation.models.autoencoders import load_autoencoder
+    from evaluation.models.autoencoders.autoencoder_files import AUTOENCODER_FORMAT
     from evaluation.models.backbones import is_classifier, load_classifier
 
     identity = ModelIdentity(name, "weights", None, file_sha256(path))
     if is_classifier(path):
         return NamedModel(identity, load_classifier(path, device).network, "srgb")
+    if weights_format(path) == AUTOENCODER_FORMAT:
+        return NamedModel(identity, load_autoencoder(path, device).network, "srgb")
     return NamedModel(identity, load_model(path, device), "linear")
 
 

@@ -1,12 +1,13 @@
-"""Write tensors and texts to a file of weights."""
+"""Write tensors and texts to a file of weights, and tell which kind of file it is."""
 
 from collections.abc import Mapping
 from pathlib import Path
+from pickle import UnpicklingError  # noqa: TID251  which torch raises: nothing is pickled here
 from typing import Any
 
 import torch
 
-from loaders.errors import InputError
+from loaders.errors import DAMAGED, InputError
 from loaders.files.safe_writing import replacing
 
 
@@ -24,3 +25,17 @@ def write_weights(content: Mapping[str, Any], path: Path) -> Path:
             f"cannot write {path}: {error.strerror}; give a file in a folder that exists and has room"
         ) from error
     return path
+
+
+def weights_format(path: str | Path) -> str | None:
+    """Return the entry ``format`` of a file of weights without reading its weights; None for other files.
+
+    Example:
+        >>> weights_format("missing.pt") is None
+        True
+    """
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except (*DAMAGED, UnpicklingError):
+        return None
+    return content.get("format") if isinstance(content, dict) else None

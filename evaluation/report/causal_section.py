@@ -1,5 +1,6 @@
 """Section of a report on the interventional robustness and unconfoundedness of encoders."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -8,7 +9,8 @@ from numpy import ndarray
 
 from evaluation.report.blocks import Block, PlotBlock, Section, TableBlock, TextBlock, note
 from evaluation.report.drawing import drawing, to_svg
-from evaluation.report.tables import number, scores_table, settings_table
+from evaluation.report.tables import number, scores_table, settings_table, with_interval
+from evaluation.results.mean_intervals import Score
 from evaluation.results.notes import notes_of
 from evaluation.results.result import StatisticResult, model_name
 
@@ -54,6 +56,7 @@ def causal_section(results: Sequence[StatisticResult], pictures: Sequence[Block]
     caption += "; of several seeds, over seeds" * (len(single) < len(results))
     plots = [_plot(result) for result in single if result.details["codes"]]
     decoded = [_decoder(result) for result in single if result.details.get("decoder")]
+    decoded += [_rendered(result) for result in single if result.details.get("rendered")]
     before: tuple[Block, ...] = (scores_table(caption, results), *map(note, notes), *decoded, *plots)
     after = (*map(_matrix, single), settings_table(results))
     return Section("causal", "Causal disentanglement", (*before, *pictures, *after))
@@ -95,6 +98,28 @@ def _decoder(result: StatisticResult) -> TableBlock:
     return TableBlock(
         caption, ("factor", "score", "effect of its codes", "effect of the others"), tuple(rows)
     )
+
+
+def _rendered(result: StatisticResult) -> TableBlock:
+    """Tabulate how far decoded images are from rendered counterfactuals, by factor."""
+    details = result.details["rendered"]
+    rows = []
+    for name, one in details["factors"].items():
+        cells = [*one["scores"].values()][:2] or [[None] * 3] * 2
+        shown = [
+            with_interval(Score(*(math.nan if part is None else part for part in cell))) for cell in cells
+        ]
+        codes = ", ".join(map(str, one["codes"].get("1", ())))
+        rows.append(
+            (name, *shown, number(one["error_none"]), number(one["error_all"]), codes, str(one["pairs"]))
+        )
+    left_out = "; ".join(f"{name} is left out: {why}" for name, why in details["left_out"].items())
+    caption = (
+        f"{model_name(result)}: decoded against rendered counterfactuals, one code of each factor changed"
+    )
+    caption += f"; {left_out}" if left_out else ""
+    head = ("factor", "score", "random code", "error, nothing changed", "error, all changed", "code", "pairs")
+    return TableBlock(caption, head, tuple(rows))
 
 
 def _matrix(result: StatisticResult) -> TableBlock:

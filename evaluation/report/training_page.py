@@ -1,16 +1,14 @@
 """A page of a training: learning curves, and scores and pictures of held-out images."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from matplotlib.ticker import MaxNLocator
 
 from evaluation.intrinsic.score_intrinsic import DecompositionModel, score_intrinsic
 from evaluation.models.baselines import BASELINES
 from evaluation.models.network import IntrinsicNet
 from evaluation.report.blocks import Block, PlotBlock, Section
-from evaluation.report.drawing import COLOURS, INK, drawing, to_svg
+from evaluation.report.curves_plot import curves_plot
 from evaluation.report.intrinsic_pictures import intrinsic_pictures
 from evaluation.report.page import write_page, write_report
 from evaluation.training.train_intrinsic import History
@@ -63,20 +61,10 @@ def learning_curves(history: History) -> PlotBlock:
         >>> learning_curves(History((1.0, 0.5), (0.04, 0.02))).svg[:4]
         '<svg'
     """
-    panels = [("loss of training", history.training)]
+    panels: list[tuple[str, Sequence[float], float | None]] = [("loss of training", history.training, None)]
     if history.validation:
-        panels.append(("LMSE of held-out images", history.validation))
-    with drawing(2.4 * len(panels)) as figure:
-        for place, (name, values) in enumerate(panels):
-            axes = figure.add_subplot(len(panels), 1, place + 1)
-            axes.plot(range(1, len(values) + 1), values, color=COLOURS[place], marker="o", markersize=3)
-            axes.set_ylabel(name)
-            axes.set_ylim(0 if place else None, None)
-            axes.grid(color=INK, alpha=0.15, linewidth=0.6)
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_xlabel("epochs")
-        last = ", ".join(f"{name} {values[-1]:.4g}" for name, values in panels)
-        return PlotBlock(to_svg(figure, "curves"), f"After {len(history.training)} epochs: {last}.", _CAPTION)
+        panels.append(("LMSE of held-out images", history.validation, 0))
+    return curves_plot(panels, range(1, len(history.training) + 1), "epochs", _CAPTION)
 
 
 _CAPTION = (

@@ -1,15 +1,29 @@
-"""Train a network to decompose images or to tell classes apart, or fine-tune one against a concept."""
+"""Train a network to decompose images, tell classes apart or encode factors; fine-tune one by a concept."""
 
+from evaluation.training.causal_settings import CausalModel as CausalModel
+from evaluation.training.causal_settings import CausalSettings as CausalSettings
+from evaluation.training.causal_settings import causal_settings as causal_settings
+from evaluation.training.code_supervision import factor_targets as factor_targets
+from evaluation.training.code_supervision import supervised_codes_loss as supervised_codes_loss
 from evaluation.training.concept_loss import concept_loss as concept_loss
+from evaluation.training.density_ratio import density_ratio as density_ratio
+from evaluation.training.density_ratio import discriminator_loss as discriminator_loss
+from evaluation.training.density_ratio import permute_codes as permute_codes
+from evaluation.training.dip_penalty import dip_penalty as dip_penalty
 from evaluation.training.factor_labels import factor_labels as factor_labels
 from evaluation.training.factor_labels import label_values as label_values
 from evaluation.training.fine_tune import TuningHistory as TuningHistory
 from evaluation.training.fine_tune import fine_tune as fine_tune
+from evaluation.training.foreground import foreground_weights as foreground_weights
 from evaluation.training.prototypes import fit_prototypes as fit_prototypes
 from evaluation.training.prototypes import prototype_loss as prototype_loss
 from evaluation.training.regimes import Regime as Regime
+from evaluation.training.shared_posterior import share_posterior as share_posterior
 from evaluation.training.small_rows import SmallRows as SmallRows
 from evaluation.training.supervised_loss import intrinsic_loss as intrinsic_loss
+from evaluation.training.total_correlation import total_correlation as total_correlation
+from evaluation.training.train_causal import CausalHistory as CausalHistory
+from evaluation.training.train_causal import train_causal as train_causal
 from evaluation.training.train_classifier import ClassifierHistory as ClassifierHistory
 from evaluation.training.train_classifier import train_classifier as train_classifier
 from evaluation.training.train_factor_heads import FactorHistory as FactorHistory
@@ -18,3 +32,5 @@ from evaluation.training.train_intrinsic import History as History
 from evaluation.training.train_intrinsic import train_intrinsic as train_intrinsic
 from evaluation.training.training_record import hold_out as hold_out
 from evaluation.training.training_record import write_record as write_record
+from evaluation.training.vae_losses import bernoulli_error as bernoulli_error
+from evaluation.training.vae_losses import gaussian_kl as gaussian_kl

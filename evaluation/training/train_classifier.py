@@ -3,7 +3,7 @@
 import copy
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,9 @@ from evaluation.models.backbones import Backbone
 from evaluation.models.named_streams import named_stream
 from evaluation.running.batches import weights_sha256
 from evaluation.training.labelled_rows import LabelledRows, count_batches
+from evaluation.training.optimisation import Optimisation
 from evaluation.training.split_training import split_training
-from evaluation.training.training_state import TrainingState
+from evaluation.training.training_state import TrainingState, describe_rows
 from loaders.errors import InputError
 from loaders.views import Images
 
@@ -106,8 +107,8 @@ def train_classifier(
     reader = LabelledRows(data, labels, network.classes)
     reader.check_classes(training)
     used: dict[str, Any] = {"backbone": network.name, "weights": weights_sha256(network), "seed": seed}
-    used |= {"epochs": epochs, "batch_size": batch_size, "rate": rate, "data": asdict(data.identity)}
-    used |= {"ids": [data.ids[row] for row in training], "held_out": [data.ids[row] for row in held_out]}
+    used |= {"epochs": epochs, "batch_size": batch_size, "rate": rate}
+    used |= describe_rows(data, training, held_out)
     used["content of the data"] = None if state is None else reader.sha256([*training, *held_out])
     kept = TrainingState(None if state is None else Path(state), used)
     steps = epochs * count_batches(len(training), batch_size)
@@ -116,15 +117,10 @@ def train_classifier(
     bar = tqdm(range(len(losses), epochs), desc="train", unit="epoch", disable=None)
     for epoch in bar:
         losses.append(run.epoch(reader, training, batch_size, seed, epoch))
-        if not (math.isfinite(losses[-1]) and run.is_finite()):
-            kept.remove()  # going on from there would diverge again
-            raise InputError(
-                f"the training diverged in epoch {epoch + 1}: a loss or a weight is nan or infinite; give a "
-                f"smaller learning rate (--rate, in Python `rate`) than {rate:g}"
-            )
+        run.optimisation.check_finite(losses[-1], f"epoch {epoch + 1}", kept)
         if held_out:
             accuracies.append(run.accuracy(reader, held_out, batch_size))
-        kept.write(run.state() | {"losses": losses, "accuracies": accuracies})
+        kept.write(run.optimisation.state() | {"losses": losses, "accuracies": accuracies})
         bar.set_postfix(loss=losses[-1], **({"accuracy": accuracies[-1]} if held_out else {}))
     if required is not None and not accuracies[-1] >= required:
         raise InputError(
@@ -136,28 +132,18 @@ def train_classifier(
 
 
 class _Run:
-    """A network, its optimiser and its learning rate."""
+    """A network and its optimisation."""
 
     def __init__(self, network: Backbone, rate: float, steps: int) -> None:
         self.network: Backbone = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.device = network.head.weight.device
-        self.optimiser = torch.optim.Adam(network.parameters(), lr=rate)
-        self.schedule = torch.optim.lr_scheduler.OneCycleLR(self.optimiser, rate, total_steps=steps)
-
-    def state(self) -> dict[str, Any]:
-        return {
-            "network": self.network.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
-            "schedule": self.schedule.state_dict(),
-        }
+        self.optimisation = Optimisation(self.network, rate, steps)
 
     def restore(self, state: dict[str, Any] | None) -> tuple[list[float], list[float]]:
         """Restore a state, and return its learning curves, which are empty without a state."""
         if state is None:
             return [], []
-        self.network.load_state_dict(state["network"])
-        self.optimiser.load_state_dict(state["optimiser"])
-        self.schedule.load_state_dict(state["schedule"])
+        self.optimisation.restore(state)
         return list(state["losses"]), list(state["accuracies"])
 
     def epoch(self, reader: LabelledRows, rows: list[int], batch_size: int, seed: int, epoch: int) -> float:
@@ -174,20 +160,13 @@ class _Run:
 
     def _step(self, images: Tensor, labels: Tensor) -> float:
         loss = functional.cross_entropy(self._logits(images), labels)
-        self.optimiser.zero_grad()
-        torch.autograd.backward(loss)
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
-        self.optimiser.step()
-        self.schedule.step()
+        self.optimisation.step(loss)
         return loss.item()
 
     def _logits(self, images: Tensor) -> Tensor:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
             logits = self.network(images.contiguous(memory_format=torch.channels_last))
         return logits.float()
-
-    def is_finite(self) -> bool:
-        return all(bool(values.isfinite().all()) for values in self.network.parameters())
 
     @torch.no_grad()
     def accuracy(self, reader: LabelledRows, rows: list[int], batch_size: int) -> float:

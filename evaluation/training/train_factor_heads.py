@@ -14,6 +14,7 @@ from tqdm import tqdm
 from evaluation.models.backbones import BackboneName, FactorHeads
 from evaluation.training.epoch_stream import epoch_stream
 from evaluation.training.labelled_rows import LabelledRows, count_batches
+from evaluation.training.optimisation import Optimisation
 from evaluation.training.split_training import split_training
 from loaders.errors import InputError
 from loaders.views import Images
@@ -106,17 +107,13 @@ def train_factor_heads(
     losses, accuracies = [], []
     for epoch in tqdm(range(epochs), desc="train", unit="epoch", disable=None):
         losses.append(run.epoch(training, batch_size, seed, epoch))
-        if not (math.isfinite(losses[-1]) and all(bool(one.isfinite().all()) for one in heads.parameters())):
-            raise InputError(
-                f"the training diverged in epoch {epoch + 1}: a loss or a weight is nan or infinite; give a "
-                f"smaller `rate` than {rate:g}"
-            )
+        run.optimisation.check_finite(losses[-1], f"epoch {epoch + 1}")
         accuracies.append(run.accuracy(held_out, batch_size))
     return heads.eval(), FactorHistory(tuple(losses), tuple(accuracies))
 
 
 class _HeadsRun:
-    """A network, its images and their classes, its optimiser and its learning rate."""
+    """A network, its images and their classes, and its optimisation."""
 
     def __init__(
         self, heads: FactorHeads, data: Images, table: Int[Tensor, "rows factors"], rate: float, steps: int
@@ -125,8 +122,7 @@ class _HeadsRun:
         self.device = heads.network.head.weight.device
         # Rows are their own labels here, by which the classes of all factors are found.
         self.reader = LabelledRows(data, range(len(data)), len(data))
-        self.optimiser = torch.optim.Adam(heads.parameters(), lr=rate)
-        self.schedule = torch.optim.lr_scheduler.OneCycleLR(self.optimiser, rate, total_steps=steps)
+        self.optimisation = Optimisation(heads, rate, steps)
 
     def epoch(self, rows: Sequence[int], batch_size: int, seed: int, epoch: int) -> float:
         """Take the steps of an epoch, and return the mean loss of its images."""
@@ -146,11 +142,7 @@ class _HeadsRun:
         logits = self.heads(images.to(self.device))
         losses = [functional.cross_entropy(one, classes[:, column]) for column, one in enumerate(logits)]
         loss = torch.stack(losses).sum()
-        self.optimiser.zero_grad()
-        torch.autograd.backward(loss)
-        torch.nn.utils.clip_grad_norm_(self.heads.parameters(), 1.0)
-        self.optimiser.step()
-        self.schedule.step()
+        self.optimisation.step(loss)
         return loss.item()
 
     @torch.no_grad()

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,11 @@ from tqdm import tqdm
 from evaluation.intrinsic.score_intrinsic import COLUMNS, decomposition_errors
 from evaluation.models.network import IntrinsicNet
 from evaluation.training.epoch_stream import epoch_stream
+from evaluation.training.optimisation import Optimisation
 from evaluation.training.regimes import Regime, regime_loss
 from evaluation.training.split_training import split_training
 from evaluation.training.training_rows import TrainingBatch, TrainingRows, draw_batches
-from evaluation.training.training_state import TrainingState
+from evaluation.training.training_state import TrainingState, describe_rows
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
 from loaders.views import Decompositions
@@ -113,8 +114,8 @@ def train_intrinsic(
     ]
     run = _Run(regime, IntrinsicNet(width=width, seed=seed).to(device), rate, sum(map(len, plan)))
     used: dict[str, Any] = {"regime": regime, "seed": seed, "epochs": epochs, "batch_size": batch_size}
-    used |= {"lights": lights, "rate": rate, "width": width, "data": asdict(data.identity)}
-    used |= {"ids": [data.ids[row] for row in training], "held_out": [data.ids[row] for row in held_out]}
+    used |= {"lights": lights, "rate": rate, "width": width}
+    used |= describe_rows(data, training, held_out)
     used["content of the data"] = None if state is None else reader.sha256([*training, *held_out])
     kept = TrainingState(None if state is None else Path(state), used)
     losses, errors = run.restore(kept.read())
@@ -125,15 +126,10 @@ def train_intrinsic(
             batches = reader.with_others(batches, training, epoch_stream(seed, "others", epoch))
         draws = epoch_stream(seed, "losses", epoch)
         losses.append(float(np.mean([run.step(batch, draws) for batch in batches])))
-        if not (math.isfinite(losses[-1]) and run.is_finite()):
-            kept.remove()  # going on from there would diverge again
-            raise InputError(
-                f"the training diverged in epoch {epoch + 1}: a loss or a weight is nan or infinite; give a "
-                f"smaller learning rate (--rate, in Python `rate`) than {rate:g}"
-            )
+        run.optimisation.check_finite(losses[-1], f"epoch {epoch + 1}", kept)
         if held_out:
             errors.append(run.mean_lmse(reader, held_out, batch_size))
-        kept.write(run.state() | {"losses": losses, "errors": errors})
+        kept.write(run.optimisation.state() | {"losses": losses, "errors": errors})
         bar.set_postfix(loss=losses[-1], refresh=False, **({"lmse": errors[-1]} if held_out else {}))
         bar.update()
     bar.close()
@@ -141,29 +137,19 @@ def train_intrinsic(
 
 
 class _Run:
-    """A network, its optimiser and its learning rate."""
+    """A network and its optimisation under a regime."""
 
     def __init__(self, regime: Regime, network: IntrinsicNet, rate: float, steps: int) -> None:
         # In this order of memory a step takes about two thirds of the time on a CPU.
         self.regime, self.network = regime, network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.device = next(network.parameters()).device
-        self.optimiser = torch.optim.Adam(network.parameters(), lr=rate)
-        self.schedule = torch.optim.lr_scheduler.OneCycleLR(self.optimiser, rate, total_steps=steps)
-
-    def state(self) -> dict[str, Any]:
-        return {
-            "network": self.network.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
-            "schedule": self.schedule.state_dict(),
-        }
+        self.optimisation = Optimisation(self.network, rate, steps)
 
     def restore(self, state: dict[str, Any] | None) -> tuple[list[float], list[float]]:
         """Restore a state, and return its learning curves, which are empty without a state."""
         if state is None:
             return [], []
-        self.network.load_state_dict(state["network"])
-        self.optimiser.load_state_dict(state["optimiser"])
-        self.schedule.load_state_dict(state["schedule"])
+        self.optimisation.restore(state)
         return list(state["losses"]), list(state["errors"])
 
     def step(self, batch: TrainingBatch, draws: torch.Generator) -> float:
@@ -172,16 +158,8 @@ class _Run:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
             reflectance, shading = self.network(placed.truth.image)
         loss = regime_loss(self.regime, (reflectance.float(), shading.float()), placed, draws)
-        self.optimiser.zero_grad()
-        torch.autograd.backward(loss)
-        # Dark batches have large gradients; clipping keeps one of them from undoing many steps.
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
-        self.optimiser.step()
-        self.schedule.step()
+        self.optimisation.step(loss)
         return loss.item()
-
-    def is_finite(self) -> bool:
-        return all(bool(values.isfinite().all()) for values in self.network.parameters())
 
     @torch.no_grad()
     def mean_lmse(self, reader: TrainingRows, rows: list[int], batch_size: int) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 from evaluation.models.named_streams import named_stream
 from evaluation.results.json_values import to_json
 from evaluation.results.result import package_versions
+from evaluation.training.train_causal import CausalHistory
 from evaluation.training.train_classifier import ClassifierHistory
 from evaluation.training.train_intrinsic import History
 from loaders.errors import InputError
@@ -31,12 +32,12 @@ def hold_out(groups: Sequence[str], share: float, seed: int) -> list[int]:
         [0, 1]
     """
     if not 0 <= share < 1:
-        raise InputError(f"the share of held-out scenes must be at least 0 and below 1, got {share}")
+        raise InputError(f"the share of held-out groups must be at least 0 and below 1, got {share}")
     scenes = list(dict.fromkeys(groups))
     count = max(1, round(share * len(scenes))) if share > 0 else 0
     if count >= len(scenes):
         raise InputError(
-            f"a share of {share} of {len(scenes)} scenes leaves none for training; give 0, or more scenes"
+            f"a share of {share} of {len(scenes)} groups leaves none for training; give 0, or more groups"
         )
     order = named_stream(seed, "validation").permutation(len(scenes))
     chosen = {scenes[place] for place in order[:count]}
@@ -48,7 +49,7 @@ def write_record(
     data: View[Any],
     held_out: Sequence[int],
     settings: Mapping[str, Any],
-    history: History | ClassifierHistory,
+    history: History | ClassifierHistory | CausalHistory,
 ) -> None:
     """Write settings, data and learning curves of a training as JSON, atomically.
 
@@ -56,7 +57,7 @@ def write_record(
         path: the file; an existing file is replaced.
         data: all rows.
         held_out: numbers of the held-out rows.
-        settings: arguments of `train_intrinsic` or `train_classifier`.
+        settings: arguments of `train_intrinsic`, `train_classifier` or `train_causal`.
         history: the learning curves.
 
     Raises:

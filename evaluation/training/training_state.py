@@ -1,7 +1,8 @@
 """Keep the state of an interrupted training in a file, so that it resumes and ends with the same weights."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from pickle import UnpicklingError  # noqa: TID251  which torch raises: nothing is pickled here
 from typing import Any
@@ -10,8 +11,15 @@ import torch
 
 from loaders.errors import DAMAGED, InputError
 from loaders.files.safe_writing import replacing
+from loaders.views import View
 
 _FORMAT = "candlelight training 1"
+
+
+def describe_rows(data: View[Any], training: Sequence[int], held_out: Sequence[int]) -> dict[str, Any]:
+    """Describe the rows of a training for its state: the data, and the ids of both kinds of rows."""
+    ids = {"ids": [data.ids[row] for row in training], "held_out": [data.ids[row] for row in held_out]}
+    return {"data": asdict(data.identity)} | ids
 
 
 class TrainingState:

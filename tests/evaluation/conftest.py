@@ -23,6 +23,7 @@ def few_resamples(monkeypatch) -> None:
     few = functools.partial(resampled_interval, resamples=40)
     # `evaluation.concepts.score_concepts` is the function as an attribute, but the module as an import.
     for module in (
+        "evaluation.causal.scoring.score_rendered",
         "evaluation.concepts.score_concepts",
         "evaluation.coverage.score_causal_check",
         "evaluation.coverage.score_coverage",

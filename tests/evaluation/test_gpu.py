@@ -95,8 +95,22 @@ from evaluation.intrinsic import (
     whdr,
 )
 from evaluation.models import ColourRetinex
+from evaluation.models.autoencoders.conv_vae import Posterior
 from evaluation.perception import DISTANCES, LPIPS, TransformFamily, place_on_canvas
 from evaluation.perception.feature_stacks import FEATURE_STACKS
+from evaluation.training import (
+    bernoulli_error,
+    density_ratio,
+    dip_penalty,
+    discriminator_loss,
+    foreground_weights,
+    gaussian_kl,
+    permute_codes,
+    share_posterior,
+    supervised_codes_loss,
+    total_correlation,
+)
+from evaluation.training.foreground import box_masks, mask_boxes
 from loaders.views import Comparisons
 
 # Tolerances by the dtype of the arguments, because a GPU sums in another order.
@@ -190,6 +204,21 @@ def _axioms(images: Tensor, factors: Tensor) -> list[Tensor]:
     ]
 
 
+def _code_losses(codes: Tensor, log_variances: Tensor, images: Tensor) -> list[Tensor]:
+    posterior = Posterior(codes, log_variances)
+    sampled = permute_codes(codes, _generator())
+    return [
+        bernoulli_error(images - 0.5, images, foreground_weights(images[:, 0], 2)),
+        gaussian_kl(posterior),
+        total_correlation(sampled, posterior),
+        *(dip_penalty(posterior, kind, off_diagonal=2, diagonal=3) for kind in ("i", "ii")),
+        discriminator_loss(codes[:, :2], codes[:, 1:3]) + density_ratio(codes[:, :2]),
+        supervised_codes_loss(codes, log_variances[:, :2]),
+        *(values for one in share_posterior(posterior, Posterior(*posterior[::-1])) for values in one),
+        box_masks(mask_boxes(images[:, 0] > 0.5), *images.shape[2:]),
+    ]
+
+
 def _lpips(prediction: Tensor, target: Tensor, mask: Tensor) -> Tensor:
     """Compute LPIPS with random weights on the device of the images."""
     for layer, name, shape in WEIGHTS:
@@ -227,6 +256,7 @@ BLOCKS = drawn(12, 40), drawn(20, 40, seed=1), drawn(6, 40, seed=2) - 0.5
 REGIONS = (5 * drawn(2, 24, 30, seed=3)).long()
 COLOURS = 0.1 + drawn(4, 6, 3), 0.1 + drawn(4, 6, 3, seed=1)
 CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
+    "losses of codes": (_code_losses, (drawn(2, 5), drawn(2, 5, seed=1), PAIR[0])),
     "mse": (mse, (*PAIR, MASK)),
     "si_mse": (si_mse, (*PAIR, MASK)),
     "si_mse of the whole image": (si_mse, (*PAIR, torch.ones_like(MASK))),

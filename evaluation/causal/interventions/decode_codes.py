@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.nn import functional
 
 from evaluation.inputs.check_shapes import check_shapes
 from loaders.errors import InputError
@@ -61,3 +62,21 @@ def decode_codes(
             f"{float(images.max()):g}; apply a sigmoid to logits, or clamp"
         )
     return images
+
+
+def resize_decoded(decoder: Decoder, shape: torch.Size) -> Decoder:
+    """Resize the images of a decoder to a height and width, if they differ.
+
+    Example:
+        >>> small = resize_decoded(lambda z: z[:, :, None, None].expand(-1, -1, 8, 8), torch.Size([2, 2]))
+        >>> small(torch.ones(1, 3)).shape
+        torch.Size([1, 3, 2, 2])
+    """
+
+    def resized(codes: Float[Tensor, "batch codes"]) -> Float[Tensor, "batch channels height width"]:
+        decoded = decoder(codes)
+        if decoded.ndim != 4 or decoded.shape[2:] == shape:
+            return decoded
+        return functional.interpolate(decoded, shape, mode="bilinear", antialias=True)
+
+    return resized

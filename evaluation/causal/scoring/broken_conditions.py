@@ -14,6 +14,7 @@ from evaluation.causal.scoring.factor_table import FactorTable
 LARGE_CLASS = 20  # images of a value below which IRS of random codes is clearly above that of many images
 ROWS_PER_CODE = 10
 _SURE = 1e-3  # level of the test of independence
+_CERTAIN = 1 - 1e-9  # share of the entropy from which on one factor determines another
 _WEAK = 0.01  # share of the entropy below which a dependence hardly moves a metric
 
 _CONSEQUENCES: dict[Condition, str] = {
@@ -29,8 +30,7 @@ _CONSEQUENCES: dict[Condition, str] = {
 def broken_conditions(table: FactorTable, codes: int, metrics: Sequence[str]) -> list[str]:
     """Tell, by name, which metrics mislead on these data, and why.
 
-    Factors count as dependent if the G-test of their table of counts rejects independence at 0.001 and their
-    mutual information is more than 1 % of the smaller entropy.
+    Factors count as dependent if `dependence_shares` finds more than 1 % of the smaller entropy.
 
     Args:
         table: the factors.
@@ -83,14 +83,17 @@ def _dependences(table: FactorTable) -> Iterator[tuple[Condition, str]]:
             "independent factors",
             f"dependent factors, in share of the smaller entropy: {', '.join(texts)}{more}",
         )
-    if equal := [named[pair] for pair in dependent if shares[pair] > 1 - 1e-9]:
+    if equal := [named[pair] for pair in dependent if shares[pair] > _CERTAIN]:
         yield "distinct factors", f"one determines the other: {', '.join(equal)}"
 
 
 def dependence_shares(classes: Int[Tensor, "images factors"]) -> Tensor:
     """Compute the mutual information of each pair of factors, in shares of the smaller entropy.
 
-    A pair whose table of counts agrees with independence (G-test, level 0.001) counts as 0.
+    A pair whose table of counts agrees with independence counts as 0: Pearson's chi-square test does not
+    reject it at 0.001. Neighbouring classes are merged for the test until each cell expects an image, since
+    tables of rarer classes reject true independence far too often. A factor that determines another
+    depends on it, however rare its values.
 
     Example:
         >>> column = torch.arange(80) % 2
@@ -99,11 +102,33 @@ def dependence_shares(classes: Int[Tensor, "images factors"]) -> Tensor:
                 [1., 1., 0.],
                 [0., 0., 1.]], dtype=torch.float64)
     """
-    from scipy.special import chdtrc
-
     information, entropies = mutual_information_matrix(classes, classes), entropy(classes)
-    sizes = torch.tensor([int(column.max()) + 1 for column in classes.T])
-    freedom = (sizes[:, None] - 1) * (sizes[None] - 1)
-    p_values = torch.from_numpy(chdtrc(freedom.numpy(), (2 * len(classes) * information).numpy()))
-    shares = information / torch.minimum(entropies[:, None], entropies[None])
-    return torch.where(p_values < _SURE, shares.clamp(max=1), 0)
+    shares = (information / torch.minimum(entropies[:, None], entropies[None])).clamp(max=1)
+    merged = [_merge_rare(column) for column in classes.T]
+    for first, second in combinations(range(len(merged)), 2):
+        if shares[first, second] < _CERTAIN and _independent(merged[first], merged[second]):
+            shares[first, second] = shares[second, first] = 0
+    return shares
+
+
+def _merge_rare(classes: Int[Tensor, " images"]) -> Int[Tensor, " images"]:
+    """Merge neighbouring classes until each has at least the square root of all images."""
+    counts = torch.bincount(classes).tolist()
+    least = len(classes) ** 0.5
+    merged, place, size, left = [], 0, 0, len(classes)
+    for count in counts:
+        merged.append(place)
+        size, left = size + count, left - count
+        if size >= least <= left:
+            place, size = place + 1, 0
+    return torch.tensor(merged)[classes]
+
+
+def _independent(first: Int[Tensor, " images"], second: Int[Tensor, " images"]) -> bool:
+    """Test whether two columns of classes agree with independence; one class agrees with anything."""
+    from scipy.stats import chi2_contingency
+
+    width = int(second.max()) + 1
+    counts = torch.bincount(first * width + second, minlength=(int(first.max()) + 1) * width)
+    test = chi2_contingency(counts.reshape(-1, width).numpy(), correction=False)
+    return not float(test.pvalue) < _SURE

@@ -1,6 +1,6 @@
 """The metrics of codes and factors in one table, with the conditions under which each of them holds."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -25,6 +25,7 @@ from evaluation.causal.scoring.factor_table import FactorTable
 from evaluation.causal.select_codes import SelectionCompat
 from evaluation.causal.t_mex import t_mex
 from evaluation.causal.unconfoundedness import unconfoundedness
+from loaders.errors import InputError, did_you_mean
 
 Condition = Literal[
     "independent factors",
@@ -197,3 +198,38 @@ CODE_METRICS: Mapping[str, CodeMetric] = {
     "dci_fast": CodeMetric(_dci(dci_fast, "dci_fast"), "splits", ("independent factors",)),
     "dci": CodeMetric(_dci(dci, "dci"), "splits", ("independent factors",), 1),
 }
+
+
+DEFAULT_METRICS = tuple(name for name in CODE_METRICS if name != "dci")
+
+
+def metric_names(given: Sequence[str]) -> list[str]:
+    """Return names of `CODE_METRICS`: those that are given, of which "all" stands for all; else the default.
+
+    Raises:
+        InputError: a name is unknown.
+
+    Example:
+        >>> metric_names(["mig", "irs"])
+        ['mig', 'irs']
+    """
+    names = [name for one in given for name in (CODE_METRICS if one == "all" else [one])]
+    check_metric_names(names)
+    return names or list(DEFAULT_METRICS)
+
+
+def check_metric_names(names: Collection[str]) -> None:
+    """Refuse names that are not in `CODE_METRICS`.
+
+    Raises:
+        InputError: a name is unknown.
+
+    Example:
+        >>> check_metric_names(["irs", "mig"])
+    """
+    for name in names:
+        if name not in CODE_METRICS:
+            known = ", ".join(CODE_METRICS)
+            raise InputError(
+                f"metrics: expected some of {known}, got `{name}`{did_you_mean(name, CODE_METRICS)}"
+            )

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +14,10 @@ from tqdm import tqdm
 
 from evaluation.causal.estimation.code_inputs import standardise
 from evaluation.causal.interventions.baseline_codes import Baseline
-from evaluation.causal.interventions.decode_codes import Decoder
+from evaluation.causal.interventions.rendered_pairs import check_same_factors
 from evaluation.causal.irs import irs
 from evaluation.causal.scoring.broken_conditions import broken_conditions
-from evaluation.causal.scoring.code_metrics import CODE_METRICS
+from evaluation.causal.scoring.code_metrics import CODE_METRICS, DEFAULT_METRICS, check_metric_names
 from evaluation.causal.scoring.factor_table import FactorTable, tabulate_factors
 from evaluation.causal.scoring.measure_codes import (
     MeasuredCodes,
@@ -26,11 +26,12 @@ from evaluation.causal.scoring.measure_codes import (
     unpack_measured,
 )
 from evaluation.causal.scoring.score_bounds import cut_at_bounds
-from evaluation.causal.scoring.score_decoder import find_decoder, score_decoder
+from evaluation.causal.scoring.score_decoded_images import score_decoded_images
+from evaluation.causal.scoring.score_decoder import find_decoder
 from evaluation.inputs.match_ids import first_three
 from evaluation.inputs.predictions import Codes
 from evaluation.models.model_spec import ModelIdentity, NamedModel
-from evaluation.results.mean_intervals import Score, distinct_groups
+from evaluation.results.mean_intervals import distinct_groups
 from evaluation.results.pool_seeds import pool_seeds
 from evaluation.results.result import StatisticResult, model_name
 from evaluation.running.batches import Fingerprint, check_srgb_image, make_provenance, read_batches
@@ -38,7 +39,7 @@ from evaluation.running.finished_steps import FinishedSteps, batch_key, model_ke
 from evaluation.running.model_outputs import checked_codes
 from evaluation.running.named_models import decode, identify_models, run_model
 from loaders.check_choice import check_choice
-from loaders.errors import InputError, did_you_mean
+from loaders.errors import InputError
 from loaders.views import Factors
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 
 METRIC, VERSION = "causal", 5
 CODE_CONTROLS = ("random codes", "factors as codes", "supervised codes")
-DEFAULT_METRICS = tuple(name for name in CODE_METRICS if name != "dci")
 DCI_CODES = 10  # most codes for gradient boosting, which takes minutes
 Encoder = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch codes"]]
 
@@ -71,6 +71,7 @@ def score_causal(
     *,
     metrics: Collection[str] = DEFAULT_METRICS,
     controls: bool = True,
+    counterfactuals: Factors | None = None,
     baseline: Baseline = "farthest",
     bins: int = 20,
     splits: int = 5,
@@ -93,12 +94,15 @@ def score_causal(
             encoder receives sRGB-encoded images in [0, 1], on which most encoders are trained, or
             scene-linear images if its ``colour_space`` is "linear". A `torch.nn.Module` runs in evaluation
             mode and must be on ``device``. If it has a method ``decode`` from codes to images in [0, 1], its
-            counterfactual generativeness is computed too.
+            counterfactual generativeness is computed too, and the distance of decoded counterfactuals from
+            rendered ones (`rendered_counterfactuals`).
         data: images with at least two varying factors, from `loaders.views.open_factors`.
         factors: names of the factors; none takes all that vary.
         metrics: names of `CODE_METRICS`. "dci" is left out for encoders of more than `DCI_CODES` codes.
         controls: whether to score `CODE_CONTROLS` as well: random codes, as many as those of the first
             encoder; the factors themselves; and predictions by a small network, see `supervised_codes`.
+        counterfactuals: images among which rendered counterfactuals are found: a full grid, or a set of
+            counterfactuals; None for ``data``.
         baseline: value that interventions give to codes of models with a decoder, see `baseline_codes`.
         bins: number of classes of a continuous factor.
         splits: number of random halves for metrics that fit something.
@@ -116,19 +120,16 @@ def score_causal(
     Raises:
         InputError: there are no encoders or images, an encoder has the name of a control, a factor, a metric
             or the baseline is unknown, fewer than two factors vary, a factor has another value in each image,
-            or codes are not finite or differ in number.
+            codes are not finite or differ in number, or the counterfactuals have other factors.
     """
     if not encoders or not metrics:
         raise InputError("expected at least one encoder and one metric, got none")
-    for name in metrics:
-        if name not in CODE_METRICS:
-            known = ", ".join(CODE_METRICS)
-            raise InputError(
-                f"metrics: expected some of {known}, got `{name}`{did_you_mean(name, CODE_METRICS)}"
-            )
+    check_metric_names(metrics)
     check_choice("baseline", baseline, Baseline)
     if controls and (taken := [name for name in encoders if name in CODE_CONTROLS]):
         raise InputError(f"a control is named `{taken[0]}`; give the encoder another name, or no controls")
+    if counterfactuals is not None:
+        check_same_factors(data, counterfactuals)
     named_models = identify_models(encoders, [data], "srgb", None)
     table = tabulate_factors(data, factors, bins)
     chosen = ("irs", *(name for name in CODE_METRICS if name in metrics and name != "irs"))
@@ -144,6 +145,10 @@ def score_causal(
         "seed": seed,
         "baseline": baseline,
     }
+    if counterfactuals is None:
+        counterfactuals = data
+    else:
+        settings["counterfactuals"] = asdict(counterfactuals.identity) | {"rows": len(counterfactuals)}
     run = _Run(data, table, chosen, settings, described, device, steps)
     notes = [_class_sizes_note(table)]
     widest = max(rows.shape[1] for rows in codes.values())
@@ -163,13 +168,9 @@ def score_causal(
         details = _describe(codes[name], table, measured)
         failures = [f"{name}: no {metric}: {one.failure}" for metric, one in measured.items() if one.failure]
         if name in decoders:
-            try:
-                more, details["decoder"] = _score_decoder(run, decoders[name], codes[name], supervised)
-            except InputError as error:
-                more = {}
-                failures.append(f"{name}: no counterfactual_generativeness: {error}")
-            scores |= more
-            failures += _left_out_notes(name, details)
+            given = (named, decoders[name], codes[name], data, counterfactuals, table)
+            more, parts, failed = score_decoded_images(*given, supervised, baseline, seed, device)
+            scores, details, failures = scores | more, details | parts, failures + failed
         results[name] = StatisticResult(
             make_provenance(METRIC, VERSION, "higher", named, described, settings),
             {label: cut_at_bounds(label, score) for label, score in scores.items()},
@@ -212,24 +213,6 @@ def _controls(run: _Run, width: int, supervised: "SupervisedCodes | None") -> di
     if supervised is not None:
         values.append(standardise(supervised.codes, run.table.values))
     return dict(zip(CODE_CONTROLS, values, strict=False))
-
-
-def _score_decoder(
-    run: _Run, decoder: Decoder, codes: Float[Tensor, "images codes"], supervised: "SupervisedCodes | None"
-) -> tuple[dict[str, Score], dict[str, Any]]:
-    """Compute counterfactual generativeness by the heads of the supervised network."""
-    if supervised is None:
-        raise InputError("there is no supervised network, whose heads tell the factors of decoded images")
-    heads, accuracy = supervised.heads, supervised.accuracy
-    return score_decoder(decoder, codes, run.data, run.table, heads, accuracy, run.settings["baseline"])
-
-
-def _left_out_notes(name: str, details: Mapping[str, Any]) -> list[str]:
-    """Tell which factors counterfactual generativeness leaves out."""
-    for score, parts in details.get("decoder", {}).items():
-        if parts["left_out"]:
-            return [f"{name}: {score} leaves out {', '.join(parts['left_out'])}"]
-    return []
 
 
 def _measure(run: _Run, name: str, codes: Float[Tensor, "images codes"]) -> dict[str, MeasuredCodes]:

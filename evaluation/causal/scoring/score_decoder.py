@@ -8,11 +8,10 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional
 
 from evaluation.causal.interventions.baseline_codes import Baseline
 from evaluation.causal.interventions.counterfactual_generativeness import counterfactual_generativeness
-from evaluation.causal.interventions.decode_codes import Decoder
+from evaluation.causal.interventions.decode_codes import Decoder, resize_decoded
 from evaluation.causal.interventions.factor_probabilities import FactorClassifier
 from evaluation.causal.irs import irs
 from evaluation.causal.scoring.code_metrics import RHO
@@ -93,14 +92,6 @@ def score_decoder(
     found = irs(codes, table.classes)
     rows = np.unique(np.linspace(0, len(codes) - 1, min(ROWS, len(codes))).round().astype(int)).tolist()
     images = torch.stack([shrink_for_heads(data[row]) for row in rows])
-    shape = images.shape[2:]
-
-    def decode_small(codes: Float[Tensor, "batch codes"]) -> Float[Tensor, "batch 3 height width"]:
-        decoded = decoder(codes)
-        if decoded.ndim != 4 or decoded.shape[2:] == shape:
-            return decoded
-        return functional.interpolate(decoded, shape, mode="bilinear", antialias=True)
-
     groups = [data.groups[row] for row in rows]
     scores: dict[str, Score] = {}
     details: dict[str, Any] = {}
@@ -113,7 +104,7 @@ def score_decoder(
             codes[rows],
             table.classes[rows],
             select_codes(found, number),
-            decode_small,
+            resize_decoded(decoder, images.shape[2:]),
             classifier,
             accuracy,
             baseline=baseline,

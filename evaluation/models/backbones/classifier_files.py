@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from pickle import UnpicklingError  # noqa: TID251  which torch raises: nothing is pickled here
 from typing import Any, NamedTuple
 
 import torch
@@ -12,8 +11,8 @@ from evaluation.adapters.published_weights import load_exactly, read_published
 from evaluation.models.backbones.backbone import Backbone
 from evaluation.models.backbones.build_backbone import build_backbone
 from evaluation.models.backbones.trained_on import TrainedOn
-from evaluation.models.weights_file import write_weights
-from loaders.errors import DAMAGED, InputError
+from evaluation.models.weights_file import weights_format, write_weights
+from loaders.errors import InputError
 from loaders.views import DataIdentity
 
 _FORMAT = "candlelight classifier 1"
@@ -110,11 +109,7 @@ def is_classifier(path: str | Path) -> bool:
         >>> is_classifier("missing.pt")
         False
     """
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except (*DAMAGED, UnpicklingError):
-        return False
-    return isinstance(content, dict) and content.get("format") == _FORMAT
+    return weights_format(path) == _FORMAT
 
 
 def _training(found: Any, path: str | Path) -> TrainedOn | None:

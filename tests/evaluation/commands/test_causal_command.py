@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from evaluation.commands.causal_command import _select
+from evaluation.commands.causal_command import select_confounded
 from loaders.errors import InputError
 from loaders.schema import FactorInfo
 
@@ -22,13 +22,13 @@ def view(memory_view):
     return memory_view([None] * 25, factors=infos, table=table)
 
 
-def test_selection_keeps_the_colors_of_each_object_of_table_6(view):
-    rows = _select(view, "candle-color", ALL)
+def testselect_confoundedion_keeps_the_colors_of_each_object_of_table_6(view):
+    rows = select_confounded(view, "candle-color", ALL)
     kept = {(OBJECTS[row // 5], COLORS[row % 5]) for row in rows}
     assert len(kept) == 10
     assert {color for shape, color in kept if shape == "cube"} == {"red", "blue"}
     assert {color for shape, color in kept if shape == "torus"} == {"orange", "red"}
-    assert _select(view, "candle-color:0", ALL) == list(range(25))
+    assert select_confounded(view, "candle-color:0", ALL) == list(range(25))
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,6 @@ def test_selection_keeps_the_colors_of_each_object_of_table_6(view):
         ("candle-size", ALL, "size"),
     ],
 )
-def test_selections_that_cannot_be_made_are_refused(view, selection, choice, message):
+def testselect_confoundedions_that_cannot_be_made_are_refused(view, selection, choice, message):
     with pytest.raises(InputError, match=message):
-        _select(view, selection, choice)
+        select_confounded(view, selection, choice)

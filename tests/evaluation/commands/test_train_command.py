@@ -67,7 +67,7 @@ def test_half_weights_are_the_rounded_weights(frames, tmp_path) -> None:
         (("--out", "net.txt"), "net.txt: expected a file name that ends in .pt"),
         (("--out", "missing/net.pt"), "missing/net.pt"),
         (("--out", "net.pt", "--report", "net.pdf"), "net.pdf: expected a file name that ends in .html"),
-        (("--out", "net.pt", "--limit", "1"), "a share of 0.1 of 1 scenes leaves none for training"),
+        (("--out", "net.pt", "--limit", "1"), "a share of 0.1 of 1 groups leaves none for training"),
         (("--out", "net.pt", "--regime", "multi-illumination"), "expected scenes under several lights"),
         (("--out", "net.pt", "--validation", "nan"), "must be at least 0 and below 1, got nan"),
         (("--out", "net.pt", "--rate", "nan"), "`rate` must be above 0 and finite, got nan"),

@@ -282,6 +282,21 @@ def test_a_decoder_has_counterfactual_generativeness(memory_view):
     assert "counterfactual_generativeness(1)" not in found["random codes"].scores
 
 
+def test_a_dead_decoder_is_a_note_and_all_other_scores_stay(memory_view):
+    class Dead(_Decoder):
+        def decode(self, codes):
+            return torch.full((len(codes), 3, 32, 32), math.nan)
+
+    classes = torch.cartesian_prod(*[torch.arange(2)] * 2).repeat(10, 1)
+    images = list(torch.rand(40, 3, 32, 32, generator=torch.Generator().manual_seed(0)))
+    infos = tuple(FactorInfo(name=name, kind="categorical", values=("a", "b")) for name in ("x", "y"))
+    view = memory_view(images, factors=infos, table=classes.double().numpy())
+    result = score_causal({"dead": Dead()}, view, metrics=["irs"])["dead"]
+    assert list(result.scores) == ["irs"]
+    for note, score in zip(result.details["notes"][-2:], ("counterfactual_gen", "score of"), strict=True):
+        assert note.startswith(f"dead: no {score}")
+
+
 @pytest.mark.parametrize(
     ("count", "encoder", "options", "message"),
     [

@@ -1,0 +1,273 @@
+"""Decoded against rendered counterfactuals: pairs, errors and scores of planted decoders."""
+
+import base64
+import io
+import itertools
+import math
+from inspect import unwrap
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+from evaluation.causal import score_causal
+from evaluation.causal.interventions.rendered_counterfactuals import (
+    decoded_errors,
+    rendered_counterfactuals,
+    rendered_share,
+)
+from evaluation.causal.interventions.rendered_pairs import find_rendered_pairs
+from evaluation.causal.scoring.score_bounds import cut_at_bounds
+from evaluation.models.model_spec import ModelIdentity, NamedModel
+from evaluation.report import write_report
+from evaluation.report.rendered_pictures import rendered_pictures
+from evaluation.results.mean_intervals import Score
+from loaders.errors import InputError
+from loaders.schema import FactorInfo
+
+SIZES = (3, 2, 2)
+NAMES = ("red", "green", "blue")
+CLASSES = torch.tensor(list(itertools.product(*map(range, SIZES))))
+NEW = "rendered_counterfactual(1)"
+
+
+def flat(codes):
+    return codes[:, :, None, None].expand(-1, -1, 4, 4)
+
+
+def pairs_by_hand():
+    """Two pairs that differ in the first of two codes."""
+    codes, targets = torch.tensor([[0.1, 0.5], [0.3, 0.2]]), torch.tensor([[0.9, 0.5], [0.4, 0.2]])
+    return codes, targets, flat(targets).clone()
+
+
+@pytest.mark.parametrize(
+    ("changed", "score"),
+    [([True, False], 1), ([False, True], 0), ([False, False], 0), ([True, True], 1)],
+)
+def test_codes_that_hold_the_factor_score_one_and_others_zero(changed, score):
+    found = rendered_counterfactuals(flat, *pairs_by_hand(), torch.tensor([changed]))
+    assert float(found.score) == pytest.approx(score)
+    np.testing.assert_allclose(found.none, [0.64 / 2, 0.01 / 2], atol=1e-6)
+    assert found.all.tolist() == [0, 0]
+
+
+def test_changing_another_factor_too_is_negative():
+    codes, targets, rendered = pairs_by_hand()
+    targets[:, 1] = 1.0 - targets[:, 1]  # the codes of b are wrong in the other factor
+    found = rendered_counterfactuals(flat, codes, targets, rendered, torch.tensor([[False, True]]))
+    errors = [float(one.mean()) for one in (found.changed, found.none, found.all)]
+    assert float(found.score) == pytest.approx(1 - (errors[0] - errors[2]) / (errors[1] - errors[2]))
+    assert float(found.score) < 0
+
+
+def test_decoder_that_ignores_codes_is_undefined():
+    def gray(codes):
+        return torch.full((len(codes), 2, 4, 4), 0.5)
+
+    assert math.isnan(rendered_counterfactuals(gray, *pairs_by_hand(), torch.tensor([[True, False]])).score)
+
+
+def test_score_of_no_pairs_is_undefined():
+    codes = torch.zeros(0, 2)
+    found = rendered_counterfactuals(flat, codes, codes, flat(codes), torch.tensor([[True, False]]))
+    assert math.isnan(found.score)
+
+
+def test_errors_equal_a_loop_over_images():
+    draws = torch.Generator().manual_seed(0)
+    codes, rendered = torch.rand(130, 3, generator=draws), torch.rand(130, 3, 4, 4, generator=draws)
+    slow = [np.mean((flat(codes)[row].numpy() - rendered[row].numpy()) ** 2) for row in range(130)]
+    np.testing.assert_allclose(decoded_errors(flat, codes, rendered), slow, rtol=1e-6)
+
+
+def test_share_by_hand():
+    errors = torch.tensor([[0.3, 0.5, 0.1], [0.6, 0.5, 0.1], [0.2, 0.1, 0.1], [0.2, 0.1, 0.4]])
+    np.testing.assert_allclose(rendered_share(errors), [0.5, -0.25, math.nan, math.nan], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"changed": torch.tensor([[1.0, 0.0]])}, "`changed` must be boolean"),
+        ({"targets": torch.zeros(2, 3)}, r"expected `codes` \[pairs, codes\]"),
+        ({"rendered": torch.zeros(2, 2, 3, 3)}, r"expected `decoder` \[batch"),
+        ({"decoder": lambda codes: 3 * flat(codes)}, "must give images in"),
+    ],
+)
+def test_invalid_arguments_are_refused(change, message):
+    codes, targets, rendered = pairs_by_hand()
+    given = {"decoder": flat, "codes": codes, "targets": targets, "rendered": rendered}
+    with pytest.raises(InputError, match=message):
+        unwrap(rendered_counterfactuals)(**given | {"changed": torch.tensor([[True, False]])} | change)
+
+
+@pytest.fixture
+def grid(memory_view):
+    """Make all combinations of three factors, each the value of a channel, several times."""
+
+    def make(rows=None, repeats=6, groups=None, table=None):
+        table = CLASSES.repeat(repeats, 1) if table is None else table
+        table = table if rows is None else table[rows]
+        values = 0.1 + 0.8 * table / (torch.tensor(SIZES) - 1)
+        images = values.float()[:, :, None, None].expand(-1, -1, 4, 4)
+        infos = tuple(
+            FactorInfo(name=name, kind="categorical", values=tuple(map(str, range(size))))
+            for name, size in zip(NAMES, SIZES, strict=True)
+        )
+        return memory_view(list(images), groups, factors=infos, table=table.double().numpy())
+
+    return make
+
+
+def test_pairs_differ_in_one_factor_and_no_image_occurs_twice(grid):
+    view = grid()
+    for name, pairs in find_rendered_pairs(view, view, NAMES, most=20, seed=3).items():
+        differs = view.table[pairs.factual] != view.table[pairs.rendered]
+        assert (differs == np.array([name == other for other in NAMES])).all()
+        both = [*pairs.factual.tolist(), *pairs.rendered.tolist()]
+        assert len(set(both)) == len(both) == 40
+        assert not pairs.same_group.any()
+    again = find_rendered_pairs(view, view, NAMES, most=20, seed=3)["red"]
+    assert again.factual.tolist() == find_rendered_pairs(view, view, ["red"], 20, 3)["red"].factual.tolist()
+
+
+def test_pairs_of_one_group_are_preferred(grid):
+    view = grid(groups=[str(row // len(CLASSES)) for row in range(6 * len(CLASSES))])
+    pairs = find_rendered_pairs(view, view, ["green"], most=10)["green"]
+    assert pairs.same_group.all()
+    assert (pairs.factual // len(CLASSES) == pairs.rendered // len(CLASSES)).all()
+
+
+def test_units_with_counterfactuals_come_first(grid):
+    view = grid(groups=[f"unit {row // len(CLASSES)}" for row in range(6 * len(CLASSES))])
+    some = grid(rows=range(2 * len(CLASSES)), groups=[f"unit {row // 12}" for row in range(24)])
+    some.ids = [f"other {row}" for row in range(24)]
+    for most in (10, 40):  # there are 24 pairs of one unit, and no image is left for others
+        pairs = find_rendered_pairs(view, some, ["green"], most=most)["green"]
+        assert pairs.same_group.all()
+        assert len(pairs.factual) == min(most, 24)
+
+
+def test_counterfactuals_of_another_view_may_have_other_values(grid, memory_view):
+    toys = CLASSES[(CLASSES[:, 0] % 2 == CLASSES[:, 1]) & (CLASSES[:, 0] < 2)]  # red determines green
+    view = grid(table=toys.repeat(3, 1))
+    assert not any(len(one.factual) for one in find_rendered_pairs(view, view, ["red", "green"], 9).values())
+    whole = grid()
+    whole.factors = (whole.factors[0].model_copy(update={"values": ("2", "1", "0")}), *whole.factors[1:])
+    pairs = find_rendered_pairs(view, whole, ["green"], 9)["green"]
+    assert len(pairs.factual) > 0
+    assert (view.table[pairs.factual, 0] == 2 - whole.table[pairs.rendered, 0]).all()
+    whole.factors = whole.factors[:2]
+    whole.table = whole.table[:, :2]
+    with pytest.raises(InputError, match=r"expected the factors of the data \(red, green, blue\), got red"):
+        find_rendered_pairs(view, whole, ["green"], 9)
+
+
+class Planted(nn.Module):
+    """Codes are the three channels, mixed by a matrix that the decoder knows."""
+
+    def __init__(self, mix=None, decoder="exact"):
+        super().__init__()
+        self.mix = torch.eye(3) if mix is None else mix
+        self.decoder = decoder
+
+    def forward(self, images):
+        return images.mean((2, 3)) @ self.mix
+
+    def decode(self, codes):
+        if self.decoder == "ignores":
+            return torch.full((len(codes), 3, 4, 4), 0.5)
+        return flat(codes @ torch.linalg.inv(self.mix)).clamp(0, 1)
+
+
+def score(model, view, **options):
+    options = {"metrics": ["irs"], "controls": False, **options}
+    return score_causal({"model": model}, view, **options)["model"]
+
+
+def test_planted_codes_score_one(grid):
+    result = score(Planted(), grid())
+    found = result.scores[NEW]
+    assert (found.value, found.low, found.high) == pytest.approx((1, 1, 1), abs=1e-4)
+    assert result.scores[f"{NEW}, random choice"].value < 0.8
+    details = result.details["rendered"]
+    assert details["left_out"] == {}
+    assert [details["factors"][name]["codes"]["1"] for name in NAMES] == [[0], [1], [2]]
+    assert all(one["scores"][NEW][0] == pytest.approx(1, abs=1e-4) for one in details["factors"].values())
+    assert "but no unit" in result.details["notes"][-1]
+
+
+def test_mixed_codes_score_less(grid):
+    mix = torch.eye(3) + 0.6 * torch.eye(3).roll(1, 0)
+    assert score(Planted(mix), grid()).scores[NEW].value < 0.8
+
+
+def test_decoder_that_ignores_codes_has_no_score_and_names_its_factors(grid):
+    result = score(Planted(decoder="ignores"), grid())
+    assert math.isnan(result.scores[NEW].value)
+    assert set(result.details["rendered"]["left_out"]) == set(NAMES)
+
+
+def test_confounded_toys_need_counterfactuals(grid):
+    toys = CLASSES[(CLASSES[:, 0] == CLASSES[:, 1]) & (CLASSES[:, 2] == 0)].repeat(20, 1)
+    view = grid(table=toys)
+    result = score(Planted(), view)
+    assert NEW not in result.scores
+    assert "no two images differ in one factor only; give a grid" in result.details["notes"][-1]
+    result = score(Planted(), view, counterfactuals=grid())
+    assert result.about.settings["counterfactuals"]["rows"] == 6 * len(CLASSES)
+    # IRS cannot tell which code is red, and which green: one of the factors has a wrong code.
+    values = [one["scores"][NEW][0] for one in result.details["rendered"]["factors"].values()]
+    assert sorted(round(value, 3) for value in values) == [0, 1]
+
+
+def test_dead_model_is_undefined_and_has_no_pictures(grid, tmp_path):
+    view, model = grid(), Planted()
+    model.mix = torch.zeros(3, 3)
+    model.decode = lambda codes: torch.full((len(codes), 3, 4, 4), 0.5)
+    named = {"model": NamedModel(ModelIdentity("model", "callable"), model, "srgb")}
+    found = score_causal(named, view, metrics=["irs"], controls=False)
+    assert math.isnan(found["model"].scores[NEW].value)
+    assert rendered_pictures(named, found, view, view, "cpu") == []
+    assert write_report(tmp_path / "page.html", list(found.values()), title="t").exists()
+
+
+@pytest.mark.parametrize("score", [Score(-0.3, -0.5, -0.1), Score(1.2, 1.1, 1.4)])
+def test_intervals_are_not_cut(score):
+    assert cut_at_bounds(NEW, score) == score
+    assert cut_at_bounds(f"{NEW}, random choice", score) == score
+
+
+def test_counterfactuals_with_other_factors_are_refused(grid):
+    whole = grid()
+    whole.factors, whole.table = whole.factors[:2], whole.table[:, :2]
+    with pytest.raises(InputError, match="counterfactuals: expected the factors of the data"):
+        score(Planted(), grid(), counterfactuals=whole)
+
+
+def test_page_shows_the_four_images_of_each_factor(grid, tmp_path):
+    view, model = grid(), Planted()
+    named = {"model": NamedModel(ModelIdentity("model", "callable"), model, "srgb")}
+    found = score_causal(named, view, metrics=["irs"], controls=False)
+    (block,) = rendered_pictures(named, found, view, view, "cpu")
+    assert len(block.pictures) == len(NAMES)
+    for place, (name, picture) in enumerate(zip(NAMES, block.pictures, strict=True)):
+        assert picture.caption.startswith(f"{name}: ")
+        assert picture.caption.endswith(f"; code {place}")
+        pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(picture.uri.partition(",")[2])))).astype(
+            int
+        )
+        scale = pixels.shape[0] // 4
+        image, decoded, changed, rendered = (
+            pixels[scale // 2, scale * (6 * column + 1)] for column in range(4)
+        )
+        assert abs(image - decoded).max() <= 1  # the reconstruction of a planted code is exact
+        assert abs(changed - rendered).max() <= 1
+        assert [channel for channel in range(3) if abs(image - rendered)[channel] > 9] == [place]
+    page = write_report(tmp_path / "page.html", list(found.values()), title="t", pictures={"causal": [block]})
+    text = page.read_text()
+    assert "decoded against rendered counterfactuals, one code of each factor changed" in text
+    assert "From the left: image, reconstruction" in text
