@@ -31,6 +31,7 @@ from loaders.errors import InputError
 from loaders.illuminants import XY_PER_STEP
 
 ORDERED = (*GEOMETRIC_TRANSFORMS, *COLOUR_AXES)
+_IDENTITY = Transduction(1.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,8 @@ class CurveScores:
         curves: by transform, from `align_curves`.
         transduction: of the metric.
         level: D_T on the common scale.
+        is_rmse: whether the metric is RMSE, to which equal distances are equal energies, so that its order is
+            a tie.
         rows: scenes to average, some of which may repeat; None for each scene once.
 
     Example:
@@ -49,12 +52,13 @@ class CurveScores:
         >>> curve = SceneCurve("rotation", "degrees", magnitudes, scenes, scenes.square(), 0 * scenes)
         >>> found = CurveScores({"rotation": curve}, Transduction(1.0, 1.0), 0.25)
         >>> found.thresholds, {name: round(value) for name, value in found.sensitivities.items()}
-        ({'rotation': 5.0}, {'rotation': 6})
+        ({'rotation': 5.0}, {'rotation': 13})
     """
 
     curves: Mapping[str, SceneCurve]
     transduction: Transduction
     level: float
+    is_rmse: bool = False
     rows: Int[ndarray, " drawn"] | None = None
 
     @cached_property
@@ -75,18 +79,25 @@ class CurveScores:
 
     @cached_property
     def sensitivities(self) -> dict[str, float]:
-        """Sensitivity to each of these transforms at its threshold, see `transform_sensitivity`."""
-        return {
-            name: transform_sensitivity(
-                self._drawn(self.curves[name].energies), self.curves[name].magnitudes, threshold
-            )
-            for name, threshold in self.thresholds.items()
-        }
+        """Sensitivity to each of these transforms at its threshold, see `transform_sensitivity`.
+
+        The RMSE is linear in the metric's own distance between two magnitudes, not in the magnitude: D is
+        concave, so the magnitude of the threshold does not belong to an RMSE that is linear in it.
+        """
+        distance = self.transduction.invert(self.level)
+        found = {}
+        for name in self.thresholds:
+            curve = self.curves[name]
+            steps = torch.arange(len(curve.magnitudes))
+            response = mean_response(self._drawn(curve.distances))
+            step = float(curve_thresholds(response, steps, _IDENTITY, distance))
+            found[name] = transform_sensitivity(self._drawn(curve.energies), steps, step)
+        return found
 
     @cached_property
     def order(self) -> SensitivityOrder:
-        """Order of the sensitivities, and its agreement with that of people."""
-        return sensitivity_order(self.sensitivities)
+        """Order of the sensitivities, and its agreement with that of people; none of RMSE."""
+        return sensitivity_order({} if self.is_rmse else self.sensitivities)
 
     @cached_property
     def hues(self) -> tuple[float, ...]:
@@ -137,7 +148,7 @@ def level_without_ratings(curves: Mapping[str, SceneCurve], human: Mapping[str, 
 
     Returns:
         Level; half of the largest distance if all thresholds of people lie beyond the magnitudes, inf if the
-        metric never moves.
+        metric never moves or no transform has a place in the order.
 
     Example:
         >>> scenes = torch.tensor([[0.0, 0.25], [0.0, 0.75]]).double()
@@ -147,7 +158,7 @@ def level_without_ratings(curves: Mapping[str, SceneCurve], human: Mapping[str, 
         0.25
     """
     means = {name: mean_response(curve.distances) for name, curve in curves.items() if name in ORDERED}
-    largest = max(float(mean.max()) for mean in means.values())
+    largest = max((float(mean.max()) for mean in means.values()), default=0.0)
     found = [
         float(np.interp(human[name], curves[name].magnitudes.numpy(), mean.numpy()))
         for name, mean in means.items()

@@ -1,7 +1,7 @@
 """Distances of references and their transforms for a metric, at all magnitudes of a family of transforms."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -57,13 +57,19 @@ class _Label:
     magnitudes: Float64[Tensor, " magnitudes"]
 
 
+class _Chunk(NamedTuple):
+    """Some magnitudes of a curve, with their images."""
+
+    move: Callable[[], tuple[Tensor, Tensor]]  # images and their clipped shares
+    about: Mapping[str, Any]  # the data that the distances depend on
+
+
 class _Curve(NamedTuple):
-    """One scene under one family, with its images."""
+    """One scene under one family."""
 
     label: _Label
     reference: Float32[Tensor, "3 height width"]
-    move: Callable[[], tuple[Tensor, Tensor]]  # images and clipped shares of all magnitudes
-    about: Mapping[str, Any]  # the data that the distances depend on
+    chunks: Iterable[_Chunk]
 
 
 def measure_distances(
@@ -79,7 +85,7 @@ def measure_distances(
     """Measure distances d(T(i), i) of images i from their transforms T at all magnitudes.
 
     The mean over scenes is the response of the metric, eq. 1 of Alabau-Bosque et al. 2024 (arXiv 2407.17927).
-    An image is transformed once for all metrics; memory holds one image at all magnitudes of one family.
+    An image is transformed once for all metrics; memory holds ``batch_size`` transformed images at a time.
 
     Args:
         named_distances: by name, from `open_distance` on ``device``.
@@ -87,8 +93,8 @@ def measure_distances(
             in which camera or illuminant moved, from `loaders.views.open_moved_images`.
         families: transforms of the images, such as `paper_families()`; None for moved frames.
         device: torch device on which images are transformed and compared.
-        batch_size: maximal number of pairs that are compared at once.
-        steps: keeps the finished rows of each metric and family, so that an interrupted run resumes; None
+        batch_size: maximal number of pairs that are made and compared at once.
+        steps: keeps the finished batches of each metric and family, so that an interrupted run resumes; None
             keeps nothing. Distances of a user's own functions are computed anew, as `model_key` says.
         fingerprint: is extended by every row of the view, if given.
 
@@ -126,22 +132,30 @@ def measure_distances(
     keys = {name: model_key(named, device, **settings) for name, named in named_distances.items()}
     labels: list[_Label] = []
     found: dict[str, list[dict[str, Tensor]]] = {name: [] for name in named_distances}
-    curves = _moved_curves(view, whole) if families is None else _curves(view, families, device, whole)
+    if families is None:
+        curves = _moved_curves(view, whole, batch_size)
+    else:
+        curves = _curves(view, families, device, whole, batch_size)
     count = len(view.ids) * (1 if families is None else len(families))
     for curve in tqdm(curves, desc="distances", unit="curve", total=count, disable=None):
-        for name, named in named_distances.items():
-            if not labels:
-                check_distance(named, curve.reference[None].to(device))
-            key = keys[name]
-            key = None if key is None else {**key, **curve.about}
-            compute = partial(_measure, named, curve, device, batch_size)
-            found[name].append(kept.get_or_compute(key, compute))
+        reference = curve.reference[None].to(device)
+        parts: dict[str, list[dict[str, Tensor]]] = {name: [] for name in named_distances}
+        for chunk in curve.chunks:
+            for name, named in named_distances.items():
+                if not labels and not parts[name]:
+                    check_distance(named, reference)
+                key = keys[name]
+                key = None if key is None else {**key, **chunk.about}
+                compute = partial(_measure, named, reference, chunk, device)
+                parts[name].append(kept.get_or_compute(key, compute))
+        for name, some in parts.items():
+            found[name].append({part: torch.cat([one[part] for one in some]) for part in some[0]})
         labels.append(curve.label)
     return {name: _tables(labels, rows) for name, rows in found.items()}
 
 
 def _curves(
-    view: View[Tensor], families: Sequence[TransformFamily], device: str, whole: Fingerprint
+    view: View[Tensor], families: Sequence[TransformFamily], device: str, whole: Fingerprint, batch_size: int
 ) -> Iterator[_Curve]:
     for row, (name, group) in enumerate(zip(view.ids, view.groups, strict=True)):
         image = check_srgb_image(view[row])
@@ -150,8 +164,14 @@ def _curves(
             reference = family.prepare(image[None].to(device))
             magnitudes = torch.tensor(family.magnitudes, dtype=torch.float64)
             label = _Label(name, group, family.name, family.unit, magnitudes)
-            move = cache(partial(_transform, family, reference))  # once for all metrics
-            yield _Curve(label, reference[0], move, {"family": asdict(family), "read": read})
+            yield _Curve(label, reference[0], _chunks(family, reference, read, batch_size))
+
+
+def _chunks(family: TransformFamily, reference: Tensor, read: str, batch_size: int) -> Iterator[_Chunk]:
+    for start in range(0, len(family.magnitudes), batch_size):
+        some = replace(family, magnitudes=family.magnitudes[start : start + batch_size])
+        move = cache(partial(_transform, some, reference))  # once for all metrics
+        yield _Chunk(move, {"family": asdict(some), "read": read})
 
 
 def _transform(family: TransformFamily, reference: Tensor) -> tuple[Tensor, Tensor]:
@@ -159,16 +179,23 @@ def _transform(family: TransformFamily, reference: Tensor) -> tuple[Tensor, Tens
     return torch.cat([one.images for one in moved]), torch.cat([one.clipped for one in moved])
 
 
-def _moved_curves(view: View[MovedImages], whole: Fingerprint) -> Iterator[_Curve]:
+def _moved_curves(view: View[MovedImages], whole: Fingerprint, batch_size: int) -> Iterator[_Curve]:
     for row, (name, group) in enumerate(zip(view.ids, view.groups, strict=True)):
         item = view[row]
         label = _Label(name, group, item.transform, item.unit, item.magnitudes)
         read = _add_row(whole, name, item)
-        yield _Curve(label, item.reference, partial(_frames, item), {"read": read})
+        yield _Curve(label, item.reference, _frames(item, read, batch_size))
 
 
-def _frames(item: MovedImages) -> tuple[Tensor, Tensor]:
-    return item.moved, item.clipped
+def _frames(item: MovedImages, read: str, batch_size: int) -> Iterator[_Chunk]:
+    for start in range(0, len(item.moved), batch_size):
+        some = slice(start, start + batch_size)
+        move = partial(_pair, item.moved[some], item.clipped[some])
+        yield _Chunk(move, {"frames": [start, batch_size], "read": read})
+
+
+def _pair(images: Tensor, clipped: Tensor) -> tuple[Tensor, Tensor]:
+    return images, clipped
 
 
 def _add_row(whole: Fingerprint, name: str, item: object) -> str:
@@ -179,18 +206,16 @@ def _add_row(whole: Fingerprint, name: str, item: object) -> str:
     return own.hexdigest()
 
 
-def _measure(named: NamedModel, curve: _Curve, device: str, batch_size: int) -> dict[str, Tensor]:
-    """Compare the images of all magnitudes with the reference."""
-    moved, clipped = curve.move()
-    reference = curve.reference[None].to(device)
+def _measure(named: NamedModel, reference: Tensor, chunk: _Chunk, device: str) -> dict[str, Tensor]:
+    """Compare the images of some magnitudes with the reference."""
+    moved, clipped = chunk.move()
 
-    def compare(chunk: Tensor, rows: slice) -> tuple[Tensor, ...]:
-        images = chunk[rows].to(device)
+    def compare(rows: slice) -> tuple[Tensor, ...]:
+        images = moved[rows].to(device)
         return (pair_distances(named, images, reference.expand_as(images)).cpu(),)
 
-    chunks = torch.split(moved, batch_size)
-    parts = [run_in_halves(partial(compare, chunk), len(chunk))[0] for chunk in chunks]
-    return {"distances": torch.cat(parts), "clipped": clipped.double().cpu()}
+    [distances] = run_in_halves(compare, len(moved))
+    return {"distances": distances, "clipped": clipped.double().cpu()}
 
 
 def _tables(labels: Sequence[_Label], rows: Sequence[Mapping[str, Tensor]]) -> tuple[TransformDistances, ...]:

@@ -183,14 +183,15 @@ def _score(
     usable = transduction is not None and transduction.converged
     known = transduction if transduction is not None and usable else _UNRATED
     notes = []
-    if named.model is rmse_distance:
-        notes.append(f"{name}: its order is a tie: equal distances of RMSE are equal energies")
+    is_rmse = named.model is rmse_distance
+    if is_rmse:
+        notes.append(f"{name}: no order: equal distances of RMSE are equal energies")
     if transduction is not None and not usable:
         notes.append(f"{name}: no transduction, so curves and order only: {transduction.note}")
     found: dict[str, CurveScores] = {}
     for moves, some in curves.items():
         level = detection.levels[1] if usable else level_without_ratings(some, all_human_thresholds())
-        found[moves] = CurveScores(some, known, level)
+        found[moves] = CurveScores(some, known, level, is_rmse)
         notes += curve_notes(f"{name}, {moves}" if len(curves) > 1 else name, found[moves], usable)
     statistic = _statistic(found, usable)
     scores, replicates = resampled_interval(statistic, groups, seed)

@@ -27,9 +27,9 @@ def transform_sensitivity(
 
     ``S = 1 / |i - T_theta(i)|^2``, with theta the threshold of people or of a metric: Alabau-Bosque et al.
     2024, eq. 5. Here the square is the mean over pixels, channels and scenes (the square of the RMSE, which
-    the paper names as unit), so that S does not grow with the image, and is linear between the magnitudes. On
-    a curve of D over the energy, D_T S is the slope of the line from the origin to the threshold, the "slope"
-    by which the paper orders metrics.
+    the paper names as unit), so that S does not grow with the image. Between the magnitudes the RMSE is
+    linear, as it nearly is for small moves. On a curve of D over the energy, D_T S is the slope of the line
+    from the origin to the threshold, the "slope" by which the paper orders metrics.
 
     Blind to: the image: the same angle is more energy in a picture with more contrast, so compare transforms
     on the same scenes only.
@@ -52,7 +52,7 @@ def transform_sensitivity(
         >>> import torch
         >>> magnitudes = torch.tensor([0.0, 1.0, 2.0])
         >>> round(transform_sensitivity(torch.tensor([[0.0, 0.01, 0.04]]), magnitudes, 1.5), 3)
-        40.0
+        44.444
     """
     check_shapes(energies=(energies, "scenes magnitudes"), magnitudes=(magnitudes, "magnitudes"))
     mean = check_distances(energies, "energies").mean(0)
@@ -64,8 +64,8 @@ def transform_sensitivity(
             f"`threshold` must lie within the magnitudes, {float(steps[0]):g} to {float(steps[-1]):g}, got "
             f"{threshold:g}; measure larger magnitudes"
         )
-    energy = float(np.interp(threshold, steps, mean.cpu().numpy()))
-    return 1 / energy if energy > 0 else math.inf
+    rmse = float(np.interp(threshold, steps, mean.sqrt().cpu().numpy()))
+    return 1 / rmse**2 if rmse > 0 else math.inf
 
 
 @dataclass(frozen=True)

@@ -1,3 +1,6 @@
+import weakref
+from importlib import import_module
+
 import pytest
 import torch
 
@@ -140,6 +143,25 @@ def test_batches_are_limited(memory_view):
     family = TransformFamily("rotation", tuple(range(7)))
     measure_distances({"mine": named(counted)}, memory_view(drawn(1)), [family], batch_size=3)
     assert counted.pairs == [1, 3, 3, 1]  # the first call checks the metric
+
+
+def test_memory_holds_one_batch_of_transformed_images(memory_view, monkeypatch):
+    module = import_module("evaluation.perception.measure_distances")
+    made, transform = [], module._transform
+
+    def watched(family, reference):
+        assert not any(image() is not None for image in made)  # the last batch is gone
+        images, clipped = transform(family, reference)
+        made.append(weakref.ref(images))
+        assert len(images) <= 3
+        return images, clipped
+
+    monkeypatch.setattr(module, "_transform", watched)
+    family = TransformFamily("rotation", tuple(range(7)))
+    both = {"rmse": open_distance("rmse"), "mine": named(Counted())}
+    [found] = measure_distances(both, memory_view(drawn(1)), [family], batch_size=3)["rmse"]
+    assert len(made) == 3  # batches, not metrics times batches
+    assert found.distances.shape == found.clipped.shape == (1, 7)
 
 
 def test_digits_are_compared_on_their_canvas(memory_view):

@@ -19,6 +19,7 @@ from evaluation.perception import (
     open_distance,
     paper_families,
     psychometric,
+    published_transduction,
     score_perception,
     spread_hues,
 )
@@ -122,13 +123,40 @@ def test_order_of_a_metric_without_ratings() -> None:
     level = level_without_ratings(curves, human)
     assert level == pytest.approx((0.2 + 0.5) / 2)
     order = CurveScores(curves, LINEAR, level).order
-    assert order.order == ("scale", "rotation", "RG")  # energies of 0.035, 0.175 and infinity
+    assert order.order == ("scale", "rotation", "RG")  # energies of 0.012, 0.153 and infinity
     assert order.unknown == ("translation",)
     sensitivities, people = people_order(curves, human)
     assert math.isnan(sensitivities["translation"])
-    assert people.order == ("RG", "scale", "rotation")  # energies of 0.017, 0.05 and 0.1
+    assert people.order == ("RG", "scale", "rotation")  # energies of 0.003, 0.025 and 0.05
     assert level_without_ratings({"RG": curves["RG"]}, human) == math.inf
     assert level_without_ratings({"translation": curves["translation"]}, human) == pytest.approx(0.05)
+
+
+def test_rmse_has_one_sensitivity_on_any_grid_of_magnitudes_and_no_order() -> None:
+    rmse = published_transduction("RMSE")
+    steps = {"translation": [0, 0.3, 1], "rotation": [0, 5], "scale": [1, 1.1, 1.2, 2], "RG": [0, 1, 8]}
+    rises = {"translation": [0, 0.01, 0.3], "rotation": [0, 0.5], "scale": [0, 0.019, 0.02, 0.1]}
+    curves = {name: curve(name, [rises.get(name, [0, 0.1, 0.4])], some) for name, some in steps.items()}
+    found = CurveScores(curves, rmse, 0.445, is_rmse=True)
+    wanted = 1 / rmse.invert(0.445) ** 2
+    assert found.sensitivities == pytest.approx(dict.fromkeys(curves, wanted))
+    assert math.isnan(found.order.score)
+    assert (found.order.order, found.order.is_human) == ((), False)
+
+
+def test_a_metric_that_never_moves_has_a_sensitivity_of_0_and_one_that_is_not_reached_none() -> None:
+    curves = {"rotation": curve("rotation", [[0, 0]], [0, 9]), "scale": curve("scale", [[0, 0.1]], [1, 2])}
+    found = CurveScores(curves, LINEAR, 0.5).sensitivities
+    assert found["rotation"] == 0
+    assert math.isnan(found["scale"])
+
+
+@pytest.mark.parametrize("names", [["illuminant 611"], ["parallax x"]])
+def test_transforms_without_a_place_in_the_order(names) -> None:
+    curves = {name: curve(name, [[0, 0.1]], [0, 1]) for name in names}
+    level = level_without_ratings(curves, {"rotation": 3.6})
+    assert level == math.inf
+    assert CurveScores(curves, LINEAR, level).sensitivities == {}
 
 
 def test_intervals_are_those_of_the_threshold(scenes, monkeypatch) -> None:

@@ -11,8 +11,10 @@ MAGNITUDES = torch.tensor([0.0, 1.0, 3.0])
 ENERGIES = torch.tensor([[0.0, 0.1, 0.5], [0.0, 0.3, 0.7]])
 
 
-@pytest.mark.parametrize(("threshold", "energy"), [(1.0, 0.2), (0.5, 0.1), (2.0, 0.4), (3.0, 0.6)])
-def test_inverse_of_the_mean_energy(threshold: float, energy: float) -> None:
+@pytest.mark.parametrize(
+    ("threshold", "energy"), [(1.0, 0.2), (0.5, 0.05), (2.0, (0.2**0.5 + 0.6**0.5) ** 2 / 4), (3.0, 0.6)]
+)
+def test_inverse_of_the_mean_energy_with_an_rmse_that_is_linear(threshold: float, energy: float) -> None:
     assert transform_sensitivity(ENERGIES, MAGNITUDES, threshold) == pytest.approx(1 / energy)
 
 
