@@ -151,6 +151,7 @@ def perception(
     check_outputs(out, page)
     steps = open_steps(out)
     chosen = choose_device(device)
+    detection = _detection(answers)
     named = _open_metrics(metrics, lambda text: open_distance(text, chosen))
     given = {"size": size, "canvas": canvas, "pixels_per_degree": pixels_per_degree, **choice}
     sources, settings = _open_sources(data, moves, transforms, int(hues), kernel, given)
@@ -165,7 +166,7 @@ def perception(
         named,
         sources,
         known,
-        detection=_detection(answers),
+        detection=detection,
         settings=settings,
         notebook_slip=notebook_slip,
         seed=seed,
@@ -193,7 +194,10 @@ def _detection(answers: Path | None) -> "DetectionLevels":
     if not any(rated):
         raise InputError(f"{answers}: expected answers for rated pairs, which D_T is fitted to, got none")
     shown = torch.from_numpy(found.magnitudes[rated])
-    return detection_levels(shown, torch.from_numpy(found.correct[rated]))
+    try:
+        return detection_levels(shown, torch.from_numpy(found.correct[rated]))
+    except InputError as error:
+        raise InputError(f"{answers}: no D_T: {error}") from None
 
 
 def _open_metrics(texts: Sequence[str], open_one: Any) -> "dict[str, NamedModel]":

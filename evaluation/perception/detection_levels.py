@@ -1,6 +1,6 @@
 """The level D_T at which people tell a distorted image from its original, from their answers or published."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -46,6 +46,9 @@ def detection_levels(levels: Real[Tensor, " answers"], correct: Bool[Tensor, " a
         [0.4, 0.44, 0.49]
     """
     fit = fit_psychometric(levels, correct.int(), torch.ones_like(correct, dtype=torch.int))
+    if fit.converged and not fit.quartiles[0] > 0:
+        flat = f"too flat: its lower quartile, {fit.quartiles[0]:.3g}, is not above 0"
+        fit = replace(fit, converged=False, note=flat)
     values, places = torch.unique(levels.double(), return_inverse=True)
     trials = torch.bincount(places)
     right = torch.bincount(places, correct.double())

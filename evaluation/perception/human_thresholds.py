@@ -9,6 +9,8 @@ from loaders.errors import InputError
 # In degrees of visual angle, degrees, and as a factor: the final test in the notebook of Alabau-Bosque et al.
 # 2024, which does not say whether they are of the literature or of the paper's own natural images.
 HUMAN_THRESHOLDS = {"translation": 0.23, "rotation": 3.6, "scale": 1.026}
+# Transforms whose degrees are those of the visual angle, which depends on the screen.
+VISUAL_ANGLES = ("translation", "parallax")
 # The notebook divides np.linspace(0, 11, 11), not the shifts of 0 to 10 pixels, by the pixels per degree.
 NOTEBOOK_SLIP = 1.1
 

@@ -18,7 +18,7 @@ from evaluation.perception.curve_scores import (
 from evaluation.perception.describe_curves import clipped_note, curve_notes, describe_curves
 from evaluation.perception.detection_levels import DetectionLevels
 from evaluation.perception.distance_spec import open_distance
-from evaluation.perception.human_thresholds import NOTEBOOK_SLIP
+from evaluation.perception.human_thresholds import NOTEBOOK_SLIP, VISUAL_ANGLES
 from evaluation.perception.image_distances import rmse_distance
 from evaluation.perception.measure_distances import TransformDistances, measure_distances
 from evaluation.perception.scene_curves import AlignedCurves, SceneCurve, align_curves
@@ -235,7 +235,7 @@ def _slipped(tables: Sequence[TransformDistances]) -> tuple[TransformDistances, 
     """Multiply the magnitudes of translations by the slip of the paper's notebook."""
     return tuple(
         replace(table, magnitudes=NOTEBOOK_SLIP * table.magnitudes)
-        if table.transform.startswith("translation")
+        if table.transform.startswith(VISUAL_ANGLES)
         else table
         for table in tables
     )

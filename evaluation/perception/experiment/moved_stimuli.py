@@ -11,6 +11,7 @@ from torch import Tensor
 from evaluation.models.named_streams import named_stream
 from evaluation.perception.experiment.stimuli import Stimulus, spaced_levels
 from evaluation.perception.experiment.transformed_stimuli import unchanged_magnitude
+from evaluation.perception.human_thresholds import VISUAL_ANGLES
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
 from loaders.views import DataIdentity
@@ -21,8 +22,8 @@ from loaders.views.moved_view import MovedRows
 class MovedStimuli:
     """References and moved frames, at the magnitudes that were rendered.
 
-    Of more magnitudes than levels, those nearest to evenly spaced ones are shown. A translation counts in
-    degrees of the observer's visual angle: that of the frames, times their pixels per degree over those of
+    Of more magnitudes than levels, those nearest to evenly spaced ones are shown. A translation or parallax counts
+    in degrees of the observer's visual angle: that of the frames, times their pixels per degree over those of
     the screen.
 
     Args:
@@ -35,7 +36,7 @@ class MovedStimuli:
         seed: seed of the choice of scenes.
 
     Raises:
-        InputError: the view lacks a transform, or has fewer than two magnitudes besides the reference.
+        InputError: the view lacks a transform, or has fewer than two magnitudes above the reference.
     """
 
     view: MovedRows
@@ -80,10 +81,12 @@ class MovedStimuli:
 
     def _magnitudes(self, row: int, name: str) -> list[float]:
         """Choose magnitudes of the frames, which all scenes of a transform share."""
-        there = np.array(sorted(set(self.view.scenes[row].by_magnitude) - {unchanged_magnitude(name)}))
+        rendered = sorted(self.view.scenes[row].by_magnitude)
+        # As in `align_curves`: scales below 1 and angles below 0 are another family.
+        there = np.array([magnitude for magnitude in rendered if magnitude > unchanged_magnitude(name)])
         if len(there) < 2:
             raise InputError(
-                f"{self.identity.name}: expected at least 2 magnitudes of {name} besides the reference, got "
+                f"{self.identity.name}: expected at least 2 magnitudes of {name} above the reference, got "
                 f"{len(there)}; render more values"
             )
         wanted = np.array(spaced_levels(float(there[0]), float(there[-1]), self.levels))
@@ -92,7 +95,7 @@ class MovedStimuli:
     def _zoom(self, row: int) -> float:
         """Return the factor from degrees of the frame's camera to degrees on the screen."""
         scene = self.view.scenes[row]
-        if not scene.transform.startswith("translation"):
+        if not scene.transform.startswith(VISUAL_ANGLES):
             return 1.0
         of_frames = next(iter(scene.by_magnitude.values())).pixels_per_degree
         return of_frames / self.pixels_per_degree

@@ -57,7 +57,8 @@ class TransformedImageSet:
         seed: seed of the choice of images.
 
     Raises:
-        InputError: a transform is unknown, or its largest magnitude changes nothing or is out of range.
+        InputError: a transform is unknown, or its largest magnitude is not above the unchanged one or is out of
+            range.
     """
 
     view: View[Tensor]
@@ -71,8 +72,11 @@ class TransformedImageSet:
     def __post_init__(self) -> None:
         """Check the transforms before the first of them is shown."""
         for name, magnitude in self.largest.items():
-            if magnitude == unchanged_magnitude(name):
-                raise InputError(f"transform `{name}`: expected a largest magnitude that changes the image")
+            if not magnitude > (start := unchanged_magnitude(name)):
+                raise InputError(
+                    f"transform `{name}`: expected a largest magnitude above {start:g}, which changes nothing, "
+                    f"got {magnitude:g}; levels rise from there"
+                )
             self._family(name, magnitude)
 
     @property

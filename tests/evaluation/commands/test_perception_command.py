@@ -1,5 +1,7 @@
 """`evaluate perception` on pictures of ramps, whose shifts some distances measure exactly."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -148,6 +150,19 @@ def test_viewing_canvas_size_and_kernel_reach_the_transforms(pictures, tmp_path)
     assert curve["magnitudes"] == pytest.approx([pixels / 14.6 for pixels in range(6)])
     settings = found.about.settings
     assert (settings["pixels_per_degree"], settings["canvas"], settings["kernel"]) == (14.6, "mnist", "cubic")
+
+
+def test_answers_are_read_before_ratings(pictures, rated, tmp_path) -> None:
+    log = tmp_path / "answers.jsonl"
+    answer = {
+        **{"session": "", "observer": "ann", "trial": 0, "kind": "rated", "image": "a", "transform": None},
+        **{"magnitude": 0.4, "correct": True, "seconds": 1.0, "side": "left", "time": ""},
+    }
+    header = {"format": "candlelight answers 1", "version": "", "settings": {}}
+    log.write_text(f"{json.dumps(header)}\n{json.dumps(answer)}\n")
+    text = run(pictures, "--metric", "rmse", "--rated", "tid2013:tid", "--answers", log, code=2)
+    assert f"{log}: no D_T: `levels` must be finite, and at least 2 different ones" in " ".join(text.split())
+    assert rated == []
 
 
 class _Frames:

@@ -257,6 +257,16 @@ def test_answers_give_the_levels_of_detection_and_a_plot() -> None:
     assert (np.diff(levels) > 0).all()
 
 
+def test_answers_of_a_flat_fit_leave_the_published_level() -> None:
+    shown = torch.linspace(0.05, 0.9, 18)
+    right = (100 * psychometric(shown, 0.445, 2.0)).round()
+    correct = torch.cat([torch.arange(100) < count for count in right])
+    found = detection_levels(shown.repeat_interleave(100), correct)
+    assert found.levels == DetectionLevels().levels
+    assert not found.fit["converged"]
+    assert "answers failed (too flat: its lower quartile, -0.1" in found.note
+
+
 def test_answers_that_tell_nothing_leave_the_published_level(scenes) -> None:
     shown = torch.linspace(0.1, 0.9, 9).repeat_interleave(4)
     found = detection_levels(shown, torch.arange(36) % 2 == 0)

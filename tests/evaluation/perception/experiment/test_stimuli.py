@@ -117,9 +117,9 @@ def test_transforms_by_default(photographs):
     ("transforms", "message"),
     [
         ({"rotate": 3.0}, "`name` must be one of: translation x"),
-        ({"rotation": 0.0}, "expected a largest magnitude that changes the image"),
-        ({"scale": 1.0}, "expected a largest magnitude that changes the image"),
-        ({"scale": -2.0}, "`factor` must be above 0"),
+        ({"rotation": 0.0}, "expected a largest magnitude above 0, which changes nothing, got 0"),
+        ({"rotation": -6.0}, "expected a largest magnitude above 0, which changes nothing, got -6"),
+        ({"scale": 0.9}, "expected a largest magnitude above 1, which changes nothing, got 0.9"),
         ({"illuminant red": 3.0}, "expected illuminant HUE"),
     ],
 )
@@ -191,8 +191,18 @@ def test_moved_frames_are_shown_at_rendered_magnitudes():
 def test_moved_frames_lack_transforms_or_magnitudes():
     with pytest.raises(InputError, match="`transform` must be one of: rotation, translation x; got scale"):
         _ = MovedStimuli(moved_view(), ("scale",), 29.2, 3, 2, 5, 0).stimuli
-    with pytest.raises(InputError, match="at least 2 magnitudes of rotation besides the reference, got 1"):
-        _ = MovedStimuli(moved_view({"rotation": (0.0, 3.0)}), (), 29.2, 3, 2, 5, 0).stimuli
+    with pytest.raises(InputError, match="at least 2 magnitudes of rotation above the reference, got 1"):
+        _ = MovedStimuli(moved_view({"rotation": (-1.0, 0.0, 3.0)}), (), 29.2, 3, 2, 5, 0).stimuli
+
+
+def test_magnitudes_below_the_reference_are_another_family():
+    stimuli = MovedStimuli(moved_view({"scale": (0.8, 0.9, 1.0, 1.1, 1.3)}), (), 29.2, 4, 2, 5, 0).stimuli
+    assert sorted({one.magnitude for one in stimuli}) == [1.1, 1.3]
+
+
+def test_parallax_counts_in_degrees_of_the_observer():
+    stimuli = MovedStimuli(moved_view({"parallax x": (0.0, 0.1, 0.2)}), (), 29.2, 2, 1, 5, 0).stimuli
+    assert sorted({one.magnitude for one in stimuli}) == pytest.approx([4 / 29.2, 8 / 29.2])
 
 
 def test_settings_of_a_log_tell_pairs_apart(photographs, write_tid):
