@@ -1,14 +1,11 @@
 """``candlelight perception``: forced choices of people in a local page, and the fit of their thresholds."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from loaders.commands.command_line import UseError
-
-if TYPE_CHECKING:
-    from evaluation.perception.experiment.read_answers import ExperimentAnswers
 
 _PLOTS = (".svg", ".png", ".pdf")
 
@@ -28,8 +25,11 @@ def _read_transforms(_: click.Context, __: click.Parameter, values: tuple[str, .
     found: dict[str, float | None] = {}
     for value in values:
         name, equals, largest = value.partition("=")
+        name = name.strip()
+        if name in found:
+            raise UseError(f"--transform {name}: given twice; name each transform once")
         try:
-            found[name.strip()] = float(largest) if equals else None
+            found[name] = float(largest) if equals else None
         except ValueError:
             raise UseError(
                 f"--transform: expected NAME or NAME=LARGEST with a number, got {value!r}"
@@ -80,9 +80,7 @@ def _read_transforms(_: click.Context, __: click.Parameter, values: tuple[str, .
 @click.option(
     "--size",
     type=click.IntRange(16, 4096),
-    default=256,
-    show_default=True,
-    help="Side in pixels to which pictures of a folder are scaled and cropped.",
+    help="Side in pixels to which pictures of a folder are scaled and cropped.  [default: 256]",
 )
 @click.option(
     "--pixels-per-degree",
@@ -144,6 +142,7 @@ def run_forced_choice(
     candlelight perception experiment photographs --transform rotation=6 --transform scale --out answers.jsonl
     candlelight perception experiment invariance --set rotation --moved --out moves.jsonl
     """
+    from evaluation.perception.experiment import fit_answers
     from evaluation.perception.experiment.open_experiment import ExperimentSettings, open_stimuli
     from evaluation.perception.experiment.run_experiment import run_experiment
 
@@ -156,7 +155,8 @@ def run_forced_choice(
     )
     if missing:
         click.echo(f"{out}: {missing} pairs of {observer} are left; run the same command again to continue")
-    _print_fits(answers)
+    for fit in fit_answers(answers):
+        click.echo(str(fit))
 
 
 @perception_group.command("fit")
@@ -176,13 +176,17 @@ def fit_forced_choice(log: Path, out: Path | None) -> None:
     from evaluation.results.result_files import check_writable
 
     answers = read_answers(log)
+    if not len(answers):
+        raise UseError(f"{log}: has no answers yet; continue the experiment")
+    if out is not None:
+        check_writable(out, _PLOTS)
+    fits = fit_answers(answers)
+    for fit in fits:
+        click.echo(str(fit))
     if out is not None:
         from evaluation.perception.experiment.answer_plot import draw_answers
 
-        check_writable(out, _PLOTS)
-        out.write_bytes(draw_answers(answers, fit_answers(answers), out.suffix[1:]))
-    _print_fits(answers)
-    if out is not None:
+        out.write_bytes(draw_answers(answers, fits, out.suffix[1:]))
         click.echo(str(out))
 
 
@@ -198,10 +202,3 @@ def _geometry(
         raise UseError("expected --pixels-per-degree alone, or both --distance and --pitch")
     shown = scale or 1
     return ViewingGeometry.of_screen(pitch * shown, distance).pixels_per_degree, shown
-
-
-def _print_fits(answers: "ExperimentAnswers") -> None:
-    from evaluation.perception.experiment import fit_answers
-
-    for fit in fit_answers(answers):
-        click.echo(str(fit))

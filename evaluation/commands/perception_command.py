@@ -62,8 +62,9 @@ _ONLY_FOR_PICTURES = ("size", "canvas", "pixels_per_degree", "rows")
     "--transform",
     "transforms",
     multiple=True,
-    type=click.Choice(_TRANSFORMS),
-    help="Kind of transform; repeatable.  [default: all, as in the paper]",
+    type=click.Choice([*_TRANSFORMS, "parallax"]),
+    help="Kind of transform; repeatable. Parallax is of frames alone.  [default: all but parallax, as in the "
+    "paper]",
 )
 @click.option(
     "--hues",
@@ -155,8 +156,9 @@ def perception(
     named = _open_metrics(metrics, lambda text: open_distance(text, chosen))
     given = {"size": size, "canvas": canvas, "pixels_per_degree": pixels_per_degree, **choice}
     sources, settings = _open_sources(data, moves, transforms, int(hues), kernel, given)
-    if notebook_slip and "image plane" not in sources:
-        raise InputError("--notebook-slip: only for transforms on the image plane (--moves)")
+    for option, value in (("--notebook-slip", notebook_slip), ("--kernel", kernel)):
+        if value and "image plane" not in sources:
+            raise InputError(f"{option}: only for transforms on the image plane (--moves)")
     known = _open_presets(presets, named)
     if rated is not None:
         if presets:
@@ -267,6 +269,8 @@ def _open_sources(
             raise InputError(
                 f"--moves {moves}: {data} has no frames that moved; render the recipe invariance"
             )
+        if "parallax" in kinds:
+            raise InputError(f"--transform parallax: needs frames in which the camera moved, {data} has none")
         scale = given.pop("pixels_per_degree")
         viewing = PAPER_VIEWING if scale is None else ViewingGeometry(scale)
         canvas, kernel = given.pop("canvas"), kernel or "linear"
@@ -285,6 +289,7 @@ def _open_sources(
             )
     names = [*(kind for kind in kinds if kind in ("rotation", "scale"))]
     names += ["translation x", "translation y"] if "translation" in kinds else []
+    names += ["parallax x"] if "parallax" in kinds else []
     names += [f"illuminant {hue}" for hue in spread_hues(hues)] if "illuminant" in kinds else []
     frames = open_moved_images(data, transforms=names, **given)
     kernel = kernel or "cubic"

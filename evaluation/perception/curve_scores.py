@@ -20,9 +20,11 @@ from evaluation.perception.illuminant_thresholds import (
     illuminant_thresholds,
 )
 from evaluation.perception.response_curves import mean_response
-from evaluation.perception.scene_curves import GEOMETRIC_TRANSFORMS, ILLUMINANT, SceneCurve
+from evaluation.perception.scene_curves import GEOMETRIC_TRANSFORMS, SceneCurve
 from evaluation.perception.transduction import Transduction
+from evaluation.perception.transform_families import ILLUMINANT
 from evaluation.perception.transform_sensitivity import (
+    HUMAN_ORDER,
     SensitivityOrder,
     sensitivity_order,
     transform_sensitivity,
@@ -30,7 +32,6 @@ from evaluation.perception.transform_sensitivity import (
 from loaders.errors import InputError
 from loaders.illuminants import XY_PER_STEP
 
-ORDERED = (*GEOMETRIC_TRANSFORMS, *COLOUR_AXES)
 _IDENTITY = Transduction(1.0, 1.0)
 
 
@@ -63,7 +64,7 @@ class CurveScores:
 
     @cached_property
     def thresholds(self) -> dict[str, float]:
-        """Threshold of each transform of `HUMAN_ORDER`, see `curve_thresholds`."""
+        """Threshold of each geometric transform and colour axis, see `curve_thresholds`."""
         return {
             name: float(
                 curve_thresholds(
@@ -74,20 +75,21 @@ class CurveScores:
                 )
             )
             for name, curve in self.curves.items()
-            if name in ORDERED
+            if name in (*GEOMETRIC_TRANSFORMS, *COLOUR_AXES)
         }
 
     @cached_property
     def sensitivities(self) -> dict[str, float]:
-        """Sensitivity to each of these transforms at its threshold, see `transform_sensitivity`.
+        """Sensitivity to each transform of `HUMAN_ORDER` at its threshold, see `transform_sensitivity`.
 
         The RMSE is linear in the metric's own distance between two magnitudes, not in the magnitude: D is
         concave, so the magnitude of the threshold does not belong to an RMSE that is linear in it.
         """
         distance = self.transduction.invert(self.level)
         found = {}
-        for name in self.thresholds:
-            curve = self.curves[name]
+        for name, curve in self.curves.items():
+            if name not in HUMAN_ORDER:
+                continue
             steps = torch.arange(len(curve.magnitudes))
             response = mean_response(self._drawn(curve.distances))
             step = float(curve_thresholds(response, steps, _IDENTITY, distance))
@@ -157,7 +159,7 @@ def level_without_ratings(curves: Mapping[str, SceneCurve], human: Mapping[str, 
         >>> level_without_ratings({"rotation": curve}, {"rotation": 5.0})
         0.25
     """
-    means = {name: mean_response(curve.distances) for name, curve in curves.items() if name in ORDERED}
+    means = {name: mean_response(curve.distances) for name, curve in curves.items() if name in HUMAN_ORDER}
     largest = max((float(mean.max()) for mean in means.values()), default=0.0)
     found = [
         float(np.interp(human[name], curves[name].magnitudes.numpy(), mean.numpy()))
@@ -184,7 +186,7 @@ def people_order(
     """
     sensitivities = {}
     for name, threshold in human.items():
-        if name in curves:
+        if name in curves and name in HUMAN_ORDER:
             steps = curves[name].magnitudes
             inside = float(steps[0]) <= threshold <= float(steps[-1])
             at = threshold if inside else math.nan
@@ -195,6 +197,8 @@ def people_order(
 def all_human_thresholds() -> dict[str, float]:
     """Return the thresholds of people by transform; along the colour axes in steps of saturation.
 
+    Parallax has that of translation: a camera that moves shifts the picture by the same angle.
+
     Example:
         >>> all_human_thresholds()["RG"]
         1.383
@@ -202,4 +206,4 @@ def all_human_thresholds() -> dict[str, float]:
     steps = {
         axis: sum(HUMAN_SATURATIONS[hue] for hue in hues) / len(hues) for axis, hues in COLOUR_AXES.items()
     }
-    return {**HUMAN_THRESHOLDS, **steps}
+    return {**HUMAN_THRESHOLDS, "parallax x": HUMAN_THRESHOLDS["translation"], **steps}

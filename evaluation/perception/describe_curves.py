@@ -4,11 +4,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from evaluation.perception.curve_scores import CurveScores
+from evaluation.perception.curve_scores import CurveScores, all_human_thresholds
 from evaluation.perception.detection_threshold import detection_threshold
-from evaluation.perception.human_thresholds import HUMAN_THRESHOLDS, human_verdict
+from evaluation.perception.human_thresholds import human_verdict
 from evaluation.perception.response_curves import mean_response
-from evaluation.perception.scene_curves import GEOMETRIC_TRANSFORMS, ILLUMINANT, SceneCurve
+from evaluation.perception.scene_curves import GEOMETRIC_TRANSFORMS, SceneCurve
+from evaluation.perception.transform_families import ILLUMINANT
 
 _FALL = 0.01  # of the largest value of a curve, above which a note tells that it falls
 
@@ -63,7 +64,7 @@ def _threshold(
     found = detection_threshold(
         curve.distances, curve.magnitudes, scores.transduction, levels, groups=groups, seed=seed
     )
-    human = HUMAN_THRESHOLDS[curve.name]
+    human = all_human_thresholds()[curve.name]
     verdict = human_verdict(found.score, found.uncertainty, human)
     return {**asdict(found), "unit": curve.unit, "human": human, "verdict": verdict}
 

@@ -40,8 +40,6 @@ class DetectionThreshold:
         scenes: threshold of each scene's own curve; nan or inf likewise.
         interval: `score` with its 95 % interval over resampled scenes, or groups of them; an end is inf where
             the threshold lies beyond the range. nan with fewer than 6 groups, or if `score` is nan.
-        monotonic: whether the mean curve never falls, as the paper assumes; if it falls, the threshold is
-            the first magnitude at the level.
     """
 
     score: float
@@ -51,7 +49,6 @@ class DetectionThreshold:
     state: ThresholdState
     scenes: Float64[Tensor, " scenes"]
     interval: Score
-    monotonic: bool
 
 
 def detection_threshold(
@@ -113,7 +110,6 @@ def detection_threshold(
         state=_state(score, float(transduction(mean)[0, 0]), levels[1]),
         scenes=curve_thresholds(values, magnitudes, transduction, levels[1]),
         interval=_interval(score, values, magnitudes, transduction, levels[1], numbers, seed),
-        monotonic=bool((mean.diff() >= 0).all()),
     )
 
 

@@ -60,15 +60,9 @@ class ViewingGeometry:
             raise InputError(f"`pixel` and `distance` must be positive, got {pixel:g} and {distance:g}")
         return cls(1 / math.degrees(2 * math.atan(pixel / (2 * distance))))
 
-    def degrees(self, pixels: float, notebook_slip: bool = False) -> float:
-        """Convert a shift in pixels to degrees of visual angle.
-
-        Args:
-            pixels: length on the screen.
-            notebook_slip: True multiplies by 1.1, as the paper's notebook does by mistake; its thresholds of
-                translation are 10 % too large. Only to compare with the paper's numbers.
-        """
-        return pixels / self.pixels_per_degree * (NOTEBOOK_SLIP if notebook_slip else 1.0)
+    def degrees(self, pixels: float) -> float:
+        """Convert a shift in pixels to degrees of visual angle."""
+        return pixels / self.pixels_per_degree
 
     def pixels(self, degrees: float) -> float:
         """Convert degrees of visual angle to pixels.

@@ -15,7 +15,7 @@ from evaluation.models.model_spec import NamedModel
 from evaluation.perception.detection_threshold import DetectionThreshold, detection_threshold
 from evaluation.perception.distance_spec import pair_distances
 from evaluation.perception.published_transductions import DETECTION_LEVELS
-from evaluation.perception.response_curves import invert_curves
+from evaluation.perception.response_curves import check_distances, invert_curves
 from evaluation.perception.transduction import Transduction
 from evaluation.results.mean_intervals import Score
 from evaluation.results.resampled_intervals import resampled_interval
@@ -163,7 +163,8 @@ def _distances(
             )
     transformed = torch.stack(moved)
     compared = pair_distances(named, transformed, reference.expand_as(transformed)).cpu()
-    return torch.cat([compared.new_zeros(1), compared])
+    whole = torch.cat([compared.new_zeros(1), compared])
+    return check_distances(whole, f"distances of {named.identity.name}")
 
 
 def _size(image: Tensor) -> str:

@@ -10,10 +10,11 @@ from torch import Tensor
 
 from evaluation.perception.illuminant_thresholds import COLOUR_AXES
 from evaluation.perception.measure_distances import TransformDistances
+from evaluation.perception.response_curves import check_distances
+from evaluation.perception.transform_families import ILLUMINANT, unchanged_magnitude
 from loaders.errors import InputError
 
-GEOMETRIC_TRANSFORMS = ("translation", "rotation", "scale")
-ILLUMINANT = "illuminant "
+GEOMETRIC_TRANSFORMS = ("translation", "parallax x", "rotation", "scale")
 _AXES = ("translation x", "translation y")
 _Key = tuple[str, int]  # group of a row, and its place among the rows of the group
 
@@ -23,8 +24,8 @@ class SceneCurve:
     """Distances of each scene from itself over one transform.
 
     Attributes:
-        name: "translation" (mean over x and y), "rotation", "scale", "illuminant HUE", or "RG" and "YB" (mean
-            over both ends of the axis); of one direction alone if only that was measured.
+        name: "translation" (mean over x and y), "parallax x", "rotation", "scale", "illuminant HUE", or "RG"
+            and "YB" (mean over both ends of the axis); of one direction alone if only that was measured.
         unit: unit of the magnitudes.
         magnitudes: ascending from the identity: 0, or 1 for scale.
         distances: in the unit of the metric.
@@ -74,7 +75,7 @@ def align_curves(
         on the same scenes.
 
     Raises:
-        InputError: no scene is left, or axes or hues differ in their magnitudes.
+        InputError: no scene is left, distances are negative, or axes or hues differ in their magnitudes.
 
     Example:
         >>> def table(axis, distances):
@@ -98,13 +99,17 @@ def align_curves(
     kept = torch.stack(list(defined.values())).all(0).tolist()
     chosen = [key for key, is_kept in zip(shared, kept, strict=True) if is_kept]
     if not chosen:
-        raise InputError("expected a scene on which every metric is defined under every transform, got none")
+        never = [name for name, some in defined.items() if shared and not bool(some.any())]
+        raise InputError(
+            "expected a scene on which every metric is defined under every transform, got none"
+            + (f"; undefined on all scenes: {', '.join(never)}" if never else "")
+        )
     undefined = {
         name: tuple(key[0] for key, is_defined in zip(shared, some.tolist(), strict=True) if not is_defined)
         for name, some in defined.items()
     }
     curves = {
-        moves: {name: _curves(tables, metrics[energy], chosen) for name, tables in metrics.items()}
+        moves: {name: _curves(name, tables, metrics[energy], chosen) for name, tables in metrics.items()}
         for moves, metrics in measured.items()
     }
     return AlignedCurves(tuple(group for group, _ in chosen), curves, missing, undefined)
@@ -130,11 +135,14 @@ def _defined(tables: Iterable[TransformDistances], shared: Sequence[_Key]) -> Bo
 
 
 def _curves(
-    tables: Iterable[TransformDistances], energy: Iterable[TransformDistances], chosen: Sequence[_Key]
+    metric: str,
+    tables: Iterable[TransformDistances],
+    energy: Iterable[TransformDistances],
+    chosen: Sequence[_Key],
 ) -> dict[str, SceneCurve]:
     found: dict[str, SceneCurve] = {}
     for table, rmse in zip(tables, energy, strict=True):
-        identity = 1.0 if table.unit == "factor" else 0.0
+        identity = unchanged_magnitude(table.transform)
         order = [
             place for place in table.magnitudes.argsort().tolist() if table.magnitudes[place] >= identity
         ]
@@ -142,6 +150,7 @@ def _curves(
             values[_rows(table, chosen)][:, order]
             for values in (table.distances, rmse.distances.square(), table.clipped)
         )
+        distances = check_distances(distances, f"distances of {metric}")
         curve = (table.unit, table.magnitudes[order], distances, energies, clipped)
         found[table.transform] = SceneCurve(table.transform, *curve)
     means = {"translation": [found[name] for name in _AXES if name in found]}

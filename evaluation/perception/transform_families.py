@@ -30,8 +30,26 @@ from loaders.errors import InputError
 
 ImageBase = Literal["photographs", "mnist"]
 _GEOMETRIC = ("translation x", "translation y", "rotation", "scale")
-_ILLUMINANT = "illuminant "
+ILLUMINANT = "illuminant "
 _FARTHEST = 10  # pixels of the paper
+_DENSEST = 3000  # pixels per degree: 1027 shifts
+
+
+def transform_unit(name: str) -> str:
+    """Return the unit of the magnitudes of a transform: "degrees", "factor" or "steps".
+
+    Example:
+        >>> transform_unit("scale"), transform_unit("illuminant 611"), transform_unit("parallax x")
+        ('factor', 'steps', 'degrees')
+    """
+    if name.startswith(ILLUMINANT):
+        return "steps"
+    return "factor" if name == "scale" else "degrees"
+
+
+def unchanged_magnitude(name: str) -> float:
+    """Return the magnitude of a transform that changes nothing: 1 for scale, else 0."""
+    return 1.0 if name == "scale" else 0.0
 
 
 @dataclass(frozen=True)
@@ -82,9 +100,7 @@ class TransformFamily:
     @property
     def unit(self) -> str:
         """Unit of the magnitudes: "degrees", "factor" or "steps"."""
-        if self.name.startswith(_ILLUMINANT):
-            return "steps"
-        return "factor" if self.name == "scale" else "degrees"
+        return transform_unit(self.name)
 
     def prepare(
         self, images: Float[Tensor, "batch 3 height width"]
@@ -104,9 +120,9 @@ class TransformFamily:
         Raises:
             InputError: the images have other axes or values, or the magnitude is out of range.
         """
-        if self.name.startswith(_ILLUMINANT):
+        if self.name.startswith(ILLUMINANT):
             return shift_illuminant(references, self._hue(), magnitude)
-        check_choice("name", self.name, (*_GEOMETRIC, f"{_ILLUMINANT}HUE"))
+        check_choice("name", self.name, (*_GEOMETRIC, f"{ILLUMINANT}HUE"))
         pixels = magnitude * self.pixels_per_degree
         if self.name == "translation x":
             images = translate_images(references, right=pixels, kernel=self.kernel)
@@ -119,7 +135,7 @@ class TransformFamily:
         return TransformedImages(images, images.new_zeros(len(images)))
 
     def _hue(self) -> float:
-        text = self.name.removeprefix(_ILLUMINANT)
+        text = self.name.removeprefix(ILLUMINANT)
         try:
             return float(text)
         except ValueError:
@@ -154,7 +170,8 @@ def paper_families(
         Four families, and one for each hue. The paper's curve of translation is the mean over x and y.
 
     Raises:
-        InputError: the base or the kernel is unknown, or 20 is no multiple of the number of hues.
+        InputError: the base or the kernel is unknown, there are more than 3000 pixels per degree, or 20 is no
+            multiple of the number of hues.
 
     Example:
         >>> families = paper_families()
@@ -163,6 +180,11 @@ def paper_families(
     """
     check_choice("base", base, get_args(ImageBase))
     shift, large = (56, 128) if base == "mnist" else (None, None)
+    if viewing.pixels_per_degree > _DENSEST:
+        raise InputError(
+            f"`pixels_per_degree` must be at most {_DENSEST}, got {viewing.pixels_per_degree:g}; shifts are "
+            "whole pixels, and the paper's 0.34 degrees would have too many"
+        )
     farthest = max(1, round(viewing.pixels(PAPER_VIEWING.degrees(_FARTHEST))))
     shifts, scale = tuple(map(viewing.degrees, range(farthest + 1))), viewing.pixels_per_degree
     return (
@@ -170,10 +192,7 @@ def paper_families(
         TransformFamily("translation y", shifts, scale, kernel, shift),
         TransformFamily("rotation", _spaced(0, 10.9, 110), scale, kernel),
         TransformFamily("scale", _spaced(1, 1.98, 52), scale, kernel, large),
-        *(
-            TransformFamily(f"{_ILLUMINANT}{hue}", (0, *PAPER_SATURATIONS), scale)
-            for hue in spread_hues(hues)
-        ),
+        *(TransformFamily(f"{ILLUMINANT}{hue}", (0, *PAPER_SATURATIONS), scale) for hue in spread_hues(hues)),
     )
 
 

@@ -12,10 +12,11 @@ from evaluation.perception.ellipses import Ellipse
 from evaluation.perception.human_ellipses import experimental_ellipse, macadam_ellipse
 from evaluation.perception.psychometric import psychometric
 from evaluation.perception.scene_curves import GEOMETRIC_TRANSFORMS
+from evaluation.perception.transform_families import unchanged_magnitude
 from evaluation.perception.transform_sensitivity import HUMAN_ORDER
 from evaluation.report.blocks import PlotBlock
 from evaluation.report.drawing import COLOURS, INK, drawing, legend_columns, short_name, to_svg
-from evaluation.report.perception_tables import moves_of, score_of
+from evaluation.report.perception_tables import UNITS, moves_of, score_of
 from evaluation.report.tables import number
 from evaluation.results.result import StatisticResult, model_name
 from loaders.illuminants import EQUAL_ENERGY
@@ -23,9 +24,9 @@ from loaders.illuminants import EQUAL_ENERGY
 _BAND = "#e08a1e"  # of D_T
 _PANEL = 2.1  # inches
 _MOST_LEVELS = 20  # points of the psychometric plot, as many as in the paper
-_UNIT = {"translation": "translation, degrees", "rotation": "rotation, degrees", "scale": "scale, factor"}
 _TICKS = {
     "translation": (0.01, 0.03, 0.1, 0.3),
+    "parallax x": (0.01, 0.03, 0.1, 0.3),
     "rotation": (0.1, 0.3, 1, 3, 10),
     "scale": (0.003, 0.01, 0.03, 0.1, 0.3, 1),
 }
@@ -62,7 +63,7 @@ def transduction_plot(results: Sequence[StatisticResult]) -> PlotBlock | None:
 
 def moves_plot(results: Sequence[StatisticResult]) -> PlotBlock | None:
     """Draw the responses to physical moves beside those to the same moves on the image plane."""
-    if len(moves_of(results[0])) < 2:
+    if len(moves_of(results[0])) < 2 or not _geometric(results[0]):
         return None
 
     def draw(axes: Any, transform: str) -> None:
@@ -129,7 +130,8 @@ def ellipse_plot(results: Sequence[StatisticResult]) -> PlotBlock | None:
 
 def sensitivity_plots(results: Sequence[StatisticResult]) -> list[PlotBlock]:
     """Draw the distance of each metric against the energy of each transform (Figure 7)."""
-    return [_sensitivity_plot(result) for result in results]
+    shown = [result for result in results if result.details["moves"][moves_of(result)[0]]["sensitivities"]]
+    return [_sensitivity_plot(result) for result in shown]
 
 
 def _sensitivity_plot(result: StatisticResult) -> PlotBlock:
@@ -206,18 +208,21 @@ def _binned(fit: Mapping[str, Any]) -> tuple[ndarray, ndarray, ndarray]:
     return np.array(means), correct, trials
 
 
+def _geometric(result: StatisticResult) -> list[str]:
+    known = {curve["transform"] for curve in result.details["moves"][moves_of(result)[0]]["curves"]}
+    return [name for name in GEOMETRIC_TRANSFORMS if name in known]
+
+
 def _panels(first: StatisticResult, names: Sequence[str], draw: Callable[[Any, str], None], key: str) -> str:
     """Draw a panel for each geometric transform, with a legend of the metrics above them."""
-    moves = moves_of(first)[0]
-    known = {curve["transform"] for curve in first.details["moves"][moves]["curves"]}
-    transforms = [name for name in GEOMETRIC_TRANSFORMS if name in known]
-    with drawing(_PANEL * max(1, len(transforms)) + 0.3) as figure:
-        panels = figure.subplots(max(1, len(transforms)), squeeze=False)[:, 0]
-        for axes, transform in zip(panels, transforms, strict=False):
+    transforms = _geometric(first)
+    with drawing(_PANEL * len(transforms) + 0.3) as figure:
+        panels = figure.subplots(len(transforms), squeeze=False)[:, 0]
+        for axes, transform in zip(panels, transforms, strict=True):
             draw(axes, transform)
-            identity = 1.0 if transform == "scale" else 0.0
+            identity = unchanged_magnitude(transform)
             axes.axvline(first.details["human"][transform] - identity, color=INK, linewidth=1)
-            axes.set(xlabel=_UNIT[transform], xscale="log")
+            axes.set(xlabel=f"{transform}, {UNITS[transform]}", xscale="log")
             axes.minorticks_off()
             axes.set_xticks(_TICKS[transform], [f"{identity + tick:g}" for tick in _TICKS[transform]])
             axes.grid(color=INK, alpha=0.15, linewidth=0.6)
@@ -231,7 +236,7 @@ def _panels(first: StatisticResult, names: Sequence[str], draw: Callable[[Any, s
 
 def _rising(curve: Mapping[str, Any], transform: str, heights: Any) -> tuple[ndarray, ndarray]:
     """Leave out the identity, which has no place on a logarithmic axis."""
-    magnitudes = np.array(curve["magnitudes"], dtype=float) - (1.0 if transform == "scale" else 0.0)
+    magnitudes = np.array(curve["magnitudes"], dtype=float) - unchanged_magnitude(transform)
     return magnitudes[magnitudes > 0], np.array(heights, dtype=float)[magnitudes > 0]
 
 

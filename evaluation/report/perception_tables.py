@@ -4,13 +4,15 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from evaluation.perception.scene_curves import GEOMETRIC_TRANSFORMS
+from evaluation.perception.transform_families import transform_unit
 from evaluation.perception.transform_sensitivity import HUMAN_ORDER
 from evaluation.report.blocks import TableBlock
 from evaluation.report.tables import number, unbroken, with_interval
 from evaluation.results.mean_intervals import Score
 from evaluation.results.result import StatisticResult, align_columns, model_name
 
-_UNITS = {"translation": "degrees", "rotation": "degrees", "scale": "factor"}
+UNITS = {name: transform_unit(name) for name in GEOMETRIC_TRANSFORMS}
 _TICK = "✓"
 _DIGITS = {"scale": 4}
 
@@ -28,7 +30,7 @@ def row_name(result: StatisticResult, moves: str) -> str:
 def threshold_table(results: Sequence[StatisticResult]) -> TableBlock:
     """Tabulate thresholds and errors of illuminants: Table II of the paper."""
     first = results[0]
-    transforms = [name for name in _UNITS if name in first.about.settings["transforms"]]
+    transforms = [name for name in UNITS if name in first.about.settings["transforms"]]
     errors = [name for name in ("illuminant_macadam", "illuminant_experimental") if _has(results, name)]
     heads = {
         "illuminant_macadam": "illuminants: error to MacAdam",
@@ -51,7 +53,7 @@ def threshold_table(results: Sequence[StatisticResult]) -> TableBlock:
                     *("" if score is None else with_interval(score) for score in scores),
                 )
             )
-    head = ("metric", *(f"{name}, {_UNITS[name]}" for name in transforms), *(heads[name] for name in errors))
+    head = ("metric", *(f"{name}, {UNITS[name]}" for name in transforms), *(heads[name] for name in errors))
     caption = (
         "Thresholds ± half the distance of the inverted quartiles of D_T, with 95 % intervals over scenes, "
         f"and errors of the ellipse of illuminants in CIE xy (Table II of the paper); {_TICK} human-like"
@@ -61,14 +63,16 @@ def threshold_table(results: Sequence[StatisticResult]) -> TableBlock:
 
 def verdict_table(results: Sequence[StatisticResult]) -> TableBlock:
     """Tabulate the verdicts: is each threshold that of people?"""
-    transforms = [name for name in _UNITS if name in results[0].about.settings["transforms"]]
+    transforms = [name for name in UNITS if name in results[0].about.settings["transforms"]]
     rows = []
     for result in results:
         for moves in moves_of(result):
             found = result.details["moves"][moves]["thresholds"]
             if not found:
                 continue
-            rows.append((row_name(result, moves), *(_verdict(found[name]) for name in transforms)))
+            verdicts = [_verdict(found[name]) for name in transforms]
+            ticked = [f"{_TICK} " * (verdict == "human-like") + verdict for verdict in verdicts]
+            rows.append((row_name(result, moves), *ticked))
     caption = (
         "Verdicts: is a metric as sensitive to a transform as people are? Human-like: the threshold of "
         "people lies within the inverted quartiles of D_T"
@@ -131,7 +135,7 @@ def _line(transform: str, one: dict[str, Any]) -> tuple[str, ...]:
         "" if math.isnan(reach) else f"{reach:.2g}",
         _ends(_interval(one), digits),
         f"{one['human']:g}",
-        one["verdict"],
+        _verdict(one),
     )
 
 
@@ -154,7 +158,7 @@ def _is_rated(result: StatisticResult, moves: str) -> bool:
 def _verdict(one: dict[str, Any]) -> str:
     if one["verdict"] == "not reached" and one["state"] != "not reached":
         return "a quartile of D_T is not reached"
-    return f"{_TICK} " * (one["verdict"] == "human-like") + one["verdict"]
+    return str(one["verdict"])
 
 
 def _value_text(one: dict[str, Any], digits: int) -> str:

@@ -1,7 +1,7 @@
 """Open rendered references together with the frames in which the camera or the illuminant moved."""
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
@@ -176,7 +176,8 @@ def open_moved_images(
         data: folder of frames or pack, with the layer `image`.
         set_name: the set to read; None for all sets with such a factor.
         split: split of a pack; may be left out where there is only one.
-        limit: largest number of scenes of each transform; None for all.
+        limit: largest number of scenes of each transform, of the scenes that all transforms have; None for
+            all.
         transforms: names of the transforms to read; None for all. Sets without one of them are not opened.
 
     Returns:
@@ -196,7 +197,7 @@ a Hugging Face folder
     sets = {
         name: _moved_factor(info)
         for name, info in list_sets(path)[0].items()
-        if set_name in (None, name) and info.count and _moved_factor(info)
+        if set_name in (None, name) and info.count and _only_moves(info)
     }
     if transforms is not None:
         kinds = {name: _MOVES[factor].transform for name, factor in sets.items()}
@@ -205,10 +206,10 @@ a Hugging Face folder
     if not sets:
         place = "a set" if set_name is None else f"a set `{set_name}`"
         raise InputError(
-            f"{path}: expected {place} with a factor translation (and axis), parallax, rotation, scale, or "
-            "saturation (and hue), got none; render the recipe invariance"
+            f"{path}: expected {place} in which a factor translation (and axis), parallax, rotation, scale, "
+            "or saturation (and hue) alone varies, got none; render the recipe invariance"
         )
-    scenes: list[_Scene] = []
+    whole: dict[str, list[_Scene]] = {}
     incomplete: list[str] = []
     readers = {name: open_frames(path, name, split, ("image",)) for name in sets}
     for name, factor in sets.items():
@@ -220,14 +221,25 @@ a Hugging Face folder
                 continue
             needed = {magnitude for scene in found for magnitude in scene.by_magnitude}
             needed.add(_MOVES[factor].reference)
-            whole = [scene for scene in found if needed == set(scene.by_magnitude)]
+            some = whole.setdefault(transform, [])
+            some += [scene for scene in found if needed == set(scene.by_magnitude)]
             incomplete += [scene.id for scene in found if needed != set(scene.by_magnitude)]
-            scenes += whole[:limit]
+    scenes = [scene for some in whole.values() for scene in _limited(some, whole.values(), limit)]
     if not scenes:
         raise InputError(f"{path}: expected a scene with all magnitudes, got none; render the other frames")
     first = readers[next(iter(sets))]
     identity = DataIdentity(first.info.name, "frames", set_name, split, first.info.recipe.sha256)
     return MovedRows(identity, tuple(scenes), tuple(incomplete))
+
+
+def _limited(
+    scenes: Sequence[_Scene], of_transforms: Collection[Sequence[_Scene]], limit: int | None
+) -> Sequence[_Scene]:
+    """Take the first scenes of those that every transform has, so that all are compared on the same ones."""
+    if limit is None:
+        return scenes
+    shared = set.intersection(*({scene.unit for scene in some} for some in of_transforms))
+    return [scene for scene in scenes if scene.unit in shared][:limit]
 
 
 def _moved_factor(info: SetInfo) -> str:

@@ -25,7 +25,7 @@ class AnswerLog:
         """Begin a log, or continue it; a last line that was cut off is removed.
 
         Args:
-            path: the file; made if it does not exist or is empty.
+            path: the file; made if it does not exist, begun anew if it has no answers.
             settings: all that the plan of the trials depends on but the observer.
 
         Raises:
@@ -42,13 +42,15 @@ class AnswerLog:
             except OSError as error:
                 raise blame(f"{path}: cannot be written", error, "name another file") from None
             _lock(path, self._file)
-            if path.stat().st_size == 0:
-                self._write(LogHeader(version=version("candlelight"), settings=dict(settings)))
-                sync(path.parent)
-            else:
+            if path.stat().st_size > 0:
                 header, self.records = read_log(path)
+            if self.records:
                 _check_settings(path, header.settings, settings)
                 self._file.truncate(path.read_bytes().rfind(b"\n") + 1)
+            else:  # settings count from the first answer
+                self._file.truncate(0)
+                self._write(LogHeader(version=version("candlelight"), settings=dict(settings)))
+                sync(path.parent)
             self._file.seek(0, os.SEEK_END)
             unfinished.pop_all()
 

@@ -121,8 +121,12 @@ class _Handler(BaseHTTPRequestHandler):
         elif place == "state":
             self._send_json(self.server.state())
         elif place == "end" and self.server.session.next_trial == len(self.server.session.trials):
-            self._send_json(self.server.summarise())
-            self.server.finished.set()
+            try:
+                self._send_json(self.server.summarise())
+            except InputError as error:  # such as a log that was moved away
+                self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
+            finally:
+                self.server.finished.set()
         elif found := _PICTURE.fullmatch(place):
             self._send_picture(int(found[1]), _PICTURES[found[2]])
         else:

@@ -12,6 +12,7 @@ from evaluation.perception.experiment.read_answers import ExperimentAnswers
 from evaluation.perception.fit_psychometric import PsychometricFit, fit_psychometric
 from evaluation.perception.human_thresholds import HUMAN_THRESHOLDS
 from evaluation.perception.published_transductions import DETECTION_LEVELS
+from evaluation.perception.transform_families import transform_unit
 
 _RATED = "D_T"
 
@@ -84,7 +85,8 @@ def _fits(answers: ExperimentAnswers) -> Iterator[AnswerFit]:
             if observer is not None:
                 rows = rows & (np.array(answers.observer) == observer)
             if rows.any():
-                yield AnswerFit(name, observer, _unit(name), rows, _fit(answers, rows), _published(name))
+                unit = "" if name == _RATED else transform_unit(name)
+                yield AnswerFit(name, observer, unit, rows, _fit(answers, rows), _published(name))
 
 
 def _fit(answers: ExperimentAnswers, rows: Bool[ndarray, " answers"]) -> PsychometricFit | None:
@@ -93,11 +95,6 @@ def _fit(answers: ExperimentAnswers, rows: Bool[ndarray, " answers"]) -> Psychom
         return None
     correct = torch.from_numpy(answers.correct[rows].astype(np.int64))
     return fit_psychometric(levels, correct, torch.ones_like(correct))
-
-
-def _unit(name: str) -> str:
-    kind = name.split(" ")[0]
-    return {_RATED: "", "scale": "factor", "illuminant": "steps"}.get(kind, "degrees")
 
 
 def _published(name: str) -> float | None:

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from evaluation.models.named_streams import named_stream
 from evaluation.perception.experiment.stimuli import Stimulus, spaced_levels
-from evaluation.perception.experiment.transformed_stimuli import unchanged_magnitude
 from evaluation.perception.human_thresholds import VISUAL_ANGLES
+from evaluation.perception.transform_families import unchanged_magnitude
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
 from loaders.views import DataIdentity
@@ -22,9 +22,9 @@ from loaders.views.moved_view import MovedRows
 class MovedStimuli:
     """References and moved frames, at the magnitudes that were rendered.
 
-    Of more magnitudes than levels, those nearest to evenly spaced ones are shown. A translation or parallax counts
-    in degrees of the observer's visual angle: that of the frames, times their pixels per degree over those of
-    the screen.
+    Of more magnitudes than levels, those nearest to evenly spaced ones are shown. A translation or parallax
+    counts in degrees of the observer's visual angle: that of the frames, times their pixels per degree over
+    those of the screen.
 
     Args:
         view: from `loaders.views.open_moved_images`.

@@ -20,6 +20,7 @@ from loaders.views import open_images, open_moved_images, open_pairs, parse_data
 
 PAPER_LEVELS, PAPER_REPEATS = 20, 15  # of Alabau-Bosque et al. 2024, sec. II.B, for each of 5 observers
 _RATED_LAYOUT = "tid2013"
+_SIDE = 256  # pixels
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class ExperimentSettings:
         levels: number of levels of D or of each transform.
         repeats: answers at each level.
         images: largest number of different pairs or images at each level; None for as many as repeats.
-        size: side in pixels to which pictures of a folder are scaled and cropped.
+        size: side in pixels to which pictures of a folder are scaled and cropped; None for 256.
         pixels_per_degree: pixels of an image per degree of visual angle on the screen.
         scale: device pixels of the screen for each pixel of an image; None lets the page choose.
         reminder: whether the original is shown above the pair; None for images under transforms only.
@@ -50,7 +51,7 @@ class ExperimentSettings:
     levels: int = PAPER_LEVELS
     repeats: int = PAPER_REPEATS
     images: int | None = None
-    size: int = 256
+    size: int | None = None
     pixels_per_degree: float = PAPER_VIEWING.pixels_per_degree
     scale: int | None = None
     reminder: bool | None = None
@@ -91,7 +92,10 @@ def open_stimuli(
 them out, or name a folder of images
     """
     numbers = (settings.levels, settings.repeats, settings.pairs)
-    if parse_data(data).layout == _RATED_LAYOUT:
+    rated_layout = parse_data(data).layout == _RATED_LAYOUT
+    if settings.size is not None and (rated_layout or settings.moved):
+        raise InputError(f"{data}: a size is for pictures of a folder; leave it out")
+    if rated_layout:
         if settings.transforms or settings.moved:
             got = ", ".join(settings.transforms) or "moved frames"
             raise InputError(
@@ -113,8 +117,8 @@ them out, or name a folder of images
             )
         moved = open_moved_images(data, set_name=set_name, split=split)
         return MovedStimuli(moved, tuple(settings.transforms), screen, *numbers, settings.seed)
-    side = (settings.size, settings.size)
-    view = open_images(data, set_name=set_name, split=split, size=side)
+    side = settings.size or _SIDE
+    view = open_images(data, set_name=set_name, split=split, size=(side, side))
     chosen = settings.transforms or dict.fromkeys(DEFAULT_TRANSFORMS)
     largest = {name: default_largest(name) if one is None else one for name, one in chosen.items()}
     return TransformedImageSet(view, largest, screen, *numbers, settings.seed)
@@ -140,6 +144,7 @@ def log_settings(settings: ExperimentSettings, stimuli: StimulusSet) -> dict[str
     values = {
         **asdict(settings),
         "images": settings.pairs,
+        "size": settings.size or _SIDE if isinstance(stimuli, TransformedImageSet) else None,
         "reminder": shows_original(settings, stimuli),
         "data": asdict(stimuli.identity),
         "trials": len(stimuli.stimuli),

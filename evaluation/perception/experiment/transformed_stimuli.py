@@ -11,18 +11,12 @@ from evaluation.models.named_streams import named_stream
 from evaluation.perception.experiment.stimuli import Stimulus, spaced_levels
 from evaluation.perception.human_thresholds import HUMAN_THRESHOLDS
 from evaluation.perception.illuminant_shift import PAPER_SATURATIONS
-from evaluation.perception.transform_families import TransformFamily
+from evaluation.perception.transform_families import TransformFamily, unchanged_magnitude
 from loaders.errors import InputError
 from loaders.views import DataIdentity, View
 
 DEFAULT_TRANSFORMS = ("translation x", "rotation", "scale")
 _RANGE = 3.0  # largest magnitude of a transform, in human thresholds of the paper
-_UNCHANGED = {"scale": 1.0}  # magnitude of the original; else 0
-
-
-def unchanged_magnitude(transform: str) -> float:
-    """Return the magnitude of a transform that changes nothing: 1 for scale, else 0."""
-    return _UNCHANGED.get(transform, 0.0)
 
 
 def default_largest(transform: str) -> float:
@@ -57,8 +51,8 @@ class TransformedImageSet:
         seed: seed of the choice of images.
 
     Raises:
-        InputError: a transform is unknown, or its largest magnitude is not above the unchanged one or is out of
-            range.
+        InputError: a transform is unknown, or its largest magnitude is not above the unchanged one, or is
+            out of range.
     """
 
     view: View[Tensor]
@@ -74,8 +68,8 @@ class TransformedImageSet:
         for name, magnitude in self.largest.items():
             if not magnitude > (start := unchanged_magnitude(name)):
                 raise InputError(
-                    f"transform `{name}`: expected a largest magnitude above {start:g}, which changes nothing, "
-                    f"got {magnitude:g}; levels rise from there"
+                    f"transform `{name}`: expected a largest magnitude above {start:g}, which changes "
+                    f"nothing, got {magnitude:g}; levels rise from there"
                 )
             self._family(name, magnitude)
 

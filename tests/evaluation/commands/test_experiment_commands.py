@@ -16,6 +16,13 @@ from PIL import Image
 
 from candlelight import main
 from evaluation.perception.experiment import read_answers, run_experiment
+from evaluation.perception.experiment.answer_log import AnswerLog
+from evaluation.perception.experiment.read_answers import AnswerRecord
+
+ANSWER = AnswerRecord(
+    **{"session": "", "observer": "ann", "trial": 0, "kind": "rated", "image": "a", "transform": None},
+    **{"magnitude": 0.4, "correct": True, "seconds": 1.0, "side": "left", "time": ""},
+)
 
 
 def run(*words):
@@ -136,6 +143,8 @@ def test_the_geometry_of_the_screen_is_logged(photographs, tmp_path, answering):
     [
         (("--transform", "rotation=far"), "expected NAME or NAME=LARGEST with a number"),
         (("--transform", "rotate"), "`name` must be one of"),
+        (("--transform", "scale", "--transform", "scale=1.2"), "--transform scale: given twice"),
+        (("--transform", "rotation=-6"), "above 0, which changes nothing, got -6"),
         (("--distance", 600), "expected --pixels-per-degree alone, or both --distance and --pitch"),
         (("--distance", 6, "--pitch", 1, "--pixels-per-degree", 3), "expected --pixels-per-degree alone"),
         (("--levels", 1), "--levels"),
@@ -151,7 +160,15 @@ def test_wrong_options_are_refused(photographs, tmp_path, options, message):
 
 
 def test_a_wrong_log_or_plot_is_refused(tmp_path):
-    log = tmp_path / "answers.jsonl"
+    log, plot = tmp_path / "answers.jsonl", tmp_path / "plot.svg"
+    with AnswerLog(log, {}):
+        pass
+    assert "has no answers yet; continue the experiment" in refused("fit", log, "--out", plot)
+    assert not plot.exists()
+    with AnswerLog(log, {}) as opened:
+        opened.append(ANSWER)
+    assert "plot.txt" in refused("fit", log, "--out", tmp_path / "plot.txt")
+    log.unlink()
     assert "cannot be read: No such file" in refused("fit", log)
     log.write_text("{}\n")
     assert "expected a first line with `format`" in refused("fit", log)

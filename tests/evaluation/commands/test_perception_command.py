@@ -1,6 +1,7 @@
 """`evaluate perception` on pictures of ramps, whose shifts some distances measure exactly."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 from candlelight import main
-from evaluation.perception import ImagePlaneView, TransformFamily
+from evaluation.perception import TransformFamily
 from evaluation.results.compare import compare
 from evaluation.results.result_files import read_results
 from loaders import views
@@ -137,7 +138,7 @@ def test_an_interrupted_run_resumes(pictures, own, tmp_path) -> None:
     words = (pictures, "--metric", "rmse", "--transform", "scale", "--limit", 3, "--out", out)
     assert "too far" in run(*words, "--metric", f"{own}:fails", code=2)
     assert (tmp_path / "a.json.partial").is_dir()
-    assert "1 of 3 steps were already finished" in run(*words)
+    assert "1 of 12 steps were already finished" in run(*words)
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 
@@ -181,15 +182,16 @@ class _Frames:
 
 
 @pytest.fixture
-def frames(memory_view, monkeypatch):
+def frames(memory_view, monkeypatch, request):
+    transform = getattr(request, "param", "rotation")
     draws = torch.Generator().manual_seed(0)
-    family = TransformFamily("rotation", (0, 1, 4), kernel="cubic")
+    family = TransformFamily({"parallax x": "translation x"}.get(transform, transform), (0, 1, 4))
     items = []
     for _ in range(6):
         image = torch.rand(3, 16, 16, generator=draws)
         moved = torch.cat([family.transform(image[None], one).images for one in family.magnitudes])
         steps = torch.tensor(family.magnitudes, dtype=torch.float64)
-        items.append(views.MovedImages(image, moved, "rotation", "degrees", steps, 0 * steps, 29.2))
+        items.append(views.MovedImages(image, moved, transform, "degrees", steps, 0 * steps, 29.2))
     found, asked = _Frames(memory_view(items)), {}
     monkeypatch.setattr(views, "has_moves", lambda data, name: True)
     monkeypatch.setattr(views, "open_moved_images", lambda data, **choice: asked.update(choice) or found)
@@ -201,13 +203,33 @@ def test_both_kinds_of_moves_are_equal_where_the_frames_are_transforms(frames, t
     words = ("frames", "--metric", "rmse", "--transform", "rotation", "--moves", "both", "--hues", 10)
     text = run(*words, "--out", out, "--report", page)
     assert text.count("a frame of a transform is missing: 1") == 1
-    view, asked = frames
+    _, asked = frames
     assert asked["transforms"] == ["rotation"]
     [result] = read_results(out)
     assert list(result.details["moves"]) == ["physical", "image plane"]
     assert result.scores["rotation"].value == pytest.approx(result.scores["rotation (image plane)"].value)
     assert "dashed: the same moves of the reference on the image plane" in page.read_text()
-    assert isinstance(ImagePlaneView(view)[0], views.MovedImages)
+
+
+@pytest.mark.parametrize("frames", ["parallax x"], indirect=True)
+def test_parallax_has_the_threshold_of_translation_and_no_place_in_the_order(frames, tmp_path) -> None:
+    out, page = tmp_path / "a.json", tmp_path / "a.html"
+    words = ("frames", "--metric", "rmse", "--metric", "mine=ssim", "--transform", "parallax")
+    text = run(*words, "--moves", "both", "--out", out, "--report", page)
+    assert frames[1]["transforms"] == ["parallax x"]
+    assert sum("parallax x, degrees" in line and " 0.23 " in line for line in text.splitlines()) == 2
+    rmse, mine = read_results(out)
+    assert rmse.scores["parallax x"].value == pytest.approx(rmse.scores["parallax x (image plane)"].value)
+    assert math.isnan(mine.scores["order"].value)
+    assert "parallax x, degrees" in page.read_text()
+
+
+@pytest.mark.parametrize("frames", ["illuminant 611"], indirect=True)
+def test_illuminants_of_both_moves_have_no_plot_of_geometric_ones(frames, tmp_path) -> None:
+    page = tmp_path / "a.html"
+    words = ("frames", "--metric", "ssim", "--transform", "illuminant", "--moves", "both", "--report", page)
+    assert "undefined" in run(*words)
+    assert "solid: frames" not in page.read_text()
 
 
 @pytest.mark.parametrize(
@@ -225,6 +247,7 @@ def test_both_kinds_of_moves_are_equal_where_the_frames_are_transforms(frames, t
         (("--metric", "rmse", "--rated", "iiw:x"), "`iiw` has no rated pairs"),
         (("--metric", "rmse", "--moves", "both"), "has no frames that moved; render the recipe invariance"),
         (("--metric", "ms-ssim", "--transform", "scale"), "161"),
+        (("--metric", "rmse", "--transform", "parallax"), "needs frames in which the camera moved"),
         (("--metric", "rmse", "--canvas", "mnist", "--size", "60", "60"), "a canvas of 56x56 pixels"),
         ((), "Missing option '--metric'"),
     ],
@@ -240,6 +263,7 @@ def test_frames_have_a_camera_and_no_slip(frames) -> None:
     assert "--pixels-per-degree: not for frames that moved" in run(*words, "--pixels-per-degree", 30, code=2)
     assert "--rows: not for frames that moved" in run(*words, "--rows", "0:2", code=2)
     assert "--notebook-slip: only for transforms on the image plane" in run(*words, "--notebook-slip", code=2)
+    assert "--kernel: only for transforms on the image plane" in run(*words, "--kernel", "linear", code=2)
 
 
 def test_illuminants_alone_have_an_ellipse_and_no_verdict(pictures, tmp_path) -> None:

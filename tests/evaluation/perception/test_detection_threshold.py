@@ -24,7 +24,6 @@ def test_linear_metric_in_closed_form() -> None:
     assert found.uncertainty == pytest.approx((HIGH - LOW) / 4 / 0.35)
     torch.testing.assert_close(found.scenes, D_T / 2 / slopes)
     assert found.state == "reached"
-    assert found.monotonic
     # The mean of the scenes' thresholds is not the threshold of their mean.
     assert float(found.scenes.mean()) > 1.15 * found.score
     assert D_T / 2 / 0.6 < found.interval.low < found.score < found.interval.high < D_T / 2 / 0.1
@@ -149,11 +148,10 @@ def test_a_curve_that_starts_above_the_level() -> None:
     assert (found.score, found.uncertainty, found.state) == (0.0, 0.0, "at the start")
 
 
-def test_a_curve_that_falls_is_told_and_read_at_its_first_rise() -> None:
+def test_a_curve_that_falls_is_read_at_its_first_rise() -> None:
     magnitudes = torch.arange(5.0)
     distances = torch.tensor([[0.0, 0.89, 0.2, 0.1, 0.9]])
     found = detection_threshold(distances, magnitudes, Transduction(1.0, 1.0))
-    assert not found.monotonic
     assert found.score == pytest.approx(0.5)
 
 

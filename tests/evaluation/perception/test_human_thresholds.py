@@ -5,6 +5,7 @@ import pytest
 
 from evaluation.perception.human_thresholds import (
     HUMAN_THRESHOLDS,
+    NOTEBOOK_SLIP,
     PAPER_VIEWING,
     ViewingGeometry,
     human_verdict,
@@ -15,7 +16,7 @@ from loaders.errors import InputError
 def test_shifts_of_the_paper_with_and_without_its_slip() -> None:
     shifts = range(11)
     plain = [PAPER_VIEWING.degrees(shift) for shift in shifts]
-    slipped = [PAPER_VIEWING.degrees(shift, notebook_slip=True) for shift in shifts]
+    slipped = [NOTEBOOK_SLIP * PAPER_VIEWING.degrees(shift) for shift in shifts]
     assert plain == pytest.approx([shift / 29.2 for shift in shifts])
     assert slipped == pytest.approx(np.linspace(0, 11, 11) / 29.2)
 

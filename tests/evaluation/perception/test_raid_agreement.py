@@ -99,6 +99,15 @@ def test_a_metric_that_is_the_response_agrees_and_one_that_never_moves_is_undefi
     assert found.metric_median == math.inf
 
 
+def test_rounding_below_0_counts_as_0(raid):
+    below = NamedModel(ModelIdentity("below", "callable"), lambda one, _: -1e-9 + 0 * one[:, 0, 0, 0], "srgb")
+    root = Transduction(1.0, 0.5)
+    assert math.isnan(agreement(raid, named=below, transduction=root)["rotation"].correlation.value)
+    negative = NamedModel(ModelIdentity("mine", "callable"), lambda one, _: -1 + 0 * one[:, 0, 0, 0], "srgb")
+    with pytest.raises(InputError, match="`distances of mine` must be at least 0, got -1"):
+        agreement(raid, named=negative)
+
+
 def test_damaged_layouts_are_refused(raid):
     responses = read_raid_responses(raid / "responses.csv")
     fewer = {name: column[:-1] for name, column in responses.items()}

@@ -87,6 +87,19 @@ def test_rows_of_one_group_keep_their_places_and_scales_below_one_are_left_out()
     assert curves["rotation"].distances.tolist() == [[0, 1, 2], [0, 3, 4]]
 
 
+@pytest.mark.parametrize(
+    ("distances", "message"),
+    [
+        ([[0, math.nan, 1]], "got none; undefined on all scenes: mine$"),
+        ([[0, -0.5, 1]], "`distances of mine` must be at least 0, got -0.5"),
+    ],
+)
+def test_wrong_distances_name_their_metric(distances, message) -> None:
+    tables = {"mine": [table("rotation", distances, "a")], "rmse": [table("rotation", [[0, 1, 2]], "a")]}
+    with pytest.raises(InputError, match=message):
+        align_curves({"physical": tables}, "rmse")
+
+
 def test_scenes_and_magnitudes_that_do_not_agree() -> None:
     turned, moved = table("rotation", [[0, 1, 2]], "a"), table("scale", [[0, 1, 2]], "b")
     with pytest.raises(InputError, match="expected a scene on which every metric is defined"):
@@ -216,6 +229,11 @@ def test_shifts_are_whole_pixels_up_to_the_angle_of_the_paper() -> None:
     assert coarse[0].magnitudes == (0, 1)
     assert [family.name for family in dense[4:]] == [f"illuminant {hue}" for hue in spread_hues(5)]
     assert paper_families(kernel="cubic")[2].kernel == "cubic"
+
+
+def test_pixels_per_degree_are_bounded() -> None:
+    with pytest.raises(InputError, match="`pixels_per_degree` must be at most 3000, got 1e"):
+        paper_families(viewing=ViewingGeometry(1e9))
 
 
 def test_hues_are_spread_and_hold_the_colour_axes() -> None:

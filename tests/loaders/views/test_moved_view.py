@@ -46,7 +46,8 @@ def write(tmp_path, make_frame, info):
                 )
                 for factor in cells[0]
             )
-            update = {"layers": ("image",), "count": 2 * len(cells), "factors": factors, "varies": ()}
+            varies = () if name == "still" else tuple(cells[0])
+            update = {"layers": ("image",), "count": 2 * len(cells), "factors": factors, "varies": varies}
             sets[name] = info.sets["grid"].model_copy(update=update)
         write_dataset_info(root, info.model_copy(update={"sets": sets}))
         frame = make_frame("grid", 0)
@@ -76,17 +77,25 @@ def test_frames_with_and_without_moves(write, tmp_path):
     root = write()
     assert has_moves(str(root), "still") is False
     assert has_moves(str(tmp_path)) is False
-    assert has_moves(str(root)) is False  # several factors vary
-    info = json.loads((root / "dataset.json").read_text())
-    info["sets"]["scale"]["varies"] = ["scale"]
-    (root / "dataset.json").write_text(json.dumps(info))
     assert has_moves(str(root))
-    assert has_moves(str(root), "scale")
-    info["sets"]["illuminant"]["varies"] = ["hue", "saturation"]
+    assert all(has_moves(str(root), name) for name in CELLS if name != "still")
+    info = json.loads((root / "dataset.json").read_text())
     info["sets"]["translation"]["varies"] = ["axis", "translation", "shape"]
+    info["sets"]["scale"]["varies"] = []
     (root / "dataset.json").write_text(json.dumps(info))
-    assert has_moves(str(root), "illuminant")
-    assert not has_moves(str(root), "translation")
+    opened = {name.split("/")[0] for name in open_moved_images(root).ids}
+    assert opened == {"parallax", "illuminant"}
+    for name in ("translation", "scale"):
+        assert not has_moves(str(root), name)
+        with pytest.raises(InputError, match=f"expected a set `{name}` in which a factor"):
+            open_moved_images(root, set_name=name)
+
+
+def test_a_limit_takes_scenes_that_all_transforms_have(write):
+    lacks = {("translation", 0): {"axis": "y", "translation": 0.1}}
+    view = open_moved_images(write(lambda name, scene, cell: lacks.get((name, scene)) == cell), limit=1)
+    assert set(view.groups) == {"scene=1"}
+    assert len(view) == len(TRANSFORMS)
 
 
 def test_only_sets_of_the_chosen_transforms_are_opened(write):
@@ -95,7 +104,7 @@ def test_only_sets_of_the_chosen_transforms_are_opened(write):
         open_moved_images(root)
     view = open_moved_images(root, transforms=("scale", "translation y"))
     assert {name.rpartition("/")[2] for name in view.ids} == {"scale", "translation y"}
-    with pytest.raises(InputError, match="expected a set with a factor"):
+    with pytest.raises(InputError, match="expected a set in which a factor"):
         open_moved_images(root, transforms=("rotation",))
 
 
@@ -142,7 +151,7 @@ def test_choices(write):
     assert set(first.groups) == {"scene=0"}
     assert len(first) == len(TRANSFORMS)
     with pytest.raises(
-        InputError, match=r"expected a set `still` with a factor translation .and axis., parallax"
+        InputError, match=r"expected a set `still` in which a factor translation .and axis., parallax"
     ):
         open_moved_images(root, set_name="still")
 
@@ -177,5 +186,7 @@ def test_scenes_that_share_a_unit_are_refused(write):
 
 
 def test_frames_without_moves(frames_root):
-    with pytest.raises(InputError, match=r"or saturation .and hue., got none; render the recipe invariance"):
+    with pytest.raises(
+        InputError, match=r"or saturation .and hue. alone varies, got none; render the recipe invariance"
+    ):
         open_moved_images(frames_root)

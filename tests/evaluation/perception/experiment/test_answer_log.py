@@ -61,9 +61,16 @@ def test_a_torn_last_line_is_dropped(path, keep):
     np.testing.assert_array_equal(read_answers(path).seconds, [1.25, 7])
 
 
+def test_a_log_without_answers_is_begun_anew(path):
+    for settings in (SETTINGS, {"levels": 4}):
+        with AnswerLog(path, settings):
+            pass
+    assert read_answers(path).settings == {"levels": 4}
+
+
 def test_other_settings_are_refused_in_one_line(path):
-    with AnswerLog(path, SETTINGS):
-        pass
+    with AnswerLog(path, SETTINGS) as log:
+        log.append(answer(0))
     before = path.read_bytes()
     for changes, message in (
         ({"levels": 4}, "was begun with levels 3, got 4; repeat the settings to continue it"),

@@ -229,6 +229,16 @@ def test_a_simulated_observer_over_http(serve, memory_stimuli, tmp_path):
     assert server.finished.is_set()
 
 
+def test_a_log_that_is_gone_ends_the_experiment_with_its_reason(serve, memory_stimuli, tmp_path):
+    server = serve(memory_stimuli(LEVELS[:1], 1))
+    call(server, "answer", reply(0))
+    (tmp_path / "answers.jsonl").unlink()
+    status, _, body = call(server, "end")
+    assert status == 500
+    assert b"cannot be read" in body
+    assert server.finished.is_set()
+
+
 def test_a_resumed_experiment_goes_on_at_the_next_trial(serve, memory_stimuli):
     stimuli = memory_stimuli(LEVELS, 2)
     first = serve(stimuli)

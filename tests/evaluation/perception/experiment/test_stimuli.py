@@ -140,6 +140,21 @@ def test_moved_frames_have_no_range_of_their_own():
         open_stimuli("frames", ExperimentSettings({"rotation": 3.0}, moved=True))
 
 
+@pytest.mark.parametrize(
+    ("data", "moved"), [("tid2013:nowhere", False), ("frames", True)], ids=["rated", "moved"]
+)
+def test_a_size_is_for_pictures(data, moved):
+    with pytest.raises(InputError, match="a size is for pictures of a folder; leave it out"):
+        open_stimuli(data, ExperimentSettings(moved=moved, size=64))
+
+
+def test_the_default_size_is_logged_as_a_number(photographs):
+    both = [ExperimentSettings(levels=2, repeats=1, size=size) for size in (None, 256)]
+    logs = [log_settings(one, open_stimuli(photographs, one)) for one in both]
+    assert logs[0] == logs[1]
+    assert logs[0]["size"] == 256
+
+
 MAGNITUDES = {"rotation": (0.0, 1.0, 2.0, 4.0, 8.0), "translation x": (0.0, 0.1, 0.2)}
 
 
