@@ -39,6 +39,7 @@ class _Reply(BaseModel):
     trial: int = Field(ge=0)
     side: Side
     seconds: float = Field(ge=0, le=1e6)
+    scale: int | None = Field(default=None, ge=1, le=1000)
 
 
 class ExperimentServer(ThreadingHTTPServer):
@@ -145,7 +146,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._refuse(HTTPStatus.BAD_REQUEST, "expected trial, side and seconds")
                 return
             try:
-                self.server.session.answer(reply.trial, reply.side, reply.seconds)
+                self.server.session.answer(reply.trial, reply.side, reply.seconds, reply.scale)
             except OSError as error:
                 self._refuse(HTTPStatus.INSUFFICIENT_STORAGE, error.strerror or str(error))
             else:

@@ -49,6 +49,7 @@ class AnswerRecord(_StrictRecord):
         magnitude: D of a rated pair, or magnitude of the transform.
         correct: whether the observer picked the distorted image.
         seconds: from the display of both images to the answer.
+        scale: pixels of the screen for each pixel of an image; None if the page did not tell.
         side: side that the observer picked.
         time: of the answer, UTC.
     """
@@ -62,6 +63,7 @@ class AnswerRecord(_StrictRecord):
     magnitude: float = Field(allow_inf_nan=False)
     correct: bool
     seconds: float = Field(ge=0, allow_inf_nan=False)
+    scale: int | None = Field(default=None, ge=1)
     side: Side
     time: str
 

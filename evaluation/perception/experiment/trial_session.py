@@ -77,7 +77,7 @@ class TrialSession:
                 self._pictures[number] = self._draw(self.trials[number])
             return self._pictures[number][picture]
 
-    def answer(self, number: int, side: Side, seconds: float) -> None:
+    def answer(self, number: int, side: Side, seconds: float, scale: int | None = None) -> None:
         """Log the answer to the next trial; an answer to another trial changes nothing.
 
         A page that is loaded twice, or that sends an answer again after a lost connection, does no harm.
@@ -97,6 +97,7 @@ class TrialSession:
                     magnitude=stimulus.magnitude,
                     correct=side == trial.side,
                     seconds=seconds,
+                    scale=scale,
                     side=side,
                     time=self.clock(),
                 )

@@ -226,7 +226,7 @@ def test_a_simulated_observer_over_http(serve, memory_stimuli, tmp_path):
     end = json.loads(call(server, "end")[2])
     assert end["lines"] == [str(found)]
     assert end["plot"].startswith("<?xml")
-    assert server.finished.is_set()
+    assert server.finished.wait(5)
 
 
 def test_a_log_that_is_gone_ends_the_experiment_with_its_reason(serve, memory_stimuli, tmp_path):
@@ -236,7 +236,7 @@ def test_a_log_that_is_gone_ends_the_experiment_with_its_reason(serve, memory_st
     status, _, body = call(server, "end")
     assert status == 500
     assert b"cannot be read" in body
-    assert server.finished.is_set()
+    assert server.finished.wait(5)
 
 
 def test_a_resumed_experiment_goes_on_at_the_next_trial(serve, memory_stimuli):

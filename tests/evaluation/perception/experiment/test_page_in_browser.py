@@ -10,6 +10,7 @@ from PIL import Image
 
 from evaluation.perception import fit_psychometric, psychometric
 from evaluation.perception.experiment import fit_answers, read_answers
+from evaluation.perception.experiment.read_answers import read_log
 
 playwright = pytest.importorskip("playwright.sync_api", reason="drives a browser: pip install playwright")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -153,6 +154,21 @@ def test_a_small_window_hides_the_trial_until_it_is_enlarged(serve, memory_stimu
     page.wait_for_selector(READY.format(0))
     page.keyboard.press("ArrowLeft")
     page.wait_for_selector(READY.format(1))
+
+
+def test_the_scale_of_the_first_pair_is_kept_and_logged(serve, memory_stimuli, open_page, tmp_path):
+    server = serve(memory_stimuli((0.2, 0.8), 1, side=100))
+    page = open_page(server, viewport={"width": 900, "height": 600}, device_scale_factor=2)
+    page.keyboard.press("Space")
+    page.wait_for_selector(READY.format(0))
+    page.set_viewport_size({"width": 230, "height": 600})  # a scale of 1 would fit
+    page.wait_for_selector("text=The window is too small")
+    page.set_viewport_size({"width": 900, "height": 600})
+    page.wait_for_selector(READY.format(0))
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_selector(READY.format(1))
+    _, [record] = read_log(tmp_path / "answers.jsonl")
+    assert record.scale == 2
 
 
 def test_an_answer_that_is_not_saved_can_be_sent_again(serve, memory_stimuli, open_page, monkeypatch):
