@@ -4,26 +4,25 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from matplotlib.ticker import LogLocator
 from numpy import ndarray
 
 from evaluation.perception.ellipses import Ellipse
+from evaluation.perception.fit_psychometric import PsychometricFit
 from evaluation.perception.human_ellipses import experimental_ellipse, macadam_ellipse
-from evaluation.perception.psychometric import psychometric
 from evaluation.perception.scene_curves import GEOMETRIC_TRANSFORMS
 from evaluation.perception.transform_families import unchanged_magnitude
 from evaluation.perception.transform_sensitivity import HUMAN_ORDER
 from evaluation.report.blocks import PlotBlock
 from evaluation.report.drawing import COLOURS, INK, drawing, legend_columns, short_name, to_svg
 from evaluation.report.perception_tables import UNITS, moves_of, score_of
+from evaluation.report.psychometric_axes import draw_psychometric
 from evaluation.report.tables import number
 from evaluation.results.result import StatisticResult, model_name
 from loaders.illuminants import EQUAL_ENERGY
 
 _BAND = "#e08a1e"  # of D_T
 _PANEL = 2.1  # inches
-_MOST_LEVELS = 20  # points of the psychometric plot, as many as in the paper
 _TICKS = {
     "translation": (0.01, 0.03, 0.1, 0.3),
     "parallax x": (0.01, 0.03, 0.1, 0.3),
@@ -173,19 +172,18 @@ def _sensitivity_plot(result: StatisticResult) -> PlotBlock:
 
 def psychometric_plot(fit: Mapping[str, Any]) -> PlotBlock:
     """Draw the shares of correct answers with the fitted psychometric function (Figure 3)."""
-    levels, correct, trials = _binned(fit)
-    places = torch.linspace(float(levels.min()), float(levels.max()), 200, dtype=torch.float64)
-    heights = psychometric(places, fit["threshold"], fit["slope"], fit["guess"], fit["lapse"])
+    magnitudes = np.repeat(np.array(fit["levels"], dtype=float), fit["trials"])
+    counts = zip(fit["correct"], fit["trials"], strict=True)
+    correct = np.concatenate([np.arange(trials) < right for right, trials in counts])
+    names = ("low", "high", "slope", "guess", "lapse", "deviance")
+    numbers = {name: score_of(fit[name]) for name in names}
+    fitted = PsychometricFit(
+        score=score_of(fit["threshold"]), **numbers, converged=fit["converged"], note=fit["note"]
+    )
     with drawing(2.9) as figure:
         axes = figure.subplots()
-        axes.scatter(levels, correct / trials, s=8 + 60 * trials / trials.max(), color=COLOURS[0], alpha=0.8)
-        axes.plot(places.numpy(), heights.numpy(), color=COLOURS[0], linewidth=1.5)
-        low, high = score_of(fit["low"]), score_of(fit["high"])
-        if np.isfinite([low, high]).all():
-            axes.axvspan(low, high, color=_BAND, alpha=0.2, linewidth=0)
-        axes.axvline(fit["threshold"], color=_BAND, linewidth=1.2)
-        axes.set(xlabel="D", ylabel="share of correct answers", ylim=(0, 1.03))
-        axes.grid(color=INK, alpha=0.15, linewidth=0.6)
+        draw_psychometric(axes, magnitudes, correct, fitted)
+        axes.set_xlabel("D")
         svg = to_svg(figure, "psychometric")
     told = f"threshold {number(fit['threshold'])} ({number(fit['low'])} to {number(fit['high'])})"
     end = "" if fit["converged"] else f" The fit failed, and is not used: {fit['note']}."
@@ -193,19 +191,8 @@ def psychometric_plot(fit: Mapping[str, Any]) -> PlotBlock:
         svg,
         f"Shares of correct answers by D; {told}.",
         f"Answers of people by the common distance D of the pair, and the fitted psychometric function "
-        f"(Figure 3 of the paper): {told}, {trials.sum():.0f} answers.{end}",
+        f"(Figure 3 of the paper): {told}, {len(correct)} answers.{end}",
     )
-
-
-def _binned(fit: Mapping[str, Any]) -> tuple[ndarray, ndarray, ndarray]:
-    """Return levels, correct answers and answers; many levels are joined to bins of neighbours."""
-    columns = [np.array(fit[name], dtype=float) for name in ("levels", "correct", "trials")]
-    if len(columns[0]) <= _MOST_LEVELS:
-        return columns[0], columns[1], columns[2]
-    bins = np.array_split(np.arange(len(columns[0])), _MOST_LEVELS)  # the levels ascend
-    means = [np.average(columns[0][some], weights=columns[2][some]) for some in bins]
-    correct, trials = (np.array([column[some].sum() for some in bins]) for column in columns[1:])
-    return np.array(means), correct, trials
 
 
 def _geometric(result: StatisticResult) -> list[str]:

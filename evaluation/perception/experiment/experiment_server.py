@@ -43,7 +43,7 @@ class _Reply(BaseModel):
 
 
 class ExperimentServer(ThreadingHTTPServer):
-    """Serve one experiment to the browsers of this machine; `serve_forever` starts it.
+    """Serve one experiment to the browsers of this machine; `serve_forever` starts it once `session` is set.
 
     A request needs the random token in its path and the address of this server as host, so that neither other
     web pages nor other programs that do not know the address can read pictures or post answers. Which side is
@@ -56,10 +56,10 @@ class ExperimentServer(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    session: TrialSession
 
     def __init__(
         self,
-        session: TrialSession,
         settings: Mapping[str, Any],
         summarise: Callable[[], Mapping[str, Any]],
         port: int = 0,
@@ -67,7 +67,6 @@ class ExperimentServer(ThreadingHTTPServer):
         """Bind the address.
 
         Args:
-            session: the observer's trials.
             settings: JSON values for the page.
             summarise: makes the content of the page at the end, `lines` and `plot` (SVG).
             port: 0 takes a free one.
@@ -79,7 +78,7 @@ class ExperimentServer(ThreadingHTTPServer):
             super().__init__((_ADDRESS, port), _Handler)
         except OSError as error:
             raise InputError(f"port {port}: {error.strerror}; leave --port out for a free one") from None
-        self.session, self.settings, self.summarise = session, settings, summarise
+        self.settings, self.summarise = settings, summarise
         self.finished = threading.Event()
         self._token = secrets.token_urlsafe(18)
 

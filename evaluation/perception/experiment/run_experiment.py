@@ -63,9 +63,10 @@ def run_experiment(
         "distance": screen["distance"],
         "reminder": shows_original(settings, stimuli),
     }
-    with AnswerLog(out, {**log_settings(settings, stimuli), **screen}) as log:
-        session = TrialSession(stimuli, trials, log, observer, bool(shown["reminder"]))
-        with ExperimentServer(session, shown, lambda: summarise_log(out), port) as server:
+    # The port first, so that one that is taken leaves no log.
+    with ExperimentServer(shown, lambda: summarise_log(out), port) as server:
+        with AnswerLog(out, {**log_settings(settings, stimuli), **screen}) as log:
+            session = server.session = TrialSession(stimuli, trials, log, observer, bool(shown["reminder"]))
             threading.Thread(target=server.serve_forever, args=(_PAUSE,), daemon=True).start()
             try:
                 tell(f"{session.next_trial} of {len(trials)} pairs are answered; the page is {server.url}")

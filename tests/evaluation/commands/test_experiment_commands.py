@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -156,6 +157,15 @@ def test_wrong_options_are_refused(photographs, tmp_path, options, message):
     done = run("experiment", photographs, "--out", out, *options)
     assert done.exit_code == 2
     assert message in " ".join(done.output.split())
+    assert not out.exists()
+
+
+def test_a_port_that_is_taken_leaves_no_log(photographs, tmp_path):
+    out = tmp_path / "answers.jsonl"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        text = refused("experiment", photographs, "--out", out, "--size", 16, "--port", port)
+    assert f"port {port}: " in text
     assert not out.exists()
 
 

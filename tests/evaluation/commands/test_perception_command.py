@@ -14,6 +14,9 @@ from evaluation.perception import TransformFamily
 from evaluation.results.compare import compare
 from evaluation.results.result_files import read_results
 from loaders import views
+from loaders.frames import write_dataset_info, write_frame
+from loaders.samples import Frame
+from loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo, array_sha256
 from loaders.views import RatedPair
 
 pytestmark = pytest.mark.usefixtures("fixed_code")
@@ -209,6 +212,42 @@ def test_both_kinds_of_moves_are_equal_where_the_frames_are_transforms(frames, t
     assert list(result.details["moves"]) == ["physical", "image plane"]
     assert result.scores["rotation"].value == pytest.approx(result.scores["rotation (image plane)"].value)
     assert "dashed: the same moves of the reference on the image plane" in page.read_text()
+
+
+def test_frames_that_turned_are_read_from_disk(tmp_path) -> None:
+    root, out, steps = tmp_path / "turned", tmp_path / "a.json", (0, 2, 8)
+    factors = (FactorInfo(name="rotation", kind="categorical", values=steps),)
+    rotation = SetInfo(
+        **{"count": 6, "width": 12, "height": 12, "layers": ("image",)}, factors=factors, varies=("rotation",)
+    )
+    recipe = {"name": "invariance", "sha256": "a" * 64}
+    info = {"name": "tiny", "description": "d", "licence": "CC0-1.0", "seed": 3, "candlelight": "0.1.0"}
+    write_dataset_info(root, DatasetInfo(**info, recipe=recipe, sets={"rotation": rotation}))
+    draws = np.random.default_rng(0)
+    for scene in range(2):
+        still = draws.integers(0, 256, (12, 12, 3), np.uint8)
+        for place, angle in enumerate(steps):
+            image = np.maximum(still, np.uint8(20 * place))
+            text = {
+                **{"id": f"{scene}-{place}", "set": "rotation", "index": 3 * scene + place, "group": "g"},
+                **{"unit": f"scene={scene}", "recipe": recipe, "factors": {"rotation": angle}},
+                **{"exogenous": {}, "intervention": {}, "objects": [], "lights": [], "environment": None},
+                "exposure": 1.0,
+                "camera": {"intrinsics": np.eye(3).tolist(), "world_to_camera": np.eye(4).tolist()},
+                "renderer": {
+                    **{"blender": "5.0.1", "device": "CPU", "cpu_features": "avx2"},
+                    **{"samples": 16, "denoiser": "none", "cycles_seed": 7},
+                },
+                "checks": {"identity_error": None, "stored_error": 0.0, "clipped": 0.0},
+                "layers": {"image": array_sha256(image)},
+            }
+            write_frame(root, Frame(Metadata.model_validate(text), {"image": image}))
+    run(root, "--metric", "rmse", "--moves", "both", "--transform", "rotation", "--out", out)
+    [result] = read_results(out)
+    curves = {moves: found["curves"][0] for moves, found in result.details["moves"].items()}
+    assert [list(curve["magnitudes"]) for curve in curves.values()] == [[0, 2, 8]] * 2
+    assert 0 < curves["physical"]["response"][1] < curves["physical"]["response"][2]
+    assert curves["physical"]["response"] != curves["image plane"]["response"]
 
 
 @pytest.mark.parametrize("frames", ["parallax x"], indirect=True)

@@ -79,8 +79,8 @@ def serve(tmp_path) -> Iterator[Callable[..., ExperimentServer]]:
             trials = plan_trials(stimuli.stimuli, 3, observer)
             shown = {"observer": observer, "scale": None, "pixels_per_degree": 29.2, "distance": None}
             shown = {**shown, "reminder": False, **page}
-            session = TrialSession(stimuli, trials, log, observer, shown["reminder"])
-            server = stack.enter_context(ExperimentServer(session, shown, lambda: summarise_log(path)))
+            server = stack.enter_context(ExperimentServer(shown, lambda: summarise_log(path)))
+            server.session = TrialSession(stimuli, trials, log, observer, shown["reminder"])
             thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
             thread.start()
             stack.callback(server.shutdown)

@@ -156,7 +156,7 @@ def test_an_answer_is_logged_once_and_the_page_does_not_learn_the_side(server, t
     assert found.seconds.tolist() == [0.5, 0.5]
     lines = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text().splitlines()[1:]]
     keys = ("session", "observer", "trial", "kind", "image", "transform", "magnitude", "correct", "seconds")
-    assert [tuple(line) for line in lines] == [(*keys, "side", "time")] * 2
+    assert [tuple(line) for line in lines] == [(*keys, "scale", "side", "time")] * 2
     assert [line["trial"] for line in lines] == [0, 1]
     assert lines[0]["side"] == server.session.trials[0].side
     assert lines[0]["magnitude"] == server.session.trials[0].stimulus.magnitude
@@ -194,7 +194,7 @@ def test_images_of_two_sizes_are_told(serve, memory_stimuli, monkeypatch):
 
 def test_a_taken_port_is_refused(server):
     with pytest.raises(InputError, match=r"port \d+: .*leave --port out for a free one"):
-        ExperimentServer(server.session, {}, dict, server.server_port)
+        ExperimentServer({}, dict, server.server_port)
 
 
 def test_a_client_that_leaves_is_no_traceback(server, capfd):

@@ -4,7 +4,8 @@ import torch
 
 from evaluation.perception import fit_psychometric, psychometric
 from evaluation.perception.experiment import ExperimentAnswers, fit_answers
-from evaluation.perception.experiment.answer_plot import draw_answers, share_points
+from evaluation.perception.experiment.answer_plot import draw_answers
+from evaluation.report.psychometric_axes import share_points
 
 
 def simulate(names, observers, count, seed=0, threshold=0.45, span=(0.1, 0.9)):
