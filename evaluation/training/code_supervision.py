@@ -74,9 +74,14 @@ def factor_targets(data: Factors, rows: Sequence[int]) -> FactorTargets:
     Example:
         >>> import numpy as np
         >>> from loaders.schema import FactorInfo
+        >>> from loaders.views import DataIdentity
         >>> class Rows:
+        ...     identity, ids, groups = DataIdentity("rows", "memory"), tuple("abc"), tuple("abc")
+        ...     known_ids = frozenset(ids)
         ...     factors = (FactorInfo(name="kind", kind="categorical", values=("a", "b", "c")),)
         ...     table = np.array([[2.0], [0.0], [1.0]])
+        ...     def __len__(self): return 3
+        ...     def __getitem__(self, row): return torch.zeros(3, 8, 8)
         >>> factor_targets(Rows(), [0, 1])
         FactorTargets(names=('kind',), values=tensor([[1.0000],
                 [0.0000],

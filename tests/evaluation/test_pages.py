@@ -32,7 +32,9 @@ PAGES = (
 SETS = ("tabletop", "tabletop_test", "albedo", "illumination", "negatives", "candle")
 LAYERS = ("image", "radiance", "albedo", "shading", "depth", "normal", "object")
 EXAMPLE = re.compile(r"^    (candlelight (?:[^\n]*\\\n)*[^\n]*)$|^```python\n(.*?)^```$", re.M | re.S)
-LARGE = re.compile("render|CelebAMask-HQ|parts|recoloured|invariance")  # data that are not at hand
+LARGE = re.compile(
+    "render|causal-table|CelebAMask-HQ|parts|recoloured|invariance"
+)  # data that are not at hand
 FILE = re.compile(r"# (\w+\.py)\n")
 
 

@@ -56,10 +56,14 @@ def find_rendered_pairs(
 
     Example:
         >>> from loaders.schema import FactorInfo
+        >>> from loaders.views import DataIdentity
         >>> class Rows:
-        ...     ids = groups = ("a", "b", "c")
+        ...     identity, ids, groups = DataIdentity("rows", "memory"), tuple("abc"), tuple("abc")
+        ...     known_ids = frozenset(ids)
         ...     factors = tuple(FactorInfo(name=name, kind="categorical", values=(0, 1)) for name in "xy")
         ...     table = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+        ...     def __len__(self): return 3
+        ...     def __getitem__(self, row): return np.zeros((3, 8, 8))
         >>> found = find_rendered_pairs(Rows(), Rows(), ["x"], most=5)["x"]
         >>> sorted([*found.factual.tolist(), *found.rendered.tolist()])
         [0, 1]

@@ -63,6 +63,11 @@ class _Run:
     device: str
     steps: FinishedSteps
 
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """Settings on which a finished step depends, whatever other metrics are computed."""
+        return {name: self.settings[name] for name in ("factors", "bins", "splits", "seed")}
+
 
 def score_causal(
     encoders: Mapping[str, Encoder | NamedModel | Codes],
@@ -191,7 +196,7 @@ def _supervise(run: _Run, notes: list[str]) -> "SupervisedCodes | None":
     """Train the networks of the supervised codes; if the images do not fit, add a note."""
     from evaluation.causal.scoring.supervised_codes import WEIGHTS, restore_supervised_codes, supervised_codes
 
-    key = {"step": "supervised codes", "data": run.described, "device": run.device, **run.settings}
+    key = {"step": "supervised codes", "data": run.described, "device": run.device, **run.chosen}
 
     def train() -> dict[str, Tensor]:
         found = supervised_codes(run.data, run.table, seed=run.settings["seed"], device=run.device)
@@ -230,7 +235,7 @@ def _measure(run: _Run, name: str, codes: Float[Tensor, "images codes"]) -> dict
             splits, seed = run.settings["splits"], run.settings["seed"]
             return pack_measured(measure_codes(codes, run.table, run.data.groups, metric, splits, seed))
 
-        found[metric] = unpack_measured(run.steps.get_or_compute(key | run.settings, compute))
+        found[metric] = unpack_measured(run.steps.get_or_compute(key | run.chosen, compute))
     return found
 
 

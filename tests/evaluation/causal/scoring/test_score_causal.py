@@ -15,6 +15,7 @@ from evaluation.causal.unconfoundedness import unconfoundedness
 from evaluation.inputs.predictions import open_codes
 from evaluation.results.compare import compare
 from evaluation.results.resampled_intervals import resampled_interval
+from evaluation.running.finished_steps import FinishedSteps
 from loaders.errors import InputError
 from loaders.schema import FactorInfo
 
@@ -58,6 +59,15 @@ def test_pure_codes_score_one(grid):
     assert result.scores["unconfoundedness(1)"].value == 1
     assert result.about.settings["factors"] == ["shape", "angle", "light"]
     assert result.about.data["rows"] == 24
+
+
+def test_finished_steps_are_reused_with_other_metrics(grid, tmp_path):
+    folder = tmp_path / "steps"
+    first = score(_pure, grid(), metrics=["irs"], steps=FinishedSteps(folder))
+    again = FinishedSteps(folder)
+    second = score(_pure, grid(), metrics=["irs", "mig"], steps=again)
+    assert (again.reused, again.computed) == (1, 1)  # irs; mig
+    assert second.scores["irs"] == first.scores["irs"]
 
 
 @pytest.mark.slow
