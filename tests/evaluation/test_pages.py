@@ -32,9 +32,7 @@ PAGES = (
 SETS = ("tabletop", "tabletop_test", "albedo", "illumination", "negatives", "candle")
 LAYERS = ("image", "radiance", "albedo", "shading", "depth", "normal", "object")
 EXAMPLE = re.compile(r"^    (candlelight (?:[^\n]*\\\n)*[^\n]*)$|^```python\n(.*?)^```$", re.M | re.S)
-LARGE = re.compile(
-    "render|causal-table|CelebAMask-HQ|parts|recoloured|invariance"
-)  # data that are not at hand
+LARGE = re.compile("render|causal-table|CelebAMask-HQ|parts|recoloured|invariance")  # data not at hand
 FILE = re.compile(r"# (\w+\.py)\n")
 
 
