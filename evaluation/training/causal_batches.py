@@ -54,7 +54,7 @@ class CausalBatches:
         factors: Factors | None = None,
         foreground: Float[Tensor, "rows height width"] | None = None,
     ) -> None:
-        # Rows are their own labels here, by which masks and targets are found.
+        # The reader's labels are not used: targets are numbers, not classes.
         self.reader = LabelledRows(data, range(len(data)), len(data))
         self._rows, self._settings, self._seed = np.array(rows), settings, seed
         self._foreground, self.label_rows = foreground, self._rows[:0]
@@ -78,8 +78,9 @@ class CausalBatches:
         if len(self.label_rows):
             draws = epoch_stream(self._seed, "labelled rows", step)
             places = torch.randint(len(self.label_rows), (self._settings.batch_size,), generator=draws)
-            batch["labelled"], found = self.reader.read(self.label_rows[places.numpy()].tolist())
-            batch["targets"] = self._targets[found]
+            chosen = self.label_rows[places.numpy()]
+            batch["labelled"], _ = self.reader.read(chosen.tolist())
+            batch["targets"] = self._targets[chosen]
         return batch
 
     def _label(self, factors: Factors) -> None:

@@ -180,6 +180,8 @@ class Planted(nn.Module):
     def decode(self, codes):
         if self.decoder == "ignores":
             return torch.full((len(codes), 3, 4, 4), 0.5)
+        if self.decoder == "hardly reads":
+            return 0.5 + 1e-3 * (flat(codes) - 0.5)
         return flat(codes @ torch.linalg.inv(self.mix)).clamp(0, 1)
 
 
@@ -205,8 +207,9 @@ def test_mixed_codes_score_less(grid):
     assert score(Planted(mix), grid()).scores[NEW].value < 0.8
 
 
-def test_decoder_that_ignores_codes_has_no_score_and_names_its_factors(grid):
-    result = score(Planted(decoder="ignores"), grid())
+@pytest.mark.parametrize("decoder", ["ignores", "hardly reads"])
+def test_decoder_that_ignores_codes_has_no_score_and_names_its_factors(grid, decoder):
+    result = score(Planted(decoder=decoder), grid())
     assert math.isnan(result.scores[NEW].value)
     assert set(result.details["rendered"]["left_out"]) == set(NAMES)
 

@@ -83,7 +83,7 @@ def test_other_and_damaged_files(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected a file of `save_autoencoder`, its format is not"):
         load_autoencoder(other)
     path = save_autoencoder(ConvVAE(codes=2, side=32, seed=0), tmp_path / "beta.pt", {})
-    content = torch.load(path)
+    content = torch.load(path, weights_only=True)
     torch.save(content | {"architecture": {"codes": 2}}, path)
     with pytest.raises(InputError, match="damaged: expected architecture and training of an autoencoder"):
         load_autoencoder(path)
