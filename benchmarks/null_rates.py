@@ -1,22 +1,22 @@
-"""Measure how often comparisons of IRS, unconfoundedness, WAIoU or CSM find a false difference.
+"""Measure how often comparisons of causal metrics, WAIoU or CSM find a false difference.
 
     python -m benchmarks.null_rates irs --runs 120 --images 120
 
 Both models are drawn from one distribution, so every difference is a false positive; the nominal rate is
-0.05. IRS: codes of six mixtures of three factors, with noise. Unconfoundedness (rho 2): the same codes with
-more noise. WAIoU: skewed IoUs of four parts, equally distributed in five proportions. CSM: shares of test
-frames of six concept sets, correlated between the sets, with fixed vectors. Minutes each.
+0.05. Causal metrics: codes of six mixtures of three factors, with noise, for unconfoundedness with more.
+WAIoU: skewed IoUs of four parts, equally distributed in five proportions. CSM: shares of test frames of six
+concept sets, correlated between the sets, with fixed vectors. Minutes each.
 """
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
 
-from evaluation.causal.irs import IRS, irs
-from evaluation.causal.scoring.measure_codes import MOST_RESAMPLES
-from evaluation.causal.unconfoundedness import unconfoundedness
+from evaluation.causal.scoring.factor_table import FactorTable
+from evaluation.causal.scoring.measure_codes import measure_codes
 from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, BranchScore, Ratios, SetScore
 from evaluation.coverage.causal_statistic import CausalStatistic
 from evaluation.coverage.coverage_statistic import CoverageStatistic
@@ -28,41 +28,28 @@ from evaluation.results.result import Provenance, StatisticResult
 ABOUT = Provenance("simulated", 1, "higher", {}, {}, {}, {})
 MIXTURES = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [0.7, 0.7, 0], [0, 0.5, 1], [0.3, 0.3, 0.3]]).T
 CSM = "csm_s aligned, all sets"
+# Gain of the codes of each metric: 1, except where it would bring a score to its bound.
+GAINS = {"irs": 1, "unconfoundedness": 0.15, "mig": 1, "modularity": 1, "infomec": 1, "minimality": 1}
 
 
-def irs_pair(rng: np.random.Generator, images: int) -> list[StatisticResult]:
-    """Score two encoders with IRS; they differ only in their noise."""
-    return encoder_pair(rng, images, "irs", 1, lambda found: float(found.score), repeats=False)
+def encoder_pair(metric: str, rng: np.random.Generator, images: int) -> list[StatisticResult]:
+    """Score two encoders of the same factors that differ only in their noise.
 
-
-def unconfoundedness_pair(rng: np.random.Generator, images: int) -> list[StatisticResult]:
-    """Score two encoders with unconfoundedness; they respond weakly and differ only in their noise."""
-    name = "unconfoundedness(2)"
-    return encoder_pair(
-        rng, images, name, 0.15, lambda found: float(unconfoundedness(found, 2)), repeats=True
-    )
-
-
-def encoder_pair(
-    rng: np.random.Generator,
-    images: int,
-    name: str,
-    gain: float,
-    score: Callable[[IRS], float],
-    repeats: bool,
-) -> list[StatisticResult]:
-    """Score two encoders of the same factors that differ only in their noise."""
-    grid = np.stack(np.meshgrid(range(3), range(4), range(2), indexing="ij")).reshape(3, -1).T
-    factors = torch.from_numpy(np.tile(grid, (max(1, images // len(grid)), 1)))
+    Args:
+        metric: a name of `CODE_METRICS`.
+        rng: source of the noise.
+        images: number of images, rounded down to whole grids of 24; each is a group.
+    """
+    grid = torch.cartesian_prod(torch.arange(3), torch.arange(4), torch.arange(2))
+    factors = grid.repeat(max(1, images // len(grid)), 1)
+    table = FactorTable(("a", "b", "c"), factors.double(), factors, (0, 1, 2), (), ())
+    groups = tuple(str(row) for row in range(len(factors)))
 
     def one() -> StatisticResult:
         noise = rng.normal(size=(len(factors), MIXTURES.shape[1])) * 0.5
-        codes = torch.from_numpy(factors.numpy() @ MIXTURES * gain + noise)
-
-        def statistic(rows: np.ndarray) -> dict[str, float]:
-            return {name: score(irs(codes[rows], factors[rows]))}
-
-        return result(statistic, len(factors), name, resamples=MOST_RESAMPLES, repeats=repeats)
+        codes = torch.from_numpy(factors.numpy() @ MIXTURES * GAINS[metric] + noise)
+        found = measure_codes(codes, table, groups, metric)
+        return StatisticResult(ABOUT, found.scores, found.replicates, groups, (), {})
 
     return [one(), one()]
 
@@ -116,11 +103,10 @@ def result(
     name: str,
     as_name: str | None = None,
     resamples: int = 200,
-    repeats: bool = True,
 ) -> StatisticResult:
     """Make a result of one score, in which each image is a group."""
     groups = tuple(str(row) for row in range(images))
-    scores, replicates = resampled_interval(statistic, groups, 0, resamples, repeats)
+    scores, replicates = resampled_interval(statistic, groups, 0, resamples)
     own = as_name or name
     return StatisticResult(ABOUT, {own: scores[name]}, {own: replicates[name]}, groups, (), {})
 
@@ -131,8 +117,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     pairs = {
-        "irs": irs_pair,
-        "unconfoundedness": unconfoundedness_pair,
+        **{metric: partial(encoder_pair, metric) for metric in GAINS},
         "waiou": waiou_pair,
         "causal-check": causal_check_pair,
         "csm": csm_pair,
@@ -145,12 +130,13 @@ def main() -> None:
     torch.set_num_threads(1)
     rng = np.random.default_rng(given.seed)
     results = [pairs[given.score](rng, given.images) for _ in range(given.runs)]
-    share = np.mean([compare(*pair).winner is not None for pair in results])
-    print(f"{given.score}, {given.images} images: {share:.3f} of {given.runs} runs, 0.05 is meant")
-    scores = [next(iter(result.scores.values())) for pair in results for result in pair]
-    expected = np.mean([score.value for score in scores])
-    held = np.mean([score.low <= expected <= score.high for score in scores])
-    print(f"{held:.3f} of {len(scores)} intervals hold the mean of all scores, 0.95 is meant")
+    for name in results[0][0].scores:
+        share = np.mean([compare(*pair, name).winner is not None for pair in results])
+        print(f"{name}, {given.images} images: {share:.3f} of {given.runs} runs, 0.05 is meant")
+        scores = [result.scores[name] for pair in results for result in pair]
+        expected = np.mean([score.value for score in scores])
+        held = np.mean([score.low <= expected <= score.high for score in scores])
+        print(f"{held:.3f} of {len(scores)} intervals hold the mean of all scores, 0.95 is meant")
 
 
 if __name__ == "__main__":

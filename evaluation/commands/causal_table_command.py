@@ -10,11 +10,12 @@ from evaluation.commands.causal_command import select_confounded
 from evaluation.commands.evaluate_options import (
     choose_device,
     data_options,
+    device_option,
     end_steps,
     open_secondary,
     open_steps,
 )
-from evaluation.commands.train_causal_command import AUTOENCODER_MODELS
+from evaluation.commands.train_causal_command import AUTOENCODER_MODELS, autoencoder_options
 
 if TYPE_CHECKING:
     from evaluation.causal.supplement_tables import SupplementTable
@@ -36,21 +37,8 @@ _TABLES = ("2", "3", "4", "5", "7", "9", "11")
 @click.option(
     "--seeds", type=click.IntRange(1), default=3, show_default=True, help="Trainings of each model."
 )
-@click.option(
-    "--steps", type=click.IntRange(1), default=30_000, show_default=True, help="Steps of a training."
-)
-@click.option("--codes", type=click.IntRange(1, 1024), default=64, show_default=True, help="Number of codes.")
-@click.option(
-    "--labelled",
-    type=click.IntRange(1),
-    help="Number of labelled images of a model ss-.  [default: 100]",
-)
+@autoencoder_options
 @click.option("--images", type=click.IntRange(2), help="Most images, evenly spaced.  [default: all]")
-@click.option(
-    "--size",
-    type=click.Choice(["32", "64"]),
-    help="Side in pixels of the squares to which images are resized.",
-)
 @click.option("--factors", help="Factors to score by name.  [default: those of the table]")
 @click.option(
     "--metric",
@@ -70,9 +58,7 @@ _TABLES = ("2", "3", "4", "5", "7", "9", "11")
     required=True,
     help="Folder for weights and results; the same command resumes with them.",
 )
-@click.option(
-    "--device", default="auto", show_default=True, help="Torch device: auto, cpu, cuda, cuda:1, ..."
-)
+@device_option
 def causal_table(
     data: str,
     number: str,
@@ -102,7 +88,6 @@ def causal_table(
     candlelight evaluate causal-table mpi3d:mpi3d --table 11 --images 10000 --out mpi3d-results
     """
     from evaluation.causal import score_causal, tabulate_factors
-    from evaluation.causal.resized_factors import ResizedFactors
     from evaluation.causal.scoring.code_metrics import metric_names
     from evaluation.causal.supplement_tables import (
         IDENTIFIABLE,
@@ -115,7 +100,6 @@ def causal_table(
     from evaluation.results.result_files import check_writable, write_results
     from evaluation.training.causal_settings import causal_settings
     from loaders.errors import InputError
-    from loaders.views import open_factors
 
     table, chosen = SUPPLEMENT_TABLES[int(number)], choose_device(device)
     if labelled is not None and models and not any(model.startswith("ss-") for model in models):
@@ -123,14 +107,7 @@ def causal_table(
     out.mkdir(parents=True, exist_ok=True)
     file = out / f"table-{number}.json"
     check_writable(file)
-    whole = open_factors(data, **choice)
-    if lacking := [name for name in table.factors if name not in {info.name for info in whole.factors}]:
-        raise InputError(f"--table {number}: expected {table.data}; {data} has no factor `{lacking[0]}`")
-    numbers = [whole.named.numbers[row] for row in _rows(whole, table, images, choice)]
-    view: Factors = open_factors(data, **choice | {"rows": numbers, "limit": None})
-    others: Factors = open_secondary(open_factors, data, counterfactuals) if counterfactuals else whole
-    if size is not None:
-        view, others = (ResizedFactors(one, int(size)) for one in (view, others))
+    view, others = _open_images(data, table, images, counterfactuals, size, choice)
     names = [name.strip() for name in factors.split(",")] if factors else _varying(view, table)
     chosen_metrics = metric_names(metrics)  # before the training
     tabulate_factors(view, names)
@@ -162,6 +139,30 @@ def causal_table(
         click.echo(f"note: {line}")
     click.echo(str(file))
     end_steps(kept)
+
+
+def _open_images(
+    data: str,
+    table: "SupplementTable",
+    images: int | None,
+    counterfactuals: str | None,
+    size: str | None,
+    choice: Mapping[str, Any],
+) -> tuple["Factors", "Factors"]:
+    """Open the images of a table, and those among which rendered counterfactuals are found."""
+    from evaluation.causal.resized_factors import ResizedFactors
+    from loaders.errors import InputError
+    from loaders.views import open_factors
+
+    whole = open_factors(data, **choice)
+    if lacking := [name for name in table.factors if name not in {info.name for info in whole.factors}]:
+        raise InputError(f"expected {table.data}; {data} has no factor `{lacking[0]}`")
+    numbers = [whole.named.numbers[row] for row in _rows(whole, table, images, choice)]
+    view: Factors = open_factors(data, **{**choice, "rows": numbers, "limit": None})
+    others: Factors = open_secondary(open_factors, data, counterfactuals) if counterfactuals else whole
+    if size is not None:
+        view, others = (ResizedFactors(one, int(size)) for one in (view, others))
+    return view, others
 
 
 def _rows(

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
+device_option = click.option(
+    "--device", default="auto", show_default=True, help="Torch device: auto, cpu, cuda, cuda:1, ..."
+)
+
+
 def data_options(command: _Command) -> _Command:
     """Add the argument DATA and the options for its set, split and rows."""
     for option in (
@@ -45,16 +50,14 @@ def run_options(command: _Command) -> _Command:
             type=click.Path(path_type=Path),
             help="HTML file for a page of the results, with pictures of the data.",
         ),
-        click.option(
-            "--device", default="auto", show_default=True, help="Torch device: auto, cpu, cuda, cuda:1, ..."
-        ),
+        device_option,
     ):
         command = option(command)
     return command
 
 
 def training_options(command: _Command) -> _Command:
-    """Add the options of a training in epochs: the file of weights, the number of epochs and the seed."""
+    """Add the options of a training in epochs: the file of weights, epochs, seed and device."""
     epochs = click.option(
         "--epochs", type=click.IntRange(1), default=20, show_default=True, help="Passes over the images."
     )
@@ -62,8 +65,9 @@ def training_options(command: _Command) -> _Command:
 
 
 def result_options(command: _Command) -> _Command:
-    """Add the options of every training: the file of weights and the seed."""
+    """Add the options of every training: the file of weights, the seed and the device."""
     for option in (
+        device_option,
         click.option(
             "--seed",
             type=click.IntRange(0, 2**63 - 1),

@@ -21,6 +21,30 @@ _WEIGHT_OPTIONS = {
 }
 
 
+def autoencoder_options(command: Any) -> Any:
+    """Add the options that this command and ``evaluate causal-table`` share."""
+    for option in (
+        click.option(
+            "--size",
+            type=click.Choice(["32", "64"]),
+            help="Side in pixels of the squares to which images are resized.",
+        ),
+        click.option(
+            "--labelled",
+            type=click.IntRange(1),
+            help="Number of labelled images of a model ss-.  [default: 100]",
+        ),
+        click.option(
+            "--codes", type=click.IntRange(1, 1024), default=64, show_default=True, help="Number of codes."
+        ),
+        click.option(
+            "--steps", type=click.IntRange(1), default=30_000, show_default=True, help="Steps of a training."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 def _weight_options(command: Any) -> Any:
     """Add an option for each weight of the losses."""
     for name, text in reversed(_WEIGHT_OPTIONS.items()):
@@ -37,8 +61,7 @@ def _weight_options(command: Any) -> Any:
     help="Model; ss- learns from a few labels.",
 )
 @result_options
-@click.option("--steps", type=click.IntRange(1), default=30_000, show_default=True, help="Number of steps.")
-@click.option("--codes", type=click.IntRange(1, 1024), default=64, show_default=True, help="Number of codes.")
+@autoencoder_options
 @click.option("--batch-size", type=click.IntRange(2), default=64, show_default=True, help="Images in a step.")
 @click.option(
     "--rate",
@@ -48,11 +71,6 @@ def _weight_options(command: Any) -> Any:
     help="Learning rate.",
 )
 @_weight_options
-@click.option(
-    "--labelled",
-    type=click.IntRange(1),
-    help="Number of labelled images of a model ss-.  [default: 100]",
-)
 @click.option(
     "--foreground",
     "kind",
@@ -75,11 +93,6 @@ def _weight_options(command: Any) -> Any:
     help="Share of the groups of images that are held out, to measure the reconstruction.",
 )
 @click.option(
-    "--size",
-    type=click.Choice(["32", "64"]),
-    help="Side in pixels of the squares to which images are resized.",
-)
-@click.option(
     "--report",
     "page",
     type=click.Path(path_type=Path),
@@ -91,9 +104,6 @@ def _weight_options(command: Any) -> Any:
     default=0,
     show_default=True,
     help="Processes that read images ahead; useful if the images do not fit into 2 GiB.",
-)
-@click.option(
-    "--device", default="auto", show_default=True, help="Torch device: auto, cpu, cuda, cuda:1, ..."
 )
 def train_codes(
     data: str,
@@ -166,5 +176,9 @@ def train_codes(
             f"mean squared error {history.validation[-1]:.5f} of reconstructed held-out images; "
             f"{history.constant:.5f} of their mean"
         )
+    if history.targets:
+        click.echo(f"learned from labels, in the order of the codes: {', '.join(history.targets)}")
+        if alike := [one.name for one in view.factors if one.name not in history.targets]:
+            click.echo(f"note: one value among the labelled images, so not learned: {', '.join(alike)}")
     for path in filter(None, (out, out.with_suffix(".json"), page)):
         click.echo(str(path))

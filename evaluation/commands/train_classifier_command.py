@@ -53,9 +53,6 @@ _BACKBONES = ("vgg_small", "densenet_small", "resnet_small", "vgg19", "vgg19_bn"
     help="Side in pixels of the squares to which all images are resized, as by evaluate coverage --size SIDE "
     "SIDE; for small networks choose 64 to 96. Needed if images have several sizes.",
 )
-@click.option(
-    "--device", default="auto", show_default=True, help="Torch device: auto, cpu, cuda, cuda:1, ..."
-)
 def train_labels(
     data: str,
     label: str,

@@ -75,9 +75,6 @@ train.add_command(train_labels)
     type=click.Path(path_type=Path),
     help="HTML file for a page of learning curves, scores and pictures of the held-out images.",
 )
-@click.option(
-    "--device", default="auto", show_default=True, help="Torch device: auto, cpu, cuda, cuda:1, ..."
-)
 def train_decomposition(
     data: str,
     regime: Any,

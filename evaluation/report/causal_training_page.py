@@ -67,6 +67,8 @@ def causal_curves(history: CausalHistory) -> PlotBlock:
     panels: list[tuple[str, Sequence[float], float | None]] = [("loss", history.training, None)]
     panels += [(name, values, None) for name, values in history.terms.items()]
     caption = "Mean terms of the loss before their weights."
+    if history.targets:
+        caption += f" The first codes learn {', '.join(history.targets)} from labels."
     if history.validation:
         panels.append(("squared error of held-out images", history.validation, 0))
         caption += (

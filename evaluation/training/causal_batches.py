@@ -39,6 +39,7 @@ class CausalBatches:
     Attributes:
         reader: the images, of which the first read are kept in memory.
         label_rows: rows whose labels are read.
+        targets: factors that have several values among these rows.
 
     Raises:
         InputError: the model needs factors, and there are none; there are fewer rows than labels are asked
@@ -58,6 +59,7 @@ class CausalBatches:
         self.reader = LabelledRows(data, range(len(data)), len(data))
         self._rows, self._settings, self._seed = np.array(rows), settings, seed
         self._foreground, self.label_rows = foreground, self._rows[:0]
+        self.targets: tuple[str, ...] = ()
         self._index: FactorIndex | None = None
         if not settings.needs_factors:
             return
@@ -80,7 +82,7 @@ class CausalBatches:
             places = torch.randint(len(self.label_rows), (self._settings.batch_size,), generator=draws)
             chosen = self.label_rows[places.numpy()]
             batch["labelled"], _ = self.reader.read(chosen.tolist())
-            batch["targets"] = self._targets[chosen]
+            batch["targets"] = self._values[chosen]
         return batch
 
     def _label(self, factors: Factors) -> None:
@@ -91,10 +93,10 @@ class CausalBatches:
                 "(--labelled), or give more"
             )
         self.label_rows = np.sort(named_stream(self._seed, "labelled").permutation(self._rows)[:count])
-        names, self._targets = factor_targets(factors, self.label_rows.tolist())
-        if len(names) > self._settings.codes:
+        self.targets, self._values = factor_targets(factors, self.label_rows.tolist())
+        if len(self.targets) > self._settings.codes:
             raise InputError(
-                f"expected at least a code for each of the factors {', '.join(names)}, got "
+                f"expected at least a code for each of the factors {', '.join(self.targets)}, got "
                 f"{self._settings.codes}; give more (--codes)"
             )
 

@@ -37,6 +37,8 @@ class CausalHistory:
         validation: mean squared error of reconstructed held-out images, sRGB-encoded in [0, 1], after each
             block; empty without them. It is of 256 images at most.
         constant: the same error of the mean of these images; None without them.
+        targets: factors that the first codes of a semi-supervised model learn, in the order of the codes:
+            those with several values among the labelled images.
     """
 
     steps: tuple[int, ...]
@@ -44,6 +46,7 @@ class CausalHistory:
     terms: dict[str, tuple[float, ...]]
     validation: tuple[float, ...]
     constant: float | None
+    targets: tuple[str, ...] = ()
 
 
 def train_causal(
@@ -178,4 +181,5 @@ def _history(
         {name: tuple(curves[name]) for name in settings.term_weights()},
         tuple(curves["error"]),
         None if images is None else float((images - images.mean(0)).square().mean()),
+        batches.targets,
     )

@@ -3,10 +3,8 @@
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -14,10 +12,12 @@ from tqdm import tqdm
 
 from evaluation.causal.estimation.code_inputs import standardise
 from evaluation.causal.interventions.baseline_codes import Baseline
+from evaluation.causal.interventions.decode_codes import Decoder
 from evaluation.causal.interventions.rendered_pairs import check_same_factors
 from evaluation.causal.irs import irs
 from evaluation.causal.scoring.broken_conditions import broken_conditions
 from evaluation.causal.scoring.code_metrics import CODE_METRICS, DEFAULT_METRICS, check_metric_names
+from evaluation.causal.scoring.compute_codes import compute_codes
 from evaluation.causal.scoring.factor_table import FactorTable, tabulate_factors
 from evaluation.causal.scoring.measure_codes import (
     MeasuredCodes,
@@ -28,16 +28,14 @@ from evaluation.causal.scoring.measure_codes import (
 from evaluation.causal.scoring.score_bounds import cut_at_bounds
 from evaluation.causal.scoring.score_decoded_images import score_decoded_images
 from evaluation.causal.scoring.score_decoder import find_decoder
-from evaluation.inputs.match_ids import first_three
 from evaluation.inputs.predictions import Codes
 from evaluation.models.model_spec import ModelIdentity, NamedModel
 from evaluation.results.mean_intervals import distinct_groups
 from evaluation.results.pool_seeds import pool_seeds
 from evaluation.results.result import StatisticResult, model_name
-from evaluation.running.batches import Fingerprint, check_srgb_image, make_provenance, read_batches
-from evaluation.running.finished_steps import FinishedSteps, batch_key, model_key
-from evaluation.running.model_outputs import checked_codes
-from evaluation.running.named_models import decode, identify_models, run_model
+from evaluation.running.batches import Fingerprint, make_provenance
+from evaluation.running.finished_steps import FinishedSteps
+from evaluation.running.named_models import identify_models
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
 from loaders.views import Factors
@@ -56,6 +54,7 @@ class _Run:
     """Everything that the scores of all encoders share."""
 
     data: Factors
+    counterfactuals: Factors
     table: FactorTable
     metrics: tuple[str, ...]
     settings: dict[str, Any]
@@ -140,7 +139,8 @@ def score_causal(
     chosen = ("irs", *(name for name in CODE_METRICS if name in metrics and name != "irs"))
     fingerprint = Fingerprint()
     steps = steps or FinishedSteps()
-    codes = _encode(named_models, data, batch_size, device, fingerprint, steps)
+    key = {"metric": METRIC, "version": VERSION}
+    codes = compute_codes(named_models, data, batch_size, device, fingerprint, steps, **key)
     described = fingerprint.describe(data)
     settings = {
         "factors": list(table.names),
@@ -154,7 +154,7 @@ def score_causal(
         counterfactuals = data
     else:
         settings["counterfactuals"] = asdict(counterfactuals.identity) | {"rows": len(counterfactuals)}
-    run = _Run(data, table, chosen, settings, described, device, steps)
+    run = _Run(data, counterfactuals, table, chosen, settings, described, device, steps)
     notes = [_class_sizes_note(table)]
     widest = max(rows.shape[1] for rows in codes.values())
     decoders = {name: found for name, one in named_models.items() if (found := find_decoder(one, device))}
@@ -166,24 +166,10 @@ def score_causal(
         }
         codes |= added
     notes += broken_conditions(table, widest, chosen)
-    results = {}
-    for name, named in named_models.items():
-        measured = _measure(run, name, codes[name])
-        scores = {label: score for one in measured.values() for label, score in one.scores.items()}
-        details = _describe(codes[name], table, measured)
-        failures = [f"{name}: no {metric}: {one.failure}" for metric, one in measured.items() if one.failure]
-        if name in decoders:
-            given = (named, decoders[name], codes[name], data, counterfactuals, table)
-            more, parts, failed = score_decoded_images(*given, supervised, baseline, seed, device)
-            scores, details, failures = scores | more, details | parts, failures + failed
-        results[name] = StatisticResult(
-            make_provenance(METRIC, VERSION, "higher", named, described, settings),
-            {label: cut_at_bounds(label, score) for label, score in scores.items()},
-            {label: drawn for one in measured.values() for label, drawn in one.replicates.items()},
-            distinct_groups(data.groups),
-            (),
-            details | {"notes": [*notes, *failures]},
-        )
+    results = {
+        name: _score(run, named, codes[name], decoders.get(name), supervised, notes)
+        for name, named in named_models.items()
+    }
     return results | {model_name(one): _cut(one) for one in pool_seeds(list(results.values()))}
 
 
@@ -220,6 +206,35 @@ def _controls(run: _Run, width: int, supervised: "SupervisedCodes | None") -> di
     return dict(zip(CODE_CONTROLS, values, strict=False))
 
 
+def _score(
+    run: _Run,
+    named: NamedModel,
+    codes: Float[Tensor, "images codes"],
+    decoder: Decoder | None,
+    supervised: "SupervisedCodes | None",
+    notes: Sequence[str],
+) -> StatisticResult:
+    """Compute all scores of one encoder."""
+    name = named.identity.name
+    measured = _measure(run, name, codes)
+    scores = {label: score for one in measured.values() for label, score in one.scores.items()}
+    details = _describe(codes, run.table, measured)
+    failures = [f"{name}: no {metric}: {one.failure}" for metric, one in measured.items() if one.failure]
+    if decoder is not None:
+        given = (named, decoder, codes, run.data, run.counterfactuals, run.table, supervised)
+        baseline, seed = run.settings["baseline"], run.settings["seed"]
+        more, parts, failed = score_decoded_images(*given, baseline, seed, run.device)
+        scores, details, failures = scores | more, details | parts, failures + failed
+    return StatisticResult(
+        make_provenance(METRIC, VERSION, "higher", named, run.described, run.settings),
+        {label: cut_at_bounds(label, score) for label, score in scores.items()},
+        {label: drawn for one in measured.values() for label, drawn in one.replicates.items()},
+        distinct_groups(run.data.groups),
+        (),
+        details | {"notes": [*notes, *failures]},
+    )
+
+
 def _measure(run: _Run, name: str, codes: Float[Tensor, "images codes"]) -> dict[str, MeasuredCodes]:
     """Compute each metric of one encoder."""
     found = {}
@@ -237,52 +252,6 @@ def _measure(run: _Run, name: str, codes: Float[Tensor, "images codes"]) -> dict
 
         found[metric] = unpack_measured(run.steps.get_or_compute(key | run.chosen, compute))
     return found
-
-
-def _encode(
-    named_models: Mapping[str, NamedModel],
-    data: Factors,
-    batch_size: int,
-    device: str,
-    fingerprint: Fingerprint,
-    steps: FinishedSteps,
-) -> dict[str, Float[Tensor, "samples codes"]]:
-    """Compute the codes of all rows, on the CPU, for each encoder."""
-    parts: dict[str, list[Tensor]] = {name: [] for name in named_models}
-    keys = {
-        name: model_key(named, device, metric=METRIC, version=VERSION) for name, named in named_models.items()
-    }
-    for batch in read_batches(data, batch_size, check_srgb_image, fingerprint, "encode"):
-        linear = decode(batch.stack(lambda image: image))
-        for name, named in named_models.items():
-            if isinstance(named.model, Codes):
-                continue
-            encode = partial(_codes, named, linear, device)
-            step = steps.get_or_compute(batch_key(keys[name], batch, fingerprint), encode)
-            parts[name].append(step["codes"])
-    for name, some in parts.items():
-        if len(widths := sorted({part.shape[1] for part in some})) > 1:
-            raise InputError(
-                f"`{name}`: expected as many codes of each image, got {widths[0]} and {widths[-1]} codes"
-            )
-    for row, name in enumerate(data.ids):
-        fingerprint.add(name, torch.from_numpy(np.asarray(data.table)[row]))
-    codes = {
-        name: named.model.matched(data.ids, data.known_ids, None)
-        if isinstance(named.model, Codes)
-        else torch.cat(parts[name])
-        for name, named in named_models.items()
-    }
-    for name, rows in codes.items():
-        if failed := [data.ids[row] for row in (~rows.isfinite().all(1)).nonzero().flatten().tolist()]:
-            raise InputError(f"`{name}`: codes must be finite, got nan or inf for {first_three(failed)}")
-    return codes
-
-
-def _codes(named: NamedModel, linear: Tensor, device: str) -> dict[str, Tensor]:
-    """Compute the codes of a batch, in float32 at least."""
-    (codes,) = run_model(named, linear, device, lambda *output: (checked_codes(*output),))
-    return {"codes": codes.to(torch.promote_types(codes.dtype, torch.float32))}
 
 
 def _describe(

@@ -113,6 +113,17 @@ def test_foreground_of_the_objects(halves, tmp_path: Path, kind: str) -> None:
     assert all(torch.equal(values, saved[name]) for name, values in network.state_dict().items())
 
 
+def test_a_factor_with_one_labelled_value_is_named(halves, tmp_path: Path) -> None:
+    halves.table[:, 1] = 0
+    words = ("--model", "ss-beta-vae", "--labelled", 6, "--size", 32)
+    text = run(*words, "--out", tmp_path / "net.pt", "--report", tmp_path / "net.html")
+    first, second = (factor.name for factor in FACTORS)
+    assert f"learned from labels, in the order of the codes: {first}\n" in text
+    assert f"note: one value among the labelled images, so not learned: {second}\n" in text
+    assert json.loads((tmp_path / "net.json").read_text())["history"]["targets"] == [first]
+    assert f"The first codes learn {first} from labels." in (tmp_path / "net.html").read_text()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
