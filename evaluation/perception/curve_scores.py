@@ -32,8 +32,6 @@ from evaluation.perception.transform_sensitivity import (
 from loaders.errors import InputError
 from loaders.illuminants import XY_PER_STEP
 
-_IDENTITY = Transduction(1.0, 1.0)
-
 
 @dataclass(frozen=True, eq=False)
 class CurveScores:
@@ -80,21 +78,12 @@ class CurveScores:
 
     @cached_property
     def sensitivities(self) -> dict[str, float]:
-        """Sensitivity to each transform of `HUMAN_ORDER` at its threshold, see `transform_sensitivity`.
-
-        The RMSE is linear in the metric's own distance between two magnitudes, not in the magnitude: D is
-        concave, so the magnitude of the threshold does not belong to an RMSE that is linear in it.
-        """
-        distance = self.transduction.invert(self.level)
-        found = {}
-        for name, curve in self.curves.items():
-            if name not in HUMAN_ORDER:
-                continue
-            steps = torch.arange(len(curve.magnitudes))
-            response = mean_response(self._drawn(curve.distances))
-            step = float(curve_thresholds(response, steps, _IDENTITY, distance))
-            found[name] = transform_sensitivity(self._drawn(curve.energies), steps, step)
-        return found
+        """Sensitivity to each transform of `HUMAN_ORDER` at its threshold, see `transform_sensitivity`."""
+        return {
+            name: transform_sensitivity(self._drawn(curve.energies), curve.magnitudes, self.thresholds[name])
+            for name, curve in self.curves.items()
+            if name in HUMAN_ORDER
+        }
 
     @cached_property
     def order(self) -> SensitivityOrder:

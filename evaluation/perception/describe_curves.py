@@ -1,6 +1,6 @@
 """The details of a result of `score_perception`: curves, thresholds, ellipses and notes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -14,16 +14,12 @@ from evaluation.perception.transform_families import ILLUMINANT
 _FALL = 0.01  # of the largest value of a curve, above which a note tells that it falls
 
 
-def describe_curves(
-    scores: CurveScores, levels: tuple[float, float, float] | None, groups: Sequence[str], seed: int
-) -> dict[str, Any]:
+def describe_curves(scores: CurveScores, levels: tuple[float, float, float] | None) -> dict[str, Any]:
     """Collect what tables and plots of one metric show.
 
     Args:
         scores: of all scenes.
         levels: quartiles and threshold of D_T; None for a metric without ratings, which has no thresholds.
-        groups: group of each scene.
-        seed: of the resampled scenes.
     """
     found: dict[str, Any] = {
         "curves": [_curve(curve, scores) for curve in scores.curves.values()],
@@ -34,7 +30,7 @@ def describe_curves(
     if levels is None:
         return found | {"thresholds": {}, "illuminants": None}
     found["thresholds"] = {
-        name: _threshold(scores.curves[name], scores, levels, groups, seed)
+        name: _threshold(scores.curves[name], scores, levels)
         for name in GEOMETRIC_TRANSFORMS
         if name in scores.curves
     }
@@ -54,16 +50,8 @@ def _curve(curve: SceneCurve, scores: CurveScores) -> dict[str, Any]:
     }
 
 
-def _threshold(
-    curve: SceneCurve,
-    scores: CurveScores,
-    levels: tuple[float, float, float],
-    groups: Sequence[str],
-    seed: int,
-) -> dict[str, Any]:
-    found = detection_threshold(
-        curve.distances, curve.magnitudes, scores.transduction, levels, groups=groups, seed=seed
-    )
+def _threshold(curve: SceneCurve, scores: CurveScores, levels: tuple[float, float, float]) -> dict[str, Any]:
+    found = detection_threshold(curve.distances, curve.magnitudes, scores.transduction, levels)
     human = all_human_thresholds()[curve.name]
     verdict = human_verdict(found.score, found.uncertainty, human)
     return {**asdict(found), "unit": curve.unit, "human": human, "verdict": verdict}
@@ -88,7 +76,9 @@ def curve_notes(name: str, scores: CurveScores, usable: bool) -> list[str]:
             if curve.magnitudes[0] < scores.thresholds[label] < curve.magnitudes[:2][-1]
         ]
         if early:
-            notes.append(f"{name}: thresholds within the first step, so upper bounds: {', '.join(early)}")
+            notes.append(
+                f"{name}: thresholds within the first step, exact if d is linear there: {', '.join(early)}"
+            )
         if scores.illuminants is not None and not scores.illuminants.note.startswith("0 of"):
             notes.append(f"{name}: {scores.illuminants.note}, because they do not reach D_T")
     return notes

@@ -1,22 +1,17 @@
 """The magnitude of a transform at which a metric says that people see it, in physical units."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 import torch
-from jaxtyping import Float64, Int, Real
-from numpy import ndarray
+from jaxtyping import Float64, Real
 from torch import Tensor
 
 from evaluation.inputs.check_shapes import check_shapes
 from evaluation.perception.published_transductions import DETECTION_LEVELS
 from evaluation.perception.response_curves import check_distances, invert_curves
 from evaluation.perception.transduction import Transduction
-from evaluation.results.mean_intervals import Score, group_numbers
-from evaluation.results.resampled_intervals import LEAST_GROUPS, replicate_interval, resampled_groups
 from loaders.errors import InputError
 
 # A metric "never moves" if its distances change by less than this share of its distance at the threshold.
@@ -38,8 +33,6 @@ class DetectionThreshold:
         state: "reached", "not reached", "infinite" (the metric never moves) or "at the start" (the curve
             starts above D_T, so the threshold is at or below the first magnitude).
         scenes: threshold of each scene's own curve; nan or inf likewise.
-        interval: `score` with its 95 % interval over resampled scenes, or groups of them; an end is inf where
-            the threshold lies beyond the range. nan with fewer than 6 groups, or if `score` is nan.
     """
 
     score: float
@@ -48,7 +41,6 @@ class DetectionThreshold:
     uncertainty: float
     state: ThresholdState
     scenes: Float64[Tensor, " scenes"]
-    interval: Score
 
 
 def detection_threshold(
@@ -56,14 +48,12 @@ def detection_threshold(
     magnitudes: Real[Tensor, " magnitudes"],
     transduction: Transduction,
     levels: tuple[float, float, float] = DETECTION_LEVELS,
-    groups: Sequence[str] | None = None,
-    seed: int = 0,
 ) -> DetectionThreshold:
     """Invert a metric's transduced response at the human detection threshold D_T.
 
     ``theta_M = g_M^-1(D_T)`` with ``g_M(theta) = a d_M(theta)^b`` of the mean response d_M (Alabau-Bosque et
-    al. 2024, eq. 1 to 3), by linear interpolation of g_M between the magnitudes, as in the paper's notebook.
-    The uncertainty is half the distance between the inverted quartiles of D_T.
+    al. 2024, eq. 1 to 3). The uncertainty is half the distance between the inverted quartiles of D_T. See
+    `curve_thresholds` for the rule between two magnitudes.
 
     Blind to: everything that `mean_response` and `invert_curves` are blind to; the errors of a and b, which
     `uncertainty` leaves out; and other paths between two images than the tested family. The curve of a metric
@@ -76,16 +66,13 @@ def detection_threshold(
         transduction: of this metric, with this normalisation of the images.
         levels: lower quartile, threshold and upper quartile on the common scale; the paper's are 0.390, 0.445
             and 0.499. `PsychometricFit.quartiles` gives them for data of one's own.
-        groups: the group of each scene, such as its object: the rows of a group are resampled together, as
-            they depend on each other. None for independent scenes.
-        seed: of the resampled groups.
 
     Raises:
         InputError: the shapes do not agree, distances that are not finite or negative, magnitudes that do not
             increase, levels that do not, or a transduction that failed.
 
     Example:
-        >>> magnitudes = torch.linspace(0, 1, 1001)
+        >>> magnitudes = torch.tensor([0.0, 1.0])
         >>> distances = torch.stack([0.5 * magnitudes, 1.5 * magnitudes])
         >>> found = detection_threshold(distances, magnitudes, Transduction(scale=1.0, exponent=0.5))
         >>> round(found.score, 3), round(found.uncertainty, 3), found.scenes.round(decimals=3).tolist()
@@ -97,9 +84,6 @@ def detection_threshold(
             f"`levels` must be positive and in order, lower quartile, threshold, upper quartile, got {levels}"
         )
     values = check_distances(distances)
-    numbers = group_numbers([str(scene) for scene in range(len(values))] if groups is None else groups)
-    if len(numbers) != len(values):
-        raise InputError(f"expected one of `groups` for each of {len(values)} scenes, got {len(numbers)}")
     mean = values.mean(0, keepdim=True)
     low, score, high = (float(curve_thresholds(mean, magnitudes, transduction, level)) for level in levels)
     return DetectionThreshold(
@@ -107,9 +91,8 @@ def detection_threshold(
         low=low,
         high=high,
         uncertainty=(high - low) / 2,  # inf - inf is nan, too
-        state=_state(score, float(transduction(mean)[0, 0]), levels[1]),
+        state=_state(score, float(mean[0, 0]), transduction.invert(levels[1])),
         scenes=curve_thresholds(values, magnitudes, transduction, levels[1]),
-        interval=_interval(score, values, magnitudes, transduction, levels[1], numbers, seed),
     )
 
 
@@ -120,6 +103,11 @@ def curve_thresholds(
     level: float,
 ) -> Float64[Tensor, "*curves"]:
     """Return the magnitude at which each transduced curve reaches a level of the common scale.
+
+    Each curve d is inverted at ``(level / a)^(1 / b)``, the distance at the level: between two magnitudes d
+    is linear. So the threshold of a metric that is linear in the magnitude is exact on any grid. The notebook
+    of Alabau-Bosque et al. 2024 interpolates ``D = a d^b`` instead, which is vertical at d = 0: thresholds
+    within the first step come out too large.
 
     Args:
         distances: curves in the metric's unit, >= 0.
@@ -139,9 +127,9 @@ def curve_thresholds(
         >>> curve_thresholds(curves, torch.tensor([0.0, 1.0]), Transduction(1.0, 1.0), 0.25)
         tensor([0.2500,    nan,    inf], dtype=torch.float64)
     """
-    still = STILL * transduction.invert(level)
-    found = invert_curves(transduction(distances), magnitudes, level)
-    never = found.isnan() & (distances.amax(-1) - distances.amin(-1) < still)
+    distance = transduction.invert(level)
+    found = invert_curves(distances, magnitudes, distance)
+    never = found.isnan() & (distances.amax(-1) - distances.amin(-1) < STILL * distance)
     return found.masked_fill(never, torch.inf)
 
 
@@ -151,24 +139,3 @@ def _state(score: float, start: float, level: float) -> ThresholdState:
     if math.isnan(score):
         return "not reached"
     return "at the start" if start >= level else "reached"
-
-
-def _interval(
-    score: float,
-    distances: Float64[Tensor, "scenes magnitudes"],
-    magnitudes: Real[Tensor, " magnitudes"],
-    transduction: Transduction,
-    level: float,
-    numbers: Int[ndarray, " scenes"],
-    seed: int,
-) -> Score:
-    """Resample groups of scenes, average the scenes of each resample, and invert each mean curve."""
-    count = int(numbers.max()) + 1
-    if count < LEAST_GROUPS:
-        return Score(score, math.nan, math.nan)
-    # Row by row: how often each scene is drawn with its group.
-    times = np.stack([np.bincount(draw, minlength=count)[numbers] for draw in resampled_groups(count, seed)])
-    drawn = torch.from_numpy(times / times.sum(1, keepdims=True)).to(distances.device)
-    found = curve_thresholds(drawn @ distances, magnitudes, transduction, level)
-    # A resample that does not reach the level has its threshold beyond the range; nan would be left out.
-    return replicate_interval(score, found.nan_to_num(nan=torch.inf, posinf=torch.inf).tolist(), count)

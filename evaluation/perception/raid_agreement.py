@@ -182,7 +182,7 @@ def _agreement(
     unit, least, largest = _RANGES[distortion]
     magnitudes = torch.linspace(least, largest, _LEVELS, dtype=torch.float64)
     names = [str(reference) for reference in range(len(distances))]
-    threshold = detection_threshold(distances, magnitudes, transduction, levels, names, seed)
+    threshold = detection_threshold(distances, magnitudes, transduction, levels)
     common = transduction(distances[:, 1:]).numpy()
     human = responses[:, 1:]
     scores, _ = resampled_interval(

@@ -95,9 +95,7 @@ def invert_curves(
     ``theta = g^-1(level)`` for a rising curve g, between Alabau-Bosque et al. 2024, eq. 2 and 4 (theta_M =
     g_M^-1(D_T)). A curve that falls again has several such magnitudes, of which this is the first.
 
-    Blind to: the shape of a curve between two magnitudes. Below the second magnitude the curve is a straight
-    line, but transduced distances rise steeply there: a threshold within the first step is an upper bound, so
-    sample small magnitudes densely.
+    Blind to: the shape of a curve between two magnitudes, where it counts as a straight line.
 
     Args:
         curves: values in any unit.
@@ -123,7 +121,7 @@ def invert_curves(
     after = reached.int().argmax(-1, keepdim=True)
     before = (after - 1).clamp(min=0)
     low, high = values.gather(-1, before), values.gather(-1, after)
-    # A rise of 1 where the curve starts at the level: the share is not used there.
+    # A rise of 1 where the curve starts at the level: both magnitudes are the first there.
     share = (level - low) / torch.where(after > 0, high - low, 1.0)
-    found = steps[before] + torch.where(after > 0, share, 0.0) * (steps[after] - steps[before])
+    found = steps[before].lerp(steps[after], share)  # within both, in spite of rounding
     return torch.where(reached.any(-1), found.squeeze(-1), torch.nan)

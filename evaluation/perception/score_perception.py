@@ -204,8 +204,7 @@ def _score(
     details = {
         "transduction": transduction,
         "moves": {
-            moves: describe_curves(one, detection.levels if usable else None, groups, seed)
-            for moves, one in found.items()
+            moves: describe_curves(one, detection.levels if usable else None) for moves, one in found.items()
         },
     }
     return _Scored(scores, replicates, details, notes)

@@ -44,7 +44,7 @@ def threshold_table(results: Sequence[StatisticResult]) -> TableBlock:
             found = result.details["moves"][moves]["thresholds"]
             if not _is_rated(result, moves):
                 continue
-            cells = [_cell(found[name], name) for name in transforms]
+            cells = [_cell(found[name], name, _score(result, name, moves)) for name in transforms]
             scores = [_score(result, name, moves) for name in errors]
             rows.append(
                 (
@@ -112,7 +112,7 @@ def perception_lines(results: Sequence[StatisticResult]) -> list[str]:
         for moves in moves_of(result):
             name, found = row_name(result, moves), result.details["moves"][moves]
             for transform, one in found["thresholds"].items():
-                rows.append((name, *_line(transform, one)))
+                rows.append((name, *_line(transform, one, _score(result, transform, moves))))
             for label in ("illuminant_macadam", "illuminant_experimental"):
                 if (score := _score(result, label, moves)) is not None:
                     value = f"error {score.value:.4f}" if math.isfinite(score.value) else "no ellipse"
@@ -127,25 +127,25 @@ def score_of(value: Any) -> float:
     return math.nan if value is None else float(value)
 
 
-def _line(transform: str, one: dict[str, Any]) -> tuple[str, ...]:
+def _line(transform: str, one: dict[str, Any], score: Score | None) -> tuple[str, ...]:
     digits, reach = _digits(transform), score_of(one["uncertainty"])
     return (
         f"{transform}, {one['unit']}",
         _value_text(one, digits),
         "" if math.isnan(reach) else f"{reach:.2g}",
-        _ends(_interval(one), digits),
+        _ends(score, digits),
         f"{one['human']:g}",
         _verdict(one),
     )
 
 
-def _cell(one: dict[str, Any], transform: str) -> str:
+def _cell(one: dict[str, Any], transform: str, score: Score | None) -> str:
     """Write a threshold with its quartiles and interval."""
     digits, reach = _digits(transform), score_of(one["uncertainty"])
     text = _value_text(one, digits)
     if not math.isnan(reach):
         text = unbroken(f"{text} ± {reach:.2g}")
-    if ends := _ends(_interval(one), digits):
+    if ends := _ends(score, digits):
         text += " " + unbroken(f"({ends})")
     return f"{_TICK} " * (one["verdict"] == "human-like") + text
 
@@ -169,12 +169,10 @@ def _value_text(one: dict[str, Any], digits: int) -> str:
     return ("at most " if one["state"] == "at the start" else "") + number(one["score"], digits)
 
 
-def _ends(score: Score, digits: int) -> str:
-    return "" if math.isnan(score.low) else f"{number(score.low, digits)} to {number(score.high, digits)}"
-
-
-def _interval(one: dict[str, Any]) -> Score:
-    return Score(*(score_of(one["interval"][name]) for name in ("value", "low", "high")))
+def _ends(score: Score | None, digits: int) -> str:
+    if score is None or math.isnan(score.low):
+        return ""
+    return f"{number(score.low, digits)} to {number(score.high, digits)}"
 
 
 def _digits(transform: str) -> int:

@@ -55,8 +55,8 @@ def test_equals_a_slow_restatement() -> None:
     rmse = published_transduction("RMSE")
     found = illuminant_thresholds(torch.from_numpy(distances), rmse, HUES, RADII)
     for hue in range(20):
-        curve = [0.0] + [rmse.scale * d**rmse.exponent for d in distances[:, hue].mean(0)]
-        wanted = np.interp(0.445, curve, [0.0, *RADII.tolist()])
+        curve = [0.0, *distances[:, hue].mean(0)]
+        wanted = np.interp((0.445 / rmse.scale) ** (1 / rmse.exponent), curve, [0.0, *RADII.tolist()])
         assert float(found.radii[hue]) == pytest.approx(wanted)
 
 

@@ -14,8 +14,8 @@ from evaluation.perception import (
     TransformDistances,
     TransformFamily,
     detection_levels,
-    detection_threshold,
     fit_rated_pairs,
+    measure_distances,
     open_distance,
     paper_families,
     psychometric,
@@ -28,6 +28,7 @@ from evaluation.perception.human_thresholds import ViewingGeometry
 from evaluation.perception.scene_curves import SceneCurve, align_curves
 from evaluation.report.perception_plots import psychometric_plot
 from evaluation.report.perception_section import perception_section
+from evaluation.report.perception_tables import perception_lines
 from evaluation.results import resampled_intervals
 from evaluation.results.compare import compare
 from loaders.errors import InputError
@@ -172,23 +173,23 @@ def test_transforms_without_a_place_in_the_order(names) -> None:
     assert CurveScores(curves, LINEAR, level).sensitivities == {}
 
 
-def test_intervals_are_those_of_the_threshold(scenes, monkeypatch) -> None:
+def test_intervals_are_of_resampled_scenes(scenes, monkeypatch) -> None:
     module = import_module("evaluation.perception.score_perception")
     monkeypatch.setattr(module, "resampled_interval", resampled_intervals.resampled_interval)
     family = TransformFamily("rotation", (0, 2, 4, 8, 12), kernel="linear")
     levels, source = DetectionLevels((0.09, 0.1, 0.11)), MoveSource(scenes, (family,))
     named = {"rmse": open_distance("rmse")}
     found = score_perception(named, {"physical": source}, {"rmse": LINEAR}, detection=levels, seed=3)
-    [measured] = found["rmse"].details["moves"]["physical"]["curves"]
-    one = found["rmse"].details["moves"]["physical"]["thresholds"]["rotation"]
     score = found["rmse"].scores["rotation"]
+    [measured] = measure_distances(named, scenes, [family])["rmse"]
+    draws = resampled_intervals.resampled_groups(8, 3)
+    means = [measured.distances[rows].mean(0) for rows in (np.arange(8), *draws)]
+    value, *replicates = [float(np.interp(0.1, mean, family.magnitudes)) for mean in means]
+    wanted = resampled_intervals.replicate_interval(value, replicates, 8)
+    assert (score.value, score.low, score.high) == pytest.approx((wanted.value, wanted.low, wanted.high))
     assert score.low < score.value < score.high
-    assert [one["interval"][name] for name in ("value", "low", "high")] == pytest.approx(
-        [score.value, score.low, score.high]
-    )
-    mean = torch.tensor(measured["response"])[None]
-    again = detection_threshold(mean, torch.tensor(measured["magnitudes"]), LINEAR, (0.09, 0.1, 0.11))
-    assert score.value == pytest.approx(again.score)
+    [line] = [line for line in perception_lines([found["rmse"]])[0].splitlines() if "rotation" in line]
+    assert f"{score.low:.3g} to {score.high:.3g}" in line
 
 
 def test_metrics_are_compared_on_the_same_draws(scenes) -> None:
