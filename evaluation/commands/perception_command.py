@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _TRANSFORMS = ("translation", "rotation", "scale", "illuminant")
 _ONLY_FOR_PICTURES = ("size", "canvas", "pixels_per_degree", "rows")
+_ASSUMED = "translations in degrees assume the 29.2 pixels per degree of ImageNet (--pixels-per-degree)"
 
 
 @click.command()
@@ -215,10 +216,10 @@ def _open_metrics(texts: Sequence[str], open_one: Any) -> "dict[str, NamedModel]
 
 def _open_presets(presets: Sequence[str], named: "Mapping[str, NamedModel]") -> "dict[str, Transduction]":
     """Find the published constants of the metrics for which they hold."""
-    from evaluation.perception import DISTANCES, published_transduction
+    from evaluation.perception import published_transduction
+    from evaluation.perception.distance_spec import is_rmse
 
-    rmse, _ = DISTANCES["rmse"]
-    names = {name: "RMSE" for name, one in named.items() if one.model is rmse}
+    names = {name: "RMSE" for name, one in named.items() if is_rmse(one)}
     for name, metric in split_pairs(presets, "--preset").items():
         if name not in named:
             known = ", ".join(named)
@@ -280,7 +281,8 @@ def _open_sources(
         families = tuple(one for one in families if one.name.startswith(kinds))
         settings = {"pixels_per_degree": viewing.pixels_per_degree, "canvas": canvas or "mirror"}
         view = open_images(data, **given)
-        return {"image plane": MoveSource(view, families)}, {**settings, "kernel": kernel}
+        notes = (_ASSUMED,) * (canvas == "mnist" and scale is None and "translation" in kinds)
+        return {"image plane": MoveSource(view, families, notes)}, {**settings, "kernel": kernel}
     for name in _ONLY_FOR_PICTURES:
         if given.pop(name) is not None:
             flag = name.replace("_", "-")

@@ -1,5 +1,6 @@
 """The details of a result of `score_perception`: curves, thresholds, ellipses and notes."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
@@ -53,7 +54,8 @@ def _curve(curve: SceneCurve, scores: CurveScores) -> dict[str, Any]:
 def _threshold(curve: SceneCurve, scores: CurveScores, levels: tuple[float, float, float]) -> dict[str, Any]:
     found = detection_threshold(curve.distances, curve.magnitudes, scores.transduction, levels)
     human = all_human_thresholds()[curve.name]
-    verdict = human_verdict(found.score, found.uncertainty, human)
+    below = float(curve.magnitudes[-1]) if math.isnan(found.low) else found.low
+    verdict = human_verdict(found.score, found.uncertainty, human, below)
     return {**asdict(found), "unit": curve.unit, "human": human, "verdict": verdict}
 
 

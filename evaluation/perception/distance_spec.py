@@ -21,7 +21,7 @@ from evaluation.models.model_spec import (
 )
 from evaluation.models.user_code import exception_reason
 from evaluation.perception.feature_stacks import FEATURE_STACKS
-from evaluation.perception.image_distances import DISTANCES
+from evaluation.perception.image_distances import DISTANCES, rmse_distance
 from evaluation.perception.lpips import load_lpips
 from evaluation.running.batches import weights_sha256
 from evaluation.running.model_outputs import model_errors
@@ -81,6 +81,16 @@ did you mean `ssim`?
         f"distance `{text}`: expected one of {', '.join(DISTANCES)}; or {_FORMS}"
         f"{did_you_mean(text, DISTANCES)}"
     )
+
+
+def is_rmse(named: NamedModel) -> bool:
+    """Tell whether a distance is the shipped RMSE, whose square is the energy of a difference.
+
+    Example:
+        >>> is_rmse(open_distance("mine=rmse")), is_rmse(open_distance("ssim"))
+        (True, False)
+    """
+    return named.model is rmse_distance
 
 
 def pair_distances(

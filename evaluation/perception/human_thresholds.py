@@ -78,13 +78,14 @@ PAPER_VIEWING = ViewingGeometry(29.2)
 """Viewing of the paper's crops of ImageNet with 256 x 256 pixels, and of the recipe `invariance`."""
 
 
-def human_verdict(threshold: float, uncertainty: float, human: float) -> Verdict:
+def human_verdict(threshold: float, uncertainty: float, human: float, below: float = math.nan) -> Verdict:
     """Compare a metric's threshold with that of people.
 
     "human-like" if ``theta_M - u < theta_H < theta_M + u``: the strict test of Alabau-Bosque et al. 2024,
     Table II, as in its notebook. A metric is "more sensitive" than people if its threshold is too small,
-    "less sensitive" (more invariant) if it is too large or infinite, and its verdict is "not reached" if a
-    level of D_T lies beyond the range of the magnitudes.
+    "less sensitive" (more invariant) if it is too large or infinite. If a level of D_T lies beyond the range
+    of the magnitudes, the metric is still "less sensitive" if it stays below the lower quartile of D_T at the
+    threshold of people; otherwise the verdict is "not reached".
 
     Blind to: how far off a threshold is, and how uncertain that of people is. A metric with a large u is
     human-like more easily. The verdict holds for the viewing geometry of the magnitudes, the images, and the
@@ -94,6 +95,8 @@ def human_verdict(threshold: float, uncertainty: float, human: float) -> Verdict
         threshold: theta_M, as `DetectionThreshold.score`; inf and nan as there.
         uncertainty: u, as `DetectionThreshold.uncertainty`.
         human: theta_H in the same unit, as in `HUMAN_THRESHOLDS`.
+        below: magnitude up to which the metric stays below the lower quartile of D_T:
+            `DetectionThreshold.low`, or the end of the range; nan if not known.
 
     Raises:
         InputError: a human threshold that is not finite.
@@ -107,7 +110,7 @@ def human_verdict(threshold: float, uncertainty: float, human: float) -> Verdict
     if threshold == math.inf:
         return "less sensitive"
     if math.isnan(threshold) or not math.isfinite(uncertainty):
-        return "not reached"
+        return "less sensitive" if human <= below else "not reached"
     if threshold - uncertainty < human < threshold + uncertainty:
         return "human-like"
     return "more sensitive" if threshold < human else "less sensitive"

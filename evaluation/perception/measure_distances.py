@@ -35,6 +35,7 @@ class TransformDistances:
         distances: distance of the transformed image from its reference; nan where it is undefined.
         clipped: share of each image that is cut at the edge of sRGB: of values that the transform cut; for
             frames, of pixels with an over-exposed channel, which the reference has too.
+        areas: pixels of each compared image over those of the scene's own image: above 1 on a canvas.
     """
 
     transform: str
@@ -44,6 +45,7 @@ class TransformDistances:
     groups: tuple[str, ...]
     distances: Float64[Tensor, "scenes magnitudes"]
     clipped: Float64[Tensor, "scenes magnitudes"]
+    areas: Float64[Tensor, " scenes"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,7 @@ class _Label:
     transform: str
     unit: str
     magnitudes: Float64[Tensor, " magnitudes"]
+    area: float = 1.0  # of the reference, in areas of the image
 
 
 class _Chunk(NamedTuple):
@@ -163,7 +166,8 @@ def _curves(
         for family in families:
             reference = family.prepare(image[None].to(device))
             magnitudes = torch.tensor(family.magnitudes, dtype=torch.float64)
-            label = _Label(name, group, family.name, family.unit, magnitudes)
+            area = reference[0].numel() / image.numel()
+            label = _Label(name, group, family.name, family.unit, magnitudes, area)
             yield _Curve(label, reference[0], _chunks(family, reference, read, batch_size))
 
 
@@ -234,6 +238,7 @@ def _tables(labels: Sequence[_Label], rows: Sequence[Mapping[str, Tensor]]) -> t
             torch.stack([rows[place][key] for place in chosen]) for key in ("distances", "clipped")
         )
         ids, groups = tuple(label.id for label in some), tuple(label.group for label in some)
+        areas = torch.tensor([label.area for label in some], dtype=torch.float64)
         unit, magnitudes = some[0].unit, some[0].magnitudes
-        tables.append(TransformDistances(transform, unit, magnitudes, ids, groups, distances, clipped))
+        tables.append(TransformDistances(transform, unit, magnitudes, ids, groups, distances, clipped, areas))
     return tuple(tables)

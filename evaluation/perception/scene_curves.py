@@ -29,7 +29,8 @@ class SceneCurve:
         unit: unit of the magnitudes.
         magnitudes: ascending from the identity: 0, or 1 for scale.
         distances: in the unit of the metric.
-        energies: mean squared differences of the images.
+        energies: sums of the squared differences of the sRGB-encoded images, over the values of the scene's
+            own image: means, unless the images lie on a canvas, which adds pixels and no difference.
         clipped: share of each image that is cut, see `TransformDistances`.
         directions: transforms that are averaged; empty if there is one by definition.
     """
@@ -82,7 +83,8 @@ def align_curves(
         ...     both = torch.tensor([distances]).double()
         ...     magnitudes = torch.tensor([0.0, 1.0]).double()
         ...     names = f"translation {axis}", "degrees"
-        ...     return TransformDistances(*names, magnitudes, ("a",), ("a",), both, both)
+        ...     area = torch.ones(1).double()
+        ...     return TransformDistances(*names, magnitudes, ("a",), ("a",), both, both, area)
         >>> tables = [table("x", [0.0, 0.1]), table("y", [0.0, 0.3])]
         >>> found = align_curves({"physical": {"rmse": tables}}, "rmse").curves["physical"]["rmse"]
         >>> found["translation"].distances
@@ -148,7 +150,7 @@ def _curves(
         ]
         distances, energies, clipped = (
             values[_rows(table, chosen)][:, order]
-            for values in (table.distances, rmse.distances.square(), table.clipped)
+            for values in (table.distances, rmse.distances.square() * rmse.areas[:, None], table.clipped)
         )
         distances = check_distances(distances, f"distances of {metric}")
         curve = (table.unit, table.magnitudes[order], distances, energies, clipped)

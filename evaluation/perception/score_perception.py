@@ -17,9 +17,8 @@ from evaluation.perception.curve_scores import (
 )
 from evaluation.perception.describe_curves import clipped_note, curve_notes, describe_curves
 from evaluation.perception.detection_levels import DetectionLevels
-from evaluation.perception.distance_spec import open_distance
+from evaluation.perception.distance_spec import is_rmse, open_distance
 from evaluation.perception.human_thresholds import NOTEBOOK_SLIP, VISUAL_ANGLES
-from evaluation.perception.image_distances import rmse_distance
 from evaluation.perception.measure_distances import TransformDistances, measure_distances
 from evaluation.perception.scene_curves import AlignedCurves, SceneCurve, align_curves
 from evaluation.perception.transduction import Transduction
@@ -105,7 +104,7 @@ def score_perception(
     fingerprint = Fingerprint()
     measured = {}
     # RMSE may be one of the metrics already.
-    energy = next((name for name, one in named_distances.items() if one.model is rmse_distance), _ENERGY)
+    energy = next((name for name, one in named_distances.items() if is_rmse(one)), _ENERGY)
     everything = {energy: open_distance("rmse", device), **named_distances}
     for moves, source in sources.items():
         tables = measure_distances(
@@ -183,15 +182,14 @@ def _score(
     usable = transduction is not None and transduction.converged
     known = transduction if transduction is not None and usable else _UNRATED
     notes = []
-    is_rmse = named.model is rmse_distance
-    if is_rmse:
+    if is_rmse(named):
         notes.append(f"{name}: no order: equal distances of RMSE are equal energies")
     if transduction is not None and not usable:
         notes.append(f"{name}: no transduction, so curves and order only: {transduction.note}")
     found: dict[str, CurveScores] = {}
     for moves, some in curves.items():
         level = detection.levels[1] if usable else level_without_ratings(some, all_human_thresholds())
-        found[moves] = CurveScores(some, known, level, is_rmse)
+        found[moves] = CurveScores(some, known, level, is_rmse(named))
         notes += curve_notes(f"{name}, {moves}" if len(curves) > 1 else name, found[moves], usable)
     statistic = _statistic(found, usable)
     scores, replicates = resampled_interval(statistic, groups, seed)

@@ -26,16 +26,16 @@ def transform_sensitivity(
     """Compute the inverse of the energy of a transform at a threshold.
 
     ``S = 1 / |i - T_theta(i)|^2``, with theta the threshold of people or of a metric: Alabau-Bosque et al.
-    2024, eq. 5. Here the square is the mean over pixels, channels and scenes (the square of the RMSE, which
-    the paper names as unit), so that S does not grow with the image. Between the magnitudes the RMSE is
-    linear, as it nearly is for small moves. On a curve of D over the energy, D_T S is the slope of the line
-    from the origin to the threshold, the "slope" by which the paper orders metrics.
+    2024, eq. 5. Here the square is over the number of values of the image (the square of the RMSE, which the
+    paper names as unit), so that S does not grow with the image, and averaged over scenes. Between the
+    magnitudes the RMSE is linear, as it nearly is for small moves. On a curve of D over the energy, D_T S is
+    the slope of the line from the origin to the threshold, the "slope" by which the paper orders metrics.
 
     Blind to: the image: the same angle is more energy in a picture with more contrast, so compare transforms
     on the same scenes only.
 
     Args:
-        energies: mean squared difference of each scene and its transformed copy at each magnitude.
+        energies: of each scene at each magnitude, see `SceneCurve`.
         magnitudes: of the transform, strictly increasing from the identity.
         threshold: in the unit of the magnitudes; inf for a metric that never moves, nan for a threshold that
             is not reached.
@@ -77,7 +77,7 @@ class SensitivityOrder:
             counting a half; nan with fewer than two known.
         order: known transforms from the most to the least sensitive.
         unknown: transforms whose threshold is not reached, which have no place.
-        is_human: whether the order of the known transforms is that of people.
+        is_human: whether all transforms of `HUMAN_ORDER` are known, in this order.
     """
 
     score: float
@@ -117,5 +117,5 @@ def sensitivity_order(sensitivities: Mapping[str, float]) -> SensitivityOrder:
         score=agreeing / len(pairs) if pairs else math.nan,
         order=tuple(sorted(known, key=lambda name: -sensitivities[name])),
         unknown=tuple(name for name in sensitivities if name not in known),
-        is_human=bool(pairs) and agreeing == len(pairs),
+        is_human=len(known) == len(HUMAN_ORDER) and agreeing == len(pairs),
     )

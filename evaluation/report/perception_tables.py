@@ -86,12 +86,11 @@ def order_table(results: Sequence[StatisticResult]) -> TableBlock:
     people = results[0].details["people"]
     for moves, found in people.items():
         name = "people, on these images" + (f", {moves}" if len(people) > 1 else "")
-        rows.append((name, _order_text(found["order"]), number(found["order"]["score"])))
+        rows.append((name, _order_text(found["order"]), _agreement(found["order"])))
     for result in results:
         for moves in moves_of(result):
             order = result.details["moves"][moves]["order"]
-            score = _score(result, "order", moves)
-            agreement = "" if score is None else with_interval(score)
+            agreement = _agreement(order, _score(result, "order", moves))
             rows.append(
                 (row_name(result, moves), _order_text(order), agreement + f" {_TICK}" * order["is_human"])
             )
@@ -117,8 +116,7 @@ def perception_lines(results: Sequence[StatisticResult]) -> list[str]:
                 if (score := _score(result, label, moves)) is not None:
                     value = f"error {score.value:.4f}" if math.isfinite(score.value) else "no ellipse"
                     rows.append((name, label, value, "", _ends(score, 3), "", ""))
-            agreement = "undefined" if found["order"]["score"] is None else f"{found['order']['score']:.3g}"
-            orders.append((name, agreement, _order_text(found["order"])))
+            orders.append((name, _agreement(found["order"]), _order_text(found["order"])))
     return [*([align_columns(rows)] if len(rows) > 1 else []), align_columns(orders)]
 
 
@@ -183,6 +181,16 @@ def _score(result: StatisticResult, label: str, moves: str) -> Score | None:
     """Return a score of one kind of moves; the first has names without an ending."""
     found = result.scores.get(f"{label} ({moves})")
     return result.scores.get(label) if found is None and moves == moves_of(result)[0] else found
+
+
+def _agreement(order: dict[str, Any], score: Score | None = None) -> str:
+    """Write the agreement with people; of an incomplete order, the number of pairs."""
+    known, share = len(order["order"]), score_of(order["score"])
+    if math.isnan(share):
+        return "undefined"
+    if known < len(HUMAN_ORDER):
+        return f"{share * math.comb(known, 2):g} of {math.comb(known, 2)} pairs"
+    return f"{share:.3g}" if score is None else with_interval(score)
 
 
 def _has(results: Sequence[StatisticResult], label: str) -> bool:

@@ -141,17 +141,19 @@ def test_an_interrupted_run_resumes(pictures, own, tmp_path) -> None:
     words = (pictures, "--metric", "rmse", "--transform", "scale", "--limit", 3, "--out", out)
     assert "too far" in run(*words, "--metric", f"{own}:fails", code=2)
     assert (tmp_path / "a.json.partial").is_dir()
-    assert "1 of 12 steps were already finished" in run(*words)
+    assert "1 of 9 steps were already finished" in run(*words)
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 
 def test_viewing_canvas_size_and_kernel_reach_the_transforms(pictures, tmp_path) -> None:
     words = (pictures, "--metric", "rmse", "--transform", "translation", "--limit", 1)
     words += ("--pixels-per-degree", 14.6, "--size", 20, 24, "--canvas", "mnist", "--kernel", "cubic")
-    run(*words, "--out", tmp_path / "a.json")
+    text = run(*words, "--out", tmp_path / "a.json")
     [found] = read_results(tmp_path / "a.json")
     [curve] = found.details["moves"]["image plane"]["curves"]
     assert curve["magnitudes"] == pytest.approx([pixels / 14.6 for pixels in range(6)])
+    assert "assume the 29.2" not in text
+    assert "translations in degrees assume the 29.2 pixels per degree" in run(*words[:-9], *words[-7:])
     settings = found.about.settings
     assert (settings["pixels_per_degree"], settings["canvas"], settings["kernel"]) == (14.6, "mnist", "cubic")
 

@@ -68,6 +68,21 @@ def test_verdicts(threshold: float, uncertainty: float, verdict: str) -> None:
     assert human_verdict(threshold, uncertainty, 3.6) == verdict
 
 
+@pytest.mark.parametrize(
+    ("threshold", "uncertainty", "below", "verdict"),
+    [
+        (math.nan, math.nan, 5.0, "less sensitive"),  # the range ends at 5, or the lower quartile is there
+        (math.nan, math.nan, 3.6, "less sensitive"),
+        (math.nan, math.nan, 3.5, "not reached"),
+        (4.0, math.nan, 3.7, "less sensitive"),  # the upper quartile is not reached
+        (4.0, math.nan, 3.5, "not reached"),
+        (3.5, 0.3, 3.7, "human-like"),
+    ],
+)
+def test_verdicts_beyond_the_range(threshold: float, uncertainty: float, below: float, verdict: str) -> None:
+    assert human_verdict(threshold, uncertainty, 3.6, below) == verdict
+
+
 def test_human_threshold_without_a_number() -> None:
     with pytest.raises(InputError, match="`human` must be finite, got nan; HUMAN_THRESHOLDS"):
         human_verdict(1.0, 0.1, math.nan)

@@ -26,9 +26,10 @@ from evaluation.perception import (
 from evaluation.perception.curve_scores import CurveScores, level_without_ratings, people_order
 from evaluation.perception.human_thresholds import ViewingGeometry
 from evaluation.perception.scene_curves import SceneCurve, align_curves
+from evaluation.perception.transform_sensitivity import transform_sensitivity
 from evaluation.report.perception_plots import psychometric_plot
 from evaluation.report.perception_section import perception_section
-from evaluation.report.perception_tables import perception_lines
+from evaluation.report.perception_tables import order_table, perception_lines
 from evaluation.results import resampled_intervals
 from evaluation.results.compare import compare
 from loaders.errors import InputError
@@ -41,7 +42,8 @@ def table(transform, distances, groups, magnitudes=(0, 1, 2), unit="degrees"):
     values = torch.tensor(distances, dtype=torch.float64)
     steps = torch.tensor(magnitudes, dtype=torch.float64)
     names = tuple(f"{transform}/{group}" for group in groups)
-    return TransformDistances(transform, unit, steps, names, tuple(groups), values, 0 * values)
+    numbers = values, 0 * values, torch.ones(len(values), dtype=torch.float64)
+    return TransformDistances(transform, unit, steps, names, tuple(groups), *numbers)
 
 
 def curve(name, distances, magnitudes, energies=None):
@@ -158,6 +160,21 @@ def test_rmse_has_one_sensitivity_on_any_grid_of_magnitudes_and_no_order() -> No
     assert (found.order.order, found.order.is_human) == ((), False)
 
 
+@pytest.mark.parametrize(("transform", "magnitude"), [("translation x", 2), ("rotation", 5), ("scale", 1.1)])
+def test_a_canvas_does_not_change_the_energy_of_a_move(memory_view, transform, magnitude) -> None:
+    digit = torch.zeros(3, 28, 28)
+    digit[:, 8:20, 8:20] = torch.rand(3, 12, 12, generator=torch.Generator().manual_seed(0))
+    found = []
+    for side in (None, 28, 56, 128):
+        identity = 1 if transform == "scale" else 0
+        family = TransformFamily(transform, (identity, magnitude), pixels_per_degree=1, canvas=side)
+        tables = measure_distances({"rmse": open_distance("rmse")}, memory_view([digit]), [family])
+        [curve] = align_curves({"image plane": tables}, "rmse").curves["image plane"]["rmse"].values()
+        found.append(transform_sensitivity(curve.energies, curve.magnitudes, magnitude))
+    moved = family.transform(family.prepare(digit[None]), magnitude).images - family.prepare(digit[None])
+    assert found == pytest.approx([digit.numel() / float(moved.square().sum())] * 4, rel=1e-4)
+
+
 def test_a_metric_that_never_moves_has_a_sensitivity_of_0_and_one_that_is_not_reached_none() -> None:
     curves = {"rotation": curve("rotation", [[0, 0]], [0, 9]), "scale": curve("scale", [[0, 0.1]], [1, 2])}
     found = CurveScores(curves, LINEAR, 0.5).sensitivities
@@ -214,6 +231,28 @@ def test_a_threshold_beyond_the_range_in_some_resamples(memory_view) -> None:
     score = found["rmse"].scores["rotation"]
     assert score.value < 10
     assert score.high == math.inf  # draws without a ramp never move
+
+
+@pytest.mark.parametrize(("largest", "verdict"), [(4, "less sensitive"), (3, "not reached")])
+def test_a_metric_that_is_below_d_t_at_the_threshold_of_people(scenes, largest, verdict) -> None:
+    source = {"physical": MoveSource(scenes, (TransformFamily("rotation", (0, 1, largest)),))}
+    weak = Transduction(0.1, 1.0)  # D is below 0.1 everywhere, and people see 3.6 degrees
+    found = score_perception({"rmse": open_distance("rmse")}, source, {"rmse": weak})["rmse"]
+    one = found.details["moves"]["physical"]["thresholds"]["rotation"]
+    assert (one["state"], one["verdict"]) == ("not reached", verdict)
+    [line] = [line for line in perception_lines([found])[0].splitlines() if "rotation" in line]
+    assert line.split()[3:] == ["not", "reached", "3.6", *verdict.split()]
+
+
+def test_an_incomplete_order_tells_its_pairs_and_has_no_tick(scenes) -> None:
+    families = TransformFamily("rotation", (0, 3.6, 20)), TransformFamily("scale", (1, 1.026, 1.3))
+    found = score_perception({"ssim": open_distance("ssim")}, {"physical": MoveSource(scenes, families)}, {})
+    assert found["ssim"].scores["order"].value == 1
+    assert perception_lines([found["ssim"]])[0].splitlines()[-1].split()[:5] == [
+        "ssim",
+        *"1 of 1 pairs".split(),
+    ]
+    assert order_table([found["ssim"]]).rows[-1] == ("ssim", "scale > rotation", "1 of 1 pairs")
 
 
 def test_a_call_without_metrics(scenes) -> None:

@@ -1,7 +1,9 @@
+from importlib.resources import files
 from inspect import unwrap
 
 import pytest
 import torch
+import yaml
 
 from evaluation.perception import (
     TransformFamily,
@@ -55,13 +57,17 @@ def test_the_paper_s_magnitudes():
     assert len(families) == 24
     assert families["translation y"].magnitudes == tuple(pixels / 29.2 for pixels in range(11))
     assert families["rotation"].magnitudes == tuple(round(0.1 * step, 1) for step in range(110))
-    scales = families["scale"].magnitudes
-    assert (scales[0], scales[-1], len(scales)) == (1, 1.98, 52)
     lights = [family for name, family in families.items() if name.startswith("illuminant")]
     assert [light.magnitudes for light in lights] == [tuple(range(9))] * 20
     # Ten pixels are exact: nothing is interpolated.
     moved = families["translation x"].transform(IMAGES, 10 / 29.2).images
     assert torch.equal(moved, translate_images(IMAGES, right=10))
+
+
+def test_factors_of_scale_are_those_of_the_recipe():
+    recipe = yaml.safe_load((files("generators") / "recipes" / "invariance.yaml").read_text())
+    wanted = recipe["sets"]["scale"]["factors"]["scale"]["values"]
+    assert list(paper_families()[3].magnitudes) == wanted
 
 
 def test_digits_lie_on_black_canvases():

@@ -49,8 +49,14 @@ def test_score_counts_pairs() -> None:
         agreeing = sum(values[i] > values[j] for i in range(4) for j in range(i + 1, 4))
         found = sensitivity_order(dict(reversed(given.items())))
         assert found.score == pytest.approx(agreeing / 6)
-        assert found.is_human == (agreeing == 6)
+        assert not found.is_human  # without the fifth
         assert [given[name] for name in found.order] == [4.0, 3.0, 2.0, 1.0]
+
+
+def test_the_order_of_people_has_all_transforms() -> None:
+    for values in permutations(range(1, 6)):
+        found = sensitivity_order(dict(zip(HUMAN_ORDER, map(float, values), strict=True)))
+        assert found.is_human == (found.score == 1) == (values == (5, 4, 3, 2, 1))
 
 
 def test_the_metric_of_figure_7() -> None:
