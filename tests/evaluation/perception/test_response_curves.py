@@ -79,6 +79,11 @@ def test_level_at_a_magnitude_start_and_end() -> None:
     assert found == pytest.approx([0.0, 0.0, 1.0, 2.0, math.nan], nan_ok=True)
 
 
+def test_inverse_at_the_end_is_not_beyond_it() -> None:
+    magnitudes = torch.tensor([0.3, 0.82], dtype=torch.float64)  # 0.3 + (0.82 - 0.3) > 0.82
+    assert float(invert_curves(torch.tensor([0.0, 0.3]).double(), magnitudes, 0.3)) <= 0.82
+
+
 def test_plateaus_and_one_magnitude() -> None:
     magnitudes = torch.tensor([0.0, 1.0, 2.0, 3.0])
     assert float(invert_curves(torch.tensor([0.0, 0.0, 1.0, 1.0]), magnitudes, 1.0)) == 2.0
