@@ -1,10 +1,10 @@
 """The details of a result of `score_perception`: curves, thresholds, ellipses and notes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from evaluation.perception.curve_scores import CurveScores, all_human_thresholds
+from evaluation.perception.curve_scores import CurveScores
 from evaluation.perception.detection_threshold import detection_threshold
 from evaluation.perception.human_thresholds import human_verdict
 from evaluation.perception.response_curves import mean_response
@@ -15,13 +15,18 @@ _FALL = 0.01  # of the largest value of a curve, above which a note tells that i
 
 
 def describe_curves(
-    scores: CurveScores, levels: tuple[float, float, float] | None, groups: Sequence[str], seed: int
+    scores: CurveScores,
+    levels: tuple[float, float, float] | None,
+    human: Mapping[str, float],
+    groups: Sequence[str],
+    seed: int,
 ) -> dict[str, Any]:
     """Collect what tables and plots of one metric show.
 
     Args:
         scores: of all scenes.
         levels: quartiles and threshold of D_T; None for a metric without ratings, which has no thresholds.
+        human: thresholds of people by transform.
         groups: group of each scene.
         seed: of the resampled scenes.
     """
@@ -34,7 +39,7 @@ def describe_curves(
     if levels is None:
         return found | {"thresholds": {}, "illuminants": None}
     found["thresholds"] = {
-        name: _threshold(scores.curves[name], scores, levels, groups, seed)
+        name: _threshold(scores.curves[name], scores, levels, human[name], groups, seed)
         for name in GEOMETRIC_TRANSFORMS
         if name in scores.curves
     }
@@ -58,13 +63,13 @@ def _threshold(
     curve: SceneCurve,
     scores: CurveScores,
     levels: tuple[float, float, float],
+    human: float,
     groups: Sequence[str],
     seed: int,
 ) -> dict[str, Any]:
     found = detection_threshold(
         curve.distances, curve.magnitudes, scores.transduction, levels, groups=groups, seed=seed
     )
-    human = all_human_thresholds()[curve.name]
     verdict = human_verdict(found.score, found.uncertainty, human)
     return {**asdict(found), "unit": curve.unit, "human": human, "verdict": verdict}
 
@@ -101,7 +106,7 @@ def _falls(curve: SceneCurve) -> bool:
 
 
 def clipped_note(curves: Iterable[SceneCurve]) -> str:
-    """Tell the largest mean share of cut values of illuminants; empty without illuminants."""
+    """Tell the largest mean share of cut pixels of illuminants; empty without illuminants."""
     shares = [
         (float(curve.clipped.mean(0).max()), curve.name)
         for curve in curves
@@ -110,4 +115,4 @@ def clipped_note(curves: Iterable[SceneCurve]) -> str:
     if not shares:
         return ""
     share, name = max(shares)
-    return f"up to {100 * share:.2g} % of the values or pixels are cut at the edge of sRGB ({name})"
+    return f"up to {100 * share:.2g} % more pixels than in the reference are cut at the edge of sRGB ({name})"

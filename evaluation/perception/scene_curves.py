@@ -15,7 +15,7 @@ from evaluation.perception.transform_families import ILLUMINANT, unchanged_magni
 from loaders.errors import InputError
 
 GEOMETRIC_TRANSFORMS = ("translation", "parallax x", "rotation", "scale")
-_AXES = ("translation x", "translation y")
+TRANSLATION_AXES = ("translation x", "translation y")
 _Key = tuple[str, int]  # group of a row, and its place among the rows of the group
 
 
@@ -30,7 +30,7 @@ class SceneCurve:
         magnitudes: ascending from the identity: 0, or 1 for scale.
         distances: in the unit of the metric.
         energies: mean squared differences of the images.
-        clipped: share of each image that is cut, see `TransformDistances`.
+        clipped: share of pixels that are cut, see `TransformDistances`.
         directions: transforms that are averaged; empty if there is one by definition.
     """
 
@@ -153,11 +153,11 @@ def _curves(
         distances = check_distances(distances, f"distances of {metric}")
         curve = (table.unit, table.magnitudes[order], distances, energies, clipped)
         found[table.transform] = SceneCurve(table.transform, *curve)
-    means = {"translation": [found[name] for name in _AXES if name in found]}
+    means = {"translation": [found[name] for name in TRANSLATION_AXES if name in found]}
     for axis, hues in COLOUR_AXES.items():
         means[axis] = [found[name] for hue in hues if (name := f"{ILLUMINANT}{hue}") in found]
     averaged = {name: _mean(name, some) for name, some in means.items() if some}
-    single = {name: curve for name, curve in found.items() if name not in _AXES}
+    single = {name: curve for name, curve in found.items() if name not in TRANSLATION_AXES}
     return averaged | single
 
 
