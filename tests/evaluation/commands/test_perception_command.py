@@ -209,7 +209,7 @@ def test_answers_of_ones_own_take_the_place_of_the_paper(pictures, own, rated, t
     ):
         assert note in text
     assert f"{number(human['translation'])}, measured" in page.read_text()
-    assert "3.6, published" in page.read_text()
+    assert f"{number(3.6)}, published" in page.read_text()
 
 
 def test_answers_are_read_before_ratings(pictures, rated, tmp_path) -> None:
