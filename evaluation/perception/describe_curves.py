@@ -115,4 +115,7 @@ def clipped_note(curves: Iterable[SceneCurve]) -> str:
     if not shares:
         return ""
     share, name = max(shares)
-    return f"up to {100 * share:.2g} % more pixels than in the reference are cut at the edge of sRGB ({name})"
+    return (
+        f"up to {100 * share:.2g} % of the pixels, beyond those of the reference, are cut at the edge of "
+        f"sRGB ({name})"
+    )

@@ -263,8 +263,8 @@ def _origin(curves: Iterable[str], measured: Mapping[str, float]) -> list[str]:
     own, published = ([name for name in names if (name in measured) == is_own] for is_own in (True, False))
     if not own:
         return ["thresholds of people: published"] if published else []
-    rest = f"; published: {', '.join(published)}" if published else ""
-    return [f"thresholds of people: measured: {', '.join(own)}{rest}"]
+    rest = f"; published for {', '.join(published)}" if published else ""
+    return [f"thresholds of people: measured for {', '.join(own)}{rest}"]
 
 
 def _scene_notes(aligned: AlignedCurves) -> list[str]:

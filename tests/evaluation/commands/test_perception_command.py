@@ -135,6 +135,9 @@ def test_a_metric_that_never_moves_and_one_without_ratings(pictures, own, tmp_pa
     assert list(degrees.scores) == ["order"]
     assert len(degrees.details["moves"]["image plane"]["curves"]) == 5 + 3 + 2  # with both colour axes
     assert "cut at the edge of sRGB" in text
+    assert "image plane: RG was measured in one direction alone, illuminant 510" in text
+    assert "29.2 pixels per degree of visual angle, assumed, as the paper does for ImageNet" in text
+    assert "thresholds of people: published" in text
 
 
 def test_an_interrupted_run_resumes(pictures, own, tmp_path) -> None:
@@ -200,7 +203,7 @@ def test_answers_of_ones_own_take_the_place_of_the_paper(pictures, own, rated, t
     assert "measured" not in line
     for note in (
         "D_T: 0.3",
-        "thresholds of people: measured: translation; published: rotation",
+        "thresholds of people: measured for translation; published for rotation",
         f"translation: threshold of people {human['translation']:.4g} degrees, of 240 answers (95 % interval",
         "rotation: the fit to 40 answers failed (`levels` must be finite, and at least 2 different ones",
         "the published threshold holds, 3.6 degrees",

@@ -218,7 +218,7 @@ def test_thresholds_of_people_replace_the_published_ones(scenes) -> None:
         assert (thresholds["rotation"]["human"], thresholds["rotation"]["verdict"]) == (human, verdict)
         assert thresholds["scale"]["human"] == 1.026
         assert found.about.settings["measured_human"] == given
-        assert "thresholds of people: measured: rotation; published: scale" in found.details["notes"]
+        assert "thresholds of people: measured for rotation; published for scale" in found.details["notes"]
         # An energy at a smaller threshold is a larger sensitivity of people.
         people = found.details["people"]["image plane"]["sensitivities"]["rotation"]
         curve = found.details["moves"]["image plane"]["curves"][0]
