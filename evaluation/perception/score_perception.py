@@ -201,7 +201,10 @@ def _score(
     notes = []
     is_rmse = named.model is rmse_distance
     if is_rmse:
-        notes.append(f"{name}: no order: equal distances of RMSE are equal energies")
+        notes.append(
+            f"{name}: no order of sensitivities, because a sensitivity is 1 / RMSE^2 at the threshold, which is "
+            "the same for all transforms; the paper lists RMSE nevertheless"
+        )
     if transduction is not None and not usable:
         notes.append(f"{name}: no transduction, so curves and order only: {transduction.note}")
     found: dict[str, CurveScores] = {}
