@@ -202,8 +202,8 @@ def _score(
     is_rmse = named.model is rmse_distance
     if is_rmse:
         notes.append(
-            f"{name}: no order of sensitivities, because a sensitivity is 1 / RMSE^2 at the threshold, which is "
-            "the same for all transforms; the paper lists RMSE nevertheless"
+            f"{name}: no order of sensitivities, because a sensitivity is 1 / RMSE^2 at the threshold, which "
+            "is the same for all transforms; the paper lists RMSE nevertheless"
         )
     if transduction is not None and not usable:
         notes.append(f"{name}: no transduction, so curves and order only: {transduction.note}")
