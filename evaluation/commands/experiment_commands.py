@@ -39,7 +39,11 @@ def _read_transforms(_: click.Context, __: click.Parameter, values: tuple[str, .
 
 @perception_group.command("experiment")
 @click.argument("data")
-@click.option("--set", "set_name", help="Image set of frames; needed if there are several.")
+@click.option(
+    "--set",
+    "set_name",
+    help="Image set of frames.  [default: all with --moved; else needed if there are several]",
+)
 @click.option("--split", help="Split of the data; needed if there are several.")
 @click.option(
     "--out",
@@ -68,7 +72,13 @@ def _read_transforms(_: click.Context, __: click.Parameter, values: tuple[str, .
     help="Largest D of rated pairs.  [default: that of the data]",
 )
 @click.option("--moved", is_flag=True, help="DATA are frames of the recipe invariance: show their moves.")
-@click.option("--levels", type=click.IntRange(2), default=20, show_default=True, help="Number of levels.")
+@click.option(
+    "--levels",
+    type=click.IntRange(2),
+    default=20,
+    show_default=True,
+    help="Number of levels; translations have at most one for each pixel.",
+)
 @click.option(
     "--repeats", type=click.IntRange(1), default=15, show_default=True, help="Answers at each level."
 )

@@ -9,7 +9,6 @@ import click
 from evaluation.commands.evaluate_options import (
     check_outputs,
     choose_device,
-    data_options,
     end_steps,
     open_steps,
     run_options,
@@ -17,104 +16,18 @@ from evaluation.commands.evaluate_options import (
     show_results,
     split_pairs,
 )
+from evaluation.commands.perception_moves import open_moves
+from evaluation.commands.perception_options import perception_options
 from loaders.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from evaluation.models.model_spec import NamedModel
-    from evaluation.perception import DetectionLevels, MoveSource, Transduction
-
-_TRANSFORMS = ("translation", "rotation", "scale", "illuminant")
-_ONLY_FOR_PICTURES = ("size", "canvas", "pixels_per_degree", "rows")
-_ASSUMED = "translations in degrees assume the 29.2 pixels per degree of ImageNet (--pixels-per-degree)"
+    from evaluation.perception import Transduction
+    from evaluation.perception.experiment import MeasuredThresholds
 
 
 @click.command()
-@data_options
-@click.option(
-    "--metric",
-    "metrics",
-    multiple=True,
-    required=True,
-    metavar="[NAME=]SPEC",
-    help="Distance of images: rmse, ssim, ms-ssim, lmse, dssim, lpips:FOLDER, lpips:NETWORK:FOLDER, "
-    "pyiqa:NAME, package.module:callable or file.py:callable; repeatable.",
-)
-@click.option(
-    "--rated",
-    metavar="tid2013:PATH",
-    help="Rated pairs, to which the transduction D = a d^b of each metric is fitted, as in the paper.  "
-    "[default: published constants, where they hold]",
-)
-@click.option(
-    "--preset",
-    "presets",
-    multiple=True,
-    metavar="NAME=METRIC",
-    help="The metric NAME is the paper's METRIC (RMSE, SSIM, LPIPS, DISTS, PerceptNet or PIM), its weights "
-    "and images in [0, 1] included, so that its published constants hold; repeatable.  [default: rmse=RMSE]",
-)
-@click.option(
-    "--moves",
-    type=click.Choice(["physical", "image-plane", "both"]),
-    help="Compare frames in which camera or light moved (physical), or transforms of each image, as the "
-    "paper does (image-plane).  [default: physical for frames of the recipe invariance, else image-plane]",
-)
-@click.option(
-    "--transform",
-    "transforms",
-    multiple=True,
-    type=click.Choice([*_TRANSFORMS, "parallax"]),
-    help="Kind of transform; repeatable. Parallax is of frames alone.  [default: all but parallax, as in the "
-    "paper]",
-)
-@click.option(
-    "--hues",
-    type=click.Choice(["20", "10", "5"]),
-    default="20",
-    show_default=True,
-    help="Number of hues of the illuminant, evenly spread; the paper has 20.",
-)
-@click.option(
-    "--pixels-per-degree",
-    type=click.FloatRange(0, min_open=True),
-    help="Pixels in a degree of visual angle, for images; frames have that of their camera.  [default: 29.2, "
-    "the paper's for ImageNet]",
-)
-@click.option(
-    "--size",
-    nargs=2,
-    type=click.IntRange(1),
-    metavar="HEIGHT WIDTH",
-    help="Size to which pictures are scaled and cropped; the paper's is 256 256 for ImageNet.  [default: "
-    "their own]",
-)
-@click.option(
-    "--canvas",
-    type=click.Choice(["mirror", "mnist"]),
-    help="Surroundings of images that move: their mirror images, as the paper's photographs and CIFAR have, "
-    "or a black canvas of 56 pixels for translations and 128 for scales, as its MNIST.  [default: mirror]",
-)
-@click.option(
-    "--kernel",
-    type=click.Choice(["linear", "cubic"]),
-    help="Interpolation on the image plane; the paper's is linear.  [default: linear for images, cubic "
-    "beside physical moves]",
-)
-@click.option(
-    "--notebook-slip",
-    is_flag=True,
-    help="Multiply translations on the image plane by 1.1, as the paper's notebook does by mistake, to "
-    "compare with its numbers.",
-)
-@click.option(
-    "--answers",
-    type=click.Path(path_type=Path),
-    help="Log of `candlelight perception experiment` with rated pairs, to which D_T is fitted.  [default: "
-    "the paper's D_T, 0.445 with quartiles 0.390 and 0.499]",
-)
-@click.option(
-    "--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Seed of the resamples."
-)
+@perception_options
 @run_options
 def perception(
     data: str,
@@ -124,12 +37,9 @@ def perception(
     moves: str | None,
     transforms: tuple[str, ...],
     hues: str,
-    pixels_per_degree: float | None,
-    size: tuple[int, int] | None,
-    canvas: str | None,
     kernel: Any,
     notebook_slip: bool,
-    answers: Path | None,
+    logs: tuple[Path, ...],
     seed: int,
     out: tuple[Path, ...],
     page: Path | None,
@@ -146,31 +56,30 @@ def perception(
     candlelight evaluate perception invariance --metric rmse --metric ssim --moves both --report page.html
     candlelight evaluate perception photographs --size 256 256 --metric rmse --rated tid2013:tid2013
     candlelight evaluate perception photographs --metric dists=dists.py:DISTS --preset dists=DISTS --hues 10
+    candlelight evaluate perception photographs --metric rmse --answers rated.jsonl --answers turned.jsonl
     """
-    from evaluation.perception import open_distance, score_perception
+    from evaluation.perception import score_perception
     from evaluation.report.perception_tables import perception_lines
 
     check_outputs(out, page)
+    if rated is not None and presets:
+        raise InputError("--preset: not with --rated, which is fitted for every metric")
     steps = open_steps(out)
     chosen = choose_device(device)
-    detection = _detection(answers)
-    named = _open_metrics(metrics, lambda text: open_distance(text, chosen))
-    given = {"size": size, "canvas": canvas, "pixels_per_degree": pixels_per_degree, **choice}
-    sources, settings = _open_sources(data, moves, transforms, int(hues), kernel, given)
-    for option, value in (("--notebook-slip", notebook_slip), ("--kernel", kernel)):
-        if value and "image plane" not in sources:
-            raise InputError(f"{option}: only for transforms on the image plane (--moves)")
-    known = _open_presets(presets, named)
+    people = _measure_people(logs)
+    named = _open_metrics(metrics, chosen)
+    opened = open_moves(data, moves, transforms, int(hues), kernel, notebook_slip, choice)
+    known, settings = _open_presets(presets, named), opened.settings
     if rated is not None:
-        if presets:
-            raise InputError("--preset: not with --rated, which is fitted for every metric")
         known, settings["rated"] = _fit(rated, named, chosen, steps)
     found = score_perception(
         named,
-        sources,
+        opened.sources,
         known,
-        detection=detection,
+        detection=people.detection,
+        human=people.human,
         settings=settings,
+        notes=(*people.notes, *opened.notes),
         notebook_slip=notebook_slip,
         seed=seed,
         device=chosen,
@@ -183,30 +92,20 @@ def perception(
     end_steps(steps)
 
 
-def _detection(answers: Path | None) -> "DetectionLevels":
-    """Fit D_T to the answers for rated pairs; without answers it is the published one."""
-    import torch
+def _measure_people(logs: Sequence[Path]) -> "MeasuredThresholds":
+    """Fit the thresholds of people to logs of answers; without logs, none is measured."""
+    from evaluation.perception import DetectionLevels
+    from evaluation.perception.experiment import MeasuredThresholds, measured_thresholds
 
-    from evaluation.perception import DetectionLevels, detection_levels
-    from evaluation.perception.experiment import read_answers
-
-    if answers is None:
-        return DetectionLevels()
-    found = read_answers(answers)
-    rated = [kind == "rated" for kind in found.kind]
-    if not any(rated):
-        raise InputError(f"{answers}: expected answers for rated pairs, which D_T is fitted to, got none")
-    shown = torch.from_numpy(found.magnitudes[rated])
-    try:
-        return detection_levels(shown, torch.from_numpy(found.correct[rated]))
-    except InputError as error:
-        raise InputError(f"{answers}: no D_T: {error}") from None
+    return measured_thresholds(logs) if logs else MeasuredThresholds(DetectionLevels(), {}, ())
 
 
-def _open_metrics(texts: Sequence[str], open_one: Any) -> "dict[str, NamedModel]":
+def _open_metrics(texts: Sequence[str], device: str) -> "dict[str, NamedModel]":
+    from evaluation.perception import open_distance
+
     named: dict[str, NamedModel] = {}
     for text in texts:
-        one = open_one(text)
+        one = open_distance(text, device)
         if one.identity.name in named:
             name = one.identity.name
             raise InputError(f"two metrics have the name `{name}`; give another name: NAME={text}")
@@ -242,65 +141,3 @@ def _fit(
     pairs, read = open_pairs(rated), Fingerprint()
     fitted = fit_rated_pairs(named, pairs, device=device, steps=steps, fingerprint=read)
     return fitted, read.describe(pairs)
-
-
-def _open_sources(
-    data: str,
-    moves: str | None,
-    transforms: Sequence[str],
-    hues: int,
-    kernel: Any,
-    given: dict[str, Any],
-) -> "tuple[dict[str, MoveSource], dict[str, Any]]":
-    """Open the images, or the frames that moved, and describe the transforms."""
-    from evaluation.perception import (
-        PAPER_VIEWING,
-        ImagePlaneView,
-        MoveSource,
-        ViewingGeometry,
-        paper_families,
-        spread_hues,
-    )
-    from loaders.views import has_moves, open_images, open_moved_images
-
-    moved = has_moves(data, given["set_name"])
-    kinds = tuple(transforms) or _TRANSFORMS
-    if not moved:
-        if moves in ("physical", "both"):
-            raise InputError(
-                f"--moves {moves}: {data} has no frames that moved; render the recipe invariance"
-            )
-        if "parallax" in kinds:
-            raise InputError(f"--transform parallax: needs frames in which the camera moved, {data} has none")
-        scale = given.pop("pixels_per_degree")
-        viewing = PAPER_VIEWING if scale is None else ViewingGeometry(scale)
-        canvas, kernel = given.pop("canvas"), kernel or "linear"
-        families = paper_families(
-            "mnist" if canvas == "mnist" else "photographs", viewing=viewing, hues=hues, kernel=kernel
-        )
-        families = tuple(one for one in families if one.name.startswith(kinds))
-        settings = {"pixels_per_degree": viewing.pixels_per_degree, "canvas": canvas or "mirror"}
-        view = open_images(data, **given)
-        notes = (_ASSUMED,) * (canvas == "mnist" and scale is None and "translation" in kinds)
-        return {"image plane": MoveSource(view, families, notes)}, {**settings, "kernel": kernel}
-    for name in _ONLY_FOR_PICTURES:
-        if given.pop(name) is not None:
-            flag = name.replace("_", "-")
-            raise InputError(
-                f"--{flag}: not for frames that moved, which have a camera and scenes; leave it out"
-            )
-    names = [*(kind for kind in kinds if kind in ("rotation", "scale"))]
-    names += ["translation x", "translation y"] if "translation" in kinds else []
-    names += ["parallax x"] if "parallax" in kinds else []
-    names += [f"illuminant {hue}" for hue in spread_hues(hues)] if "illuminant" in kinds else []
-    frames = open_moved_images(data, transforms=names, **given)
-    kernel = kernel or "cubic"
-    missing = len(frames.incomplete)
-    notes = (f"scenes left out because a frame of a transform is missing: {missing}",) * (missing > 0)
-    sources = {
-        "physical": MoveSource(frames, notes=notes),
-        "image plane": MoveSource(ImagePlaneView(frames, kernel), notes=notes),
-    }
-    wanted = {"both": list(sources), "image-plane": ["image plane"]}.get(moves or "", ["physical"])
-    kept = {name: sources[name] for name in wanted}
-    return kept, {"kernel": kernel} if "image plane" in kept else {}

@@ -1,11 +1,11 @@
 """The details of a result of `score_perception`: curves, thresholds, ellipses and notes."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from evaluation.perception.curve_scores import CurveScores, all_human_thresholds
+from evaluation.perception.curve_scores import CurveScores
 from evaluation.perception.detection_threshold import detection_threshold
 from evaluation.perception.human_thresholds import human_verdict
 from evaluation.perception.response_curves import mean_response
@@ -15,12 +15,15 @@ from evaluation.perception.transform_families import ILLUMINANT
 _FALL = 0.01  # of the largest value of a curve, above which a note tells that it falls
 
 
-def describe_curves(scores: CurveScores, levels: tuple[float, float, float] | None) -> dict[str, Any]:
+def describe_curves(
+    scores: CurveScores, levels: tuple[float, float, float] | None, human: Mapping[str, float]
+) -> dict[str, Any]:
     """Collect what tables and plots of one metric show.
 
     Args:
         scores: of all scenes.
         levels: quartiles and threshold of D_T; None for a metric without ratings, which has no thresholds.
+        human: thresholds of people by transform.
     """
     found: dict[str, Any] = {
         "curves": [_curve(curve, scores) for curve in scores.curves.values()],
@@ -31,7 +34,7 @@ def describe_curves(scores: CurveScores, levels: tuple[float, float, float] | No
     if levels is None:
         return found | {"thresholds": {}, "illuminants": None}
     found["thresholds"] = {
-        name: _threshold(scores.curves[name], scores, levels)
+        name: _threshold(scores.curves[name], scores, levels, human[name])
         for name in GEOMETRIC_TRANSFORMS
         if name in scores.curves
     }
@@ -51,9 +54,10 @@ def _curve(curve: SceneCurve, scores: CurveScores) -> dict[str, Any]:
     }
 
 
-def _threshold(curve: SceneCurve, scores: CurveScores, levels: tuple[float, float, float]) -> dict[str, Any]:
+def _threshold(
+    curve: SceneCurve, scores: CurveScores, levels: tuple[float, float, float], human: float
+) -> dict[str, Any]:
     found = detection_threshold(curve.distances, curve.magnitudes, scores.transduction, levels)
-    human = all_human_thresholds()[curve.name]
     below = float(curve.magnitudes[-1]) if math.isnan(found.low) else found.low
     verdict = human_verdict(found.score, found.uncertainty, human, below)
     return {**asdict(found), "unit": curve.unit, "human": human, "verdict": verdict}
@@ -93,7 +97,7 @@ def _falls(curve: SceneCurve) -> bool:
 
 
 def clipped_note(curves: Iterable[SceneCurve]) -> str:
-    """Tell the largest mean share of cut values of illuminants; empty without illuminants."""
+    """Tell the largest mean share of cut pixels of illuminants; empty without illuminants."""
     shares = [
         (float(curve.clipped.mean(0).max()), curve.name)
         for curve in curves
@@ -102,4 +106,7 @@ def clipped_note(curves: Iterable[SceneCurve]) -> str:
     if not shares:
         return ""
     share, name = max(shares)
-    return f"up to {100 * share:.2g} % of the values or pixels are cut at the edge of sRGB ({name})"
+    return (
+        f"up to {100 * share:.2g} % of the pixels, beyond those of the reference, are cut at the edge of "
+        f"sRGB ({name})"
+    )

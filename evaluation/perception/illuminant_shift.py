@@ -28,7 +28,8 @@ class TransformedImages(NamedTuple):
 
     Attributes:
         images: sRGB-encoded in [0, 1].
-        clipped: share of the values of each image that were above 1 in linear light and were cut.
+        clipped: share of the pixels of each image with a channel that reaches 1 and is cut, less that of the
+            image before: over-exposed pixels are not counted. Below 0 if fewer reach 1 than before.
     """
 
     images: Float[Tensor, "batch channels height width"]
@@ -75,7 +76,7 @@ def shift_illuminant(
             paper's text names other radii, 0.0030 to 0.0400, than its code.
 
     Returns:
-        The images, of the same shape, dtype and device, and the share of cut values. A cut value has another
+        The images, of the same shape, dtype and device, and the share of cut pixels. A cut value has another
         chromaticity than the shift says. Blind to spectra: surfaces keep their colours relative to white, as
         in von Kries' law, but in the channels of Rec.709.
 
@@ -86,8 +87,8 @@ def shift_illuminant(
         >>> gray = torch.full((1, 3, 1, 1), 0.5)
         >>> shift_illuminant(gray, 611, 8).images.flatten()
         tensor([0.5788, 0.4689, 0.4688])
-        >>> shift_illuminant(gray + 0.5, 611, 8).clipped
-        tensor([0.3333])
+        >>> shift_illuminant(gray + 0.4, 611, 8).clipped
+        tensor([1.])
     """
     check_shapes(images=(images, "batch 3 height width"))
     check_srgb_batch(images)
@@ -96,8 +97,8 @@ def shift_illuminant(
         return TransformedImages(images.clone(), images.new_zeros(len(images)))
     gain = torch.tensor(_gains(hue, saturation), dtype=images.dtype, device=images.device)
     linear = decode_srgb(images) * gain[:, None, None]
-    clipped = (linear > 1).to(images.dtype).mean((1, 2, 3))
-    return TransformedImages(_encode(linear.clamp(0, 1)), clipped)
+    clipped, before = ((values >= 1).any(1).to(images.dtype).mean((1, 2)) for values in (linear, images))
+    return TransformedImages(_encode(linear.clamp(0, 1)), clipped - before)
 
 
 @cache

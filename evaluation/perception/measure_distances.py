@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from evaluation.models.model_spec import NamedModel
 from evaluation.perception.distance_spec import check_distance, pair_distances
-from evaluation.perception.transform_families import TransformFamily
+from evaluation.perception.transform_families import TransformFamily, unchanged_magnitude
 from evaluation.running.batches import Fingerprint, check_srgb_image
 from evaluation.running.finished_steps import FinishedSteps, model_key
 from evaluation.running.out_of_memory import run_in_halves
@@ -33,8 +33,7 @@ class TransformDistances:
         ids: id of the row of each scene.
         groups: scene, object or unit of each row; rows of one group are not independent.
         distances: distance of the transformed image from its reference; nan where it is undefined.
-        clipped: share of each image that is cut at the edge of sRGB: of values that the transform cut; for
-            frames, of pixels with an over-exposed channel, which the reference has too.
+        clipped: share of the pixels of each image with an over-exposed channel, less that of the reference.
         areas: pixels of each compared image over those of the scene's own image: above 1 on a canvas.
     """
 
@@ -192,9 +191,10 @@ def _moved_curves(view: View[MovedImages], whole: Fingerprint, batch_size: int) 
 
 
 def _frames(item: MovedImages, read: str, batch_size: int) -> Iterator[_Chunk]:
+    before = item.clipped[item.magnitudes == unchanged_magnitude(item.transform)]
     for start in range(0, len(item.moved), batch_size):
         some = slice(start, start + batch_size)
-        move = partial(_pair, item.moved[some], item.clipped[some])
+        move = partial(_pair, item.moved[some], item.clipped[some] - before)
         yield _Chunk(move, {"frames": [start, batch_size], "read": read})
 
 

@@ -15,7 +15,7 @@ from evaluation.perception.transform_families import ILLUMINANT, unchanged_magni
 from loaders.errors import InputError
 
 GEOMETRIC_TRANSFORMS = ("translation", "parallax x", "rotation", "scale")
-_AXES = ("translation x", "translation y")
+TRANSLATION_AXES = ("translation x", "translation y")
 _Key = tuple[str, int]  # group of a row, and its place among the rows of the group
 
 
@@ -31,7 +31,7 @@ class SceneCurve:
         distances: in the unit of the metric.
         energies: sums of the squared differences of the sRGB-encoded images, over the values of the scene's
             own image: means, unless the images lie on a canvas, which adds pixels and no difference.
-        clipped: share of each image that is cut, see `TransformDistances`.
+        clipped: share of pixels that are cut, see `TransformDistances`.
         directions: transforms that are averaged; empty if there is one by definition.
     """
 
@@ -155,11 +155,11 @@ def _curves(
         distances = check_distances(distances, f"distances of {metric}")
         curve = (table.unit, table.magnitudes[order], distances, energies, clipped)
         found[table.transform] = SceneCurve(table.transform, *curve)
-    means = {"translation": [found[name] for name in _AXES if name in found]}
+    means = {"translation": [found[name] for name in TRANSLATION_AXES if name in found]}
     for axis, hues in COLOUR_AXES.items():
         means[axis] = [found[name] for hue in hues if (name := f"{ILLUMINANT}{hue}") in found]
     averaged = {name: _mean(name, some) for name, some in means.items() if some}
-    single = {name: curve for name, curve in found.items() if name not in _AXES}
+    single = {name: curve for name, curve in found.items() if name not in TRANSLATION_AXES}
     return averaged | single
 
 

@@ -1,7 +1,7 @@
 """Score distances of images by their invariance to transforms, against the thresholds of people."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,12 @@ from evaluation.perception.detection_levels import DetectionLevels
 from evaluation.perception.distance_spec import is_rmse, open_distance
 from evaluation.perception.human_thresholds import NOTEBOOK_SLIP, VISUAL_ANGLES
 from evaluation.perception.measure_distances import TransformDistances, measure_distances
-from evaluation.perception.scene_curves import AlignedCurves, SceneCurve, align_curves
+from evaluation.perception.scene_curves import (
+    GEOMETRIC_TRANSFORMS,
+    AlignedCurves,
+    SceneCurve,
+    align_curves,
+)
 from evaluation.perception.transduction import Transduction
 from evaluation.perception.transform_families import TransformFamily
 from evaluation.results.mean_intervals import Score, distinct_groups
@@ -28,6 +33,7 @@ from evaluation.results.resampled_intervals import replicate_interval, resampled
 from evaluation.results.result import StatisticResult
 from evaluation.running.batches import Fingerprint, make_provenance
 from evaluation.running.finished_steps import FinishedSteps
+from loaders.check_choice import check_choice
 from loaders.errors import InputError
 from loaders.views import View
 
@@ -44,12 +50,10 @@ class MoveSource:
     Attributes:
         view: images; or references with moved frames.
         families: transforms of the images; None for frames.
-        notes: on the images, to show beside the scores.
     """
 
     view: View[Any]
     families: tuple[TransformFamily, ...] | None = None
-    notes: tuple[str, ...] = ()
 
 
 def score_perception(
@@ -58,7 +62,9 @@ def score_perception(
     transductions: Mapping[str, Transduction],
     *,
     detection: DetectionLevels | None = None,
+    human: Mapping[str, float] | None = None,
     settings: Mapping[str, Any] | None = None,
+    notes: Sequence[str] = (),
     notebook_slip: bool = False,
     seed: int = 0,
     batch_size: int = 16,
@@ -80,7 +86,10 @@ def score_perception(
         transductions: by name of the metric. A metric without one, or whose fit failed, has curves and an
             order, see `level_without_ratings`, and no verdict.
         detection: D_T; None takes the published one.
+        human: thresholds of people by transform, such as from `measured_thresholds`, which replace the
+            published ones of `all_human_thresholds`; "parallax x" has its own.
         settings: further facts that the numbers depend on, such as the ratings.
+        notes: on the data, to show beside the scores.
         notebook_slip: multiply magnitudes of translations on the image plane by 1.1, as the paper's notebook
             does by mistake, to compare with its numbers.
         seed: of the resampled scenes.
@@ -100,6 +109,10 @@ def score_perception(
     """
     if not named_distances or not sources:
         raise InputError("expected at least one metric and one source of moves, got none")
+    measured_human = dict(human or {})
+    for name in measured_human:
+        check_choice("human", name, tuple(all_human_thresholds()))
+    thresholds = {**all_human_thresholds(), **measured_human}
     detection = detection or DetectionLevels()
     fingerprint = Fingerprint()
     measured = {}
@@ -120,43 +133,45 @@ def score_perception(
         measured[moves] = {name: _slipped(some) if slips else some for name, some in tables.items()}
     aligned = align_curves(measured, energy)
     described = fingerprint.describe(next(iter(sources.values())).view)
-    human = all_human_thresholds()
     people = {
-        moves: dict(zip(("sensitivities", "order"), people_order(curves[energy], human), strict=True))
+        moves: dict(zip(("sensitivities", "order"), people_order(curves[energy], thresholds), strict=True))
         for moves, curves in aligned.curves.items()
     }
-    common = {"levels": detection.levels, "human": human, "people": people, "psychometric": detection.fit}
+    common = {"levels": detection.levels, "psychometric": detection.fit}
+    common |= {"human": thresholds, "people": people}
     whole = {
         **(settings or {}),
         **{"moves": list(sources), "transforms": list(aligned.curves[next(iter(sources))][energy])},
         **{"levels": list(detection.levels), "notebook_slip": notebook_slip, "seed": seed},
+        **({"measured_human": measured_human} if measured_human else {}),
     }
-    notes = [detection.note, *(note for source in sources.values() for note in source.notes)]
-    notes += _scene_notes(aligned)
+    told = [detection.note, *_origin(aligned.curves[next(iter(sources))][energy], measured_human), *notes]
+    told += _scene_notes(aligned)
     if unrated := [name for name in named_distances if name not in transductions]:
-        notes.append(
+        told.append(
             f"no ratings, so curves and an order, but no verdict: {', '.join(unrated)}; give rated pairs "
             "(--rated tid2013:PATH), or a preset where it holds"
         )
     for moves, metrics in aligned.curves.items():
-        notes += [
-            f"{moves}: {curve.name} is {curve.directions[0]} alone"
+        told += [
+            f"{moves}: {curve.name} was measured in one direction alone, {curve.directions[0]}"
             for curve in metrics[energy].values()
             if len(curve.directions) == 1
         ]
         if note := clipped_note(metrics[energy].values()):
-            notes.append(f"{moves}: {note}")
+            told.append(f"{moves}: {note}")
     results = {}
     for name, named in named_distances.items():
         curves = {moves: metrics[name] for moves, metrics in aligned.curves.items()}
-        scored = _score(name, named, curves, transductions.get(name), detection, aligned.groups, seed)
+        known = transductions.get(name)
+        scored = _score(name, named, curves, known, detection, thresholds, aligned.groups, seed)
         results[name] = StatisticResult(
             make_provenance(PERCEPTION_METRIC, _VERSION, "neither", named, described, whole),
             scored.scores,
             scored.replicates,
             distinct_groups(aligned.groups),
             (),
-            {**common, **scored.details, "notes": [*notes, *scored.notes]},
+            {**common, **scored.details, "notes": [*told, *scored.notes]},
         )
     return results
 
@@ -175,6 +190,7 @@ def _score(
     curves: Mapping[str, Mapping[str, SceneCurve]],
     transduction: Transduction | None,
     detection: DetectionLevels,
+    human: Mapping[str, float],
     groups: Sequence[str],
     seed: int,
 ) -> _Scored:
@@ -183,12 +199,15 @@ def _score(
     known = transduction if transduction is not None and usable else _UNRATED
     notes = []
     if is_rmse(named):
-        notes.append(f"{name}: no order: equal distances of RMSE are equal energies")
+        notes.append(
+            f"{name}: no order of sensitivities, because a sensitivity is 1 / RMSE^2 at the threshold, which "
+            "is the same for all transforms; the paper lists RMSE nevertheless"
+        )
     if transduction is not None and not usable:
         notes.append(f"{name}: no transduction, so curves and order only: {transduction.note}")
     found: dict[str, CurveScores] = {}
     for moves, some in curves.items():
-        level = detection.levels[1] if usable else level_without_ratings(some, all_human_thresholds())
+        level = detection.levels[1] if usable else level_without_ratings(some, human)
         found[moves] = CurveScores(some, known, level, is_rmse(named))
         notes += curve_notes(f"{name}, {moves}" if len(curves) > 1 else name, found[moves], usable)
     statistic = _statistic(found, usable)
@@ -202,7 +221,8 @@ def _score(
     details = {
         "transduction": transduction,
         "moves": {
-            moves: describe_curves(one, detection.levels if usable else None) for moves, one in found.items()
+            moves: describe_curves(one, detection.levels if usable else None, human)
+            for moves, one in found.items()
         },
     }
     return _Scored(scores, replicates, details, notes)
@@ -236,6 +256,16 @@ def _slipped(tables: Sequence[TransformDistances]) -> tuple[TransformDistances, 
         else table
         for table in tables
     )
+
+
+def _origin(curves: Iterable[str], measured: Mapping[str, float]) -> list[str]:
+    """Tell whose thresholds of people the verdicts are about."""
+    names = [name for name in GEOMETRIC_TRANSFORMS if name in curves]
+    own, published = ([name for name in names if (name in measured) == is_own] for is_own in (True, False))
+    if not own:
+        return ["thresholds of people: published"] if published else []
+    rest = f"; published for {', '.join(published)}" if published else ""
+    return [f"thresholds of people: measured for {', '.join(own)}{rest}"]
 
 
 def _scene_notes(aligned: AlignedCurves) -> list[str]:

@@ -37,8 +37,8 @@ def threshold_table(results: Sequence[StatisticResult]) -> TableBlock:
         "illuminant_experimental": "error to the experiment",
     }
     human = first.details["human"]
-    people = ["people", *(number(human[name], _digits(name)) for name in transforms), *("" for _ in errors)]
-    rows = [tuple(people)]
+    cells = [f"{number(human[name], _digits(name))}, {_whose(first, name)}" for name in transforms]
+    rows = [("people", *cells, *("" for _ in errors))]
     for result in results:
         for moves in moves_of(result):
             found = result.details["moves"][moves]["thresholds"]
@@ -111,7 +111,10 @@ def perception_lines(results: Sequence[StatisticResult]) -> list[str]:
         for moves in moves_of(result):
             name, found = row_name(result, moves), result.details["moves"][moves]
             for transform, one in found["thresholds"].items():
-                rows.append((name, *_line(transform, one, _score(result, transform, moves))))
+                own = _whose(result, transform) == "measured"
+                people = f"{one['human']:.4g}" + ", measured" * own
+                line = _line(transform, one, _score(result, transform, moves))
+                rows.append((name, *line, people, _verdict(one)))
             for label in ("illuminant_macadam", "illuminant_experimental"):
                 if (score := _score(result, label, moves)) is not None:
                     value = f"error {score.value:.4f}" if math.isfinite(score.value) else "no ellipse"
@@ -125,6 +128,11 @@ def score_of(value: Any) -> float:
     return math.nan if value is None else float(value)
 
 
+def _whose(result: StatisticResult, transform: str) -> str:
+    """Tell whether the threshold of people is published, or of the user's own observers."""
+    return "measured" if transform in result.about.settings.get("measured_human", {}) else "published"
+
+
 def _line(transform: str, one: dict[str, Any], score: Score | None) -> tuple[str, ...]:
     digits, reach = _digits(transform), score_of(one["uncertainty"])
     return (
@@ -132,8 +140,6 @@ def _line(transform: str, one: dict[str, Any], score: Score | None) -> tuple[str
         _value_text(one, digits),
         "" if math.isnan(reach) else f"{reach:.2g}",
         _ends(score, digits),
-        f"{one['human']:g}",
-        _verdict(one),
     )
 
 

@@ -113,6 +113,12 @@ class MovedRows:
         """Ids of the rows."""
         return frozenset(self.ids)
 
+    @property
+    def pixels_per_degree(self) -> tuple[float, ...]:
+        """Different values of `MovedImages.pixels_per_degree`, to 1e-3, ascending; none without cameras."""
+        found = (scene.by_magnitude[scene.move.reference].pixels_per_degree for scene in self.scenes)
+        return tuple(sorted({round(one, 3) for one in found if not math.isnan(one)}))
+
     def __len__(self) -> int:
         """Count the rows."""
         return len(self.scenes)

@@ -8,11 +8,13 @@ import torch
 from jaxtyping import Bool
 from numpy import ndarray
 
+from evaluation.perception.curve_scores import all_human_thresholds
 from evaluation.perception.experiment.read_answers import ExperimentAnswers
 from evaluation.perception.fit_psychometric import PsychometricFit, fit_psychometric
-from evaluation.perception.human_thresholds import HUMAN_THRESHOLDS
+from evaluation.perception.human_ellipses import HUMAN_SATURATIONS
 from evaluation.perception.published_transductions import DETECTION_LEVELS
-from evaluation.perception.transform_families import transform_unit
+from evaluation.perception.scene_curves import TRANSLATION_AXES
+from evaluation.perception.transform_families import ILLUMINANT, transform_unit
 
 _RATED = "D_T"
 
@@ -98,4 +100,7 @@ def _fit(answers: ExperimentAnswers, rows: Bool[ndarray, " answers"]) -> Psychom
 
 
 def _published(name: str) -> float | None:
-    return DETECTION_LEVELS[1] if name == _RATED else HUMAN_THRESHOLDS.get(name.split(" ")[0])
+    known = {_RATED: DETECTION_LEVELS[1], **all_human_thresholds()}
+    known |= dict.fromkeys(TRANSLATION_AXES, known["translation"])
+    known |= {f"{ILLUMINANT}{hue}": steps for hue, steps in HUMAN_SATURATIONS.items()}
+    return known.get(name)

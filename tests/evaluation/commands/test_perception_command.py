@@ -11,6 +11,7 @@ from PIL import Image
 
 from candlelight import main
 from evaluation.perception import TransformFamily
+from evaluation.report.tables import number
 from evaluation.results.compare import compare
 from evaluation.results.result_files import read_results
 from loaders import views
@@ -134,6 +135,9 @@ def test_a_metric_that_never_moves_and_one_without_ratings(pictures, own, tmp_pa
     assert list(degrees.scores) == ["order"]
     assert len(degrees.details["moves"]["image plane"]["curves"]) == 5 + 3 + 2  # with both colour axes
     assert "cut at the edge of sRGB" in text
+    assert "image plane: RG was measured in one direction alone, illuminant 510" in text
+    assert "29.2 pixels per degree of visual angle, assumed, as the paper does for ImageNet" in text
+    assert "thresholds of people: published" in text
 
 
 def test_an_interrupted_run_resumes(pictures, own, tmp_path) -> None:
@@ -149,26 +153,84 @@ def test_viewing_canvas_size_and_kernel_reach_the_transforms(pictures, tmp_path)
     words = (pictures, "--metric", "rmse", "--transform", "translation", "--limit", 1)
     words += ("--pixels-per-degree", 14.6, "--size", 20, 24, "--canvas", "mnist", "--kernel", "cubic")
     text = run(*words, "--out", tmp_path / "a.json")
+    assert "14.6 pixels per degree of visual angle, as stated" in text
     [found] = read_results(tmp_path / "a.json")
     [curve] = found.details["moves"]["image plane"]["curves"]
     assert curve["magnitudes"] == pytest.approx([pixels / 14.6 for pixels in range(6)])
-    assert "assume the 29.2" not in text
-    assert "translations in degrees assume the 29.2 pixels per degree" in run(*words[:-9], *words[-7:])
+    assert "29.2 pixels per degree of visual angle, assumed" in run(*words[:-9], *words[-7:])
     settings = found.about.settings
     assert (settings["pixels_per_degree"], settings["canvas"], settings["kernel"]) == (14.6, "mnist", "cubic")
 
 
+def write_answers(path, transform, magnitudes, threshold, slope, repeats=40):
+    """Append answers with the shares of a psychometric function; a transform of None is of rated pairs."""
+    if not path.exists():
+        path.write_text(json.dumps({"format": "candlelight answers 1", "version": "", "settings": {}}) + "\n")
+    answer = {
+        **{"session": "", "observer": "ann", "trial": 0, "image": "a", "transform": transform, "time": ""},
+        **{"kind": "transform" if transform else "rated", "seconds": 1.0, "side": "left"},
+    }
+    with path.open("a") as log:
+        for magnitude in magnitudes:
+            right = round(repeats * (0.5 + 0.5 / (1 + math.exp(-slope * (magnitude - threshold)))))
+            for place in range(repeats):
+                both = {"magnitude": magnitude, "correct": place < right}
+                log.write(json.dumps({**answer, **both}) + "\n")
+
+
+def test_answers_of_ones_own_take_the_place_of_the_paper(pictures, own, rated, tmp_path) -> None:
+    first, second, out, page = (tmp_path / name for name in ("a.jsonl", "b.jsonl", "a.json", "a.html"))
+    write_answers(first, None, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6], 0.35, 20)
+    write_answers(second, "translation x", [0.05, 0.1, 0.15, 0.2, 0.25, 0.3], 0.16, 60, 20)
+    write_answers(second, "translation y", [0.05, 0.1, 0.15, 0.2, 0.25, 0.3], 0.18, 60, 20)
+    write_answers(second, "rotation", [2.0], 1, 1)
+    write_answers(second, "scale", [1.01, 1.02, 1.03, 1.04], 1.2, 1)
+    write_answers(second, "illuminant 611", [1.0, 2.0], 1, 1, 3)
+    words = ("--rated", "tid2013:tid", "--transform", "translation", "--transform", "rotation")
+    words += ("--answers", first, "--answers", second, "--out", out, "--report", page, "--limit", 2)
+    text = run(pictures, "--metric", f"degrees={own}:degrees", *words)
+    [result] = read_results(out)
+    assert result.details["levels"][1] == pytest.approx(0.35, abs=0.01)
+    human, thresholds = result.details["human"], result.details["moves"]["image plane"]["thresholds"]
+    assert human["translation"] == human["parallax x"] == pytest.approx(0.17, abs=0.01)
+    assert (human["rotation"], human["scale"]) == (3.6, 1.026)
+    # The threshold is half of D_T, so near that of these people, and far from the published 0.23.
+    assert thresholds["translation"]["verdict"] == "human-like"
+    assert thresholds["translation"]["human"] == human["translation"]
+    assert result.about.settings["measured_human"].keys() == {"translation", "parallax x"}
+    [line] = [line for line in text.splitlines() if line.startswith("degrees  translation")]
+    assert f"{human['translation']:.4g}, measured" in line
+    [line] = [line for line in text.splitlines() if line.startswith("degrees  rotation")]
+    assert "measured" not in line
+    for note in (
+        "D_T: 0.3",
+        "thresholds of people: measured for translation; published for rotation",
+        f"translation: threshold of people {human['translation']:.4g} degrees, of 240 answers (95 % interval",
+        "rotation: the fit to 40 answers failed (`levels` must be finite, and at least 2 different ones",
+        "the published threshold holds, 3.6 degrees",
+        "scale: the fit to 160 answers failed (",
+        "illuminant 611: 6 answers are not used, because an ellipse of people needs all hues",
+    ):
+        assert note in text
+    assert f"{number(human['translation'])}, measured" in page.read_text()
+    assert f"{number(3.6)}, published" in page.read_text()
+
+
 def test_answers_are_read_before_ratings(pictures, rated, tmp_path) -> None:
     log = tmp_path / "answers.jsonl"
-    answer = {
-        **{"session": "", "observer": "ann", "trial": 0, "kind": "rated", "image": "a", "transform": None},
-        **{"magnitude": 0.4, "correct": True, "seconds": 1.0, "side": "left", "time": ""},
-    }
-    header = {"format": "candlelight answers 1", "version": "", "settings": {}}
-    log.write_text(f"{json.dumps(header)}\n{json.dumps(answer)}\n")
+    write_answers(log, None, [], 0.4, 20)
     text = run(pictures, "--metric", "rmse", "--rated", "tid2013:tid", "--answers", log, code=2)
-    assert f"{log}: no D_T: `levels` must be finite, and at least 2 different ones" in " ".join(text.split())
+    assert f"{log}: has no answers yet; continue the experiment" in " ".join(text.split())
     assert rated == []
+
+
+def test_rated_answers_of_one_level_leave_the_published_d_t(pictures, tmp_path) -> None:
+    log = tmp_path / "answers.jsonl"
+    write_answers(log, None, [0.4], 0.4, 20)
+    words = ("--metric", "rmse", "--transform", "scale", "--limit", 1, "--answers", log)
+    text = " ".join(run(pictures, *words).split())
+    assert "the fit to 40 answers failed (`levels` must be finite, and at least 2 different ones" in text
+    assert "D_T: 0.445, quartiles 0.390 and 0.499, published" in text
 
 
 class _Frames:
@@ -178,6 +240,7 @@ class _Frames:
         self.view = view
         self.identity, self.ids, self.groups = view.identity, view.ids, view.groups
         self.known_ids, self.incomplete = view.known_ids, ("rotation/scene=9/rotation",)
+        self.pixels_per_degree = (20.14, 29.2)
 
     def __len__(self):
         return len(self.view)
@@ -208,10 +271,12 @@ def test_both_kinds_of_moves_are_equal_where_the_frames_are_transforms(frames, t
     words = ("frames", "--metric", "rmse", "--transform", "rotation", "--moves", "both", "--hues", 10)
     text = run(*words, "--out", out, "--report", page)
     assert text.count("a frame of a transform is missing: 1") == 1
+    assert "20.14 to 29.2 pixels per degree of visual angle, of the camera of the frames" in text
     _, asked = frames
     assert asked["transforms"] == ["rotation"]
     [result] = read_results(out)
     assert list(result.details["moves"]) == ["physical", "image plane"]
+    assert result.about.settings["pixels_per_degree"] == [20.14, 29.2]
     assert result.scores["rotation"].value == pytest.approx(result.scores["rotation (image plane)"].value)
     assert "dashed: the same moves of the reference on the image plane" in page.read_text()
 
@@ -246,6 +311,7 @@ def test_frames_that_turned_are_read_from_disk(tmp_path) -> None:
             write_frame(root, Frame(Metadata.model_validate(text), {"image": image}))
     run(root, "--metric", "rmse", "--moves", "both", "--transform", "rotation", "--out", out)
     [result] = read_results(out)
+    assert result.about.settings["pixels_per_degree"] == pytest.approx(math.pi / 180, abs=1e-3)
     curves = {moves: found["curves"][0] for moves, found in result.details["moves"].items()}
     assert [list(curve["magnitudes"]) for curve in curves.values()] == [[0, 2, 8]] * 2
     assert 0 < curves["physical"]["response"][1] < curves["physical"]["response"][2]
@@ -301,8 +367,13 @@ def test_refused_words(pictures, words, message) -> None:
 
 def test_frames_have_a_camera_and_no_slip(frames) -> None:
     words = ("frames", "--metric", "rmse")
-    assert "--pixels-per-degree: not for frames that moved" in run(*words, "--pixels-per-degree", 30, code=2)
-    assert "--rows: not for frames that moved" in run(*words, "--rows", "0:2", code=2)
+    refused = "not for frames in which camera or light moved: "
+    for flag, value, reason in (
+        ("--pixels-per-degree", 30, "the frames are seen from the place of their camera"),
+        ("--rows", "0:2", "rows are images, but scenes are compared; take --limit"),
+        ("--canvas", "mnist", "the frames show the scene beyond their borders"),
+    ):
+        assert f"{flag}: {refused}{reason}" in run(*words, flag, value, code=2)
     assert "--notebook-slip: only for transforms on the image plane" in run(*words, "--notebook-slip", code=2)
     assert "--kernel: only for transforms on the image plane" in run(*words, "--kernel", "linear", code=2)
 

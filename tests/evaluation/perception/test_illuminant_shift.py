@@ -64,13 +64,17 @@ def test_equals_frames_of_one_trace():
     torch.testing.assert_close(shift_illuminant(frames[0], -533, 6).images, frames[1], atol=1e-6, rtol=0)
 
 
-def test_clipped_values_are_counted_in_each_image():
-    white, dark = torch.ones(3, 2, 2), torch.full((3, 2, 2), 0.2)
-    half = torch.stack([white, dark], 2).flatten(2)
+def test_pixels_that_are_cut_are_counted_in_each_image():
+    light, dark = torch.full((3, 2, 2), 0.98), torch.full((3, 2, 2), 0.2)
+    half = torch.stack([light, dark], 2).flatten(2)
     shifted, clipped = shift_illuminant(
-        torch.stack([white.repeat(1, 2, 1), dark.repeat(1, 2, 1), half.reshape(3, 4, 2)]), 611, 8
+        torch.stack(
+            [light.repeat(1, 2, 1), dark.repeat(1, 2, 1), half.reshape(3, 4, 2), torch.ones(3, 4, 2)]
+        ),
+        611,
+        8,
     )
-    assert clipped.tolist() == pytest.approx([1 / 3, 0, 1 / 6])
+    assert clipped.tolist() == pytest.approx([1, 0, 1 / 2, 0])  # the last one was over-exposed before
     assert float(shifted.max()) <= 1
     assert float(shifted[0, 0].min()) == pytest.approx(1)  # red was cut, green and blue fell
     assert float(shifted[0, 1:].max()) < 0.95

@@ -29,7 +29,7 @@ from evaluation.perception.scene_curves import SceneCurve, align_curves
 from evaluation.perception.transform_sensitivity import transform_sensitivity
 from evaluation.report.perception_plots import psychometric_plot
 from evaluation.report.perception_section import perception_section
-from evaluation.report.perception_tables import order_table, perception_lines
+from evaluation.report.perception_tables import order_table, perception_lines, threshold_table
 from evaluation.results import resampled_intervals
 from evaluation.results.compare import compare
 from loaders.errors import InputError
@@ -213,11 +213,37 @@ def test_metrics_are_compared_on_the_same_draws(scenes) -> None:
     named = {"rmse": open_distance("rmse"), "twice": open_distance("twice=rmse")}
     known = {"rmse": LINEAR, "twice": Transduction(2.0, 1.0)}
     levels = DetectionLevels((0.09, 0.1, 0.11), "made by hand")
-    source = MoveSource(scenes, (TransformFamily("rotation", (0, 4, 12)),), ("by hand",))
-    found = score_perception(named, {"physical": source}, known, detection=levels)
+    source = MoveSource(scenes, (TransformFamily("rotation", (0, 4, 12)),))
+    found = score_perception(named, {"physical": source}, known, detection=levels, notes=["by hand"])
     told = compare(found["rmse"], found["twice"], "rotation")
     assert told.difference.low > 0  # a metric of twice the distance has the smaller threshold in every draw
     assert {"made by hand", "by hand"} <= set(found["rmse"].details["notes"])
+
+
+def test_thresholds_of_people_replace_the_published_ones(scenes) -> None:
+    named, known = {"rmse": open_distance("rmse")}, {"rmse": LINEAR}
+    families = (TransformFamily("rotation", (0, 2, 4, 8, 12)), TransformFamily("scale", (1, 1.2)))
+    levels, source = DetectionLevels((0.09, 0.1, 0.11)), {"image plane": MoveSource(scenes, families)}
+    [before] = score_perception(named, source, known, detection=levels).values()
+    threshold = before.scores["rotation"].value
+    assert before.details["human"]["rotation"] == 3.6
+    assert "thresholds of people: published" in before.details["notes"]
+    for human, verdict in ((threshold, "human-like"), (threshold / 2, "less sensitive")):
+        given = {"rotation": human}
+        [found] = score_perception(named, source, known, detection=levels, human=given).values()
+        thresholds = found.details["moves"]["image plane"]["thresholds"]
+        assert (thresholds["rotation"]["human"], thresholds["rotation"]["verdict"]) == (human, verdict)
+        assert thresholds["scale"]["human"] == 1.026
+        assert found.about.settings["measured_human"] == given
+        assert "thresholds of people: measured for rotation; published for scale" in found.details["notes"]
+        # An energy at a smaller threshold is a larger sensitivity of people.
+        people = found.details["people"]["image plane"]["sensitivities"]["rotation"]
+        curve = found.details["moves"]["image plane"]["curves"][0]
+        rmse = np.interp(human, curve["magnitudes"], curve["rmse"])
+        assert people == pytest.approx(1 / rmse**2)
+        assert any("measured" in cell for cell in threshold_table([found]).rows[0])
+    with pytest.raises(InputError, match="`human` must be one of: translation, rotation, scale"):
+        score_perception(named, source, known, human={"rotate": 3.0})
 
 
 def test_a_threshold_beyond_the_range_in_some_resamples(memory_view) -> None:

@@ -130,6 +130,7 @@ def test_rows_hold_the_reference_and_all_magnitudes_of_a_scene(write, tmp_path):
         assert torch.equal(shift.reference, shift.moved[0])
         assert shift.clipped.tolist() == [0.09, 0.11, 0.07]
         assert shift.pixels_per_degree == pytest.approx(29.2, abs=1e-3)
+        assert view.pixels_per_degree == (29.2,)
 
         aside = rows["parallax x", "scene=0"]
         assert (aside.unit, aside.magnitudes.tolist()) == ("degrees", [0, 0.2])

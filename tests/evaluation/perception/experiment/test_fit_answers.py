@@ -69,13 +69,26 @@ def test_a_partial_log_says_what_is_missing():
                             few.transform[:1], few.image[:1], few.observer[:1], {})  # fmt: skip
     [found] = fit_answers(one)
     assert str(found) == "illuminant 611 (1 answer): no fit, answers at two or more levels are needed"
-    assert found.published is None
+    assert found.published == 1.955  # of the paper's observers, in steps
     flat = ExperimentAnswers(few.magnitudes, few.magnitudes < 0, few.seconds, few.kind, few.transform,
                              few.image, few.observer, {})  # fmt: skip
     [found] = fit_answers(flat)
     assert str(found).startswith("illuminant 611 (10 answers): no threshold, the fit did not converge: ")
     empty = ExperimentAnswers(few.magnitudes[:0], few.correct[:0], few.seconds[:0], (), (), (), (), {})
     assert fit_answers(empty) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [
+        (None, 0.445),
+        *(("translation y", 0.23), ("parallax x", 0.23), ("rotation", 3.6), ("scale", 1.026)),
+        *(("illuminant -510", 1.383), ("illuminant 533", None)),
+    ],
+)
+def test_the_thresholds_of_the_paper(name, published):
+    [found] = fit_answers(simulate([name], ["ann"], 100))
+    assert found.published == published
 
 
 def test_points_are_levels_or_groups_of_neighbours():

@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from evaluation.perception import rotate_images, translate_images
+from evaluation.perception import rotate_images
 from evaluation.perception.experiment.moved_stimuli import MovedStimuli
 from evaluation.perception.experiment.open_experiment import (
     ExperimentSettings,
@@ -92,7 +92,8 @@ def test_transforms_have_even_levels_and_the_same_images(photographs):
         for name in ("rotation", "translation x")
     }
     assert sorted({one.magnitude for one in by_name["rotation"]}) == [2, 4, 6]
-    assert sorted({one.magnitude for one in by_name["translation x"]}) == pytest.approx([0.23, 0.46, 0.69])
+    # 0.23, 0.46 and 0.69 degrees are 4.6, 9.2 and 13.8 pixels, of which the nearest whole ones are shown.
+    assert sorted({one.magnitude for one in by_name["translation x"]}) == [5 / 20, 9 / 20, 14 / 20]
     for shown in by_name.values():
         assert len({one.image for one in shown}) == 3
         assert set(Counter((one.level, one.image) for one in shown).values()) == {2}
@@ -103,13 +104,13 @@ def test_transforms_have_even_levels_and_the_same_images(photographs):
     torch.testing.assert_close(distorted, rotate_images(original[None], 6.0)[0])
     one = by_name["translation x"][-1]
     original, distorted = stimuli.pictures(one)
-    torch.testing.assert_close(distorted, translate_images(original[None], right=0.69 * 20)[0])
+    assert torch.equal(distorted[..., 14:], original[..., :-14])
 
 
 def test_transforms_by_default(photographs):
     stimuli = open_stimuli(photographs, ExperimentSettings(levels=2, repeats=1, size=32))
     ends = {one.transform: one.magnitude for one in stimuli.stimuli if one.level == 1}
-    assert ends == pytest.approx({"translation x": 0.69, "rotation": 10.8, "scale": 1.078})
+    assert ends == pytest.approx({"translation x": 20 / 29.2, "rotation": 10.8, "scale": 1.078})
     assert default_largest("illuminant -565") == 8
 
 
@@ -121,11 +122,20 @@ def test_transforms_by_default(photographs):
         ({"rotation": -6.0}, "expected a largest magnitude above 0, which changes nothing, got -6"),
         ({"scale": 0.9}, "expected a largest magnitude above 1, which changes nothing, got 0.9"),
         ({"illuminant red": 3.0}, "expected illuminant HUE"),
+        ({"translation y": 0.05}, r"of at least 2 pixels, 0\.068 degrees, got 0\.05"),
     ],
 )
 def test_wrong_transforms_are_refused_before_the_experiment(photographs, transforms, message):
     with pytest.raises(InputError, match=message):
         open_stimuli(photographs, ExperimentSettings(transforms, size=32))
+
+
+def test_a_short_translation_has_a_level_for_each_pixel(photographs):
+    settings = ExperimentSettings(
+        {"translation y": 0.16}, levels=20, repeats=2, size=32, pixels_per_degree=20
+    )
+    shown = open_stimuli(photographs, settings).stimuli  # up to 3.2 pixels
+    assert [(one.level, one.magnitude) for one in shown] == [(n, (n + 1) / 20) for n in (0, 0, 1, 1, 2, 2)]
 
 
 def test_few_levels_are_refused():
