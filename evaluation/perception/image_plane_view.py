@@ -7,6 +7,7 @@ import torch
 
 from evaluation.perception.mirror_resampling import ResamplingKernel
 from evaluation.perception.transform_families import TransformFamily
+from loaders.illuminants import EQUAL_ENERGY
 from loaders.samples import row_number
 from loaders.views import DataIdentity, MovedImages, View
 
@@ -68,7 +69,7 @@ class ImagePlaneView:
         item = self.view[row_number(row, len(self))]
         magnitudes = tuple(item.magnitudes.tolist())
         name = _FLAT.get(item.transform, item.transform)
-        family = TransformFamily(name, magnitudes, item.pixels_per_degree, self.kernel)
+        family = TransformFamily(name, magnitudes, item.pixels_per_degree, self.kernel, None, EQUAL_ENERGY)
         moved = [family.transform(item.reference[None], magnitude) for magnitude in magnitudes]
         clipped = torch.cat([one.clipped for one in moved]).double()
         return replace(item, moved=torch.cat([one.images for one in moved]), clipped=clipped)

@@ -27,6 +27,7 @@ from evaluation.perception.illuminant_shift import (
 from evaluation.perception.mirror_resampling import ResamplingKernel
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
+from loaders.primaries import D65
 
 ImageBase = Literal["photographs", "mnist"]
 _GEOMETRIC = ("translation x", "translation y", "rotation", "scale")
@@ -68,6 +69,7 @@ class TransformFamily:
         kernel: see `rotate_images`.
         canvas: side of the black square in whose middle the images are put first; None leaves them as they
             are.
+        white: chromaticity of gray in the images, for illuminants; see `shift_illuminant`.
 
     Raises:
         InputError: the name is unknown, there is no magnitude, or a number is out of range.
@@ -84,6 +86,7 @@ class TransformFamily:
     pixels_per_degree: float = PAPER_VIEWING.pixels_per_degree
     kernel: ResamplingKernel = "cubic"
     canvas: int | None = None
+    white: tuple[float, float] = D65
 
     def __post_init__(self) -> None:
         """Check all arguments, the ends of the range with the smallest of images."""
@@ -121,7 +124,7 @@ class TransformFamily:
             InputError: the images have other axes or values, or the magnitude is out of range.
         """
         if self.name.startswith(ILLUMINANT):
-            return shift_illuminant(references, self._hue(), magnitude)
+            return shift_illuminant(references, self._hue(), magnitude, self.white)
         check_choice("name", self.name, (*_GEOMETRIC, f"{ILLUMINANT}HUE"))
         pixels = magnitude * self.pixels_per_degree
         if self.name == "translation x":

@@ -12,6 +12,7 @@ from evaluation.perception import (
     translate_images,
 )
 from loaders.errors import InputError
+from loaders.illuminants import EQUAL_ENERGY
 from loaders.views import MovedImages, View
 
 IMAGE = torch.rand(3, 12, 16, generator=torch.Generator().manual_seed(0))
@@ -42,7 +43,7 @@ def test_references_are_transformed_by_the_magnitudes_of_the_frames(memory_view)
     shifted, turned, relit, aside = view
     assert torch.equal(shifted.moved[1], translate_images(IMAGE[None], down=3)[0])
     torch.testing.assert_close(turned.moved[2], rotate_images(IMAGE[None], 4)[0])
-    wanted = shift_illuminant(IMAGE[None], 611, 8)
+    wanted = shift_illuminant(IMAGE[None], 611, 8, EQUAL_ENERGY)
     torch.testing.assert_close(relit.moved[1], wanted.images[0])
     assert relit.clipped.tolist() == pytest.approx([0, wanted.clipped.item()])
     assert aside.transform == "parallax x"
