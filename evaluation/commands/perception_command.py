@@ -1,6 +1,7 @@
 """``candlelight evaluate perception``: are distances of images as invariant to transforms as people are?"""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -254,9 +255,9 @@ def _open_sources(
     """Open the images, or the frames that moved, and describe the transforms."""
     from evaluation.perception import (
         PAPER_VIEWING,
-        ImagePlaneView,
         MoveSource,
         ViewingGeometry,
+        image_plane_family,
         paper_families,
         spread_hues,
     )
@@ -297,7 +298,7 @@ def _open_sources(
     notes = (f"scenes left out because a frame of a transform is missing: {missing}",) * (missing > 0)
     sources = {
         "physical": MoveSource(frames, notes=notes),
-        "image plane": MoveSource(ImagePlaneView(frames, kernel), notes=notes),
+        "image plane": MoveSource(frames, partial(image_plane_family, kernel=kernel), notes),
     }
     wanted = {"both": list(sources), "image-plane": ["image plane"]}.get(moves or "", ["physical"])
     kept = {name: sources[name] for name in wanted}

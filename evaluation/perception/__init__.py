@@ -42,7 +42,7 @@ from evaluation.perception.image_distances import lmse_distance as lmse_distance
 from evaluation.perception.image_distances import ms_ssim_distance as ms_ssim_distance
 from evaluation.perception.image_distances import rmse_distance as rmse_distance
 from evaluation.perception.image_distances import ssim_distance as ssim_distance
-from evaluation.perception.image_plane_view import ImagePlaneView as ImagePlaneView
+from evaluation.perception.image_plane_family import image_plane_family as image_plane_family
 from evaluation.perception.lpips import LPIPS as LPIPS
 from evaluation.perception.lpips import load_lpips as load_lpips
 from evaluation.perception.measure_distances import TransformDistances as TransformDistances

@@ -30,7 +30,7 @@ from evaluation.results.result import StatisticResult
 from evaluation.running.batches import Fingerprint, make_provenance
 from evaluation.running.finished_steps import FinishedSteps
 from loaders.errors import InputError
-from loaders.views import View
+from loaders.views import MovedImages, View
 
 PERCEPTION_METRIC, _VERSION = "perception", 1
 PHYSICAL, IMAGE_PLANE = "physical", "image plane"
@@ -44,12 +44,12 @@ class MoveSource:
 
     Attributes:
         view: images; or references with moved frames.
-        families: transforms of the images; None for frames.
+        families: transforms of the images, see `measure_distances`; None for frames.
         notes: on the images, to show beside the scores.
     """
 
     view: View[Any]
-    families: tuple[TransformFamily, ...] | None = None
+    families: tuple[TransformFamily, ...] | Callable[[MovedImages], TransformFamily] | None = None
     notes: tuple[str, ...] = ()
 
 
