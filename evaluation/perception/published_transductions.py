@@ -2,10 +2,10 @@
 
 N. Alabau-Bosque, P. Dauden-Oliver, J. Vila-Tomas, V. Laparra, J. Malo: Invariance of deep image quality
 metrics to affine transformations, arXiv 2407.17927, 2024. The paper prints no constants. RMSE's stand in its
-notebook; the others were read from the curves of a stored figure with an rms error of 0.004 in D. So d at D_T
-has an error of ``0.004 / (D_T b)``: 3 % for PerceptNet, 5 % for DISTS, 6 % for SSIM, 7 % for LPIPS and 9 % for
-PIM. With these constants and the published distances, LPIPS has an error of illuminants of 0.029, but of 0.041
-in the paper; those of the others agree within 0.004.
+notebook; the others were read from the curves of a stored figure with an rms error of 0.004 in D. So d at
+D_T has an error of ``0.004 / (D_T b)``: 3 % for PerceptNet, 5 % for DISTS, 6 % for SSIM, 7 % for LPIPS and
+9 % for PIM. With these constants and the published distances, LPIPS has an error of illuminants of 0.029, but
+of 0.041 in the paper; those of the others agree within 0.004.
 """
 
 from evaluation.perception.transduction import Transduction
