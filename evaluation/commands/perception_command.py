@@ -254,9 +254,8 @@ def _open_sources(
 ) -> "tuple[dict[str, MoveSource], dict[str, Any]]":
     """Open the images, or the frames that moved, and describe the transforms."""
     from evaluation.perception import (
-        PAPER_VIEWING,
+        PAPER_PIXELS_PER_DEGREE,
         MoveSource,
-        ViewingGeometry,
         image_plane_family,
         paper_families,
         spread_hues,
@@ -272,14 +271,13 @@ def _open_sources(
             )
         if "parallax" in kinds:
             raise InputError(f"--transform parallax: needs frames in which the camera moved, {data} has none")
-        scale = given.pop("pixels_per_degree")
-        viewing = PAPER_VIEWING if scale is None else ViewingGeometry(scale)
+        scale = given.pop("pixels_per_degree") or PAPER_PIXELS_PER_DEGREE
         canvas, kernel = given.pop("canvas"), kernel or "linear"
         families = paper_families(
-            "mnist" if canvas == "mnist" else "photographs", viewing=viewing, hues=hues, kernel=kernel
+            "mnist" if canvas == "mnist" else "photographs", pixels_per_degree=scale, hues=hues, kernel=kernel
         )
         families = tuple(one for one in families if one.name.startswith(kinds))
-        settings = {"pixels_per_degree": viewing.pixels_per_degree, "canvas": canvas or "mirror"}
+        settings = {"pixels_per_degree": scale, "canvas": canvas or "mirror"}
         view = open_images(data, **given)
         return {"image plane": MoveSource(view, families)}, {**settings, "kernel": kernel}
     for name in _ONLY_FOR_PICTURES:

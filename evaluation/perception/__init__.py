@@ -22,8 +22,7 @@ from evaluation.perception.human_ellipses import HUMAN_SATURATIONS as HUMAN_SATU
 from evaluation.perception.human_ellipses import experimental_ellipse as experimental_ellipse
 from evaluation.perception.human_ellipses import macadam_ellipse as macadam_ellipse
 from evaluation.perception.human_thresholds import HUMAN_THRESHOLDS as HUMAN_THRESHOLDS
-from evaluation.perception.human_thresholds import PAPER_VIEWING as PAPER_VIEWING
-from evaluation.perception.human_thresholds import ViewingGeometry as ViewingGeometry
+from evaluation.perception.human_thresholds import PAPER_PIXELS_PER_DEGREE as PAPER_PIXELS_PER_DEGREE
 from evaluation.perception.human_thresholds import human_verdict as human_verdict
 from evaluation.perception.illuminant_shift import PAPER_HUES as PAPER_HUES
 from evaluation.perception.illuminant_shift import PAPER_SATURATIONS as PAPER_SATURATIONS

@@ -16,7 +16,7 @@ from evaluation.perception.geometric_transforms import (
     scale_images,
     translate_images,
 )
-from evaluation.perception.human_thresholds import PAPER_VIEWING, ViewingGeometry
+from evaluation.perception.human_thresholds import PAPER_PIXELS_PER_DEGREE
 from evaluation.perception.illuminant_shift import (
     PAPER_HUES,
     PAPER_SATURATIONS,
@@ -83,7 +83,7 @@ class TransformFamily:
 
     name: str
     magnitudes: tuple[float, ...]
-    pixels_per_degree: float = PAPER_VIEWING.pixels_per_degree
+    pixels_per_degree: float = PAPER_PIXELS_PER_DEGREE
     kernel: ResamplingKernel = "cubic"
     canvas: int | None = None
     white: tuple[float, float] = D65
@@ -148,7 +148,7 @@ class TransformFamily:
 def paper_families(
     base: ImageBase = "photographs",
     *,
-    viewing: ViewingGeometry = PAPER_VIEWING,
+    pixels_per_degree: float = PAPER_PIXELS_PER_DEGREE,
     hues: int = len(PAPER_HUES),
     kernel: ResamplingKernel = "linear",
 ) -> tuple[TransformFamily, ...]:
@@ -165,7 +165,7 @@ def paper_families(
             size; "mnist" for digits of 28 x 28 pixels in the middle of a black canvas, of 56 x 56 for
             translations and 128 x 128 for scales. How many pixels of TID2013, CIFAR and MNIST are a degree is
             not known; 29.2 is ImageNet's.
-        viewing: pixels per degree. Shifts are whole pixels, up to the 0.34 degrees of the paper's 10 pixels.
+        pixels_per_degree: of visual angle. Shifts are whole pixels up to 0.34 degrees, the paper's 10 pixels.
         hues: number of hues, see `spread_hues`; the paper's is 20.
         kernel: see `rotate_images`; the paper's is "linear".
 
@@ -173,7 +173,7 @@ def paper_families(
         Four families, and one for each hue. The paper's curve of translation is the mean over x and y.
 
     Raises:
-        InputError: the base or the kernel is unknown, there are more than 3000 pixels per degree, or 20 is no
+        InputError: the base or the kernel is unknown, the pixels per degree are not in (0, 3000], or 20 is no
             multiple of the number of hues.
 
     Example:
@@ -183,13 +183,14 @@ def paper_families(
     """
     check_choice("base", base, get_args(ImageBase))
     shift, large = (56, 128) if base == "mnist" else (None, None)
-    if viewing.pixels_per_degree > _DENSEST:
+    scale = pixels_per_degree
+    if not 0 < scale <= _DENSEST:
         raise InputError(
-            f"`pixels_per_degree` must be at most {_DENSEST}, got {viewing.pixels_per_degree:g}; shifts are "
-            "whole pixels, and the paper's 0.34 degrees would have too many"
+            f"`pixels_per_degree` must be above 0 and at most {_DENSEST}, got {scale:g}; shifts are whole "
+            "pixels, and the paper's 0.34 degrees would have too many"
         )
-    farthest = max(1, round(viewing.pixels(PAPER_VIEWING.degrees(_FARTHEST))))
-    shifts, scale = tuple(map(viewing.degrees, range(farthest + 1))), viewing.pixels_per_degree
+    farthest = max(1, round(scale * (_FARTHEST / PAPER_PIXELS_PER_DEGREE)))
+    shifts = tuple(pixels / scale for pixels in range(farthest + 1))
     return (
         TransformFamily("translation x", shifts, scale, kernel, shift),
         TransformFamily("translation y", shifts, scale, kernel, shift),
