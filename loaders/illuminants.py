@@ -103,16 +103,18 @@ def hue_direction(hue: float) -> tuple[float, float]:
 
 
 @cache
-def illuminant(hue: float, saturation: float) -> Vector:
+def illuminant(hue: float, saturation: float, white: tuple[float, float] = EQUAL_ENERGY) -> Vector:
     """Light of a dominant wavelength, ``saturation`` steps of 0.005 in CIE 1931 xy from equal energy.
 
     ``(x, y) = E + 0.005 s u`` with E = (1/3, 1/3) and u the unit vector from E towards the spectral locus at
     the dominant wavelength (Alabau-Bosque et al. 2024, arXiv 2407.17927; MacAdam's ellipses recentred at E).
     The light is not adapted to Rec.709's white, D65: saturation 0 is E itself, slightly pink on a display.
+    From another white, the directions u are still those from E.
 
     Args:
         hue: dominant wavelength, 440 to 650 nm; negative for its complement, away from that wavelength.
         saturation: steps, 0 to 8, fractions too.
+        white: chromaticity at saturation 0.
 
     Returns:
         Linear Rec.709 colour of luminance 1.
@@ -127,5 +129,5 @@ def illuminant(hue: float, saturation: float) -> Vector:
     away = np.array(hue_direction(hue))
     if not 0 <= saturation <= MOST_STEPS:
         raise InputError(f"expected a saturation of 0 to {MOST_STEPS:.0f} steps, got {saturation:g}")
-    x, y = np.array(EQUAL_ENERGY) + XY_PER_STEP * saturation * away
+    x, y = np.array(white) + XY_PER_STEP * saturation * away
     return xyz_to_rec709(np.array([x, y, 1 - x - y]))

@@ -204,11 +204,11 @@ def _geometry(
     pixels_per_degree: float | None, distance: float | None, pitch: float | None, scale: int | None
 ) -> tuple[float, int | None]:
     """Return the pixels of an image per degree, and the device pixels of each if that is fixed."""
-    from evaluation.perception.human_thresholds import PAPER_VIEWING, ViewingGeometry
+    from evaluation.perception.human_thresholds import PAPER_PIXELS_PER_DEGREE, screen_pixels_per_degree
 
     if distance is None and pitch is None:
-        return pixels_per_degree or PAPER_VIEWING.pixels_per_degree, scale
+        return pixels_per_degree or PAPER_PIXELS_PER_DEGREE, scale
     if distance is None or pitch is None or pixels_per_degree is not None:
         raise UseError("expected --pixels-per-degree alone, or both --distance and --pitch")
     shown = scale or 1
-    return ViewingGeometry.of_screen(pitch * shown, distance).pixels_per_degree, shown
+    return screen_pixels_per_degree(pitch * shown, distance), shown

@@ -1,6 +1,7 @@
 """Open what ``candlelight evaluate perception`` compares: images with transforms, or frames that moved."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evaluation.commands.perception_options import TRANSFORM_KINDS
@@ -72,21 +73,20 @@ def open_moves(
 def _open_images(
     data: str, moves: str | None, kinds: Sequence[str], hues: int, kernel: Any, given: dict[str, Any]
 ) -> OpenedMoves:
-    from evaluation.perception import PAPER_VIEWING, MoveSource, ViewingGeometry, paper_families
+    from evaluation.perception import PAPER_PIXELS_PER_DEGREE, MoveSource, paper_families
     from loaders.views import open_images
 
     if moves in ("physical", "both"):
         raise InputError(f"--moves {moves}: {data} has no frames that moved; render the recipe invariance")
     if "parallax" in kinds:
         raise InputError(f"--transform parallax: needs frames in which the camera moved, {data} has none")
-    scale, canvas, kernel = given.pop("pixels_per_degree"), given.pop("canvas"), kernel or "linear"
-    viewing = PAPER_VIEWING if scale is None else ViewingGeometry(scale)
+    stated, canvas, kernel = given.pop("pixels_per_degree"), given.pop("canvas"), kernel or "linear"
+    per_degree = PAPER_PIXELS_PER_DEGREE if stated is None else stated
     base: Any = "mnist" if canvas == "mnist" else "photographs"
-    families = paper_families(base, viewing=viewing, hues=hues, kernel=kernel)
+    families = paper_families(base, pixels_per_degree=per_degree, hues=hues, kernel=kernel)
     chosen = tuple(one for one in families if one.name.startswith(tuple(kinds)))
-    per_degree = viewing.pixels_per_degree
     settings = {"pixels_per_degree": per_degree, "canvas": canvas or "mirror", "kernel": kernel}
-    origin = "assumed, as the paper does for ImageNet" if scale is None else "as stated"
+    origin = "assumed, as the paper does for ImageNet" if stated is None else "as stated"
     note = f"{per_degree:g} pixels per degree of visual angle, {origin}"
     return OpenedMoves({"image plane": MoveSource(open_images(data, **given), chosen)}, settings, (note,))
 
@@ -94,7 +94,7 @@ def _open_images(
 def _open_frames(
     data: str, moves: str | None, kinds: Sequence[str], hues: int, kernel: Any, given: dict[str, Any]
 ) -> OpenedMoves:
-    from evaluation.perception import ImagePlaneView, MoveSource
+    from evaluation.perception import MoveSource, image_plane_family
     from loaders.views import open_moved_images
 
     for name, reason in _ONLY_FOR_PICTURES.items():
@@ -105,7 +105,7 @@ def _open_frames(
     kernel = kernel or "cubic"
     sources = {
         "physical": MoveSource(frames),
-        "image plane": MoveSource(ImagePlaneView(frames, kernel)),
+        "image plane": MoveSource(frames, partial(image_plane_family, kernel=kernel)),
     }
     wanted = {"both": list(sources), "image-plane": ["image plane"]}.get(moves or "", ["physical"])
     settings: dict[str, Any] = {"kernel": kernel} if "image plane" in wanted else {}

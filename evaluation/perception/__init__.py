@@ -3,7 +3,6 @@
 from evaluation.perception.detection_levels import DetectionLevels as DetectionLevels
 from evaluation.perception.detection_levels import detection_levels as detection_levels
 from evaluation.perception.detection_threshold import DetectionThreshold as DetectionThreshold
-from evaluation.perception.detection_threshold import ThresholdState as ThresholdState
 from evaluation.perception.detection_threshold import detection_threshold as detection_threshold
 from evaluation.perception.distance_spec import check_distance as check_distance
 from evaluation.perception.distance_spec import open_distance as open_distance
@@ -19,14 +18,11 @@ from evaluation.perception.geometric_transforms import rotate_images as rotate_i
 from evaluation.perception.geometric_transforms import scale_images as scale_images
 from evaluation.perception.geometric_transforms import translate_images as translate_images
 from evaluation.perception.hue_chromaticity import hue_chromaticities as hue_chromaticities
-from evaluation.perception.hue_chromaticity import hue_directions as hue_directions
 from evaluation.perception.human_ellipses import HUMAN_SATURATIONS as HUMAN_SATURATIONS
 from evaluation.perception.human_ellipses import experimental_ellipse as experimental_ellipse
 from evaluation.perception.human_ellipses import macadam_ellipse as macadam_ellipse
 from evaluation.perception.human_thresholds import HUMAN_THRESHOLDS as HUMAN_THRESHOLDS
-from evaluation.perception.human_thresholds import PAPER_VIEWING as PAPER_VIEWING
-from evaluation.perception.human_thresholds import Verdict as Verdict
-from evaluation.perception.human_thresholds import ViewingGeometry as ViewingGeometry
+from evaluation.perception.human_thresholds import PAPER_PIXELS_PER_DEGREE as PAPER_PIXELS_PER_DEGREE
 from evaluation.perception.human_thresholds import human_verdict as human_verdict
 from evaluation.perception.illuminant_shift import PAPER_HUES as PAPER_HUES
 from evaluation.perception.illuminant_shift import PAPER_SATURATIONS as PAPER_SATURATIONS
@@ -37,12 +33,8 @@ from evaluation.perception.illuminant_thresholds import COLOUR_AXES as COLOUR_AX
 from evaluation.perception.illuminant_thresholds import IlluminantThresholds as IlluminantThresholds
 from evaluation.perception.illuminant_thresholds import illuminant_thresholds as illuminant_thresholds
 from evaluation.perception.image_distances import DISTANCES as DISTANCES
-from evaluation.perception.image_distances import dssim_distance as dssim_distance
-from evaluation.perception.image_distances import lmse_distance as lmse_distance
-from evaluation.perception.image_distances import ms_ssim_distance as ms_ssim_distance
 from evaluation.perception.image_distances import rmse_distance as rmse_distance
-from evaluation.perception.image_distances import ssim_distance as ssim_distance
-from evaluation.perception.image_plane_view import ImagePlaneView as ImagePlaneView
+from evaluation.perception.image_plane_family import image_plane_family as image_plane_family
 from evaluation.perception.lpips import LPIPS as LPIPS
 from evaluation.perception.lpips import load_lpips as load_lpips
 from evaluation.perception.measure_distances import TransformDistances as TransformDistances
@@ -50,9 +42,7 @@ from evaluation.perception.measure_distances import measure_distances as measure
 from evaluation.perception.mirror_resampling import ResamplingKernel as ResamplingKernel
 from evaluation.perception.psychometric import psychometric as psychometric
 from evaluation.perception.published_transductions import DETECTION_LEVELS as DETECTION_LEVELS
-from evaluation.perception.published_transductions import PUBLISHED_TRANSDUCTIONS as PUBLISHED_TRANSDUCTIONS
 from evaluation.perception.published_transductions import published_transduction as published_transduction
-from evaluation.perception.raid_agreement import RaidAgreement as RaidAgreement
 from evaluation.perception.raid_agreement import raid_agreement as raid_agreement
 from evaluation.perception.response_curves import invert_curves as invert_curves
 from evaluation.perception.response_curves import mean_response as mean_response

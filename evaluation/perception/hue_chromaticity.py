@@ -7,35 +7,13 @@ from torch import Tensor
 from loaders.illuminants import EQUAL_ENERGY, hue_direction
 
 
-def hue_directions(hues: Real[Tensor, " hues"]) -> Float64[Tensor, "hues 2"]:
-    """Return the direction from equal energy to each dominant wavelength, in CIE 1931 xy.
-
-    The directions of `loaders.illuminants.hue_direction`, in which illuminants of frames and images move.
-
-    Args:
-        hues: dominant wavelengths from 440 to 650 nm; negative for the opposite direction of that wavelength.
-
-    Returns:
-        Vectors of length 1.
-
-    Raises:
-        InputError: another wavelength.
-
-    Example:
-        >>> hue_directions(torch.tensor([574.0, -574.0])).round(decimals=2)
-        tensor([[ 0.6000,  0.8000],
-                [-0.6000, -0.8000]], dtype=torch.float64)
-    """
-    vectors = [hue_direction(float(hue)) for hue in hues.double().tolist()]
-    return torch.tensor(vectors, dtype=torch.float64, device=hues.device).reshape(-1, 2)
-
-
 def hue_chromaticities(
     hues: Real[Tensor, " hues"], radii: Real[Tensor, " hues"]
 ) -> Float64[Tensor, "hues 2"]:
     """Return the chromaticities at a distance from equal energy in the direction of each hue.
 
-    ``(x, y) = (1/3, 1/3) + r u``, with u from `hue_directions`: the illuminants of Alabau-Bosque et al. 2024.
+    ``(x, y) = (1/3, 1/3) + r u``, with u from `loaders.illuminants.hue_direction`: the illuminants of
+    Alabau-Bosque et al. 2024.
 
     Args:
         hues: dominant wavelengths from 440 to 650 nm, negative for complements.
@@ -48,5 +26,6 @@ def hue_chromaticities(
         >>> hue_chromaticities(torch.tensor([611.0]), torch.tensor([0.04])).round(decimals=4)
         tensor([[0.3733, 0.3329]], dtype=torch.float64)
     """
-    directions = hue_directions(hues)
+    vectors = [hue_direction(float(hue)) for hue in hues.double().tolist()]
+    directions = torch.tensor(vectors, dtype=torch.float64, device=hues.device).reshape(-1, 2)
     return directions.new_tensor(EQUAL_ENERGY) + radii.double()[:, None] * directions

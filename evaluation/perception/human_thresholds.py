@@ -1,7 +1,6 @@
 """Human thresholds of geometric transforms, viewing geometry, and the verdict on a metric."""
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 from loaders.errors import InputError
@@ -17,65 +16,29 @@ NOTEBOOK_SLIP = 1.1
 Verdict = Literal["human-like", "more sensitive", "less sensitive", "not reached"]
 
 
-@dataclass(frozen=True)
-class ViewingGeometry:
-    """How large a pixel appears to the viewer.
+PAPER_PIXELS_PER_DEGREE = 29.2
+"""Of the paper's crops of ImageNet with 256 x 256 pixels, and of the recipe `invariance`."""
 
-    Attributes:
-        pixels_per_degree: pixels in a degree of visual angle, at the centre of the screen.
+
+def screen_pixels_per_degree(pixel: float, distance: float) -> float:
+    """Compute the pixels in a degree of visual angle at the centre of a screen.
+
+    ``1 / (2 atan(pixel / (2 distance)))``.
+
+    Args:
+        pixel: width of a pixel of the image on the screen.
+        distance: from the eye to the screen, in the same unit.
 
     Raises:
-        InputError: a number that is not positive and finite.
+        InputError: a length that is not positive.
 
     Example:
-        >>> round(ViewingGeometry(29.2).degrees(10), 3)
-        0.342
+        >>> round(screen_pixels_per_degree(pixel=0.25, distance=600), 1)
+        41.9
     """
-
-    pixels_per_degree: float
-
-    def __post_init__(self) -> None:
-        if not 0 < self.pixels_per_degree < math.inf:
-            raise InputError(
-                f"`pixels_per_degree` must be positive and finite, got {self.pixels_per_degree:g}; the "
-                "paper's is 29.2"
-            )
-
-    @classmethod
-    def of_screen(cls, pixel: float, distance: float) -> "ViewingGeometry":
-        """Compute the pixels per degree of a screen: ``1 / (2 atan(pixel / (2 distance)))``.
-
-        Args:
-            pixel: width of a pixel of the image on the screen.
-            distance: from the eye to the screen, in the same unit.
-
-        Raises:
-            InputError: a length that is not positive.
-
-        Example:
-            >>> round(ViewingGeometry.of_screen(pixel=0.25, distance=600).pixels_per_degree, 1)
-            41.9
-        """
-        if not (pixel > 0 and distance > 0):
-            raise InputError(f"`pixel` and `distance` must be positive, got {pixel:g} and {distance:g}")
-        return cls(1 / math.degrees(2 * math.atan(pixel / (2 * distance))))
-
-    def degrees(self, pixels: float) -> float:
-        """Convert a shift in pixels to degrees of visual angle."""
-        return pixels / self.pixels_per_degree
-
-    def pixels(self, degrees: float) -> float:
-        """Convert degrees of visual angle to pixels.
-
-        Example:
-            >>> ViewingGeometry(29.2).pixels(0.5)
-            14.6
-        """
-        return degrees * self.pixels_per_degree
-
-
-PAPER_VIEWING = ViewingGeometry(29.2)
-"""Viewing of the paper's crops of ImageNet with 256 x 256 pixels, and of the recipe `invariance`."""
+    if not (pixel > 0 and distance > 0):
+        raise InputError(f"`pixel` and `distance` must be positive, got {pixel:g} and {distance:g}")
+    return 1 / math.degrees(2 * math.atan(pixel / (2 * distance)))
 
 
 def human_verdict(threshold: float, uncertainty: float, human: float, below: float = math.nan) -> Verdict:

@@ -12,6 +12,7 @@ from evaluation.inputs.check_shapes import check_shapes
 from evaluation.perception.mirror_resampling import check_srgb_batch
 from loaders.errors import InputError
 from loaders.illuminants import illuminant
+from loaders.primaries import D65
 
 PAPER_HUES = (
     *(611, 591, 582, 574, 565, 554, 533, 510, 501, 495, 491, 486, 481, 467),
@@ -57,23 +58,27 @@ def spread_hues(count: int) -> tuple[int, ...]:
 
 
 def shift_illuminant(
-    images: Float[Tensor, "batch 3 height width"], hue: float, saturation: float
+    images: Float[Tensor, "batch 3 height width"],
+    hue: float,
+    saturation: float,
+    white: tuple[float, float] = D65,
 ) -> TransformedImages:
     """Relight images by an illuminant of another chromaticity and the same luminance.
 
-    Decoded values are multiplied by a gain for each channel, ``illuminant(hue, saturation) / illuminant(hue,
-    0)`` (`loaders.illuminants.illuminant`), cut to [0, 1] and encoded. So a surface that has the chromaticity
-    of equal energy E in the image, as all gray surfaces in the references of the recipe `invariance`, moves
-    to ``E + 0.005 s u``: the illuminants of Alabau-Bosque et al. 2024 (arXiv 2407.17927). The same gains make
-    the recipe's frames from one trace. In a photograph gray is
-    D65, which moves nearly as far (within 0.006 in xy at 8 steps). The paper desaturates its photographs
-    before, by an amount that is not known here; nothing is desaturated.
+    Decoded values are multiplied by a gain for each channel, ``illuminant(hue, saturation, white) /
+    illuminant(hue, 0, white)`` (`loaders.illuminants.illuminant`), cut to [0, 1] and encoded. So a surface
+    with the chromaticity ``white`` moves to ``white + 0.005 s u``, by the steps and in the directions of
+    Alabau-Bosque et al. 2024 (arXiv 2407.17927), whose white is equal energy E. Gray is D65 in a photograph,
+    and E in the references of the set `illuminant` of the recipe `invariance`, whose frames have the gains
+    of E. The paper desaturates its photographs before, by an amount that is not known here; nothing is
+    desaturated.
 
     Args:
         images: sRGB-encoded in [0, 1].
         hue: dominant wavelength, 440 to 650 nm; negative for its complement. The paper's: `PAPER_HUES`.
         saturation: steps of 0.005 in CIE xy, 0 to 8; 0 changes nothing. The paper's: `PAPER_SATURATIONS`. The
             paper's text names other radii, 0.0030 to 0.0400, than its code.
+        white: chromaticity of gray in the images, CIE 1931 x and y.
 
     Returns:
         The images, of the same shape, dtype and device, and the share of cut pixels. A cut value has another
@@ -86,7 +91,7 @@ def shift_illuminant(
     Example:
         >>> gray = torch.full((1, 3, 1, 1), 0.5)
         >>> shift_illuminant(gray, 611, 8).images.flatten()
-        tensor([0.5788, 0.4689, 0.4688])
+        tensor([0.5944, 0.4702, 0.4714])
         >>> shift_illuminant(gray + 0.4, 611, 8).clipped
         tensor([1.])
     """
@@ -95,16 +100,16 @@ def shift_illuminant(
     if saturation == 0:
         illuminant(hue, saturation)  # checks the hue
         return TransformedImages(images.clone(), images.new_zeros(len(images)))
-    gain = torch.tensor(_gains(hue, saturation), dtype=images.dtype, device=images.device)
+    gain = torch.tensor(_gains(hue, saturation, white), dtype=images.dtype, device=images.device)
     linear = decode_srgb(images) * gain[:, None, None]
     clipped, before = ((values >= 1).any(1).to(images.dtype).mean((1, 2)) for values in (linear, images))
     return TransformedImages(_encode(linear.clamp(0, 1)), clipped - before)
 
 
 @cache
-def _gains(hue: float, saturation: float) -> tuple[float, ...]:
-    pairs = zip(illuminant(hue, saturation), illuminant(hue, 0), strict=True)
-    return tuple(channel / white for channel, white in pairs)
+def _gains(hue: float, saturation: float, white: tuple[float, float]) -> tuple[float, ...]:
+    pairs = zip(illuminant(hue, saturation, white), illuminant(hue, 0, white), strict=True)
+    return tuple(channel / reference for channel, reference in pairs)
 
 
 def _encode(linear: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

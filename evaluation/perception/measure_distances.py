@@ -77,7 +77,7 @@ class _Curve(NamedTuple):
 def measure_distances(
     named_distances: Mapping[str, NamedModel],
     view: View[Any],
-    families: Sequence[TransformFamily] | None = None,
+    families: Sequence[TransformFamily] | Callable[[MovedImages], TransformFamily] | None = None,
     *,
     device: str = "cpu",
     batch_size: int = 16,
@@ -91,9 +91,10 @@ def measure_distances(
 
     Args:
         named_distances: by name, from `open_distance` on ``device``.
-        view: images, from `loaders.views.open_images`; or, without ``families``, references with the frames
-            in which camera or illuminant moved, from `loaders.views.open_moved_images`.
-        families: transforms of the images, such as `paper_families()`; None for moved frames.
+        view: images, from `loaders.views.open_images`; or references with the frames in which camera or
+            illuminant moved, from `loaders.views.open_moved_images`.
+        families: transforms of the images, such as `paper_families()`; for frames, None compares them
+            with their references, and `image_plane_family` transforms the references instead.
         device: torch device on which images are transformed and compared.
         batch_size: maximal number of pairs that are made and compared at once.
         steps: keeps the finished batches of each metric and family, so that an interrupted run resumes; None
@@ -122,7 +123,7 @@ def measure_distances(
         tensor([[0.0000, 0.2236],
                 [0.0000, 0.2236]], dtype=torch.float64)
     """
-    names = None if families is None else [family.name for family in families]
+    names = [family.name for family in families] if isinstance(families, Sequence) else None
     if not named_distances or not len(view.ids) or names == []:
         raise InputError("expected at least one metric, one row of the view and one family, got none")
     if batch_size < 1:
@@ -138,7 +139,7 @@ def measure_distances(
         curves = _moved_curves(view, whole, batch_size)
     else:
         curves = _curves(view, families, device, whole, batch_size)
-    count = len(view.ids) * (1 if families is None else len(families))
+    count = len(view.ids) * (1 if names is None else len(names))
     for curve in tqdm(curves, desc="distances", unit="curve", total=count, disable=None):
         reference = curve.reference[None].to(device)
         parts: dict[str, list[dict[str, Tensor]]] = {name: [] for name in named_distances}
@@ -157,16 +158,24 @@ def measure_distances(
 
 
 def _curves(
-    view: View[Tensor], families: Sequence[TransformFamily], device: str, whole: Fingerprint, batch_size: int
+    view: View[Any],
+    families: Sequence[TransformFamily] | Callable[[MovedImages], TransformFamily],
+    device: str,
+    whole: Fingerprint,
+    batch_size: int,
 ) -> Iterator[_Curve]:
     for row, (name, group) in enumerate(zip(view.ids, view.groups, strict=True)):
-        image = check_srgb_image(view[row])
+        item = view[row]
+        if callable(families):
+            image, named = item.reference, {item.transform: families(item)}
+        else:
+            image, named = check_srgb_image(item), {family.name: family for family in families}
         read = _add_row(whole, name, image)
-        for family in families:
+        for transform, family in named.items():
             reference = family.prepare(image[None].to(device))
             magnitudes = torch.tensor(family.magnitudes, dtype=torch.float64)
             area = reference[0].numel() / image.numel()
-            label = _Label(name, group, family.name, family.unit, magnitudes, area)
+            label = _Label(name, group, transform, family.unit, magnitudes, area)
             yield _Curve(label, reference[0], _chunks(family, reference, read, batch_size))
 
 

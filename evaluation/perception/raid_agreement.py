@@ -12,11 +12,8 @@ from scipy.stats import rankdata
 from torch import Tensor
 
 from evaluation.models.model_spec import NamedModel
-from evaluation.perception.detection_threshold import DetectionThreshold, detection_threshold
 from evaluation.perception.distance_spec import pair_distances
-from evaluation.perception.published_transductions import DETECTION_LEVELS
 from evaluation.perception.response_curves import check_distances, invert_curves
-from evaluation.perception.transduction import Transduction
 from evaluation.results.mean_intervals import Score
 from evaluation.results.resampled_intervals import resampled_interval
 from loaders.errors import InputError
@@ -42,14 +39,12 @@ class RaidAgreement:
     Attributes:
         unit: unit of the magnitudes: "degrees" (for translation, of visual angle), "factor" or "levels".
         magnitudes: of the ten levels.
-        correlation: Spearman's rank correlation of the metric's transduced distances with the human responses
-            over all distorted images, in [-1, 1], with its 95 % interval over resampled references.
+        correlation: Spearman's rank correlation of the metric's distances with the human responses over all
+            distorted images, in [-1, 1], with its 95 % interval over resampled references.
         control: the same correlation for the number of the level, which knows no image.
         human: median over references of the magnitude at which the response of people is 1; inf if most do
             not reach it.
         references: that magnitude for each reference; nan where it is not reached.
-        metric: the metric's threshold at D_T over the same images.
-        metric_median: median over references of the metric's own thresholds, beside ``human``; inf likewise.
     """
 
     unit: str
@@ -58,16 +53,12 @@ class RaidAgreement:
     control: float
     human: float
     references: Float64[Tensor, " references"]
-    metric: DetectionThreshold
-    metric_median: float
 
 
 def raid_agreement(
     named: NamedModel,
     responses: Mapping[str, ndarray],
     images: Path | str,
-    transduction: Transduction,
-    levels: tuple[float, float, float] = DETECTION_LEVELS,
     *,
     device: str = "cpu",
     seed: int = 0,
@@ -81,9 +72,8 @@ def raid_agreement(
     largest ones: 18 degrees, 0.63 degrees of visual angle, a factor of 1.09. With them people reach a
     response of 1 at 6.8 degrees, 0.177 degrees and 1.035 (medians over photographs).
 
-    Blind to: the transduction, as far as ranks go. A correlation is high for every metric that grows with the
-    level: compare it with its ``control``. A response of 1 and D_T are different criteria of what is seen,
-    so the two thresholds should have the same order of magnitude and no more.
+    Blind to: the transduction, as it keeps ranks. A correlation is high for every metric that grows with the
+    level: compare it with its ``control``.
 
     Args:
         named: the metric, from `open_distance` on ``device``.
@@ -91,8 +81,6 @@ def raid_agreement(
             enough, with all ten levels of each.
         images: folder of the images, in which, or in whose folders, their names are those of the responses:
             ``img_01.png``, ``rot_img_01_level_02.png``. Level 1 is the reference.
-        transduction: of this metric, as `fit_transduction` or `published_transduction` gives it.
-        levels: lower quartile, threshold and upper quartile of D_T.
         device: torch device on which images are compared.
         seed: of the resampled references.
 
@@ -100,16 +88,15 @@ def raid_agreement(
         The agreement by distortion: "rotation", "translation", "scale" and "gaussian_noise".
 
     Raises:
-        InputError: an image or a level is missing, an image cannot be read, the metric fails or has a
-            distance that is not finite or negative, or the transduction failed.
+        InputError: an image or a level is missing, an image cannot be read, or the metric fails or has a
+            distance that is not finite or negative.
 
     Example:
-        >>> from evaluation.perception import open_distance, published_transduction
+        >>> from evaluation.perception import open_distance
         >>> from loaders.public.raid import read_raid_responses
         >>> def rmse_and_people(folder):
         ...     responses = read_raid_responses(f"{folder}/responses.csv")
-        ...     fitted = published_transduction("RMSE")
-        ...     return raid_agreement(open_distance("rmse"), responses, folder, fitted)["rotation"]
+        ...     return raid_agreement(open_distance("rmse"), responses, folder)["rotation"]
         >>> rmse_and_people("nowhere")  # doctest: +NORMALIZE_WHITESPACE
         Traceback (most recent call last):
         loaders.errors.InputError: nowhere/responses.csv is missing; get it from
@@ -121,9 +108,7 @@ def raid_agreement(
     for distortion in dict.fromkeys(responses["transformation"].tolist()):
         rows = _rows_by_level(responses, distortion)
         distances = torch.stack([_distances(named, responses, own, files, folder, device) for own in rows])
-        found[distortion] = _agreement(
-            distortion, distances, responses["response"][rows], transduction, levels, seed
-        )
+        found[distortion] = _agreement(distortion, distances, responses["response"][rows], seed)
     return found
 
 
@@ -175,18 +160,14 @@ def _agreement(
     distortion: str,
     distances: Float64[Tensor, "references 10"],
     responses: Float64[ndarray, "references 10"],
-    transduction: Transduction,
-    levels: tuple[float, float, float],
     seed: int,
 ) -> RaidAgreement:
     unit, least, largest = _RANGES[distortion]
     magnitudes = torch.linspace(least, largest, _LEVELS, dtype=torch.float64)
     names = [str(reference) for reference in range(len(distances))]
-    threshold = detection_threshold(distances, magnitudes, transduction, levels)
-    common = transduction(distances[:, 1:]).numpy()
-    human = responses[:, 1:]
+    measured, human = distances[:, 1:].numpy(), responses[:, 1:]
     scores, _ = resampled_interval(
-        lambda rows: {"correlation": _rank_correlation(common[rows], human[rows])}, names, seed
+        lambda rows: {"correlation": _rank_correlation(measured[rows], human[rows])}, names, seed
     )
     references = invert_curves(torch.from_numpy(responses), magnitudes, _SEEN)
     return RaidAgreement(
@@ -196,8 +177,6 @@ def _agreement(
         control=_rank_correlation(np.tile(np.arange(_LEVELS - 1.0), (len(human), 1)), human),
         human=_median(references),
         references=references,
-        metric=threshold,
-        metric_median=_median(threshold.scenes),
     )
 
 

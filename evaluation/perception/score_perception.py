@@ -35,7 +35,7 @@ from evaluation.running.batches import Fingerprint, make_provenance
 from evaluation.running.finished_steps import FinishedSteps
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
-from loaders.views import View
+from loaders.views import MovedImages, View
 
 PERCEPTION_METRIC, _VERSION = "perception", 1
 PHYSICAL, IMAGE_PLANE = "physical", "image plane"
@@ -49,11 +49,11 @@ class MoveSource:
 
     Attributes:
         view: images; or references with moved frames.
-        families: transforms of the images; None for frames.
+        families: transforms of the images, see `measure_distances`; None for frames.
     """
 
     view: View[Any]
-    families: tuple[TransformFamily, ...] | None = None
+    families: tuple[TransformFamily, ...] | Callable[[MovedImages], TransformFamily] | None = None
 
 
 def score_perception(

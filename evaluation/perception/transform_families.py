@@ -15,7 +15,7 @@ from evaluation.perception.geometric_transforms import (
     scale_images,
     translate_images,
 )
-from evaluation.perception.human_thresholds import PAPER_VIEWING, ViewingGeometry
+from evaluation.perception.human_thresholds import PAPER_PIXELS_PER_DEGREE
 from evaluation.perception.illuminant_shift import (
     PAPER_HUES,
     PAPER_SATURATIONS,
@@ -26,6 +26,7 @@ from evaluation.perception.illuminant_shift import (
 from evaluation.perception.mirror_resampling import ResamplingKernel
 from loaders.check_choice import check_choice
 from loaders.errors import InputError
+from loaders.primaries import D65
 
 ImageBase = Literal["photographs", "mnist"]
 _GEOMETRIC = ("translation x", "translation y", "rotation", "scale")
@@ -73,6 +74,7 @@ class TransformFamily:
         kernel: see `rotate_images`.
         canvas: side of the black square in whose middle the images are put first; None leaves them as they
             are.
+        white: chromaticity of gray in the images, for illuminants; see `shift_illuminant`.
 
     Raises:
         InputError: the name is unknown, there is no magnitude, or a number is out of range.
@@ -86,9 +88,10 @@ class TransformFamily:
 
     name: str
     magnitudes: tuple[float, ...]
-    pixels_per_degree: float = PAPER_VIEWING.pixels_per_degree
+    pixels_per_degree: float = PAPER_PIXELS_PER_DEGREE
     kernel: ResamplingKernel = "cubic"
     canvas: int | None = None
+    white: tuple[float, float] = D65
 
     def __post_init__(self) -> None:
         """Check all arguments, the ends of the range with the smallest of images."""
@@ -126,7 +129,7 @@ class TransformFamily:
             InputError: the images have other axes or values, or the magnitude is out of range.
         """
         if self.name.startswith(ILLUMINANT):
-            return shift_illuminant(references, self._hue(), magnitude)
+            return shift_illuminant(references, self._hue(), magnitude, self.white)
         check_choice("name", self.name, (*_GEOMETRIC, f"{ILLUMINANT}HUE"))
         pixels = magnitude * self.pixels_per_degree
         if self.name == "translation x":
@@ -150,7 +153,7 @@ class TransformFamily:
 def paper_families(
     base: ImageBase = "photographs",
     *,
-    viewing: ViewingGeometry = PAPER_VIEWING,
+    pixels_per_degree: float = PAPER_PIXELS_PER_DEGREE,
     hues: int = len(PAPER_HUES),
     kernel: ResamplingKernel = "linear",
 ) -> tuple[TransformFamily, ...]:
@@ -173,7 +176,7 @@ def paper_families(
             RMSE of the same move is half as large on 56 x 56 as on 28 x 28, and its threshold larger;
             `TransformDistances.areas` takes this out of energies. How many pixels of TID2013, CIFAR and MNIST
             are a degree is not known; 29.2 is ImageNet's.
-        viewing: pixels per degree. Shifts are whole pixels, up to the 0.34 degrees of the paper's 10 pixels.
+        pixels_per_degree: of visual angle. Shifts are whole pixels up to 0.34 degrees, the paper's 10 pixels.
         hues: number of hues, see `spread_hues`; the paper's is 20.
         kernel: see `rotate_images`; the paper's is "linear".
 
@@ -181,7 +184,7 @@ def paper_families(
         Four families, and one for each hue. The paper's curve of translation is the mean over x and y.
 
     Raises:
-        InputError: the base or the kernel is unknown, there are more than 3000 pixels per degree, or 20 is no
+        InputError: the base or the kernel is unknown, the pixels per degree are not in (0, 3000], or 20 is no
             multiple of the number of hues.
 
     Example:
@@ -191,13 +194,14 @@ def paper_families(
     """
     check_choice("base", base, get_args(ImageBase))
     shift, large = (56, 128) if base == "mnist" else (None, None)
-    if viewing.pixels_per_degree > _DENSEST:
+    scale = pixels_per_degree
+    if not 0 < scale <= _DENSEST:
         raise InputError(
-            f"`pixels_per_degree` must be at most {_DENSEST}, got {viewing.pixels_per_degree:g}; shifts are "
-            "whole pixels, and the paper's 0.34 degrees would have too many"
+            f"`pixels_per_degree` must be above 0 and at most {_DENSEST}, got {scale:g}; shifts are whole "
+            "pixels, and the paper's 0.34 degrees would have too many"
         )
-    farthest = max(1, round(viewing.pixels(PAPER_VIEWING.degrees(_FARTHEST))))
-    shifts, scale = tuple(map(viewing.degrees, range(farthest + 1))), viewing.pixels_per_degree
+    farthest = max(1, round(scale * (_FARTHEST / PAPER_PIXELS_PER_DEGREE)))
+    shifts = tuple(pixels / scale for pixels in range(farthest + 1))
     return (
         TransformFamily("translation x", shifts, scale, kernel, shift),
         TransformFamily("translation y", shifts, scale, kernel, shift),

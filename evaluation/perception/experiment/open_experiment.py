@@ -14,7 +14,7 @@ from evaluation.perception.experiment.transformed_stimuli import (
     TransformedImageSet,
     default_largest,
 )
-from evaluation.perception.human_thresholds import PAPER_VIEWING
+from evaluation.perception.human_thresholds import PAPER_PIXELS_PER_DEGREE
 from loaders.errors import InputError
 from loaders.views import open_images, open_moved_images, open_pairs, parse_data
 
@@ -52,7 +52,7 @@ class ExperimentSettings:
     repeats: int = PAPER_REPEATS
     images: int | None = None
     size: int | None = None
-    pixels_per_degree: float = PAPER_VIEWING.pixels_per_degree
+    pixels_per_degree: float = PAPER_PIXELS_PER_DEGREE
     scale: int | None = None
     reminder: bool | None = None
     seed: int = 0

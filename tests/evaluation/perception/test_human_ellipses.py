@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from evaluation.perception.ellipses import ellipse_error
-from evaluation.perception.hue_chromaticity import hue_chromaticities, hue_directions
+from evaluation.perception.hue_chromaticity import hue_chromaticities
 from evaluation.perception.human_ellipses import HUMAN_SATURATIONS, experimental_ellipse, macadam_ellipse
 from loaders.errors import InputError
+from loaders.illuminants import hue_direction
 
 HUES = (
     *(611, 591, 582, 574, 565, 554, 533, 510, 501, 495),
@@ -43,7 +44,7 @@ def test_saturations_are_mirrored_on_the_opposite_hues() -> None:
 
 
 def test_hues_are_about_18_degrees_apart() -> None:
-    directions = hue_directions(torch.tensor(HUES)).numpy()
+    directions = np.array([hue_direction(hue) for hue in HUES])
     angles = np.degrees(np.unwrap(np.arctan2(directions[:, 1], directions[:, 0])))
     np.testing.assert_allclose(angles - angles[0], 18 * np.arange(20), atol=6)
     np.testing.assert_allclose(np.linalg.norm(directions, axis=1), 1)
@@ -61,18 +62,18 @@ LOCUS = {
 @pytest.mark.parametrize("hue", [*LOCUS, *(-hue for hue in LOCUS)])
 def test_directions_are_those_of_the_table(hue: int) -> None:
     away = math.copysign(1, hue) * (np.array(LOCUS[abs(hue)]) - 1 / 3)
-    found = hue_directions(torch.tensor([hue]))[0].numpy()
-    assert found @ away / np.linalg.norm(away) > math.cos(math.radians(1.5))
+    assert hue_direction(hue) @ away / np.linalg.norm(away) > math.cos(math.radians(1.5))
 
 
 def test_chromaticities_lie_at_their_radius() -> None:
     hues, radii = torch.tensor(HUES), torch.linspace(0, 0.04, 20)
     away = hue_chromaticities(hues, radii) - 1 / 3
     torch.testing.assert_close(away.norm(dim=1), radii.double())
-    torch.testing.assert_close(away, radii.double()[:, None] * hue_directions(hues))
+    directions = torch.tensor([hue_direction(hue) for hue in HUES], dtype=torch.float64)
+    torch.testing.assert_close(away, radii.double()[:, None] * directions)
 
 
 @pytest.mark.parametrize("hue", [0.0, 439.0, -651.0, math.nan])
 def test_hues_beyond_the_table(hue: float) -> None:
     with pytest.raises(InputError, match="expected a dominant wavelength of 440 to 650 nm"):
-        hue_directions(torch.tensor([574.0, hue]))
+        hue_chromaticities(torch.tensor([574.0, hue]), torch.ones(2))

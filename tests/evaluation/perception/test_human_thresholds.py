@@ -6,38 +6,29 @@ import pytest
 from evaluation.perception.human_thresholds import (
     HUMAN_THRESHOLDS,
     NOTEBOOK_SLIP,
-    PAPER_VIEWING,
-    ViewingGeometry,
+    PAPER_PIXELS_PER_DEGREE,
     human_verdict,
+    screen_pixels_per_degree,
 )
 from loaders.errors import InputError
 
 
 def test_shifts_of_the_paper_with_and_without_its_slip() -> None:
     shifts = range(11)
-    plain = [PAPER_VIEWING.degrees(shift) for shift in shifts]
-    slipped = [NOTEBOOK_SLIP * PAPER_VIEWING.degrees(shift) for shift in shifts]
-    assert plain == pytest.approx([shift / 29.2 for shift in shifts])
+    plain = [shift / PAPER_PIXELS_PER_DEGREE for shift in shifts]
+    slipped = [NOTEBOOK_SLIP * shift for shift in plain]
     assert slipped == pytest.approx(np.linspace(0, 11, 11) / 29.2)
 
 
-def test_degrees_and_pixels() -> None:
-    assert PAPER_VIEWING.pixels(PAPER_VIEWING.degrees(7.3)) == pytest.approx(7.3)
+def test_pixels_per_degree_of_a_screen() -> None:
     # A pixel that is as wide as the screen is far appears at 2 atan(1/2).
-    wide = ViewingGeometry.of_screen(1.0, 1.0)
-    assert wide.degrees(1.0) == pytest.approx(math.degrees(2 * math.atan(0.5)))
-
-
-@pytest.mark.parametrize("number", [0.0, -1.0, math.nan, math.inf])
-def test_refused_geometry(number: float) -> None:
-    with pytest.raises(InputError, match=f"must be positive and finite, got {number:g}; the paper's is 29.2"):
-        ViewingGeometry(number)
+    assert 1 / screen_pixels_per_degree(1.0, 1.0) == pytest.approx(math.degrees(2 * math.atan(0.5)))
 
 
 @pytest.mark.parametrize("lengths", [(0.0, 1.0), (1.0, -1.0), (math.nan, 1.0)])
 def test_refused_screen(lengths: tuple[float, float]) -> None:
     with pytest.raises(InputError, match="`pixel` and `distance` must be positive, got"):
-        ViewingGeometry.of_screen(*lengths)
+        screen_pixels_per_degree(*lengths)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import torch
 from evaluation.perception import PAPER_HUES, PAPER_SATURATIONS, shift_illuminant
 from loaders.colour import linear_to_srgb, srgb_to_linear
 from loaders.errors import InputError
-from loaders.illuminants import XY_PER_STEP, illuminant
-from loaders.primaries import REC709, xyz_matrix
+from loaders.illuminants import EQUAL_ENERGY, XY_PER_STEP, hue_direction, illuminant
+from loaders.primaries import D65, REC709, xyz_matrix
 
 
 def chromaticity(encoded: torch.Tensor) -> np.ndarray:
@@ -28,7 +28,7 @@ def test_gray_moves_along_its_hue_by_the_steps_and_keeps_its_luminance(hue):
     before = chromaticity(grays.movedim(1, -1))
     directions = []
     for steps in PAPER_SATURATIONS:
-        shifted, clipped = shift_illuminant(grays, hue, steps)
+        shifted, clipped = shift_illuminant(grays, hue, steps, EQUAL_ENERGY)
         moved = chromaticity(shifted.movedim(1, -1)) - before
         np.testing.assert_allclose(np.hypot(moved[..., 0], moved[..., 1]), XY_PER_STEP * steps, atol=5e-5)
         directions.append(moved[0, 0, 0] / np.hypot(*moved[0, 0, 0]))
@@ -41,9 +41,21 @@ def test_gray_moves_along_its_hue_by_the_steps_and_keeps_its_luminance(hue):
     np.testing.assert_allclose(directions, [directions[-1]] * 8, atol=5e-3)
 
 
+@pytest.mark.parametrize("hue", PAPER_HUES)
+def test_gray_of_photographs_moves_by_the_nominal_radius(hue):
+    gray = torch.full((1, 3, 1, 1), 0.5, dtype=torch.float64)
+    for steps in (0.25, *PAPER_SATURATIONS):
+        [[[found]]] = chromaticity(shift_illuminant(gray, hue, steps).images.movedim(1, -1))
+        wanted = np.array(D65) + XY_PER_STEP * steps * np.array(hue_direction(hue))
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6)
+
+
 def test_complements_move_the_other_way():
     grays = equal_energy_grays()
-    one, other = (chromaticity(shift_illuminant(grays, hue, 4).images.movedim(1, -1)) for hue in (510, -510))
+    one, other = (
+        chromaticity(shift_illuminant(grays, hue, 4, EQUAL_ENERGY).images.movedim(1, -1))
+        for hue in (510, -510)
+    )
     np.testing.assert_allclose((one + other) / 2, chromaticity(grays.movedim(1, -1)), atol=5e-5)
 
 
@@ -61,7 +73,8 @@ def test_equals_frames_of_one_trace():
     frames = [
         torch.from_numpy(linear_to_srgb(trace * np.array(illuminant(-533, s)))).movedim(3, 1) for s in (0, 6)
     ]
-    torch.testing.assert_close(shift_illuminant(frames[0], -533, 6).images, frames[1], atol=1e-6, rtol=0)
+    found = shift_illuminant(frames[0], -533, 6, EQUAL_ENERGY).images
+    torch.testing.assert_close(found, frames[1], atol=1e-6, rtol=0)
 
 
 def test_pixels_that_are_cut_are_counted_in_each_image():

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from evaluation.perception.ellipses import ellipse_error
-from evaluation.perception.hue_chromaticity import hue_directions
 from evaluation.perception.human_ellipses import experimental_ellipse, macadam_ellipse
 from evaluation.perception.illuminant_thresholds import COLOUR_AXES, illuminant_thresholds
 from evaluation.perception.published_transductions import published_transduction
 from evaluation.perception.transduction import Transduction
 from loaders.errors import InputError
+from loaders.illuminants import hue_direction
 
 HUES = torch.tensor(
     [
@@ -32,7 +32,7 @@ def _radius(ellipse, direction: np.ndarray) -> float:
 
 
 def test_a_metric_with_the_thresholds_of_macadam() -> None:
-    directions = hue_directions(HUES).numpy()
+    directions = np.array([hue_direction(hue) for hue in HUES.tolist()])
     thresholds = torch.tensor([_radius(macadam_ellipse(), one) for one in directions]).double()
     distances = 0.445 * RADII / thresholds[:, None]
     found = illuminant_thresholds(distances[None], LINEAR, HUES, RADII)

@@ -8,7 +8,7 @@ from PIL import Image
 from scipy.stats import spearmanr
 
 from evaluation.models.model_spec import ModelIdentity, NamedModel
-from evaluation.perception import Transduction, open_distance, raid_agreement
+from evaluation.perception import open_distance, raid_agreement
 from loaders.errors import InputError
 from loaders.public.raid import read_raid_responses
 
@@ -16,8 +16,6 @@ HEADER = "Reference,Distorted,Curve_Value,Sigmas,Response,Estimated_MOS\n"
 # By reference: gray steps of each level, and response of people to the last level.
 STEPS = {"rot": (1, 2, 3, 4, 5, 6, 7), "trans": (7, 2, 9, 4, 5, 3, 1)}
 LAST = {"rot": (1.5, 2, 3, 4, 6, 9, 0.5), "trans": (2, 0.5, 0.5, 0.5, 3, 0.5, 4)}
-IDENTITY = Transduction(scale=1.0, exponent=1.0)
-SEEN = (9 / 255, 18 / 255, 26 / 255)
 
 
 @pytest.fixture
@@ -48,13 +46,11 @@ def agreement(folder, **changes):
         "named": open_distance("rmse"),
         "responses": read_raid_responses(folder / "responses.csv"),
         "images": folder,
-        "transduction": IDENTITY,
-        "levels": SEEN,
     }
     return raid_agreement(**{**arguments, **changes})
 
 
-def test_thresholds_of_people_and_of_the_metric(raid):
+def test_thresholds_of_people(raid):
     found = agreement(raid)
     assert list(found) == ["translation", "rotation"]  # the order of the file
     turned = found["rotation"]
@@ -64,10 +60,6 @@ def test_thresholds_of_people_and_of_the_metric(raid):
     assert turned.references[:6].tolist() == pytest.approx(wanted[:6])
     assert math.isnan(turned.references[6])
     assert turned.human == pytest.approx(6)  # the median of 2, 3, 4.5, 6, 9, 12 and inf
-    # Distances grow by one to seven gray levels for each 2 degrees; 18 are 4.5 times the mean and median, 4.
-    assert (turned.metric_median, turned.metric.score) == (pytest.approx(9), pytest.approx(9))
-    assert turned.metric.scenes[5:].tolist() == pytest.approx([6, 36 / 7])
-    assert math.isnan(turned.metric.scenes[0])
     shifted = found["translation"]
     assert shifted.magnitudes[-1] == 0.63
     assert shifted.human == math.inf  # four of seven do not reach it
@@ -95,14 +87,11 @@ def test_a_metric_that_is_the_response_agrees_and_one_that_never_moves_is_undefi
     still = NamedModel(ModelIdentity("still", "callable"), lambda one, _: 0 * one[:, 0, 0, 0], "srgb")
     found = agreement(raid, named=still, responses=responses)["rotation"]
     assert math.isnan(found.correlation.value)
-    assert found.metric.state == "infinite"
-    assert found.metric_median == math.inf
 
 
 def test_rounding_below_0_counts_as_0(raid):
     below = NamedModel(ModelIdentity("below", "callable"), lambda one, _: -1e-9 + 0 * one[:, 0, 0, 0], "srgb")
-    root = Transduction(1.0, 0.5)
-    assert math.isnan(agreement(raid, named=below, transduction=root)["rotation"].correlation.value)
+    assert math.isnan(agreement(raid, named=below)["rotation"].correlation.value)
     negative = NamedModel(ModelIdentity("mine", "callable"), lambda one, _: -1 + 0 * one[:, 0, 0, 0], "srgb")
     with pytest.raises(InputError, match="`distances of mine` must be at least 0, got -1"):
         agreement(raid, named=negative)

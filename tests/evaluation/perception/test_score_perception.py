@@ -1,6 +1,7 @@
 """Scores over scenes: alignment of scenes, draws, metrics without ratings, and answers of people."""
 
 import math
+import re
 from importlib import import_module
 
 import numpy as np
@@ -24,7 +25,6 @@ from evaluation.perception import (
     spread_hues,
 )
 from evaluation.perception.curve_scores import CurveScores, level_without_ratings, people_order
-from evaluation.perception.human_thresholds import ViewingGeometry
 from evaluation.perception.scene_curves import SceneCurve, align_curves
 from evaluation.perception.transform_sensitivity import transform_sensitivity
 from evaluation.report.perception_plots import psychometric_plot
@@ -290,16 +290,18 @@ def test_a_call_without_metrics(scenes) -> None:
 
 
 def test_shifts_are_whole_pixels_up_to_the_angle_of_the_paper() -> None:
-    dense, coarse = (paper_families(viewing=ViewingGeometry(one), hues=5) for one in (58.4, 1.0))
+    dense, coarse = (paper_families(pixels_per_degree=one, hues=5) for one in (58.4, 1.0))
     assert dense[0].magnitudes == pytest.approx([pixels / 58.4 for pixels in range(21)])
     assert coarse[0].magnitudes == (0, 1)
     assert [family.name for family in dense[4:]] == [f"illuminant {hue}" for hue in spread_hues(5)]
     assert paper_families(kernel="cubic")[2].kernel == "cubic"
 
 
-def test_pixels_per_degree_are_bounded() -> None:
-    with pytest.raises(InputError, match="`pixels_per_degree` must be at most 3000, got 1e"):
-        paper_families(viewing=ViewingGeometry(1e9))
+@pytest.mark.parametrize("number", [0.0, -1.0, math.nan, math.inf, 1e9])
+def test_pixels_per_degree_are_bounded(number: float) -> None:
+    message = f"`pixels_per_degree` must be above 0 and at most 3000, got {number:g}"
+    with pytest.raises(InputError, match=re.escape(message)):
+        paper_families(pixels_per_degree=number)
 
 
 def test_hues_are_spread_and_hold_the_colour_axes() -> None:
