@@ -44,12 +44,10 @@ def test_the_kernel_is_passed_on():
         assert not torch.allclose(cubic, linear)
 
 
-def test_clipped_values_of_illuminants_are_reported():
-    white = torch.ones(1, 3, 2, 2)
-    assert TransformFamily("illuminant 611", (8,)).transform(white, 8).clipped.tolist() == pytest.approx(
-        [1 / 3]
-    )
-    assert TransformFamily("rotation", (8,)).transform(white, 8).clipped.tolist() == [0]
+def test_over_exposed_pixels_of_illuminants_are_reported_beyond_those_of_the_image():
+    image = torch.full((1, 3, 2, 2), 0.5)
+    image[..., 0, 0], image[..., 0, 1] = 1, 0.99  # over-exposed before, and only if red grows
+    assert TransformFamily("illuminant 611", (8,)).transform(image, 8).clipped.tolist() == [0.25]
 
 
 def test_the_paper_s_magnitudes():
