@@ -95,7 +95,7 @@ def ellipse_plot(results: Sequence[StatisticResult]) -> PlotBlock | None:
     ]
     if not shown:
         return None
-    with drawing(3.4 if len(shown) > 1 else 4.6) as figure:
+    with drawing(3.9 if len(shown) > 1 else 4.6) as figure:
         panels = figure.subplots(1, len(shown), squeeze=False, sharex=True, sharey=True)[0]
         handles: dict[str, Any] = {}
         for axes, moves in zip(panels, shown, strict=True):
