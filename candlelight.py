@@ -17,6 +17,7 @@ if Path(sys.argv[0]).stem == "candlelight" and signal.getsignal(signal.SIGINT) i
 import click
 
 from evaluation.commands.evaluate_commands import evaluate
+from evaluation.commands.experiment_commands import perception_group
 from evaluation.commands.train_command import train
 from generators.commands.asset_commands import assets
 from generators.commands.plan_commands import load_any_plan, plan, recipe_options
@@ -286,7 +287,7 @@ def doctor() -> None:
         raise UseError("rendering needs something that is missing; see above")
 
 
-for command in (assets, evaluate, export, pack, plan, push, recipes, train):
+for command in (assets, evaluate, export, pack, perception_group, plan, push, recipes, train):
     main.add_command(command)
 
 if __name__ == "__main__":

@@ -34,11 +34,14 @@ def refused(result):
 def test_the_commands_of_the_design_exist():
     assert set(main.commands) == {
         *("demo", "recipes", "assets", "plan", "render", "counterfactual", "export", "pack", "info"),
-        *("evaluate", "train", "doctor", "push"),
+        *("evaluate", "perception", "train", "doctor", "push"),
     }
+    perception = main.commands["perception"]
+    assert isinstance(perception, click.Group)
+    assert set(perception.commands) == {"experiment", "fit"}
     evaluate = main.commands["evaluate"]
     assert isinstance(evaluate, click.Group)
-    scored = {"intrinsic", "concepts", "coverage", "causal-check", "causal", "causal-table"}
+    scored = {"intrinsic", "concepts", "coverage", "causal-check", "causal", "causal-table", "perception"}
     assert set(evaluate.commands) == {*scored, "report", "compare"}
 
 

@@ -8,6 +8,7 @@ from evaluation.commands.causal_table_command import causal_table
 from evaluation.commands.concepts_command import concepts
 from evaluation.commands.coverage_command import coverage
 from evaluation.commands.intrinsic_command import intrinsic
+from evaluation.commands.perception_command import perception
 from evaluation.commands.result_commands import compare_command, report
 
 
@@ -31,5 +32,6 @@ evaluate.add_command(causal_table)
 evaluate.add_command(concepts)
 evaluate.add_command(coverage)
 evaluate.add_command(intrinsic)
+evaluate.add_command(perception)
 evaluate.add_command(report)
 evaluate.add_command(compare_command)

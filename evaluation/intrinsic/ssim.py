@@ -7,7 +7,6 @@ Bovik: Multi-scale structural similarity for image quality assessment, Asilomar 
 
 from functools import partial
 
-import pytorch_msssim
 import torch
 from jaxtyping import Bool, Float, Float64
 from torch import Tensor
@@ -28,7 +27,6 @@ from loaders.errors import InputError
 SSIM_DEFINITION = "11x11 Gaussian windows, sigma 1.5, wholly in the image (valid), K1 = 0.01, K2 = 0.03"
 
 SSIM_WINDOW, _SIGMA, _K1, _K2 = 11, 1.5, 0.01, 0.03
-_NO_LUMINANCE = 1e10  # a K1 with which the factor of luminance is 1, so that contrast and structure are left
 _WEIGHTS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)  # of the five scales, Wang et al. 2003
 _SMALLEST_MS = (SSIM_WINDOW - 1) * 2 ** (len(_WEIGHTS) - 1) + 1
 
@@ -208,8 +206,8 @@ def _multi_scale(
     inside = mask > 0
     factors = []
     for level, weight in enumerate(_WEIGHTS):
-        k1 = _K1 if level == len(_WEIGHTS) - 1 else _NO_LUMINANCE
-        factors.append(mean_ssim(predicted, true, inside, data_range, k1).relu() ** weight)
+        is_last = level == len(_WEIGHTS) - 1
+        factors.append(mean_ssim(predicted, true, inside, data_range, is_last).relu() ** weight)
         odd = predicted.shape[2] % 2, predicted.shape[3] % 2
         predicted, true = (avg_pool2d(values, 2, padding=odd) for values in (predicted, true))
         inside = max_pool2d(inside.double().unsqueeze(1), 2, padding=odd).squeeze(1) > 0
@@ -221,7 +219,7 @@ def mean_ssim(
     target: Float64[Tensor, "batch channels height width"],
     inside: Bool[Tensor, "batch height width"],
     data_range: float,
-    k1: float = _K1,
+    has_luminance: bool = True,
 ) -> Float64[Tensor, "batch channels"]:
     """Average the SSIM of each channel over the windows that touch the mask.
 
@@ -230,14 +228,42 @@ def mean_ssim(
         target: 0 outside the mask.
         inside: the mask.
         data_range: see `ssim`.
-        k1: constant of the factor of luminance.
+        has_luminance: False leaves contrast and structure alone.
     """
-    one, other = (values.flatten(0, 1).unsqueeze(1) for values in (prediction, target))
-    # The package's own window is rounded to float32, which would give flat bright areas a variance below 0.
-    across = torch.arange(SSIM_WINDOW, dtype=torch.float64, device=one.device) - SSIM_WINDOW // 2
-    gaussian = torch.softmax(-across.square() / (2 * _SIGMA**2), 0).reshape(1, 1, 1, -1)
-    means = pytorch_msssim.ssim(one, other, data_range, size_average=False, win=gaussian, K=(k1, _K2))
-    touching = max_pool2d(inside.double().unsqueeze(1), SSIM_WINDOW, stride=1).flatten(1)
+    c1, c2 = (_K1 * data_range) ** 2, (_K2 * data_range) ** 2
+    predicted, true = _window_means(prediction), _window_means(target)
+    product, squares = predicted * true, predicted.square() + true.square()
+    covariance = _window_means(prediction * target) - product
+    # Only the sum of the variances counts, which saves a filter.
+    variances = _window_means(prediction.square() + target.square()) - squares
+    found = (2 * covariance + c2) / (variances + c2)
+    if has_luminance:
+        found = found * (2 * product + c1) / (squares + c1)
+    means = found.flatten(2).mean(2)
+    if bool(inside.all()):
+        return means
+    along_rows = max_pool2d(inside.double().unsqueeze(1), (1, SSIM_WINDOW), stride=1)
+    touching = max_pool2d(along_rows, (SSIM_WINDOW, 1), stride=1).flatten(1)
     windows, counted = touching.shape[1], touching.sum(1, keepdim=True)
     # The SSIM of all other windows is exactly 1, because both images are 0 there.
-    return (means.reshape(prediction.shape[:2]) * windows - (windows - counted)) / counted
+    return (means * windows - (windows - counted)) / counted
+
+
+def _window_means(
+    values: Float64[Tensor, "batch channels height width"],
+) -> Float64[Tensor, "batch channels rows columns"]:
+    """Average each window with the Gaussian's weights, along columns and then along rows.
+
+    Sums of shifted images: on a CPU, 7 to 14 times as fast as a convolution in float64.
+    """
+    reach = SSIM_WINDOW // 2
+    across = torch.arange(-reach, reach + 1, dtype=torch.float64)
+    weights = torch.softmax(-across.square() / (2 * _SIGMA**2), 0).tolist()
+    for axis in (2, 3):
+        size = values.shape[axis] - 2 * reach
+        shifted = [values.narrow(axis, start, size) for start in range(SSIM_WINDOW)]
+        total = weights[reach] * shifted[reach]
+        for step in range(reach):
+            total.add_(shifted[step] + shifted[-1 - step], alpha=weights[step])
+        values = total
+    return values

@@ -132,7 +132,7 @@ cgintrinsics, bigtime, usi3d, niid-net; did you mean `retinex`?
     if path.is_file():
         return _weights(name or path.stem, path, device)
     if ":" in text:
-        return _callable(name, text, device, default_space)
+        return open_callable(name, text, device, default_space)
     names = (*SHIPPED, *NETWORKS)
     near = did_you_mean(text, names) or nearest_file(path)
     raise InputError(f"model `{text}`: expected one of {', '.join(names)}; or {_FORMS}{near}")
@@ -210,7 +210,22 @@ def _published(name: str, method: str, place: str, device: str) -> NamedModel:
     return NamedModel(identity, network, network.colour_space)
 
 
-def _callable(name: str | None, text: str, device: str, default_space: ColourSpace) -> NamedModel:
+def open_callable(name: str | None, text: str, device: str, default_space: ColourSpace) -> NamedModel:
+    """Open the user's own code, which is run.
+
+    Args:
+        name: name in tables; None for the name of the callable.
+        text: ``package.module:callable`` or ``file.py:callable``.
+        device: see `open_model`.
+        default_space: see `open_model`.
+
+    Raises:
+        InputError: the module cannot be imported, or makes no callable.
+
+    Example:
+        >>> open_callable(None, "torch.nn:ReLU", "cpu", "srgb").colour_space
+        'srgb'
+    """
     place, _, attribute = text.rpartition(":")
     sha256: str | None
     if place.endswith(".py"):

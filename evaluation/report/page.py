@@ -16,6 +16,7 @@ from evaluation.report import (
     coverage_overview,
     coverage_section,
     intrinsic_section,
+    perception_section,
     tcav_section,
 )
 from evaluation.report.blocks import Block, Section, TableBlock
@@ -86,6 +87,12 @@ METRIC_SECTIONS = {
     ),
     "causal": MetricSection(
         StatisticResult, causal_section.causal_section, causal_section.READING, causal_section.NEEDS
+    ),
+    "perception": MetricSection(
+        StatisticResult,
+        perception_section.perception_section,
+        perception_section.READING,
+        perception_section.NEEDS,
     ),
 }
 

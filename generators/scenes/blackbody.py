@@ -4,8 +4,8 @@ from functools import cache
 
 import numpy as np
 
-from generators.scenes.colorimetry import observer, xyz_to_rec709
 from loaders.errors import InputError
+from loaders.illuminants import observer, xyz_to_rec709
 from loaders.schema import Vector
 
 LOWEST, HIGHEST = 1000.0, 40000.0

@@ -8,10 +8,10 @@ from blender_assets import AssetLibrary
 from generators.language.layout import SceneLayout
 from generators.language.lights_and_camera import DEFAULT_LIGHT_NAME, ENVIRONMENT_LIGHT, LightSpec
 from generators.scenes.blackbody import blackbody
-from generators.scenes.colorimetry import illuminant
 from generators.scenes.layout_inputs import LayoutInputs, require_asset
 from generators.scenes.plan_records import Camera
 from loaders.errors import InputError
+from loaders.illuminants import illuminant
 from loaders.schema import LightRecord, Vector
 
 _SAME_PLACE = 1e-6  # m; points nearer to each other count as one

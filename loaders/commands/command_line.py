@@ -17,7 +17,7 @@ from loaders.files.urls import is_elsewhere, local_folder
 
 LOG_PAUSE = 30.0  # s between lines of progress in a log file, to keep the file small
 # Commands that continue an interrupted run when they are run again.
-_RESUMING = ("counterfactual", "evaluate", "export", "pack", "render", "train")
+_RESUMING = ("counterfactual", "evaluate", "export", "pack", "perception", "render", "train")
 
 
 class UseError(click.ClickException):

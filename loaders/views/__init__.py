@@ -15,6 +15,9 @@ from loaders.views.factor_view import open_factors as open_factors
 from loaders.views.image_view import open_images as open_images
 from loaders.views.judgement_view import open_judgements as open_judgements
 from loaders.views.match_controls import match_controls as match_controls
+from loaders.views.moved_view import MovedImages as MovedImages
+from loaders.views.moved_view import has_moves as has_moves
+from loaders.views.moved_view import open_moved_images as open_moved_images
 from loaders.views.pair_view import open_pairs as open_pairs
 from loaders.views.part_view import open_parts as open_parts
 from loaders.views.public_rows import LAYOUTS as LAYOUTS

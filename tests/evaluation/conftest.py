@@ -28,6 +28,7 @@ def few_resamples(monkeypatch) -> None:
         "evaluation.coverage.score_causal_check",
         "evaluation.coverage.score_coverage",
         "evaluation.intrinsic.score_judgements",
+        "evaluation.perception.score_perception",
         "evaluation.protocols.score_rules",
     ):
         monkeypatch.setattr(import_module(module), "resampled_interval", few)

@@ -71,8 +71,14 @@ from evaluation.intrinsic.si_mse import si_mse
 from evaluation.intrinsic.ssim import dssim, ms_ssim, ssim
 from evaluation.intrinsic.ssim_padded import ssim_padded
 from evaluation.intrinsic.whdr import whdr
+from evaluation.perception.detection_threshold import detection_threshold
+from evaluation.perception.ellipses import fit_ellipse
 from evaluation.perception.feature_stacks import FEATURE_STACKS
+from evaluation.perception.fit_psychometric import fit_psychometric
 from evaluation.perception.lpips import LPIPS
+from evaluation.perception.response_curves import mean_response
+from evaluation.perception.transduction import Transduction, fit_transduction
+from evaluation.perception.transform_sensitivity import transform_sensitivity
 from loaders.errors import InputError
 from loaders.views import Comparisons
 
@@ -1167,6 +1173,81 @@ METRICS = {
             ("effect", "fewer regions", {"effect": _values(1, 2)}, "error: expected `density` [images"),
         ),
         lambda result: result.hit,
+    ),
+    "mean_response": Metric(
+        mean_response,
+        {"distances": _values(2, 2)},
+        (
+            *_not_finite("distances", (2, 2), "`distances` must be finite, got nan or inf; leave out scenes"),
+            ("distances", "no scenes", {"distances": torch.zeros(0, 2)}, "error: `distances` needs at least"),
+        ),
+    ),
+    "fit_transduction, converged": Metric(
+        fit_transduction,
+        {"distances": _values(4), "ratings": _values(4)},
+        (
+            *_not_finite("distances", (4,), "`distances` must be finite, got nan or inf"),
+            ("distances", "constant", {"distances": _all(0.1, 4)}, "error: `distances` must differ"),
+            ("distances", "falling", {"distances": _values(4).flip(0)}, "false"),
+            ("ratings", "nan", {"ratings": _values(4, first=nan)}, "error: `ratings` must lie from 0 to 1"),
+            (
+                "both",
+                "no pairs",
+                {"distances": torch.zeros(0), "ratings": torch.zeros(0)},
+                "error: `distances`",
+            ),
+        ),
+        lambda result: torch.tensor(result.converged),
+    ),
+    "detection_threshold": Metric(
+        partial(unwrap(detection_threshold), transduction=Transduction(1.0, 1.0)),
+        {"distances": _values(1, 4) - 0.1, "magnitudes": torch.arange(4.0)},
+        (
+            *_not_finite("distances", (1, 4), "`distances` must be finite, got nan or inf"),
+            ("distances", "constant", {"distances": _all(0.1, 1, 4)}, "inf"),
+            ("distances", "below D_T", {"distances": 0.1 * _values(1, 4)}, "nan"),
+            ("distances", "above D_T", {"distances": _values(1, 4) + 1}, "0"),
+            ("distances", "no scenes", {"distances": torch.zeros(0, 4)}, "error: `distances` needs at least"),
+            ("magnitudes", "constant", {"magnitudes": torch.zeros(4)}, "error: `magnitudes` must increase"),
+        ),
+        lambda result: result.score,
+    ),
+    "fit_psychometric, converged": Metric(
+        partial(unwrap(fit_psychometric), trials=torch.full((6,), 40)),
+        {"levels": torch.arange(6.0), "correct": torch.tensor([20, 21, 26, 34, 38, 39])},
+        (
+            *_not_finite("levels", (6,), "`levels` must be finite, and at least 2 different ones"),
+            (
+                "levels",
+                "constant",
+                {"levels": _all(0.1, 6)},
+                "error: `levels` must be finite, and at least 2",
+            ),
+            ("correct", "chance", {"correct": torch.full((6,), 20)}, "false"),
+            ("correct", "all", {"correct": torch.full((6,), 40)}, "false"),
+            ("correct", "more than trials", {"correct": torch.full((6,), 41)}, "error: expected `correct`"),
+        ),
+        lambda result: torch.tensor(result.converged),
+    ),
+    "transform_sensitivity": Metric(
+        partial(unwrap(transform_sensitivity), magnitudes=torch.arange(2.0)),
+        {"energies": _values(1, 2), "threshold": 1.0},
+        (
+            *_not_finite("energies", (1, 2), "`energies` must be finite, got nan or inf"),
+            ("energies", "all zero", {"energies": torch.zeros(1, 2)}, "inf"),
+            ("threshold", "inf", {"threshold": inf}, "0"),
+            ("threshold", "nan", {"threshold": nan}, "nan"),
+        ),
+    ),
+    "fit_ellipse, semi-major axis": Metric(
+        fit_ellipse,
+        {"points": torch.tensor([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0], [1.6, 0.6], [1.6, -0.6]])},
+        (
+            *_not_finite("points", (6, 2), "`points` needs at least 5 finite points"),
+            ("points", "constant", {"points": _all(0.1, 6, 2)}, "error: `points` must not lie on a line"),
+            ("points", "no points", {"points": torch.zeros(0, 2)}, "error: `points` needs at least 5"),
+        ),
+        lambda result: result.major,
     ),
 }
 ROWS = [(name, *case) for name, metric in METRICS.items() for case in metric.cases]

@@ -96,7 +96,7 @@ from evaluation.intrinsic import (
 )
 from evaluation.models import ColourRetinex
 from evaluation.models.autoencoders.conv_vae import Posterior
-from evaluation.perception import LPIPS
+from evaluation.perception import DISTANCES, LPIPS, TransformFamily, place_on_canvas
 from evaluation.perception.feature_stacks import FEATURE_STACKS
 from evaluation.training import (
     bernoulli_error,
@@ -227,6 +227,13 @@ def _lpips(prediction: Tensor, target: Tensor, mask: Tensor) -> Tensor:
     return LPIPS(SQUEEZE, LAYERS, heads)(prediction, target, mask)
 
 
+def _transforms(images: Tensor) -> list[Tensor]:
+    families = [
+        TransformFamily(name, (1.3,)) for name in ("translation x", "rotation", "scale", "illuminant 611")
+    ]
+    return [place_on_canvas(images, 40), *(part for one in families for part in one.transform(images, 1.3))]
+
+
 SQUEEZE = FEATURE_STACKS["squeeze"]
 LAYERS = SQUEEZE.build()
 # Buffers take the places of parameters, which cannot be made of simulated tensors.
@@ -273,6 +280,11 @@ CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
         (drawn(1, 163, 170), drawn(1, 163, 170, seed=1), drawn(1, 163, 170, seed=2) > 0.9),
     ),
     "lpips": (_lpips, (*PAIR, MASK)),
+    "distances": (
+        lambda *given: [measure(*given) for name, (measure, _) in DISTANCES.items() if name != "ms-ssim"],
+        PAIR,
+    ),
+    "transforms": (_transforms, (PAIR[0],)),
     "ciede2000": (ciede2000, tuple(100 * drawn(8, 3, seed=seed) for seed in (4, 5))),
     "region_means": (lambda *given: region_means(*given, 4), (PAIR[0], REGIONS)),
     "maw_intensity": (maw_intensity, (*COLOURS, drawn(4, 6, seed=2))),

@@ -8,21 +8,59 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
+from PIL import Image
 
 from candlelight import main
 from evaluation.models.network import IntrinsicNet
 from evaluation.models.weights import save_model
+from evaluation.perception import open_distance, pair_distances
 from loaders.frames import write_dataset_info, write_frame
 from loaders.samples import Frame
 from loaders.schema import DatasetInfo, SetInfo
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("evaluation", "intrinsic", "protocols", "concepts", "tcav", "concept-loss", "coverage", "causal")
+PAGES = (
+    "evaluation",
+    "intrinsic",
+    "protocols",
+    "concepts",
+    "tcav",
+    "concept-loss",
+    "coverage",
+    "causal",
+    "perception",
+    "distances",
+)
 SETS = ("tabletop", "tabletop_test", "albedo", "illumination", "negatives", "candle")
 LAYERS = ("image", "radiance", "albedo", "shading", "depth", "normal", "object")
 EXAMPLE = re.compile(r"^    (candlelight (?:[^\n]*\\\n)*[^\n]*)$|^```python\n(.*?)^```$", re.M | re.S)
-LARGE = re.compile("render|causal-table|CelebAMask-HQ|parts|recoloured")  # data that are not at hand
+# Packages of others whose networks the pages use: a network with mean and std, and one with channels last.
+STAND_INS = {
+    "DISTS_pytorch": """
+import torch
+
+class DISTS(torch.nn.Module):
+    def forward(self, x, y):
+        assert x.dtype == torch.float32 and 0 <= x.min() and x.max() <= 1
+        one, other = ((images - 0.45) / 0.225 for images in (x, y))
+        return 1 - torch.cosine_similarity(one.flatten(1), other.flatten(1)).squeeze()
+""",
+    "perceptual_quality": """
+import numpy as np
+from types import SimpleNamespace
+
+def network(inputs):
+    one, other = inputs
+    assert one.dtype == np.float32 and one.shape[-1] == 3 and one.shape == other.shape
+    weights = np.array([0.2, 0.7, 0.1], np.float32)
+    return np.square((one - other) @ weights).mean((1, 2))
+
+pim = SimpleNamespace(load_trained={"pim-1": network}.__getitem__)
+""",
+}
+LARGE = re.compile("render|causal-table|CelebAMask-HQ|parts|recoloured|invariance")  # data not at hand
 FILE = re.compile(r"# (\w+\.py)\n")
 
 
@@ -30,6 +68,17 @@ def examples(page: str) -> list[str]:
     """List the commands and Python blocks of a page in order."""
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     return [command or code for command, code in EXAMPLE.findall(text)]
+
+
+def write_raid(root: Path) -> None:
+    """Write two photographs of RAID, one distortion of which makes them brighter."""
+    lines = ["Reference,Distorted,Curve_Value,Sigmas,Response,Estimated_MOS"]
+    for image in ("img_01", "img_02"):
+        for level in range(1, 11):
+            name = f"{image}.png" if level == 1 else f"rot_{image}_level_{level:02d}.png"
+            Image.new("RGB", (8, 8), (10 * level,) * 3).save(root / name)
+            lines.append(f"{image}.png,rot_{image}_level_{level:02d}.png,0.5,0.2,{level / 5},5")
+    (root / "responses.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def write_noise(root: Path) -> None:
@@ -65,6 +114,14 @@ def folder(tmp_path_factory):
     for text in (text for page in PAGES for text in examples(page)):
         if named := FILE.match(text):
             (folder / named[1]).write_text(text, encoding="utf-8")
+    for name, text in STAND_INS.items():
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    for name in ("raid", "photographs"):
+        (folder / name).mkdir()
+    write_raid(folder / "raid")
+    for row in range(2):
+        noise = np.random.default_rng(row).integers(0, 256, (300, 280, 3), np.uint8)
+        Image.fromarray(noise).save(folder / "photographs" / f"{row}.png")
     return folder
 
 
@@ -113,6 +170,17 @@ def test_models_of_the_pages_are_scored(words, rows, inside):
     printed = run(f"candlelight evaluate {words}")
     for name in rows:
         assert re.search(rf"^\w+\.py:{name} +\w+ [↓↑] +0\.\d+ ", printed, re.MULTILINE), printed
+
+
+@pytest.mark.parametrize("spec", ["dists.py:DISTS", "pim.py:PIM"])
+def test_metrics_of_the_pages_take_batches(spec, inside):
+    del inside
+    named = open_distance(spec)
+    images = torch.rand(3, 3, 8, 9, generator=torch.Generator().manual_seed(0))
+    first, same, last = pair_distances(named, images, images.flip(0))
+    assert same == pytest.approx(0, abs=1e-6)
+    assert min(first, last) > 0.01
+    torch.testing.assert_close(pair_distances(named, images[:1], images[2:])[0], first)
 
 
 def test_files_of_the_wrong_shape_are_one_line(inside):

@@ -92,6 +92,15 @@ def test_multi_scale_of_the_whole_image_is_that_of_the_package(size: tuple[int, 
     torch.testing.assert_close(ms_ssim(prediction, target, torch.ones(2, *size)), wanted, rtol=1e-9, atol=0)
 
 
+def test_windows_have_the_gradients_of_the_package() -> None:
+    target, prediction = drawn(21, 1, 3, 20, 24), drawn(22, 1, 3, 20, 24).requires_grad_()
+    window = (ACROSS / ACROSS.sum()).expand(3, 1, 1, 11)
+    wanted = pytorch_msssim.ssim(prediction, target, data_range=1.0, win=window)
+    (slopes,) = torch.autograd.grad(wanted, prediction)
+    (found,) = torch.autograd.grad(ssim(prediction, target, torch.ones(1, 20, 24)).sum(), prediction)
+    torch.testing.assert_close(found, slopes, rtol=1e-9, atol=1e-15)
+
+
 def test_multi_scale_counts_the_windows_that_touch_the_mask() -> None:
     target = drawn(9, 1, 1, 166, 161)
     prediction = 0.5 * target + 0.5 * drawn(10, 1, 1, 166, 161)

@@ -8,9 +8,9 @@ import pytest
 from generators.engine.render_plan import render
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
-from generators.scenes.colorimetry import illuminant
 from generators.scenes.object_placement import turn
 from loaders.frames import frame_path, read_frame
+from loaders.illuminants import illuminant
 
 pytestmark = pytest.mark.blender
 
@@ -32,7 +32,7 @@ sets:
       y: {values: [0, -1.5], unit: degrees}
       zoom: {values: [1, 1.4]}
     unit_factors: []
-    layout:
+    layout: &ball
       objects:
         - type: sphere
           material: {base_color: [0.8, 0.8, 0.8], specular: 0}
@@ -47,6 +47,15 @@ sets:
         roll: $roll
         shift: [$x, $y]
         zoom: $zoom
+  aside:
+    factors:
+      aside: {values: [0.1, 0.9], unit: m}
+    variables:
+      ahead: {low: -1, high: 1, value: "aside - 0.5", unit: m}
+    unit_factors: []
+    layout:
+      <<: *ball
+      camera: {location: [$aside, 5, 2.5], look_at: [$ahead, 0, 0.5], field_of_view: 36}
   boxed:
     factors:
       object_type: {values: [cube], assets: objects}
@@ -139,8 +148,8 @@ def middle(mask):
 
 def test_metadata_locate_the_object_for_any_camera(pick):
     """The outline of a ball is an ellipse, whose centre is the centre of its bounding box."""
-    assert len(pick("moved")) == 16
-    for _, frame in pick("moved"):
+    assert (len(pick("moved")), len(pick("aside"))) == (16, 2)
+    for _, frame in [*pick("moved"), *pick("aside")]:
         outline = seen(frame, sphere_points())
         low, high = outline.min(axis=0), outline.max(axis=0)
         mask = frame.layers["object"] == 1
@@ -164,6 +173,19 @@ def test_shift_roll_and_zoom_move_the_image(pick):
     np.testing.assert_allclose(middles[0, 0, 0, 1.4], (24, 18) + 1.4 * (still - (24, 18)), atol=0.4)
     areas = [(at[0, 0, 0, zoom].layers["object"] == 1).sum() for zoom in (1, 1.4)]
     assert areas[1] / areas[0] == pytest.approx(1.4**2, rel=0.06)
+
+
+def test_a_step_aside_moves_what_is_near_further(pick):
+    """The ball moves by the step times the focal length over its own depth; the camera does not turn."""
+    (_, still), (_, aside) = pick("aside")
+    moved = middle(aside.layers["object"] == 1) - middle(still.layers["object"] == 1)
+    pose = np.array(still.metadata.camera.world_to_camera)
+    depth = float(pose[2, :3] @ BALL + pose[2, 3])
+    step = 0.8 * 24 / math.tan(math.radians(18))
+    np.testing.assert_allclose(moved, (step / depth, 0), atol=0.4)
+    assert moved[0] > step / math.dist((0.5, 5, 2.5), (0.5, 0, 0.5)) + 0.4  # of the point it looks at
+    turned = np.array(aside.metadata.camera.world_to_camera)
+    np.testing.assert_allclose(turned[:3, :3], pose[:3, :3], atol=1e-6)
 
 
 def test_a_raised_and_turned_box_has_its_planned_pose(pick):

@@ -10,12 +10,12 @@ from blender_assets import AssetLibrary
 from generators.language.load_recipe import load_recipe
 from generators.planning.plan import make_plan
 from generators.scenes.camera import intrinsics, project
-from generators.scenes.colorimetry import illuminant
 from generators.scenes.object_placement import turn
 from generators.scenes.plan_records import Camera
+from loaders.illuminants import illuminant
 
 SIDE = 256
-MOVES = {"translation": "translation", "rotation": "rotation", "scale": "scale"}
+MOVES = {"translation": "translation", "parallax": "parallax", "rotation": "rotation", "scale": "scale"}
 FACTS = AssetLibrary()
 
 
@@ -32,6 +32,7 @@ def extremes():
     """Plan every scene of `invariance` without a move and with the largest move."""
     changes = [
         "sets.translation.factors.translation.values=[0, 0.35]",
+        "sets.parallax.factors.parallax.values=[0, 0.35]",
         "sets.rotation.factors.rotation.values=[0, 10.9]",
         "sets.scale.factors.scale.values=[1, 1.98]",
         "sets.illuminant.factors.hue.values=[611, -510]",
@@ -45,6 +46,7 @@ def test_invariance_has_the_grids_of_the_paper():
     values = {name: recipe.sets[name].factors[factor].values for name, factor in MOVES.items()}
     assert all(list(listed) == sorted(listed) for listed in values.values())
     assert (values["translation"][0], values["rotation"][0], values["scale"][0]) == (0, 0, 1)
+    assert set(values["parallax"]) <= set(values["translation"])
     assert (0.23 in values["translation"], 3.6 in values["rotation"], 1.026 in values["scale"]) == (True,) * 3
     assert values["translation"][-1] >= 10 / 29.2
     assert (values["rotation"][-1], values["scale"][-1]) == (10.9, 1.98)
@@ -77,6 +79,22 @@ def test_images_of_a_scene_differ_by_the_move_alone(extremes):
             )
     moved = {s.trace.camera.shift for s in extremes if s.set == "translation"}
     assert moved == {(0, 0), (0.35, 0), (0, 0.35)}
+
+
+def test_parallax_moves_the_middle_as_translation_does_and_what_is_nearer_further(extremes):
+    cameras = {
+        (s.set, s.factors.get(s.set)): s.trace.camera for s in extremes if s.factors.get("axis") != "y"
+    }
+    still, shifted, aside = (
+        cameras[key] for key in (("parallax", 0), ("translation", 0.35), ("parallax", 0.35))
+    )
+    assert still == cameras["translation", 0]
+    away = np.array(still.location) - still.look_at
+    points = still.look_at + np.outer((0, 0.1, -0.1), away)  # nearer and further by a tenth
+    before, flat, seen = (project(points, camera, SIDE, SIDE) for camera in (still, shifted, aside))
+    pixels = SIDE / 2 / math.tan(math.radians(8.75 / 2)) * math.tan(math.radians(0.35))
+    np.testing.assert_allclose(flat - before, [(pixels, 0)] * 3, atol=1e-6)
+    np.testing.assert_allclose(seen - before, [(pixels / share, 0) for share in (1, 0.9, 1.1)], atol=2e-4)
 
 
 def test_objects_of_invariance_leave_the_image_by_scale_alone(extremes):

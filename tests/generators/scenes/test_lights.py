@@ -7,11 +7,11 @@ from blender_assets import AssetLibrary
 from generators.language.layout import SceneLayout
 from generators.language.lights_and_camera import CameraSpec, LightSpec
 from generators.scenes.camera import world_to_camera
-from generators.scenes.colorimetry import illuminant
 from generators.scenes.layout_inputs import LayoutInputs
 from generators.scenes.lights import place_lights
 from generators.scenes.plan_records import Camera
 from loaders.errors import InputError
+from loaders.illuminants import illuminant
 
 LIBRARY = AssetLibrary()
 CAMERA = Camera(location=(0, 5, 2), look_at=(0, 0, 0.5), field_of_view=50)

@@ -1,0 +1,208 @@
+"""The local web server of an experiment: its page, the pictures of the next trials, and answers."""
+
+import hmac
+import json
+import re
+import secrets
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from evaluation.perception.experiment.stimuli import Side
+from evaluation.perception.experiment.trial_session import PictureName, TrialSession
+from loaders.errors import InputError
+
+_ADDRESS = "127.0.0.1"  # this machine alone
+_LONGEST = 1024  # bytes of a request's body
+_PICTURE = re.compile(r"picture/([0-9]{1,7})/(left|right|original)")
+_PICTURES: dict[str, PictureName] = {"left": "left", "right": "right", "original": "original"}
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; img-src 'self' data:; connect-src 'self'; "
+    "script-src 'unsafe-inline'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class _Reply(BaseModel):
+    """An answer of the page."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+    trial: int = Field(ge=0)
+    side: Side
+    seconds: float = Field(ge=0, le=1e6)
+    scale: int | None = Field(default=None, ge=1, le=1000)
+
+
+class ExperimentServer(ThreadingHTTPServer):
+    """Serve one experiment to the browsers of this machine; `serve_forever` starts it once `session` is set.
+
+    A request needs the random token in its path and the address of this server as host, so that neither other
+    web pages nor other programs that do not know the address can read pictures or post answers. Which side is
+    right is decided here, and is not in anything that the page receives before or after an answer.
+
+    Attributes:
+        session: the observer's trials.
+        settings: what the page shows: see `page.html`.
+        finished: set when the page has shown the end.
+    """
+
+    daemon_threads = True
+    session: TrialSession
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        summarise: Callable[[], Mapping[str, Any]],
+        port: int = 0,
+    ) -> None:
+        """Bind the address.
+
+        Args:
+            settings: JSON values for the page.
+            summarise: makes the content of the page at the end, `lines` and `plot` (SVG).
+            port: 0 takes a free one.
+
+        Raises:
+            InputError: the port is taken.
+        """
+        try:
+            super().__init__((_ADDRESS, port), _Handler)
+        except OSError as error:
+            raise InputError(f"port {port}: {error.strerror}; leave --port out for a free one") from None
+        self.settings, self.summarise = settings, summarise
+        self.finished = threading.Event()
+        self._token = secrets.token_urlsafe(18)
+
+    @property
+    def url(self) -> str:
+        """Address of the page, with its token."""
+        return f"http://{_ADDRESS}:{self.server_port}/{self._token}/"
+
+    def own_host(self, host: str) -> bool:
+        """Tell whether a Host header names this server: another name may be an attack (DNS rebinding)."""
+        return host in {f"{name}:{self.server_port}" for name in (_ADDRESS, "localhost")}
+
+    def place(self, path: str) -> str | None:
+        """Return what follows the token in a path; None without the token."""
+        token, slash, rest = path.removeprefix("/").partition("/")
+        return rest if slash and hmac.compare_digest(token.encode(), self._token.encode()) else None
+
+    def state(self) -> dict[str, Any]:
+        """Say which trial is next."""
+        return {**self.settings, "trial": self.session.next_trial, "total": len(self.session.trials)}
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print no traceback of a page that was closed while it loaded."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: ExperimentServer
+    timeout = 30  # s for a slow or silent client
+    server_version, sys_version = "candlelight", ""
+
+    def do_GET(self) -> None:
+        place = self._allowed_place()
+        if place is None:
+            return
+        if place == "":
+            page = files("evaluation.perception.experiment").joinpath("page.html").read_bytes()
+            self._send(page, "text/html; charset=utf-8")
+        elif place == "state":
+            self._send_json(self.server.state())
+        elif place == "end" and self.server.session.next_trial == len(self.server.session.trials):
+            try:
+                self._send_json(self.server.summarise())
+            except InputError as error:  # such as a log that was moved away
+                self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
+            finally:
+                self.server.finished.set()
+        elif found := _PICTURE.fullmatch(place):
+            self._send_picture(int(found[1]), _PICTURES[found[2]])
+        else:
+            self._refuse(HTTPStatus.NOT_FOUND)
+
+    def do_POST(self) -> None:
+        place = self._allowed_place()
+        if place is None:
+            return
+        if place != "answer":
+            self._refuse(HTTPStatus.NOT_FOUND)
+        elif (body := self._body()) is not None:
+            try:
+                reply = _Reply.model_validate_json(body)
+            except ValidationError:
+                self._refuse(HTTPStatus.BAD_REQUEST, "expected trial, side and seconds")
+                return
+            try:
+                self.server.session.answer(reply.trial, reply.side, reply.seconds, reply.scale)
+            except OSError as error:
+                self._refuse(HTTPStatus.INSUFFICIENT_STORAGE, error.strerror or str(error))
+            else:
+                self._send_json(self.server.state())
+
+    def _allowed_place(self) -> str | None:
+        """Return the path after the token, or refuse the request and return None."""
+        if not self.server.own_host(self.headers.get("Host", "")):
+            self._refuse(HTTPStatus.FORBIDDEN, "another host")
+            return None
+        origin = self.headers.get("Origin")
+        if origin is not None and not self.server.own_host(origin.removeprefix("http://")):
+            self._refuse(HTTPStatus.FORBIDDEN, "another origin")
+            return None
+        place = self.server.place(self.path)
+        if place is None:
+            self._refuse(HTTPStatus.NOT_FOUND)
+        return place
+
+    def _body(self) -> bytes | None:
+        """Read the body of a request, or refuse the request and return None."""
+        length = self.headers.get("Content-Length", "")
+        if self.headers.get_content_type() != "application/json":
+            self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+        elif not (length.isascii() and length.isdigit()):
+            self._refuse(HTTPStatus.LENGTH_REQUIRED)
+        elif len(length) > 6 or int(length) > _LONGEST:
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        else:
+            return self.rfile.read(int(length))
+        return None
+
+    def _send_picture(self, number: int, picture: PictureName) -> None:
+        try:
+            data = self.server.session.picture(number, picture)
+        except InputError as error:
+            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
+            return
+        if data is None:
+            self._refuse(HTTPStatus.NOT_FOUND)
+        else:
+            self._send(data, "image/png")
+
+    def _send_json(self, content: Mapping[str, Any]) -> None:
+        self._send(json.dumps(content).encode(), "application/json")
+
+    def _refuse(self, status: HTTPStatus, reason: str = "") -> None:
+        self._send((reason or status.phrase).encode(), "text/plain; charset=utf-8", status)
+
+    def _send(self, data: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        for name, value in _HEADERS.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: Any) -> None:
+        """Print nothing for each request."""

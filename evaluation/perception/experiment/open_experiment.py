@@ -1,0 +1,153 @@
+"""Settings of an experiment, and the pairs that they name."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, astuple, dataclass, field
+from typing import Any
+
+from evaluation.perception.experiment.moved_stimuli import MovedStimuli
+from evaluation.perception.experiment.rated_stimuli import RatedStimuli
+from evaluation.perception.experiment.stimuli import StimulusSet
+from evaluation.perception.experiment.transformed_stimuli import (
+    DEFAULT_TRANSFORMS,
+    TransformedImageSet,
+    default_largest,
+)
+from evaluation.perception.human_thresholds import PAPER_PIXELS_PER_DEGREE
+from loaders.errors import InputError
+from loaders.views import open_images, open_moved_images, open_pairs, parse_data
+
+PAPER_LEVELS, PAPER_REPEATS = 20, 15  # of Alabau-Bosque et al. 2024, sec. II.B, for each of 5 observers
+_RATED_LAYOUT = "tid2013"
+_SIDE = 256  # pixels
+
+
+@dataclass(frozen=True)
+class ExperimentSettings:
+    """All that the pairs of an experiment depend on, but the data.
+
+    Attributes:
+        transforms: names, and the largest magnitude of each or None for three human thresholds of the paper;
+            empty for translation to the right, rotation and scale, and for all of moved frames.
+        largest: largest D of rated pairs; None for that of the data.
+        moved: whether the data are frames of the recipe `invariance`, whose moves are shown.
+        levels: number of levels of D or of each transform.
+        repeats: answers at each level.
+        images: largest number of different pairs or images at each level; None for as many as repeats.
+        size: side in pixels to which pictures of a folder are scaled and cropped; None for 256.
+        pixels_per_degree: pixels of an image per degree of visual angle on the screen.
+        scale: device pixels of the screen for each pixel of an image; None lets the page choose.
+        reminder: whether the original is shown above the pair; None for images under transforms only.
+        seed: seed of the choice of images, the order and the sides.
+
+    Raises:
+        InputError: fewer than 2 levels, or another number that is not positive.
+    """
+
+    transforms: Mapping[str, float | None] = field(default_factory=dict)
+    largest: float | None = None
+    moved: bool = False
+    levels: int = PAPER_LEVELS
+    repeats: int = PAPER_REPEATS
+    images: int | None = None
+    size: int | None = None
+    pixels_per_degree: float = PAPER_PIXELS_PER_DEGREE
+    scale: int | None = None
+    reminder: bool | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.levels < 2:
+            raise InputError(f"`levels` must be at least 2 to fit a threshold, got {self.levels}")
+        if self.repeats < 1 or (self.images is not None and self.images < 1):
+            raise InputError(
+                f"`repeats` and `images` must be at least 1, got {self.repeats} and {self.images}"
+            )
+
+    @property
+    def pairs(self) -> int:
+        """Largest number of different pairs or images at each level."""
+        return self.images or self.repeats
+
+
+def open_stimuli(
+    data: str, settings: ExperimentSettings, set_name: str | None = None, split: str | None = None
+) -> StimulusSet:
+    """Open the data of an experiment.
+
+    Args:
+        data: ``tid2013:PATH`` for rated pairs; else natural images, as for `loaders.views.open_images`.
+        settings: settings of the experiment.
+        set_name: image set of frames.
+        split: split of the data.
+
+    Raises:
+        InputError: the data are missing or of another kind, or an option belongs to another kind of data.
+
+    Example:
+        >>> open_stimuli("tid2013:nowhere", ExperimentSettings({"rotation": None}))
+        Traceback (most recent call last):
+        loaders.errors.InputError: tid2013:nowhere: rated pairs have no transforms, got rotation; leave \
+them out, or name a folder of images
+    """
+    numbers = (settings.levels, settings.repeats, settings.pairs)
+    rated_layout = parse_data(data).layout == _RATED_LAYOUT
+    if settings.size is not None and (rated_layout or settings.moved):
+        raise InputError(f"{data}: a size is for pictures of a folder; leave it out")
+    if rated_layout:
+        if settings.transforms or settings.moved:
+            got = ", ".join(settings.transforms) or "moved frames"
+            raise InputError(
+                f"{data}: rated pairs have no transforms, got {got}; leave them out, or name a folder of "
+                "images"
+            )
+        rated = open_pairs(data, set_name=set_name, split=split)
+        return RatedStimuli(rated, *numbers, settings.largest)
+    if settings.largest is not None:
+        raise InputError(
+            f"{data}: a largest D is for rated pairs; give each transform its own, as in rotation=6"
+        )
+    screen = settings.pixels_per_degree
+    if settings.moved:
+        if ranged := [name for name, largest in settings.transforms.items() if largest is not None]:
+            raise InputError(
+                f"transform `{ranged[0]}`: moved frames have the magnitudes that were rendered; name it "
+                "without a largest one"
+            )
+        moved = open_moved_images(data, set_name=set_name, split=split)
+        return MovedStimuli(moved, tuple(settings.transforms), screen, *numbers, settings.seed)
+    side = settings.size or _SIDE
+    view = open_images(data, set_name=set_name, split=split, size=(side, side))
+    chosen = settings.transforms or dict.fromkeys(DEFAULT_TRANSFORMS)
+    largest = {name: default_largest(name) if one is None else one for name, one in chosen.items()}
+    return TransformedImageSet(view, largest, screen, *numbers, settings.seed)
+
+
+def shows_original(settings: ExperimentSettings, stimuli: StimulusSet) -> bool:
+    """Tell whether the original is shown above the pair.
+
+    By default it is for transforms: of a photograph and its shifted copy, nobody can tell which one was
+    shifted. A distortion of a rated pair tells itself.
+    """
+    if settings.reminder is not None:
+        return settings.reminder
+    return stimuli.stimuli[0].kind == "transform"
+
+
+def log_settings(settings: ExperimentSettings, stimuli: StimulusSet) -> dict[str, Any]:
+    """Make the JSON values of a log's header; equal values give equal trials for each observer.
+
+    `stimuli` is the SHA-256 of all pairs: images, magnitudes and repeats.
+    """
+    listed = json.dumps([astuple(stimulus) for stimulus in stimuli.stimuli])
+    values = {
+        **asdict(settings),
+        "images": settings.pairs,
+        "size": settings.size or _SIDE if isinstance(stimuli, TransformedImageSet) else None,
+        "reminder": shows_original(settings, stimuli),
+        "data": asdict(stimuli.identity),
+        "trials": len(stimuli.stimuli),
+        "stimuli": hashlib.sha256(listed.encode()).hexdigest(),
+    }
+    return json.loads(json.dumps(values))

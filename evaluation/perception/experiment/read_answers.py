@@ -1,0 +1,155 @@
+"""Read the log of a forced-choice experiment: a header, then one line of JSON for each answer."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Bool, Float64
+from numpy import ndarray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from evaluation.perception.experiment.stimuli import Side, StimulusKind
+from loaders.errors import InputError, blame, nearest_file
+
+ANSWERS_FORMAT: Literal["candlelight answers 1"] = "candlelight answers 1"
+_REMEDY = "name a log of `candlelight perception experiment`"
+
+
+class _StrictRecord(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class LogHeader(_StrictRecord):
+    """First line of a log.
+
+    Attributes:
+        format: name and version of the format.
+        version: version of the program that began the log.
+        settings: all that the plan of the trials depends on but the observer.
+    """
+
+    format: Literal["candlelight answers 1"] = ANSWERS_FORMAT
+    version: str
+    settings: dict[str, Any]
+
+
+class AnswerRecord(_StrictRecord):
+    """One answer.
+
+    Attributes:
+        session: start of the program, UTC.
+        observer: name of the observer.
+        trial: number in the observer's order, from 0.
+        kind: "rated" or "transform".
+        image: id of the pair or of the image.
+        transform: name of the transform; None for a rated pair.
+        magnitude: D of a rated pair, or magnitude of the transform.
+        correct: whether the observer picked the distorted image.
+        seconds: from the display of both images to the answer.
+        scale: pixels of the screen for each pixel of an image; None if the page did not tell.
+        side: side that the observer picked.
+        time: of the answer, UTC.
+    """
+
+    session: str
+    observer: str
+    trial: int = Field(ge=0)
+    kind: StimulusKind
+    image: str
+    transform: str | None
+    magnitude: float = Field(allow_inf_nan=False)
+    correct: bool
+    seconds: float = Field(ge=0, allow_inf_nan=False)
+    scale: int | None = Field(default=None, ge=1)
+    side: Side
+    time: str
+
+
+@dataclass(frozen=True, eq=False)
+class ExperimentAnswers:
+    """Answers of an experiment, in the order in which they were given.
+
+    Attributes:
+        magnitudes: level of the stimulus: D of rated pairs, else in the unit of the transform.
+        correct: whether the observer picked the distorted image.
+        seconds: response times.
+        kind: "rated" or "transform", for each answer.
+        transform: name of the transform of each answer; None for rated pairs.
+        image: id of each pair or image.
+        observer: observer of each answer.
+        settings: settings of the experiment.
+    """
+
+    magnitudes: Float64[ndarray, " answers"]
+    correct: Bool[ndarray, " answers"]
+    seconds: Float64[ndarray, " answers"]
+    kind: tuple[StimulusKind, ...]
+    transform: tuple[str | None, ...]
+    image: tuple[str, ...]
+    observer: tuple[str, ...]
+    settings: Mapping[str, Any]
+
+    def __len__(self) -> int:
+        """Count the answers."""
+        return len(self.correct)
+
+
+def read_answers(path: Path | str) -> ExperimentAnswers:
+    """Read the answers of a log, complete or not; a last line that was cut off is left out.
+
+    Args:
+        path: file from `candlelight perception experiment DATA --out FILE`, with any number of observers.
+
+    Raises:
+        InputError: the file is missing, is no log, or a line is damaged.
+
+    Example:
+        >>> read_answers("nowhere.jsonl")
+        Traceback (most recent call last):
+        loaders.errors.InputError: nowhere.jsonl: cannot be read: No such file or directory; name a log of \
+`candlelight perception experiment`
+    """
+    header, records = read_log(Path(path))
+    return ExperimentAnswers(
+        np.array([record.magnitude for record in records], dtype=np.float64),
+        np.array([record.correct for record in records], dtype=bool),
+        np.array([record.seconds for record in records], dtype=np.float64),
+        tuple(record.kind for record in records),
+        tuple(record.transform for record in records),
+        tuple(record.image for record in records),
+        tuple(record.observer for record in records),
+        header.settings,
+    )
+
+
+def read_log(path: Path) -> tuple[LogHeader, list[AnswerRecord]]:
+    """Read the header and the whole lines of a log.
+
+    Raises:
+        InputError: see `read_answers`.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise blame(f"{path}: cannot be read", error, f"{_REMEDY}{nearest_file(path)}") from None
+    lines = data.split(b"\n")[:-1]  # what follows the last line feed is nothing, or was cut off
+    try:
+        header = LogHeader.model_validate_json(lines[0] if lines else b"")
+    except ValidationError:
+        raise InputError(
+            f"{path}: expected a first line with `format` {json.dumps(ANSWERS_FORMAT)}; {_REMEDY}, or for a "
+            "new experiment the name of a new file"
+        ) from None
+    return header, [_parse_line(path, number, line) for number, line in enumerate(lines[1:], 2)]
+
+
+def _parse_line(path: Path, number: int, line: bytes) -> AnswerRecord:
+    try:
+        return AnswerRecord.model_validate_json(line)
+    except ValidationError as error:
+        problem = error.errors()[0]
+    place = ".".join(map(str, problem["loc"])) or "JSON"
+    raise InputError(f"{path}: line {number} is damaged at {place}: {problem['msg']}; remove the line")

@@ -1,0 +1,389 @@
+"""`evaluate perception` on pictures of ramps, whose shifts some distances measure exactly."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from PIL import Image
+
+from candlelight import main
+from evaluation.perception import TransformFamily
+from evaluation.report.tables import number
+from evaluation.results.compare import compare
+from evaluation.results.result_files import read_results
+from loaders import views
+from loaders.frames import write_dataset_info, write_frame
+from loaders.samples import Frame
+from loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo, array_sha256
+from loaders.views import RatedPair
+
+pytestmark = pytest.mark.usefixtures("fixed_code")
+SIDE, STEP = 40, 2 / 255  # gray rises by STEP from each pixel to the next, to the right and down
+CODE = f"""
+import torch
+
+def degrees(transformed, reference):  # twice the shift of a ramp, at 29.2 pixels per degree
+    moved = (transformed - reference).abs().flatten(1).median(1).values
+    return 2 * moved / {STEP} / 29.2
+
+def still(transformed, reference):
+    return 0 * (transformed - reference).mean((1, 2, 3))
+
+def fails(transformed, reference):
+    if (transformed - reference).abs().max() > 0:
+        raise ValueError("too far")
+    return 0 * (transformed - reference).mean((1, 2, 3))
+"""
+
+
+def run(*words: object, code: int = 0) -> str:
+    result = CliRunner().invoke(
+        main, ["evaluate", "perception", *map(str, words), "--device", "cpu"], terminal_width=200
+    )
+    assert result.exit_code == code, (result.output, result.exc_info)
+    return result.output
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """Write seven ramps that start at other grays."""
+    root = tmp_path_factory.mktemp("pictures") / "ramps"
+    root.mkdir()
+    rows, columns = np.mgrid[:SIDE, :SIDE]
+    for start in range(7):
+        gray = (2 * (rows + columns) + 10 * start).astype(np.uint8)
+        Image.fromarray(np.repeat(gray[..., None], 3, axis=2)).save(root / f"{start}.png")
+    return root
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    path = tmp_path_factory.mktemp("own") / "own.py"
+    path.write_text(CODE)
+    return path
+
+
+@pytest.fixture
+def rated(memory_view, monkeypatch):
+    """Open pairs of ramps whose common distance D is the distance `degrees`."""
+    ramp = STEP * torch.arange(12.0).expand(3, 12, 12)
+    shifts = [0, 2, 4, 6, 8, 10]
+    items = [RatedPair(ramp, ramp + STEP * shift, 10 - 10 * 2 * shift / 29.2, 0.1) for shift in shifts]
+    asked = []
+    monkeypatch.setattr(views, "open_pairs", lambda text: asked.append(text) or memory_view(items))
+    return asked
+
+
+def test_a_metric_that_is_linear_in_the_shift(pictures, own, rated, tmp_path) -> None:
+    out, page = tmp_path / "a.json", tmp_path / "a.html"
+    words = ("--rated", "tid2013:tid", "--transform", "translation", "--out", out, "--report", page)
+    metrics = ("--metric", f"degrees={own}:degrees", "--metric", "rmse", "--metric", f"still={own}:still")
+    text = run(pictures, *metrics, *words)
+    assert rated == ["tid2013:tid"]
+    results = {result.about.model["name"]: result for result in read_results(out)}
+    found = results["degrees"].details
+    assert found["transduction"]["scale"] == pytest.approx(1, abs=1e-4)
+    assert found["transduction"]["exponent"] == pytest.approx(1, abs=1e-4)
+    one = found["moves"]["image plane"]["thresholds"]["translation"]
+    assert [one[name] for name in ("low", "score", "high")] == pytest.approx(
+        [0.195, 0.2225, 0.2495], abs=1e-4
+    )
+    assert one["verdict"] == "human-like"
+    assert results["degrees"].scores["translation"].low == pytest.approx(0.2225, abs=1e-4)
+    assert results["rmse"].details["moves"]["image plane"]["thresholds"]["translation"]["score"] is not None
+    # All distances of the third are 0, so the fit fails and says so.
+    assert results["still"].details["moves"]["image plane"]["thresholds"] == {}
+    assert "still: no transduction, so curves and order only: no fit: `distances` must differ" in text
+    [line] = [line for line in text.splitlines() if line.startswith("degrees") and "human-like" in line]
+    assert line.split()[1:] == [
+        *("translation,", "degrees", "0.223", "0.027", "0.223", "to", "0.223"),
+        *line.split()[-2:],
+    ]
+    assert results["rmse"].about.settings["rated"]["rows"] == 6
+    assert compare(results["degrees"], results["rmse"], "translation").groups == 7
+    html = page.read_text()
+    for part in ("Table II of the paper", "Table III of the paper", "Figure 1 ", "Figure 7 ", "✓ human-like"):
+        assert part in html
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json", "a.html"]
+    again = tmp_path / "again.html"
+    done = CliRunner().invoke(main, ["evaluate", "report", str(out), "--out", str(again)])
+    assert done.exit_code == 0, done.output
+    assert again.read_bytes() == page.read_bytes()
+
+
+def test_the_slip_of_the_notebook_moves_thresholds_by_a_tenth(pictures, own, rated, tmp_path) -> None:
+    words = (pictures, "--metric", f"degrees={own}:degrees", "--rated", "tid2013:tid")
+    words += ("--transform", "translation", "--out", tmp_path / "a.csv", "--notebook-slip")
+    run(*words)
+    value = float((tmp_path / "a.csv").read_text().splitlines()[1].split(",")[-3])
+    assert value == pytest.approx(1.1 * 0.2225, abs=1e-3)
+
+
+def test_a_metric_that_never_moves_and_one_without_ratings(pictures, own, tmp_path) -> None:
+    metrics = ("--metric", f"still={own}:still", "--metric", f"degrees={own}:degrees")
+    out = tmp_path / "a.json"
+    text = run(pictures, *metrics, "--preset", "still=RMSE", "--hues", 5, "--limit", 2, "--out", out)
+    assert sum("∞, never moves" in line and "less sensitive" in line for line in text.splitlines()) == 3
+    assert "no ratings, so curves and an order, but no verdict: degrees; give rated pairs" in text
+    still, degrees = read_results(out)
+    assert [still.scores[name].value for name in ("translation", "rotation", "scale")] == [float("inf")] * 3
+    assert still.details["moves"]["image plane"]["illuminants"]["ellipse"] is None
+    assert set(still.details["moves"]["image plane"]["sensitivities"].values()) == {0.0}
+    assert list(degrees.scores) == ["order"]
+    assert len(degrees.details["moves"]["image plane"]["curves"]) == 5 + 3 + 2  # with both colour axes
+    assert "cut at the edge of sRGB" in text
+    assert "image plane: RG was measured in one direction alone, illuminant 510" in text
+    assert "29.2 pixels per degree of visual angle, assumed, as the paper does for ImageNet" in text
+    assert "thresholds of people: published" in text
+
+
+def test_an_interrupted_run_resumes(pictures, own, tmp_path) -> None:
+    out = tmp_path / "a.json"
+    words = (pictures, "--metric", "rmse", "--transform", "scale", "--limit", 3, "--out", out)
+    assert "too far" in run(*words, "--metric", f"{own}:fails", code=2)
+    assert (tmp_path / "a.json.partial").is_dir()
+    assert "1 of 9 steps were already finished" in run(*words)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_viewing_canvas_size_and_kernel_reach_the_transforms(pictures, tmp_path) -> None:
+    words = (pictures, "--metric", "rmse", "--transform", "translation", "--limit", 1)
+    words += ("--pixels-per-degree", 14.6, "--size", 20, 24, "--canvas", "mnist", "--kernel", "cubic")
+    text = run(*words, "--out", tmp_path / "a.json")
+    assert "14.6 pixels per degree of visual angle, as stated" in text
+    [found] = read_results(tmp_path / "a.json")
+    [curve] = found.details["moves"]["image plane"]["curves"]
+    assert curve["magnitudes"] == pytest.approx([pixels / 14.6 for pixels in range(6)])
+    assert "29.2 pixels per degree of visual angle, assumed" in run(*words[:-9], *words[-7:])
+    settings = found.about.settings
+    assert (settings["pixels_per_degree"], settings["canvas"], settings["kernel"]) == (14.6, "mnist", "cubic")
+
+
+def write_answers(path, transform, magnitudes, threshold, slope, repeats=40):
+    """Append answers with the shares of a psychometric function; a transform of None is of rated pairs."""
+    if not path.exists():
+        path.write_text(json.dumps({"format": "candlelight answers 1", "version": "", "settings": {}}) + "\n")
+    answer = {
+        **{"session": "", "observer": "ann", "trial": 0, "image": "a", "transform": transform, "time": ""},
+        **{"kind": "transform" if transform else "rated", "seconds": 1.0, "side": "left"},
+    }
+    with path.open("a") as log:
+        for magnitude in magnitudes:
+            right = round(repeats * (0.5 + 0.5 / (1 + math.exp(-slope * (magnitude - threshold)))))
+            for place in range(repeats):
+                both = {"magnitude": magnitude, "correct": place < right}
+                log.write(json.dumps({**answer, **both}) + "\n")
+
+
+def test_answers_of_ones_own_take_the_place_of_the_paper(pictures, own, rated, tmp_path) -> None:
+    first, second, out, page = (tmp_path / name for name in ("a.jsonl", "b.jsonl", "a.json", "a.html"))
+    write_answers(first, None, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6], 0.35, 20)
+    write_answers(second, "translation x", [0.05, 0.1, 0.15, 0.2, 0.25, 0.3], 0.16, 60, 20)
+    write_answers(second, "translation y", [0.05, 0.1, 0.15, 0.2, 0.25, 0.3], 0.18, 60, 20)
+    write_answers(second, "rotation", [2.0], 1, 1)
+    write_answers(second, "scale", [1.01, 1.02, 1.03, 1.04], 1.2, 1)
+    write_answers(second, "illuminant 611", [1.0, 2.0], 1, 1, 3)
+    words = ("--rated", "tid2013:tid", "--transform", "translation", "--transform", "rotation")
+    words += ("--answers", first, "--answers", second, "--out", out, "--report", page, "--limit", 2)
+    text = run(pictures, "--metric", f"degrees={own}:degrees", *words)
+    [result] = read_results(out)
+    assert result.details["levels"][1] == pytest.approx(0.35, abs=0.01)
+    human, thresholds = result.details["human"], result.details["moves"]["image plane"]["thresholds"]
+    assert human["translation"] == human["parallax x"] == pytest.approx(0.17, abs=0.01)
+    assert (human["rotation"], human["scale"]) == (3.6, 1.026)
+    # The threshold is half of D_T, so near that of these people, and far from the published 0.23.
+    assert thresholds["translation"]["verdict"] == "human-like"
+    assert thresholds["translation"]["human"] == human["translation"]
+    assert result.about.settings["measured_human"].keys() == {"translation", "parallax x"}
+    [line] = [line for line in text.splitlines() if line.startswith("degrees  translation")]
+    assert f"{human['translation']:.4g}, measured" in line
+    [line] = [line for line in text.splitlines() if line.startswith("degrees  rotation")]
+    assert "measured" not in line
+    for note in (
+        "D_T: 0.3",
+        "thresholds of people: measured for translation; published for rotation",
+        f"translation: threshold of people {human['translation']:.4g} degrees, of 240 answers (95 % interval",
+        "rotation: the fit to 40 answers failed (`levels` must be finite, and at least 2 different ones",
+        "the published threshold holds, 3.6 degrees",
+        "scale: the fit to 160 answers failed (",
+        "illuminant 611: 6 answers are not used, because an ellipse of people needs all hues",
+    ):
+        assert note in text
+    assert f"{number(human['translation'])}, measured" in page.read_text()
+    assert f"{number(3.6)}, published" in page.read_text()
+
+
+def test_answers_are_read_before_ratings(pictures, rated, tmp_path) -> None:
+    log = tmp_path / "answers.jsonl"
+    write_answers(log, None, [], 0.4, 20)
+    text = run(pictures, "--metric", "rmse", "--rated", "tid2013:tid", "--answers", log, code=2)
+    assert f"{log}: has no answers yet; continue the experiment" in " ".join(text.split())
+    assert rated == []
+
+
+def test_rated_answers_of_one_level_leave_the_published_d_t(pictures, tmp_path) -> None:
+    log = tmp_path / "answers.jsonl"
+    write_answers(log, None, [0.4], 0.4, 20)
+    words = ("--metric", "rmse", "--transform", "scale", "--limit", 1, "--answers", log)
+    text = " ".join(run(pictures, *words).split())
+    assert "the fit to 40 answers failed (`levels` must be finite, and at least 2 different ones" in text
+    assert "D_T: 0.445, quartiles 0.390 and 0.499, published" in text
+
+
+class _Frames:
+    """Frames that turned, as `loaders.views.open_moved_images` opens them."""
+
+    def __init__(self, view):
+        self.view = view
+        self.identity, self.ids, self.groups = view.identity, view.ids, view.groups
+        self.known_ids, self.incomplete = view.known_ids, ("rotation/scene=9/rotation",)
+        self.pixels_per_degree = (20.14, 29.2)
+
+    def __len__(self):
+        return len(self.view)
+
+    def __getitem__(self, row):
+        return self.view[row]
+
+
+@pytest.fixture
+def frames(memory_view, monkeypatch, request):
+    transform = getattr(request, "param", "rotation")
+    draws = torch.Generator().manual_seed(0)
+    family = TransformFamily({"parallax x": "translation x"}.get(transform, transform), (0, 1, 4))
+    items = []
+    for _ in range(6):
+        image = torch.rand(3, 16, 16, generator=draws)
+        moved = torch.cat([family.transform(image[None], one).images for one in family.magnitudes])
+        steps = torch.tensor(family.magnitudes, dtype=torch.float64)
+        items.append(views.MovedImages(image, moved, transform, "degrees", steps, 0 * steps, 29.2))
+    found, asked = _Frames(memory_view(items)), {}
+    monkeypatch.setattr(views, "has_moves", lambda data, name: True)
+    monkeypatch.setattr(views, "open_moved_images", lambda data, **choice: asked.update(choice) or found)
+    return found, asked
+
+
+def test_both_kinds_of_moves_are_equal_where_the_frames_are_transforms(frames, tmp_path) -> None:
+    out, page = tmp_path / "a.json", tmp_path / "a.html"
+    words = ("frames", "--metric", "rmse", "--transform", "rotation", "--moves", "both", "--hues", 10)
+    text = run(*words, "--out", out, "--report", page)
+    assert text.count("a frame of a transform is missing: 1") == 1
+    assert "20.14 to 29.2 pixels per degree of visual angle, of the camera of the frames" in text
+    _, asked = frames
+    assert asked["transforms"] == ["rotation"]
+    [result] = read_results(out)
+    assert list(result.details["moves"]) == ["physical", "image plane"]
+    assert result.about.settings["pixels_per_degree"] == [20.14, 29.2]
+    assert result.scores["rotation"].value == pytest.approx(result.scores["rotation (image plane)"].value)
+    assert "dashed: the same moves of the reference on the image plane" in page.read_text()
+
+
+def test_frames_that_turned_are_read_from_disk(tmp_path) -> None:
+    root, out, steps = tmp_path / "turned", tmp_path / "a.json", (0, 2, 8)
+    factors = (FactorInfo(name="rotation", kind="categorical", values=steps),)
+    rotation = SetInfo(
+        **{"count": 6, "width": 12, "height": 12, "layers": ("image",)}, factors=factors, varies=("rotation",)
+    )
+    recipe = {"name": "invariance", "sha256": "a" * 64}
+    info = {"name": "tiny", "description": "d", "licence": "CC0-1.0", "seed": 3, "candlelight": "0.1.0"}
+    write_dataset_info(root, DatasetInfo(**info, recipe=recipe, sets={"rotation": rotation}))
+    draws = np.random.default_rng(0)
+    for scene in range(2):
+        still = draws.integers(0, 256, (12, 12, 3), np.uint8)
+        for place, angle in enumerate(steps):
+            image = np.maximum(still, np.uint8(20 * place))
+            text = {
+                **{"id": f"{scene}-{place}", "set": "rotation", "index": 3 * scene + place, "group": "g"},
+                **{"unit": f"scene={scene}", "recipe": recipe, "factors": {"rotation": angle}},
+                **{"exogenous": {}, "intervention": {}, "objects": [], "lights": [], "environment": None},
+                "exposure": 1.0,
+                "camera": {"intrinsics": np.eye(3).tolist(), "world_to_camera": np.eye(4).tolist()},
+                "renderer": {
+                    **{"blender": "5.0.1", "device": "CPU", "cpu_features": "avx2"},
+                    **{"samples": 16, "denoiser": "none", "cycles_seed": 7},
+                },
+                "checks": {"identity_error": None, "stored_error": 0.0, "clipped": 0.0},
+                "layers": {"image": array_sha256(image)},
+            }
+            write_frame(root, Frame(Metadata.model_validate(text), {"image": image}))
+    run(root, "--metric", "rmse", "--moves", "both", "--transform", "rotation", "--out", out)
+    [result] = read_results(out)
+    assert result.about.settings["pixels_per_degree"] == pytest.approx(math.pi / 180, abs=1e-3)
+    curves = {moves: found["curves"][0] for moves, found in result.details["moves"].items()}
+    assert [list(curve["magnitudes"]) for curve in curves.values()] == [[0, 2, 8]] * 2
+    assert 0 < curves["physical"]["response"][1] < curves["physical"]["response"][2]
+    assert curves["physical"]["response"] != curves["image plane"]["response"]
+
+
+@pytest.mark.parametrize("frames", ["parallax x"], indirect=True)
+def test_parallax_has_the_threshold_of_translation_and_no_place_in_the_order(frames, tmp_path) -> None:
+    out, page = tmp_path / "a.json", tmp_path / "a.html"
+    words = ("frames", "--metric", "rmse", "--metric", "mine=ssim", "--transform", "parallax")
+    text = run(*words, "--moves", "both", "--out", out, "--report", page)
+    assert frames[1]["transforms"] == ["parallax x"]
+    assert sum("parallax x, degrees" in line and " 0.23 " in line for line in text.splitlines()) == 2
+    rmse, mine = read_results(out)
+    assert rmse.scores["parallax x"].value == pytest.approx(rmse.scores["parallax x (image plane)"].value)
+    assert math.isnan(mine.scores["order"].value)
+    assert "parallax x, degrees" in page.read_text()
+
+
+@pytest.mark.parametrize("frames", ["illuminant 611"], indirect=True)
+def test_illuminants_of_both_moves_have_no_plot_of_geometric_ones(frames, tmp_path) -> None:
+    page = tmp_path / "a.html"
+    words = ("frames", "--metric", "ssim", "--transform", "illuminant", "--moves", "both", "--report", page)
+    assert "undefined" in run(*words)
+    assert "solid: frames" not in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--metric", "sism"), "did you mean `ssim`?"),
+        (("--metric", "rmse", "--metric", "rmse"), "two metrics have the name `rmse`"),
+        (
+            ("--metric", "rmse", "--preset", "rsme=RMSE"),
+            "no metric `rsme`; expected one of rmse; did you mean",
+        ),
+        (("--metric", "rmse", "--preset", "rmse=NLPD"), "must be one of: RMSE, SSIM"),
+        (("--metric", "rmse", "--preset", "rmse"), "--preset rmse: expected NAME="),
+        (("--metric", "rmse", "--preset", "rmse=RMSE", "--rated", "tid2013:x"), "--preset: not with --rated"),
+        (("--metric", "rmse", "--rated", "iiw:x"), "`iiw` has no rated pairs"),
+        (("--metric", "rmse", "--moves", "both"), "has no frames that moved; render the recipe invariance"),
+        (("--metric", "ms-ssim", "--transform", "scale"), "161"),
+        (("--metric", "rmse", "--transform", "parallax"), "needs frames in which the camera moved"),
+        (("--metric", "rmse", "--canvas", "mnist", "--size", "60", "60"), "a canvas of 56x56 pixels"),
+        ((), "Missing option '--metric'"),
+    ],
+)
+def test_refused_words(pictures, words, message) -> None:
+    text = run(pictures, *words, code=2)
+    assert message in text
+    assert text.count("Error: ") == 1
+
+
+def test_frames_have_a_camera_and_no_slip(frames) -> None:
+    words = ("frames", "--metric", "rmse")
+    refused = "not for frames in which camera or light moved: "
+    for flag, value, reason in (
+        ("--pixels-per-degree", 30, "the frames are seen from the place of their camera"),
+        ("--rows", "0:2", "rows are images, but scenes are compared; take --limit"),
+        ("--canvas", "mnist", "the frames show the scene beyond their borders"),
+    ):
+        assert f"{flag}: {refused}{reason}" in run(*words, flag, value, code=2)
+    assert "--notebook-slip: only for transforms on the image plane" in run(*words, "--notebook-slip", code=2)
+    assert "--kernel: only for transforms on the image plane" in run(*words, "--kernel", "linear", code=2)
+
+
+def test_illuminants_alone_have_an_ellipse_and_no_verdict(pictures, tmp_path) -> None:
+    page = tmp_path / "a.html"
+    words = (pictures, "--metric", "rmse", "--transform", "illuminant", "--hues", 5, "--limit", 2)
+    text = run(*words, "--report", page)
+    assert "illuminant_macadam" in text
+    html = page.read_text()
+    assert "Figure 6 of the paper" in html
+    assert "Table II of the paper" in html
+    assert "Verdicts: " not in html

@@ -1,0 +1,89 @@
+"""Fixtures: rated pairs in TID2013's layout, pairs in memory, and a running server."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from evaluation.perception.experiment.answer_log import AnswerLog
+from evaluation.perception.experiment.experiment_server import ExperimentServer
+from evaluation.perception.experiment.run_experiment import summarise_log
+from evaluation.perception.experiment.stimuli import Stimulus
+from evaluation.perception.experiment.trial_plan import plan_trials
+from evaluation.perception.experiment.trial_session import TrialSession
+from loaders.views import DataIdentity
+
+
+@pytest.fixture
+def write_tid(tmp_path) -> Callable[[Sequence[float]], str]:
+    """Write rated pairs with given mean opinion scores in TID2013's layout; return their name."""
+
+    def write(scores: Sequence[float]) -> str:
+        folder = tmp_path / "tid2013"
+        for name in ("distorted_images", "reference_images"):
+            (folder / name).mkdir(parents=True)
+        places = [(1 + i // 120, 1 + i // 5 % 24, 1 + i % 5) for i in range(len(scores))]
+        for reference, kind, level in places:
+            gray = np.full((6, 8, 3), 9 * reference, np.uint8)
+            Image.fromarray(gray).save(folder / "reference_images" / f"I{reference:02d}.BMP", "BMP")
+            name = f"i{reference:02d}_{kind:02d}_{level}.bmp"
+            Image.fromarray(gray + np.uint8(5 * kind + level)).save(folder / "distorted_images" / name)
+        lines = [f"{s} i{r:02d}_{k:02d}_{n}.bmp\n" for s, (r, k, n) in zip(scores, places, strict=True)]
+        (folder / "mos_with_names.txt").write_text("".join(lines))
+        (folder / "mos_std.txt").write_text("0.1\n" * len(scores))
+        return f"tid2013:{folder}"
+
+    return write
+
+
+class MemoryStimuli:
+    """Flat pairs: the distorted image is lighter. Every image has another gray in its corner."""
+
+    identity = DataIdentity("flat", "memory")
+
+    def __init__(self, levels: Sequence[float], repeats: int, kind: Any = "rated", side: int = 8) -> None:
+        self.side = side
+        name = None if kind == "rated" else "rotation"
+        self.stimuli = tuple(
+            Stimulus(kind, f"pair-{level}-{repeat}", name, magnitude, level, repeat)
+            for level, magnitude in enumerate(levels)
+            for repeat in range(repeats)
+        )
+
+    def pictures(self, stimulus: Stimulus) -> tuple[torch.Tensor, torch.Tensor]:
+        original = torch.full((3, self.side, self.side), 0.2)
+        original[:, 0, 0] = (stimulus.row + 1) / 51
+        distorted = original + 0.4
+        distorted[:, 0, 0] = original[:, 0, 0]
+        return original, distorted
+
+
+@pytest.fixture
+def memory_stimuli() -> type[MemoryStimuli]:
+    return MemoryStimuli
+
+
+@pytest.fixture
+def serve(tmp_path) -> Iterator[Callable[..., ExperimentServer]]:
+    """Start servers of experiments on `tmp_path/answers.jsonl`; they end with the test."""
+    with ExitStack() as stack:
+
+        def start(stimuli: Any, observer: str = "ann", **page: Any) -> ExperimentServer:
+            path = tmp_path / "answers.jsonl"
+            log = stack.enter_context(AnswerLog(path, {"trials": len(stimuli.stimuli)}))
+            trials = plan_trials(stimuli.stimuli, 3, observer)
+            shown = {"observer": observer, "scale": None, "pixels_per_degree": 29.2, "distance": None}
+            shown = {**shown, "reminder": False, **page}
+            server = stack.enter_context(ExperimentServer(shown, lambda: summarise_log(path)))
+            server.session = TrialSession(stimuli, trials, log, observer, shown["reminder"])
+            thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+            thread.start()
+            stack.callback(server.shutdown)
+            return server
+
+        yield start

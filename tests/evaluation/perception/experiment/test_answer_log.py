@@ -1,0 +1,138 @@
+import json
+
+import numpy as np
+import pytest
+
+from evaluation.perception.experiment import read_answers
+from evaluation.perception.experiment.answer_log import AnswerLog
+from evaluation.perception.experiment.read_answers import AnswerRecord
+from loaders.errors import InputError
+
+SETTINGS = {"levels": 3, "data": {"name": "photographs", "split": None}, "seed": 0}
+
+
+def answer(trial, observer="ann", **changes):
+    given = {
+        **{"session": "s", "observer": observer, "trial": trial, "kind": "transform", "image": "a.png"},
+        **{"transform": "rotation", "magnitude": 0.5, "correct": True, "seconds": 1.25, "side": "left"},
+        "time": "t",
+    }
+    return AnswerRecord(**{**given, **changes})
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "answers.jsonl"
+
+
+def test_each_answer_is_on_disk_at_once_and_is_read_back(path):
+    with AnswerLog(path, SETTINGS) as log:
+        for trial in range(3):
+            log.append(answer(trial, magnitude=trial / 3, correct=trial == 1))
+            assert len(path.read_text().splitlines()) == trial + 2
+        log.append(answer(0, "bob", kind="rated", transform=None, image="i01_01_1"))
+        assert log.answered("ann") == {0, 1, 2}
+        assert log.answered("bob") == {0}
+    header = json.loads(path.read_text().splitlines()[0])
+    assert header["settings"] == SETTINGS
+    found = read_answers(path)
+    np.testing.assert_array_equal(found.magnitudes, [0, 1 / 3, 2 / 3, 0.5])
+    np.testing.assert_array_equal(found.correct, [False, True, False, True])
+    np.testing.assert_array_equal(found.seconds, [1.25] * 4)
+    assert found.kind == ("transform", "transform", "transform", "rated")
+    assert found.transform == ("rotation", "rotation", "rotation", None)
+    assert found.image[3] == "i01_01_1"
+    assert found.observer == ("ann", "ann", "ann", "bob")
+    assert len(found) == 4
+    assert found.settings == SETTINGS
+
+
+@pytest.mark.parametrize("keep", [1, 40, -1])
+def test_a_torn_last_line_is_dropped(path, keep):
+    with AnswerLog(path, SETTINGS) as log:
+        log.append(answer(0))
+    whole = path.read_bytes()
+    path.write_bytes(whole + f"{answer(1).model_dump_json()}\n".encode()[:keep])
+    assert len(read_answers(path)) == 1
+    with AnswerLog(path, SETTINGS) as log:
+        assert log.answered("ann") == {0}
+        log.append(answer(1, seconds=7.0))
+    assert path.read_bytes().startswith(whole)
+    np.testing.assert_array_equal(read_answers(path).seconds, [1.25, 7])
+
+
+def test_a_log_without_answers_is_begun_anew(path):
+    for settings in (SETTINGS, {"levels": 4}):
+        with AnswerLog(path, settings):
+            pass
+    assert read_answers(path).settings == {"levels": 4}
+
+
+def test_other_settings_are_refused_in_one_line(path):
+    with AnswerLog(path, SETTINGS) as log:
+        log.append(answer(0))
+    before = path.read_bytes()
+    for changes, message in (
+        ({"levels": 4}, "was begun with levels 3, got 4; repeat the settings to continue it"),
+        ({"data": {"name": "b"}}, "was begun with data name photographs, got name b"),
+        ({"pitch": 0.2}, "was begun with pitch none, got 0.2"),
+    ):
+        with pytest.raises(InputError, match=message):
+            AnswerLog(path, {**SETTINGS, **changes})
+    assert path.read_bytes() == before
+
+
+def test_a_second_program_is_refused_while_the_first_writes(path):
+    with AnswerLog(path, SETTINGS), pytest.raises(InputError, match="another experiment writes to it"):
+        AnswerLog(path, SETTINGS)
+    with AnswerLog(path, SETTINGS) as log:
+        assert log.records == []
+
+
+@pytest.mark.parametrize("text", ["my notes", "my notes\n", '{"format": "candlelight answers 9"}\n', "{}\n"])
+def test_another_file_is_refused_and_kept(path, text):
+    path.write_text(text)
+    for call in (lambda: AnswerLog(path, SETTINGS), lambda: read_answers(path)):
+        with pytest.raises(InputError, match='expected a first line with `format` "candlelight answers 1"'):
+            call()
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        ({"correct": 1}, "correct"),
+        ({"magnitude": None}, "magnitude"),
+        ({"extra": 2}, "extra"),
+        (None, "JSON"),
+    ],
+)
+def test_a_damaged_line_is_named(path, changes, place):
+    with AnswerLog(path, SETTINGS) as log:
+        log.append(answer(0))
+    line = "{" if changes is None else json.dumps({**answer(1).model_dump(), **changes})
+    path.write_text(f"{path.read_text()}{line}\n")
+    with pytest.raises(InputError, match=f"line 3 is damaged at {place}: .*; remove the line"):
+        read_answers(path)
+
+
+def test_a_folder_is_refused(tmp_path):
+    with pytest.raises(InputError, match="cannot be written"):
+        AnswerLog(tmp_path, SETTINGS)
+
+
+def test_a_failed_write_leaves_no_part_of_an_answer(path, monkeypatch):
+    def fail(_):
+        raise OSError(28, "No space left on device")
+
+    with AnswerLog(path, SETTINGS) as log:
+        log.append(answer(0))
+        before = path.read_bytes()
+        with monkeypatch.context() as patch:
+            patch.setattr("os.fsync", fail)
+            with pytest.raises(OSError, match="No space left"):
+                log.append(answer(1))
+        assert path.read_bytes() == before
+        assert log.answered("ann") == {0}
+        log.append(answer(1))
+    assert len(read_answers(path)) == 2

@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+import torch
+
+from evaluation.perception import DetectionLevels, fit_psychometric, psychometric
+from evaluation.perception.experiment import measured_thresholds
+from evaluation.perception.experiment.answer_log import AnswerLog
+from evaluation.perception.experiment.read_answers import AnswerRecord
+from loaders.errors import InputError
+
+
+@pytest.fixture
+def write_log(tmp_path):
+    """Write a log of answers of a psychometric function; a transform of None is of rated pairs."""
+
+    def write(name, answers):
+        path = tmp_path / f"{name}.jsonl"
+        with AnswerLog(path, {}) as log:
+            for transform, magnitudes, correct in answers:
+                kind = "rated" if transform is None else "transform"
+                for magnitude, is_right in zip(magnitudes.tolist(), correct.tolist(), strict=True):
+                    log.append(
+                        AnswerRecord(
+                            **{"session": "", "observer": "ann", "trial": 0, "kind": kind, "image": "a"},
+                            **{"transform": transform, "magnitude": magnitude, "correct": is_right},
+                            **{"seconds": 1.0, "side": "left", "time": ""},
+                        )
+                    )
+        return path
+
+    return write
+
+
+def answer(threshold, slope, levels, repeats=30):
+    shown = torch.tensor(levels, dtype=torch.float64).repeat_interleave(repeats)
+    shares = psychometric(shown, threshold, slope)
+    return shown, torch.arange(len(shown)) % repeats < (repeats * shares).round()
+
+
+def test_both_axes_and_all_logs_are_one_threshold(write_log):
+    x, y = answer(0.2, 40, np.linspace(0.05, 0.5, 8)), answer(0.25, 40, np.linspace(0.05, 0.5, 8))
+    logs = [write_log("a", [("translation x", *x)]), write_log("b", [("translation y", *y)])]
+    found = measured_thresholds(logs)
+    shown, correct = (torch.cat(both) for both in zip(x, y, strict=True))
+    fit = fit_psychometric(shown, correct.int(), torch.ones_like(correct, dtype=torch.int))
+    assert found.human == {"translation": fit.score, "parallax x": fit.score}
+    assert 0.2 < fit.score < 0.25
+    assert found.detection == DetectionLevels()
+    [note] = found.notes
+    assert note.startswith(f"translation: threshold of people {fit.score:.4g} degrees, of 480 answers")
+
+
+def test_parallax_may_have_its_own_threshold(write_log):
+    levels = np.linspace(0.05, 0.5, 8)
+    answers = [("parallax x", *answer(0.3, 40, levels)), ("translation x", *answer(0.2, 40, levels))]
+    found = measured_thresholds([write_log("a", answers)])
+    assert found.human == pytest.approx({"parallax x": 0.3, "translation": 0.2}, abs=0.01)
+
+
+def test_a_threshold_below_the_unchanged_image_is_none(write_log):
+    answers = [("scale", *answer(0.995, 30, np.linspace(1.01, 1.2, 8), 60))]
+    found = measured_thresholds([write_log("a", answers)])
+    assert found.human == {}
+    [note] = found.notes
+    assert note.startswith("scale: the fit to 480 answers failed (its threshold, 0.99")
+    assert note.endswith("is no change at all); the published threshold holds, 1.026 factor")
+
+
+def test_logs_without_answers(write_log):
+    with pytest.raises(InputError, match="at least one log of answers, got none"):
+        measured_thresholds([])
+    with pytest.raises(InputError, match=r"a\.jsonl: has no answers yet; continue the experiment"):
+        measured_thresholds([write_log("a", [])])

@@ -1,0 +1,127 @@
+import math
+from inspect import unwrap
+
+import numpy as np
+import pytest
+import torch
+
+from evaluation.perception.ellipses import Ellipse, ellipse_error, fit_ellipse
+from loaders.errors import InputError
+
+MACADAM = Ellipse(1 / 3, 1 / 3, 0.0140, 0.0057, 61.2)
+
+
+def _close(found: Ellipse, wanted: Ellipse, rel: float = 1e-6) -> None:
+    for name in ("x", "y", "major", "minor"):
+        assert getattr(found, name) == pytest.approx(getattr(wanted, name), rel=rel, abs=rel * wanted.major)
+    assert math.cos(math.radians(2 * (found.angle - wanted.angle))) == pytest.approx(1, abs=rel)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_known_ellipses_come_back(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    major = 10 ** rng.uniform(-4, 3)
+    wanted = Ellipse(*rng.normal(size=2), major, major * rng.uniform(0.1, 0.99), rng.uniform(0, 180))
+    points = wanted.points(1 + int(rng.integers(5, 40)))
+    _close(fit_ellipse(points), wanted)
+
+
+@pytest.mark.parametrize("angle", [0.0, 45.0, 90.0, 135.0, 179.99])
+def test_angles_and_arcs(angle: float) -> None:
+    wanted = Ellipse(0.3, 0.4, 0.02, 0.005, angle)
+    _close(fit_ellipse(wanted.points()[10:60]), wanted)
+
+
+def test_circle() -> None:
+    found = fit_ellipse(Ellipse(1.0, 2.0, 3.0, 3.0, 0.0).points(9))
+    assert (found.x, found.y, found.major, found.minor) == pytest.approx((1, 2, 3, 3))
+
+
+def test_noise_moves_a_fit_a_little() -> None:
+    rng = np.random.default_rng(0)
+    noise = torch.from_numpy(rng.normal(0, 2e-4, (100, 2)))
+    _close(fit_ellipse(MACADAM.points() + noise), MACADAM, rel=0.02)
+
+
+def test_no_other_ellipse_has_a_smaller_algebraic_error() -> None:
+    # The conics of all other ellipses, brought to 4ac - b^2 = 1, lose at least as much.
+    rng = np.random.default_rng(1)
+    x, y = points = (MACADAM.points(30)[:-1].numpy() - 1 / 3 + rng.normal(0, 1e-3, (29, 2))).T / 0.014
+
+    def loss(ellipse: Ellipse) -> float:
+        angle = math.radians(ellipse.angle)
+        turn = np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
+        form = turn.T @ np.diag([ellipse.major**-2, ellipse.minor**-2]) @ turn
+        form /= math.sqrt(4 * np.linalg.det(form))
+        away = np.stack([x - ellipse.x, y - ellipse.y])
+        level = ellipse.major * ellipse.minor / 2
+        return float(np.square(np.einsum("in,ij,jn->n", away, form, away) - level).sum())
+
+    best = fit_ellipse(torch.from_numpy(points.T.copy()))
+    least = loss(best)
+    for _ in range(300):
+        x_off, y_off, major, minor, turn = rng.normal(0, 0.02, 5)
+        other = Ellipse(
+            best.x + x_off, best.y + y_off, best.major + major, best.minor + minor, best.angle + 30 * turn
+        )
+        assert loss(other) >= least
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_points_of_a_hyperbola_have_an_ellipse(copies: int) -> None:
+    t = torch.linspace(-1, 1, 9, dtype=torch.float64)
+    found = fit_ellipse(torch.stack([t.cosh(), t.sinh()], 1).repeat(copies, 1))
+    assert 0 < found.minor <= found.major
+
+
+def test_identical_ellipses_have_no_error() -> None:
+    assert ellipse_error(MACADAM, MACADAM) == 0
+    assert ellipse_error(MACADAM, Ellipse(1 / 3, 1 / 3, 0.0140, 0.0057, 241.2)) == pytest.approx(0, abs=1e-15)
+
+
+def test_errors_in_closed_form() -> None:
+    shifted = Ellipse(1 / 3 + 0.003, 1 / 3 + 0.004, 0.0140, 0.0057, 61.2)
+    assert ellipse_error(shifted, MACADAM) == pytest.approx(0.005)
+    # Along the axes: (1 cos t)^2 + (2 sin t)^2; the mean of 100 points counts t = 0 twice.
+    larger = ellipse_error(Ellipse(0.0, 0.0, 4.0, 3.0, 20.0), Ellipse(0.0, 0.0, 3.0, 1.0, 20.0))
+    assert larger == pytest.approx(math.sqrt((50.5 * 1 + 49.5 * 4) / 100))
+
+
+def test_error_equals_a_loop() -> None:
+    def points(one: Ellipse) -> list[complex]:
+        turn = complex(math.cos(math.radians(one.angle)), math.sin(math.radians(one.angle)))
+        ts = np.linspace(0, 2 * math.pi, 100)
+        return [
+            complex(one.x, one.y) + turn * complex(one.major * math.cos(t), one.minor * math.sin(t))
+            for t in ts
+        ]
+
+    other = Ellipse(0.33, 0.34, 0.02, 0.01, 10.0)
+    squares = [abs(p - q) ** 2 for p, q in zip(points(other), points(MACADAM), strict=True)]
+    assert ellipse_error(other, MACADAM) == pytest.approx(math.sqrt(sum(squares) / 100))
+
+
+def test_error_depends_on_the_start_of_t() -> None:
+    # Documented, as in the paper: angles of 1 and 179 degrees are opposite starts.
+    assert ellipse_error(Ellipse(0.0, 0.0, 2.0, 1.9, 1.0), Ellipse(0.0, 0.0, 2.0, 1.9, 179.0)) > 3
+
+
+@pytest.mark.parametrize(
+    ("points", "message"),
+    [
+        (torch.rand(4, 2), "at least 5 finite points for an ellipse, got 4"),
+        (torch.full((6, 2), math.nan), "at least 5 finite points"),
+        (torch.ones(6, 2), "must not lie on a line"),
+        (torch.arange(12.0).reshape(6, 2), "must not lie on a line"),
+        (torch.zeros(6, 3), r"`points` \[points, 2\], got \[6, 3\]"),
+    ],
+)
+def test_refused_points(points: torch.Tensor, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        unwrap(fit_ellipse)(points)
+
+
+@pytest.mark.parametrize(("major", "minor"), [(1.0, 2.0), (1.0, 0.0), (math.nan, 1.0), (math.inf, 1.0)])
+def test_refused_axes(major: float, minor: float) -> None:
+    with pytest.raises(InputError, match="expected semi-axes 0 < minor <= major, got"):
+        Ellipse(0.0, 0.0, major, minor, 0.0)
