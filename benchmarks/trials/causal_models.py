@@ -68,11 +68,13 @@ def trained(
     view: Factors,
     settings: CausalSettings,
     seed: int,
-    path: Path,
+    runs: Path,
     held_out: Sequence[int] = (),
     mask: Any = None,
+    kind: str = "none",
 ) -> tuple[nn.Module, float, float]:
     """Train a network unless its file exists; return it, its held-out error, and that of the mean image."""
+    path = weights_file(runs, settings, kind, seed)
     if not path.exists():
         network, history = train_causal(
             view, settings, seed=seed, factors=view, validation=held_out, foreground=mask
@@ -83,6 +85,11 @@ def trained(
     return network, error, record["constant"] or float("nan")
 
 
+def weights_file(runs: Path, settings: CausalSettings, kind: str, seed: int) -> Path:
+    """Name the weights of a training by everything that a call may change."""
+    return runs / f"{settings.model}, {settings.steps} steps, {kind}#{seed}.pt"
+
+
 def easy(view: Factors, runs: Path, steps: int) -> None:
     """Train every model on easy images, and hold it to the bounds."""
     held_out = hold_out(view.groups, 0.1, 0)
@@ -91,7 +98,7 @@ def easy(view: Factors, runs: Path, steps: int) -> None:
         settings = causal_settings(
             model, codes=10, steps=steps, rate=1e-3, labelled=200 if model.startswith("ss-") else None
         )
-        networks[model], error, constant = trained(view, settings, 0, runs / f"{model}.pt", held_out)
+        networks[model], error, constant = trained(view, settings, 0, runs, held_out)
         shares[model] = error / constant
     found = score_causal(
         networks, view, metrics=("mig", "unconfoundedness"), steps=FinishedSteps(runs / "steps")
@@ -120,11 +127,10 @@ def foreground(view: Factors, frames: Path, runs: Path, settings: CausalSettings
     held_out = hold_out(view.groups, 0.1, 0)
     networks = {}
     for kind in FOREGROUND:
-        missing = [seed for seed in range(seeds) if not (runs / f"{kind}#{seed}.pt").exists()]
+        missing = [seed for seed in range(seeds) if not weights_file(runs, settings, kind, seed).exists()]
         mask = read_foreground(frames, kind) if kind != "none" and missing else None
         for seed in range(seeds):
-            path = runs / f"{kind}#{seed}.pt"
-            networks[path.stem] = trained(view, settings, seed, path, held_out, mask)[0]
+            networks[f"{kind}#{seed}"] = trained(view, settings, seed, runs, held_out, mask, kind)[0]
     metrics = ("mig", "unconfoundedness", "dci_fast")
     steps = FinishedSteps(runs / "steps")
     found = score_causal(networks, view, FACTORS, metrics=metrics, controls=False, steps=steps)

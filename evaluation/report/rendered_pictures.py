@@ -41,7 +41,7 @@ def rendered_pictures(
     Returns:
         A block for each model with a decoder, with a picture for each of at most six factors: an image, its
         reconstruction, the decoded image with the code of the factor set to its value for the counterfactual,
-        and the rendered counterfactual.
+        and the rendered counterfactual. The value of the code is that of another image with the new factor.
     """
     blocks: list[Block] = []
     for name, named in models.items():
@@ -54,15 +54,16 @@ def rendered_pictures(
         for factor, one in list(found["factors"].items())[:_FACTORS]:
             if not (codes := one["codes"].get("1")):
                 continue  # no code varies
-            own, other = one["example"]
-            pair = data.ids.index(own), counterfactuals.ids.index(other)
-            pixels = _row(named, decoder, data[pair[0]], counterfactuals[pair[1]], codes, device)
+            own, *others = one["example"]
+            pair = data.ids.index(own), counterfactuals.ids.index(others[0])
+            donor = counterfactuals[counterfactuals.ids.index(others[1])]
+            pixels = _row(named, decoder, data[pair[0]], counterfactuals[pair[1]], donor, codes, device)
             change = _change(data, counterfactuals, pair, factor)
             alt = f"Image, reconstruction, decoded and rendered counterfactual: {factor} {change}."
             pictures.append(png_picture(scale_for_page(pixels), alt, f"{factor}: {change}; code {codes[0]}"))
         caption = (
             f"{name}: decoded and rendered counterfactuals. From the left: image, reconstruction, decoded "
-            "with one code set to its value for the counterfactual, and the rendered counterfactual."
+            "with one code set to its value in another image with the new factor, rendered counterfactual."
         )
         if pictures:
             blocks.append(PicturesBlock(tuple(pictures), caption))
@@ -74,11 +75,12 @@ def _row(
     decoder: Decoder,
     image: Float[Tensor, "3 h w"],
     rendered: Float[Tensor, "3 h w"],
+    donor: Float[Tensor, "3 h w"],
     changed: list[int],
     device: str,
 ) -> Pixels:
     """Join the four images of a pair."""
-    own, target = encode_images(named, torch.stack([image, rendered]), device)
+    own, target = encode_images(named, torch.stack([image, donor]), device)
     moved = own.clone()
     moved[changed] = target[changed]
     shown = [image, *decoder(torch.stack([own, moved])).clamp(0, 1), rendered]

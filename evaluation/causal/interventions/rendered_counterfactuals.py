@@ -17,7 +17,7 @@ class RenderedCounterfactuals:
     """Mean squared errors of each pair, over all pixels and channels.
 
     Attributes:
-        changed: error of the decoded counterfactual, whose chosen codes have their values for b.
+        changed: error of the decoded counterfactual, whose chosen codes have their values for c.
         none: error of the reconstruction of a, in which no code changes.
         all: error of the reconstruction of b, in which all codes change.
     """
@@ -51,31 +51,33 @@ def rendered_share(errors: Float[Tensor, "... 3"]) -> Float[Tensor, "..."]:
 def rendered_counterfactuals(
     decoder: Decoder,
     codes: Float[Tensor, "pairs codes"],
+    donors: Float[Tensor, "pairs codes"],
     targets: Float[Tensor, "pairs codes"],
     rendered: Float[Tensor, "pairs channels height width"],
     changed: Bool[Tensor, "#pairs codes"],
 ) -> RenderedCounterfactuals:
     """Compare decoded counterfactuals with rendered ones, for pairs of images that differ in one factor.
 
-    For images a and b that differ in factor i only, with codes z(a) and z(b), the codes Z_i of the factor are
-    set to their values for b, and the result is decoded:
+    For images a and b that differ in factor i only, and another image c that shares the value of this factor
+    with b, the codes Z_i of the factor are set to their values for c, and the result is decoded:
 
-        e      = |decode(z(a); do(Z_i = z(b)_i)) - b|^2
+        e      = |decode(z(a); do(Z_i = z(c)_i)) - b|^2
         e_none = |decode(z(a)) - b|^2
         e_all  = |decode(z(b)) - b|^2
         score  = 1 - (mean e - mean e_all) / (mean e_none - mean e_all)
 
-    The score is 1 if the codes Z_i change the image as all codes together do, 0 if they do not change it or
-    change it for nothing, and negative if the image is farther from b than before.
+    The score is 1 if the codes Z_i bring the image as near to b as all codes of b do, 0 if they bring it no
+    nearer, and negative if the image is farther from b than before. The values come from c, not from b, so
+    that codes that hold other things as well, such as the number of the image, bring these along.
 
-    Blind to: the quality of the reconstruction, which e_all has as well; codes that hold several factors
-    together, such as one code for each combination, because b differs in one of them; and how few codes are
-    enough, because all codes together score 1. If a and b also differ in variables that are drawn anew for
-    each image, all three errors contain them, and the score rewards codes that carry them.
+    Blind to: the quality of the reconstruction, which e_all has as well. If a and b also differ in variables
+    that are drawn anew for each image, all three errors contain them; e_all alone knows those of b, so that
+    pure codes score less than 1.
 
     Args:
         decoder: gives images in [0, 1] of codes.
         codes: codes of the images a.
+        donors: codes of the images c.
         targets: codes of the images b.
         rendered: the images b, in [0, 1].
         changed: codes Z_i, the same for all pairs, or for each pair.
@@ -90,19 +92,22 @@ def rendered_counterfactuals(
         >>> codes, targets = torch.tensor([[0.1, 0.2]]), torch.tensor([[0.9, 0.2]])
         >>> rendered = targets[:, :, None, None]
         >>> changed = torch.tensor([[True, False]])
-        >>> rendered_counterfactuals(lambda z: z[:, :, None, None], codes, targets, rendered, changed).score
+        >>> donors = torch.tensor([[0.9, 0.7]])
+        >>> def decoder(codes): return codes[:, :, None, None]
+        >>> rendered_counterfactuals(decoder, codes, donors, targets, rendered, changed).score
         tensor(1., dtype=torch.float64)
     """
     check_bool(changed=changed)
     check_shapes(
         codes=(codes, "pairs codes"),
+        donors=(donors, "pairs codes"),
         targets=(targets, "pairs codes"),
         rendered=(rendered, "pairs channels height width"),
     )
     none = decoded_errors(decoder, codes, rendered)
     whole = decoded_errors(decoder, targets, rendered)
     return RenderedCounterfactuals(
-        decoded_errors(decoder, torch.where(changed, targets, codes), rendered), none, whole
+        decoded_errors(decoder, torch.where(changed, donors, codes), rendered), none, whole
     )
 
 

@@ -23,11 +23,14 @@ class RenderedPairs(NamedTuple):
     Attributes:
         factual: row numbers of the factual images.
         rendered: row numbers of their counterfactuals, in the view of the counterfactuals.
+        donors: row numbers of other images with the value that the factor has in the counterfactuals, in the
+            same view; drawn among the images of other groups than those of the pair, if there are some.
         same_group: whether both images are of one group, so that they share everything that is drawn.
     """
 
     factual: Int[ndarray, " pairs"]
     rendered: Int[ndarray, " pairs"]
+    donors: Int[ndarray, " pairs"]
     same_group: Bool[ndarray, " pairs"]
 
 
@@ -49,7 +52,8 @@ def find_rendered_pairs(
 
     Returns:
         Pairs by factor; none if no image differs from another in this factor alone, as in sets of continuous
-        factors, or of factors that determine each other.
+        factors, or of factors that determine each other. A pair without a third image that has the new value
+        is left out.
 
     Raises:
         InputError: the views have different factors.
@@ -58,15 +62,15 @@ def find_rendered_pairs(
         >>> from loaders.schema import FactorInfo
         >>> from loaders.views import DataIdentity
         >>> class Rows:
-        ...     identity, ids, groups = DataIdentity("rows", "memory"), tuple("abc"), tuple("abc")
+        ...     identity, ids, groups = DataIdentity("rows", "memory"), tuple("abcd"), tuple("abcd")
         ...     known_ids = frozenset(ids)
         ...     factors = tuple(FactorInfo(name=name, kind="categorical", values=(0, 1)) for name in "xy")
-        ...     table = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-        ...     def __len__(self): return 3
+        ...     table = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+        ...     def __len__(self): return 4
         ...     def __getitem__(self, row): return np.zeros((3, 8, 8))
         >>> found = find_rendered_pairs(Rows(), Rows(), ["x"], most=5)["x"]
-        >>> sorted([*found.factual.tolist(), *found.rendered.tolist()])
-        [0, 1]
+        >>> sorted(zip(found.factual.tolist(), found.rendered.tolist()))
+        [(1, 0), (3, 2)]
     """
     check_same_factors(data, counterfactuals)
     index = FactorIndex.from_table(counterfactuals.factors, np.asarray(counterfactuals.table))
@@ -135,8 +139,32 @@ def _draw(
                 other = free[int(draws.integers(len(free)))]
                 pairs.append((row, other, counterfactuals.groups[other] == data.groups[row]))
                 used |= {data.ids[row], counterfactuals.ids[other]}
-    table = np.array(pairs, dtype=np.int64).reshape(-1, 3)
-    return RenderedPairs(table[:, 0], table[:, 1], table[:, 2].astype(bool))
+    donors = _donors(index, data, counterfactuals, name, [pair[:2] for pair in pairs], seed)
+    complete = [(*pair, donor) for pair, donor in zip(pairs, donors, strict=True) if donor is not None]
+    table = np.array(complete, dtype=np.int64).reshape(-1, 4)
+    return RenderedPairs(table[:, 0], table[:, 1], table[:, 3], table[:, 2].astype(bool))
+
+
+def _donors(
+    index: FactorRows,
+    data: Factors,
+    counterfactuals: Factors,
+    name: str,
+    pairs: Sequence[tuple[int, int]],
+    seed: int,
+) -> list[int | None]:
+    """Draw for each pair another row with the value of the counterfactual; None if there is none."""
+    draws = named_stream(seed, f"donors {name}")
+    values = index.positions(np.arange(len(counterfactuals)))[:, index.column(name)]
+    groups = np.array(counterfactuals.groups)
+    donors: list[int | None] = []
+    for row, other in pairs:
+        alike = np.flatnonzero(values == values[other])
+        others = alike[alike != other]
+        foreign = others[(groups[others] != groups[other]) & (groups[others] != data.groups[row])]
+        some = foreign if len(foreign) else others
+        donors.append(int(some[draws.integers(len(some))]) if len(some) else None)
+    return donors
 
 
 def _rows_of_groups(view: Factors) -> dict[str, Int[ndarray, " rows"]]:

@@ -40,8 +40,8 @@ class ScoredFactor(NamedTuple):
     Attributes:
         pairs: rows of the pairs.
         codes: for each of `RHO`, the codes of the factor.
-        errors: of each pair, if no code changes, and if all change; then for each of `RHO`, if the codes of
-            the factor change, and if as many random codes do.
+        errors: of each pair, if no code changes, and with all codes of the counterfactual; then for each of
+            `RHO`, if the codes of the factor change to those of the donor, and if as many random codes do.
     """
 
     pairs: RenderedPairs
@@ -92,12 +92,14 @@ def score_rendered(
     for column, (name, pairs) in enumerate(everything.items()):
         if len(pairs.factual):
             rendered, targets = _read(named, counterfactuals, pairs.rendered, device)
+            _, donors = _read(named, counterfactuals, pairs.donors, device)
             chosen = {rho: some[column] for rho, some in sets.items()}
             own = codes[pairs.factual].to(targets.dtype)
             draws = torch.from_numpy(
                 named_stream(seed, f"random codes {name}").random((len(own), len(found.codes)))
             )
-            errors = _errors(decoder, own, targets, rendered, chosen, found.codes[draws.argsort(1)])
+            shuffled = found.codes[draws.argsort(1)]
+            errors = _errors(decoder, own, donors, targets, rendered, chosen, shuffled)
             scored[name] = ScoredFactor(pairs, chosen, errors)
     groups = {name: [data.groups[row] for row in one.pairs.factual] for name, one in scored.items()}
     kept = [name for name, one in scored.items() if _comes_nearer(one.errors, groups[name])]
@@ -107,7 +109,8 @@ def score_rendered(
     details = _describe(scored, kept, by_factor, everything)
     for name, one in scored.items():
         first, other = int(one.pairs.factual[0]), int(one.pairs.rendered[0])
-        details["factors"][name]["example"] = [data.ids[first], counterfactuals.ids[other]]
+        ids = [counterfactuals.ids[row] for row in (other, int(one.pairs.donors[0]))]
+        details["factors"][name]["example"] = [data.ids[first], *ids]
     return undefined | scores, details
 
 
@@ -133,6 +136,7 @@ def encode_images(
 def _errors(
     decoder: Decoder,
     codes: Float[Tensor, "pairs codes"],
+    donors: Float[Tensor, "pairs codes"],
     targets: Float[Tensor, "pairs codes"],
     rendered: Float[Tensor, "pairs 3 height width"],
     chosen: Mapping[int, Int[Tensor, " selected"]],
@@ -144,7 +148,7 @@ def _errors(
     for rho, own in chosen.items():
         for one in (own.expand(len(codes), -1), shuffled[:, :rho]):
             changed = torch.zeros(codes.shape, dtype=torch.bool).scatter(1, one, True)
-            columns.append(decoded_errors(small, torch.where(changed, targets, codes), rendered))
+            columns.append(decoded_errors(small, torch.where(changed, donors, codes), rendered))
     return torch.stack(columns, dim=1)
 
 
