@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from torch import nn
+from tqdm import tqdm
 
 from evaluation.causal.supplement_tables import IDENTIFIABLE
 from evaluation.models.autoencoders import load_autoencoder, save_autoencoder
@@ -47,18 +48,18 @@ def train_table_models(
     networks: dict[str, nn.Module] = {}
     chosen, notes = _trainable(view, {model: settings(model) for model in models})
     described = {"data": asdict(view.identity), "training_ids": list(view.ids), "content": _content(view)}
-    for model, one in chosen.items():
-        for seed in range(seeds):
-            name = f"{model}#{seed}"
-            path = folder / f"{name}.pt"
-            record = {"settings": {**asdict(one), "seed": seed}, **described}
-            if not path.exists():
-                state = path.with_name(f"{path.name}.partial")
-                network, _ = train_causal(view, one, seed=seed, factors=view, device=device, state=state)
-                save_autoencoder(network, path, record)
-                state.unlink(missing_ok=True)
-            # Always from the file: another memory layout of equal weights gives slightly other codes.
-            networks[name] = _load(path, record, device)
+    trainings = [(model, seed) for model in chosen for seed in range(seeds)]
+    for model, seed in tqdm(trainings, desc="trainings", unit="training", disable=None):
+        name, one = f"{model}#{seed}", chosen[model]
+        path = folder / f"{name}.pt"
+        record = {"settings": {**asdict(one), "seed": seed}, **described}
+        if not path.exists():
+            state = path.with_name(f"{path.name}.partial")
+            network, _ = train_causal(view, one, seed=seed, factors=view, device=device, state=state)
+            save_autoencoder(network, path, record)
+            state.unlink(missing_ok=True)
+        # Always from the file: another memory layout of equal weights gives slightly other codes.
+        networks[name] = _load(path, record, device)
     return networks, notes
 
 
