@@ -26,8 +26,7 @@ READING = (
         "codes tell the factors at all; MCC whether each factor is a map of one code."
     ),
     TextBlock(
-        "\u2191 Higher is better; the maximum is 1, which only decoded against rendered "
-        "counterfactuals may exceed. Compare with random codes (lower control), and with the "
+        "\u2191 Higher is better; the maximum is 1. Compare with random codes (lower control), and with the "
         "factors themselves and supervised codes (upper controls), not with 0 and 1.",
         term="How to read",
     ),

@@ -29,8 +29,6 @@ def cut_at_bounds(name: str, score: Score) -> Score:
         >>> cut_at_bounds("explicitness", Score(-0.5, -2.0, 1.0))
         Score(value=-0.5, low=-1.0, high=1.0)
     """
-    if name.startswith("rendered_counterfactual"):
-        return score  # a share that may be below 0 and above 1
     low = _LEAST.get(name, 0.0)
     return replace(score, low=_within(score.low, low), high=_within(score.high, low))
 

@@ -78,7 +78,8 @@ def score_rendered(
         the codes of each factor, and with as many codes chosen at random among all that vary. And details by
         factor. A factor is not decoded if the decoded image does not come nearer to the counterfactual
         when all codes change: by 1 % of the error, and as far as the 95 % interval tells. It has no score of
-        its own, and counts as 0 in the means, so that the means of all models are over the same factors.
+        its own, and counts as 0 in the means, so that the means of all models are over the same factors. So
+        does a negative score, which has no bound if all codes together change little; one above 1 as 1.
 
     Raises:
         InputError: there are no pairs, see `find_rendered_pairs`, `select_codes` and `decoded_errors`.
@@ -168,7 +169,7 @@ def _intervals(
     seed: int,
     count: int,
 ) -> tuple[dict[str, Score], dict[str, dict[str, Score]]]:
-    """Compute the score of each factor and the mean over ``count`` factors, in which all others are 0."""
+    """Compute the score of each factor and the mean over ``count``; others and negative ones are 0."""
     labels = [label.format(rho) for rho in numbers for label in (_CHOSEN, _RANDOM)]
     if not scored:
         return dict.fromkeys(labels, Score(0.0, math.nan, math.nan)), {}
@@ -183,7 +184,7 @@ def _intervals(
         for place, label in enumerate(labels):
             shares = rendered_share(torch.stack([means[:, 2 + place], means[:, 0], means[:, 1]], dim=1))
             found |= {f"{name}:{label}": float(share) for name, share in zip(scored, shares, strict=True)}
-            found[label] = float(shares.sum()) / count
+            found[label] = float(shares.clamp(0, 1).sum()) / count
         return found
 
     flat = [group for name in scored for group in groups[name]]
