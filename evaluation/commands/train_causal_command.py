@@ -118,7 +118,9 @@ def train_codes(
     device: str,
     **options: Any,
 ) -> None:
-    """Train an autoencoder, whose codes the causal metrics score, with the settings of CANDLE's authors.
+    """Train an autoencoder, whose codes the causal metrics score.
+
+    Defaults are those of CANDLE's authors; of dip-vae-ii and ada-gvae those of the papers of these models.
 
     DATA needs factors and images of 32 or 64 pixels (--size): frames, packs, candle:PATH, dsprites:PATH,
     mpi3d:PATH or shapes3d:PATH. The models ss- learn the factors of a few images; ada-gvae learns from pairs

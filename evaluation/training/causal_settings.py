@@ -1,4 +1,4 @@
-"""Models of the causal evaluation, with the settings of CANDLE's authors."""
+"""Models of the causal evaluation, with the settings of CANDLE's authors where these used the model."""
 
 import math
 from dataclasses import dataclass

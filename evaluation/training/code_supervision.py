@@ -36,7 +36,7 @@ def supervised_codes_loss(
     that no target is 1; `factor_targets` reaches 0 and 1.
 
     Blind to: codes after the first ``factors``, which may repeat the factors. The order of the values counts
-    as a scale, so a factor such as colour is a poor target; but each code stays one number.
+    as a scale, so a factor such as colour is a poor target; a head of classes would need several codes.
 
     Args:
         means: means of the codes of labelled images.

@@ -28,7 +28,7 @@ def code_divergences(first: Posterior, second: Posterior) -> Float[Tensor, "batc
 
 
 def shared_codes(first: Posterior, second: Posterior) -> Bool[Tensor, "batch codes"]:
-    """Find the codes that the images of each pair share, unknown factors having changed between them.
+    """Find the codes that the images of each pair share; which factors changed between them is unknown.
 
     Code l is shared if its divergence is below ``(max_l + min_l) / 2`` of the divergences of the pair
     (Locatello et al., ICML 2020).

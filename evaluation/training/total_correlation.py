@@ -14,7 +14,7 @@ def total_correlation(codes: Float[Tensor, "batch codes"], posterior: Posterior)
     With ``q(z) = 1/M sum_j q(z | x_j)`` over the M images of the batch, the value of image i is
     ``log q(z_i) - sum_l log q(z_il)``, whose mean estimates ``TC = KL(q(z) || prod_l q(z_l))`` (Chen et al.,
     NeurIPS 2018, eq. 2). The beta-TCVAE minimises ``rec + KL + (beta - 1) TC``, as disentanglement_lib does;
-    the gradient is the same there, but the value lacks the constant ``(codes - 1) log M``.
+    their estimate lacks the constant ``(codes - 1) log M``, which has no gradient.
 
     Blind to: dependence that M images do not show. Image i is one of the M, which raises the joint density
     more than its factors: of few images and many narrow codes the estimate tends to ``(codes - 1) log M``

@@ -74,7 +74,8 @@ def score_rendered(
         device: torch device of the encoder.
 
     Returns:
-        Scores by name, means over factors, with intervals over resampled groups of the factual images: with
+        Scores by name, means over factors, with intervals over resampled groups of the factual images, for
+        the selected codes as given: with
         the codes of each factor, and with as many codes chosen at random among all that vary. And details by
         factor. A factor is not decoded if the decoded image does not come nearer to the counterfactual
         when all codes change: by 1 % of the error, and as far as the 95 % interval tells. It has no score of
@@ -156,7 +157,7 @@ def _errors(
 def _comes_nearer(errors: Float[Tensor, "pairs columns"], groups: Sequence[str]) -> bool:
     """Tell whether images come nearer to the counterfactuals when all codes change.
 
-    The images of an untrained decoder hardly differ, but may come nearer by chance in a way that is sure.
+    The images of an untrained decoder may come nearer with certainty, but by far less than `LEAST_GAIN`.
     """
     gain = mean_interval((errors[:, 0] - errors[:, 1]).tolist(), groups)
     return gain.value > LEAST_GAIN * float(errors[:, 0].mean()) and not gain.low <= 0
