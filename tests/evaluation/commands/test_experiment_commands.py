@@ -79,7 +79,9 @@ def answering(monkeypatch):
         monkeypatch.setattr("webbrowser.open", play)
         monkeypatch.setattr(run_experiment, "_LAST_TRANSFER", 0.01)
 
-    return install
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in the background
+    yield install
+    signal.signal(signal.SIGINT, before)
 
 
 def test_an_experiment_is_interrupted_resumed_and_fitted(photographs, tmp_path, answering):
