@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from evaluation.causal.interventions.decode_codes import Decoder
+from evaluation.causal.scoring.compute_codes import encode_images
 from evaluation.causal.scoring.score_decoder import find_decoder
-from evaluation.causal.scoring.score_rendered import encode_images
 from evaluation.models.model_spec import NamedModel
 from evaluation.report.blocks import Block, PicturesBlock, png_picture
 from evaluation.report.tiles import encoded_pixels, scale_for_page
@@ -80,7 +80,7 @@ def _row(
     device: str,
 ) -> Pixels:
     """Join the four images of a pair."""
-    own, target = encode_images(named, torch.stack([image, donor]), device)
+    own, target = encode_images(named, torch.stack([image, donor]), device).float()
     moved = own.clone()
     moved[changed] = target[changed]
     shown = [image, *decoder(torch.stack([own, moved])).clamp(0, 1), rendered]

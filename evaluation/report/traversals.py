@@ -8,13 +8,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from evaluation.causal.interventions.decode_codes import Decoder, decode_codes
+from evaluation.causal.scoring.compute_codes import encode_images
 from evaluation.causal.scoring.score_decoder import find_decoder
 from evaluation.inputs.check_shapes import check_shapes
 from evaluation.models.model_spec import NamedModel
 from evaluation.report.blocks import Block, PicturesBlock, png_picture
 from evaluation.report.tiles import encoded_pixels, evenly_spaced_rows
-from evaluation.running.model_outputs import checked_codes
-from evaluation.running.named_models import decode, run_model
 from loaders.errors import InputError
 from loaders.looking.layer_pixels import Pixels
 from loaders.views import Factors
@@ -49,13 +48,13 @@ def traversal_pictures(models: Mapping[str, object], data: Factors, device: str)
 
 def _traverse(name: str, named: NamedModel, decoder: Decoder, data: Factors, device: str) -> PicturesBlock:
     ranged = torch.stack([data[row] for row in evenly_spaced_rows(len(data), _RANGE)])
-    codes = _encode(named, ranged, device)
+    codes = encode_images(named, ranged, device).float()
     chosen = codes.std(0).argsort(descending=True)[:_CODES].sort().values
     low, high = codes.amin(0), codes.amax(0)
     pictures = []
     for row in evenly_spaced_rows(len(data), _IMAGES):
         image = data[row]
-        own = _encode(named, image[None], device)
+        own = encode_images(named, image[None], device).float()
         reconstruction = _decode(decoder, own)
         check_shapes(
             image=(image[None], "batch channels h w"), decoder=(reconstruction, "batch channels h w")
@@ -70,12 +69,6 @@ def _traverse(name: str, named: NamedModel, decoder: Decoder, data: Factors, dev
     caption = f"{name}: traversals. First row: image, reconstruction. Each other row changes one code from "
     caption += "its smallest to its largest value among the images."
     return PicturesBlock(tuple(pictures), caption)
-
-
-def _encode(
-    named: NamedModel, images: Float[Tensor, "batch 3 height width"], device: str
-) -> Float[Tensor, "batch codes"]:
-    return run_model(named, decode(images), device, lambda *output: (checked_codes(*output),))[0].float()
 
 
 def _walk(

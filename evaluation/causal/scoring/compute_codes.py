@@ -1,7 +1,6 @@
 """Compute the codes of encoders for all images of a view."""
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,11 +45,14 @@ def compute_codes(
     parts: dict[str, list[Tensor]] = {name: [] for name in named_models}
     keys = {name: model_key(named, device, **key) for name, named in named_models.items()}
     for batch in read_batches(data, batch_size, check_srgb_image, fingerprint, "encode"):
-        linear = decode(batch.stack(lambda image: image))
+        images = batch.stack(lambda image: image)
         for name, named in named_models.items():
             if isinstance(named.model, Codes):
                 continue
-            encode = partial(_codes, named, linear, device)
+
+            def encode(named: NamedModel = named, images: Tensor = images) -> dict[str, Tensor]:
+                return {"codes": encode_images(named, images, device)}
+
             step = steps.get_or_compute(batch_key(keys[name], batch, fingerprint), encode)
             parts[name].append(step["codes"])
     for name, some in parts.items():
@@ -72,7 +74,9 @@ def compute_codes(
     return codes
 
 
-def _codes(named: NamedModel, linear: Tensor, device: str) -> dict[str, Tensor]:
-    """Compute the codes of a batch, in float32 at least."""
-    (codes,) = run_model(named, linear, device, lambda *output: (checked_codes(*output),))
-    return {"codes": codes.to(torch.promote_types(codes.dtype, torch.float32))}
+def encode_images(
+    named: NamedModel, images: Float[Tensor, "batch 3 height width"], device: str
+) -> Float[Tensor, "batch codes"]:
+    """Compute the codes of sRGB-encoded images, on the CPU, in float32 at least."""
+    (codes,) = run_model(named, decode(images), device, lambda *output: (checked_codes(*output),))
+    return codes.to(torch.promote_types(codes.dtype, torch.float32))

@@ -15,6 +15,7 @@ from evaluation.causal.interventions.rendered_counterfactuals import decoded_err
 from evaluation.causal.interventions.rendered_pairs import RenderedPairs, find_rendered_pairs
 from evaluation.causal.irs import irs
 from evaluation.causal.scoring.code_metrics import RHO
+from evaluation.causal.scoring.compute_codes import encode_images
 from evaluation.causal.scoring.factor_table import FactorTable
 from evaluation.causal.scoring.shrink_for_heads import shrink_for_heads
 from evaluation.causal.select_codes import select_codes
@@ -22,8 +23,6 @@ from evaluation.models.model_spec import NamedModel
 from evaluation.models.named_streams import named_stream
 from evaluation.results.mean_intervals import Score, mean_interval
 from evaluation.results.resampled_intervals import resampled_interval
-from evaluation.running.model_outputs import checked_codes
-from evaluation.running.named_models import decode, run_model
 from loaders.errors import InputError
 from loaders.views import Factors
 
@@ -124,15 +123,8 @@ def _read(
     for start in range(0, len(rows), _BATCH):
         some = torch.stack([view[int(row)] for row in rows[start : start + _BATCH]])
         images.append(torch.stack([shrink_for_heads(image) for image in some]))
-        codes.append(encode_images(named, some, device))
+        codes.append(encode_images(named, some, device).float())
     return torch.cat(images), torch.cat(codes)
-
-
-def encode_images(
-    named: NamedModel, images: Float[Tensor, "batch 3 height width"], device: str
-) -> Float[Tensor, "batch codes"]:
-    """Compute the codes of sRGB-encoded images, on the CPU, in float32."""
-    return run_model(named, decode(images), device, lambda *output: (checked_codes(*output),))[0].float()
 
 
 def _errors(
