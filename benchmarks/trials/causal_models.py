@@ -3,7 +3,7 @@ r"""Do the causal models learn, and does the weight of the foreground help its f
     candlelight render benchmarks/trials/two_factors.yaml --out two-factors
     python -m benchmarks.trials.causal_models easy two-factors easy-runs
     candlelight render candle --set image.width=64 --set image.height=64 --out candle
-    python -m benchmarks.trials.causal_models foreground candle foreground-runs [--seeds 3] [--steps 600]
+    python -m benchmarks.trials.causal_models foreground candle foreground-runs --seeds 3 --steps 500
 
 `easy` trains every model on two factors, and fails unless each reconstructs held-out images with less than
 `WORST_ERROR` of the variance, and each semi-supervised one reaches `LEAST_MIG`. `foreground` trains one model
@@ -32,7 +32,7 @@ from evaluation.training.read_foreground import read_foreground
 from evaluation.training.training_record import hold_out
 from loaders.views import Factors, open_factors
 
-WORST_ERROR, LEAST_MIG = 0.4, 0.3
+WORST_ERROR, LEAST_MIG = 0.3, 0.3
 FOREGROUND = ("none", "box", "mask")
 FACTORS = ("object_type", "color", "size", "rotation", "scene")
 FOREGROUND_WEIGHT = 2.0  # of the semi-supervised models of CANDLE's authors
@@ -52,7 +52,7 @@ def main() -> None:
         "--model", choices=get_args(CausalModel), default="ss-beta-vae", help="of `foreground`"
     )
     parser.add_argument("--seeds", type=int, default=3, help="of `foreground`")
-    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--steps", type=int, default=3000)
     given = parser.parse_args()
     torch.set_num_threads(1)
     given.runs.mkdir(exist_ok=True)
