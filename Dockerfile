@@ -15,7 +15,8 @@ COPY constraints.txt ./
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 RUN pip install --no-cache-dir --no-deps --index-url "$TORCH_INDEX" "$(grep '^torch==' constraints.txt)"
 
-COPY setup.cfg pyproject.toml README.md LICENSE candlelight.py ./
+COPY setup.cfg pyproject.toml README.md LICENSE *.py py.typed ./
+COPY src src
 COPY blender_assets blender_assets
 COPY evaluation evaluation
 COPY generators generators

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from generators.blender.renderer import Renderer
-from generators.layers import denoise_layers
-from generators.planning.plan_table import load_plan
-from generators.scenes.plan_records import SamplePlan
+from candlelight.generators.blender.renderer import Renderer
+from candlelight.generators.layers import denoise_layers
+from candlelight.generators.planning.plan_table import load_plan
+from candlelight.generators.scenes.plan_records import SamplePlan
 
 Call = Callable[[], Any]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy import ndarray
 
-from loaders import FrameFolder
+from candlelight.loaders import FrameFolder
 
 
 def compare(first: FrameFolder, second: FrameFolder) -> Iterator[str]:

@@ -24,10 +24,10 @@ import time
 from pathlib import Path
 
 from benchmarks.processes import print_table
-from generators import load_recipe, make_plan
-from generators.engine.processor_count import THREADS_VARIABLE
-from generators.planning.plan import Plan
-from generators.planning.planned_samples import compress_samples
+from candlelight.generators import load_recipe, make_plan
+from candlelight.generators.engine.processor_count import THREADS_VARIABLE
+from candlelight.generators.planning.plan import Plan
+from candlelight.generators.planning.planned_samples import compress_samples
 
 BASE = ["render.samples=16", "image={width: 320, height: 240}"]
 MAP = ("candle", ["sets.candle.factors.scene.values=[garden]"])
@@ -71,7 +71,7 @@ def planned(case: tuple[tuple[str, list[str]], list[str]], traces: int) -> Plan:
 def measure(plan: Plan, root: Path) -> tuple[float, float, float, float]:
     """Render a plan; return CPU s of tracing, finishing and the first trace's excess, and bytes a frame."""
     os.environ[THREADS_VARIABLE] = "1"  # as in a render process
-    from generators.blender.renderer import Renderer
+    from candlelight.generators.blender.renderer import Renderer
 
     root.mkdir()
     renderer = Renderer(root, plan.recipe, 1)

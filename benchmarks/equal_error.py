@@ -28,14 +28,14 @@ from statistics import median
 import numpy as np
 from numpy import ndarray
 
-from blender_assets import AssetLibrary
-from generators import Recipe, load_recipe
-from generators.engine.processor_count import THREADS_VARIABLE
-from generators.language.set_settings import settings, stored_layers
-from generators.layers.denoise_layers import limit_denoiser_threads
-from generators.layers.round_layers import frame_layers
-from generators.planning.plan import plan_samples
-from generators.scenes.plan_records import SamplePlan
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators import Recipe, load_recipe
+from candlelight.generators.engine.processor_count import THREADS_VARIABLE
+from candlelight.generators.language.set_settings import settings, stored_layers
+from candlelight.generators.layers.denoise_layers import limit_denoiser_threads
+from candlelight.generators.layers.round_layers import frame_layers
+from candlelight.generators.planning.plan import plan_samples
+from candlelight.generators.scenes.plan_records import SamplePlan
 
 # An environment map with a shadow catcher, a modelled scene, and a plain table under one light.
 FRAMES = {"candle": ("candle-001358", "candle-010837"), "concepts": ("albedo-000100",)}
@@ -74,10 +74,10 @@ def shoot(shot: Shot, anew: bool, threads: int = 1) -> tuple[float, Layers]:
     Returns:
         CPU seconds, and the layers of the last image.
     """
-    from generators.blender import passes
-    from generators.blender.blender_scene import BlenderScene
-    from generators.blender.geometry_trace import GeometryTrace
-    from generators.blender.renderer import layers_of_trace
+    from candlelight.generators.blender import passes
+    from candlelight.generators.blender.blender_scene import BlenderScene
+    from candlelight.generators.blender.geometry_trace import GeometryTrace
+    from candlelight.generators.blender.renderer import layers_of_trace
 
     limit_denoiser_threads(threads)
     chosen = settings(shot.recipe, shot.sample.set)

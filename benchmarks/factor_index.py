@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.processes import print_table
-from loaders.factor_space import FactorSpace
-from loaders.selection.factor_index import FactorIndex
-from loaders.selection.supervision import k_pairs, match_pairs, rank_pairs
+from candlelight.loaders.factor_space import FactorSpace
+from candlelight.loaders.selection.factor_index import FactorIndex
+from candlelight.loaders.selection.supervision import k_pairs, match_pairs, rank_pairs
 
 SIZES = (6, 6, 2, 3, 3, 40, 40)
 QUERIES = {"1 factor": {"c": 1}, "2 factors": {"a": 1, "d": 2}, "5 factors": dict.fromkeys("abcde", 1)}

@@ -25,7 +25,7 @@ from types import FrameType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("generators", "loaders", "evaluation", "blender_assets", "candlelight.py")
+PACKAGES = ("generators", "loaders", "evaluation", "blender_assets", "__init__.py", "cli.py")
 # What the render process runs before anything of ours: the same count, and on demand its own death.
 CHILD = f"""
 import sys
@@ -104,7 +104,7 @@ def watch_child() -> None:
 def _render(arguments: list[str]) -> None:
     from click.testing import CliRunner
 
-    from candlelight import main as command
+    from candlelight.cli import main as command
 
     result = CliRunner().invoke(command, ["render", "candle", "--limit", "1", "--workers", "1", *arguments])
     print("   ", result.output.strip().splitlines()[-1])
@@ -112,7 +112,7 @@ def _render(arguments: list[str]) -> None:
 
 def measure(folder: Path) -> dict[str, set[str]]:
     """Return the files passed on each way."""
-    from loaders import HDF5Frames, pack_hdf5, pack_hub
+    from candlelight.loaders import HDF5Frames, pack_hdf5, pack_hub
 
     hook, notes = folder / "hook", folder / "notes"
     hook.mkdir()

@@ -24,13 +24,13 @@ import psutil
 from distributed import Client, as_completed
 
 from benchmarks.processes import hosts, print_table
-from generators import load_recipe, make_plan, render
-from generators.planning.plan_table import load_plan, save_plan
-from loaders.frames import frame_path, is_complete, read_frame, write_frame
-from loaders.hdf5.write_hdf5 import pack_hdf5
-from loaders.hub.write_hub import pack_hub
-from loaders.samples import Frame
-from loaders.verification.verify_frames import verify
+from candlelight.generators import load_recipe, make_plan, render
+from candlelight.generators.planning.plan_table import load_plan, save_plan
+from candlelight.loaders.frames import frame_path, is_complete, read_frame, write_frame
+from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
+from candlelight.loaders.hub.write_hub import pack_hub
+from candlelight.loaders.samples import Frame
+from candlelight.loaders.verification.verify_frames import verify
 
 CANDLE_ROWS = 21_600
 GROUPS = 1024

@@ -21,10 +21,10 @@ import numpy as np
 import psutil
 
 from benchmarks.processes import candlelight, finished, print_table, start, tree
-from generators import load_recipe, make_plan
-from generators.planning.plan import Plan
-from generators.planning.plan_table import save_plan
-from generators.planning.planned_samples import compress_samples
+from candlelight.generators import load_recipe, make_plan
+from candlelight.generators.planning.plan import Plan
+from candlelight.generators.planning.plan_table import save_plan
+from candlelight.generators.planning.planned_samples import compress_samples
 
 PERIOD = 0.2  # s
 EARLY = 50  # frames

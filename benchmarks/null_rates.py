@@ -15,15 +15,15 @@ from functools import partial
 import numpy as np
 import torch
 
-from evaluation.causal.scoring.factor_table import FactorTable
-from evaluation.causal.scoring.measure_codes import measure_codes
-from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, BranchScore, Ratios, SetScore
-from evaluation.coverage.causal_statistic import CausalStatistic
-from evaluation.coverage.coverage_statistic import CoverageStatistic
-from evaluation.coverage.open_parameters import OpenParameters
-from evaluation.results.compare import compare
-from evaluation.results.resampled_intervals import resampled_interval
-from evaluation.results.result import Provenance, StatisticResult
+from candlelight.evaluation.causal.scoring.factor_table import FactorTable
+from candlelight.evaluation.causal.scoring.measure_codes import measure_codes
+from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, BranchScore, Ratios, SetScore
+from candlelight.evaluation.coverage.causal_statistic import CausalStatistic
+from candlelight.evaluation.coverage.coverage_statistic import CoverageStatistic
+from candlelight.evaluation.coverage.open_parameters import OpenParameters
+from candlelight.evaluation.results.compare import compare
+from candlelight.evaluation.results.resampled_intervals import resampled_interval
+from candlelight.evaluation.results.result import Provenance, StatisticResult
 
 ABOUT = Provenance("simulated", 1, "higher", {}, {}, {}, {})
 MIXTURES = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [0.7, 0.7, 0], [0, 0.5, 1], [0.3, 0.3, 0.3]]).T

@@ -31,11 +31,11 @@ import numpy as np
 import psutil
 
 from benchmarks.processes import candlelight, cpu_seconds, finished, print_table, start, tree, wait_until
-from generators import load_recipe, make_plan
-from generators.engine.processor_count import THREADS_VARIABLE
-from generators.planning.plan import Plan
-from generators.planning.plan_table import save_plan
-from generators.planning.planned_samples import compress_samples
+from candlelight.generators import load_recipe, make_plan
+from candlelight.generators.engine.processor_count import THREADS_VARIABLE
+from candlelight.generators.planning.plan import Plan
+from candlelight.generators.planning.plan_table import save_plan
+from candlelight.generators.planning.planned_samples import compress_samples
 
 LIMITS = {"64x64": 1.5, "320x240": 1.15}
 HERE = Path(__file__).parent

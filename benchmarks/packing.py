@@ -26,14 +26,20 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from loaders.files.layer_codecs import decode_npz, decode_png, encode_png
-from loaders.frame_folder import FrameFolder
-from loaders.frames import read_dataset_info, write_dataset_info, write_frame
-from loaders.hdf5.filters import Compression, encode_chunk
-from loaders.hdf5.write_hdf5 import pack_hdf5
-from loaders.hub.arrow_tables import ArrowRow, arrow_columns, arrow_schema, arrow_table, writer_options
-from loaders.hub.write_hub import pack_hub
-from loaders.samples import Frame
+from candlelight.loaders.files.layer_codecs import decode_npz, decode_png, encode_png
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.frames import read_dataset_info, write_dataset_info, write_frame
+from candlelight.loaders.hdf5.filters import Compression, encode_chunk
+from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
+from candlelight.loaders.hub.arrow_tables import (
+    ArrowRow,
+    arrow_columns,
+    arrow_schema,
+    arrow_table,
+    writer_options,
+)
+from candlelight.loaders.hub.write_hub import pack_hub
+from candlelight.loaders.samples import Frame
 
 
 def fill(root: Path, frames: Path, set_name: str, rows: int) -> FrameFolder:

@@ -86,7 +86,7 @@ def main() -> None:
 
 def make(source: Path, set_name: str | None, folder: Path, layers: list[str] | None, rows: int) -> None:
     """Write frames similar to the frames of a folder, and pack them in every format."""
-    from loaders import open_frames, pack_hdf5, pack_hub, write_dataset_info, write_frame
+    from candlelight.loaders import open_frames, pack_hdf5, pack_hub, write_dataset_info, write_frame
 
     frames = open_frames(source, set_name, layers=layers)
     changed = frames.set_info.model_copy(update={"count": rows, "layers": frames.layers})
@@ -102,8 +102,8 @@ def make(source: Path, set_name: str | None, folder: Path, layers: list[str] | N
 
 def alike(frames: Any, rows: int) -> Iterator[Any]:
     """Make rows from a few frames: rolled, mirrored, and `image` dimmed."""
-    from loaders import Frame
-    from loaders.schema import array_sha256
+    from candlelight.loaders import Frame
+    from candlelight.loaders.schema import array_sha256
 
     originals = [frames.frame(row) for row in range(min(len(frames), 32))]
     rng = np.random.Generator(np.random.PCG64(0))
@@ -126,8 +126,8 @@ def write_peer(folder: Path) -> None:
     """Write the same frames with the writer of `datasets`, and the images with Pillow."""
     import datasets
 
-    from loaders import FrameFolder
-    from loaders.samples import factor_number
+    from candlelight.loaders import FrameFolder
+    from candlelight.loaders.samples import factor_number
 
     datasets.disable_progress_bars()
     frames = FrameFolder(folder / "frames", "made")
@@ -193,7 +193,7 @@ def row_readers(folder: Path, image_alone: bool) -> dict[str, Reader]:
     """Open the readers of single rows as numpy arrays."""
     import datasets
 
-    from loaders import HDF5Frames
+    from candlelight.loaders import HDF5Frames
 
     readers: dict[str, Reader] = {}
     for kind in ("none", "gzip"):
@@ -230,7 +230,7 @@ def batch_readers(folder: Path) -> dict[str, Reader]:
     import datasets
     from torch.utils.data import DataLoader
 
-    from loaders import collate
+    from candlelight.loaders import collate
 
     def loader(data: Any, **options: Any) -> Reader:
         return lambda rows: each(lambda _: None, DataLoader(data, BATCH, sampler=rows, **options))
@@ -246,7 +246,7 @@ def whole_reader(folder: Path) -> Reader:
     """Load all of `image` and the factors into memory, and take batches from them."""
     import torch
 
-    from loaders import HDF5Frames, load_tensors
+    from candlelight.loaders import HDF5Frames, load_tensors
 
     data = load_tensors(HDF5Frames(folder / "none" / "made.h5", layers=["image"]))
 
@@ -260,7 +260,7 @@ def whole_reader(folder: Path) -> Reader:
 
 def opened(folder: Path) -> dict[str, Any]:
     """Open every pack with its reader."""
-    from loaders import HDF5Frames, HubFrames
+    from candlelight.loaders import HDF5Frames, HubFrames
 
     return {
         "HDF5Frames, none": HDF5Frames(folder / "none" / "made.h5"),
@@ -284,7 +284,7 @@ def memory(folder: Path, rows: int) -> Iterator[tuple[object, ...]]:
     """Measure the memory of this process alone at four points of a second epoch."""
     from torch.utils.data import DataLoader
 
-    from loaders import ResumableSampler, collate
+    from candlelight.loaders import ResumableSampler, collate
 
     for name, frames in opened(folder).items():
         sampler = ResumableSampler(len(frames), BATCH, shuffle=True)

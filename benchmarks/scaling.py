@@ -17,9 +17,9 @@ from pathlib import Path
 import psutil
 
 from benchmarks.processes import print_table
-from generators.engine.render_plan import render
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import Plan, make_plan
+from candlelight.generators.engine.render_plan import render
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import Plan, make_plan
 
 
 def frames_per_hour(plan: Plan, workers: int) -> tuple[float, float]:

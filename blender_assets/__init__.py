@@ -4,6 +4,9 @@ The folders ``objects materials textures lights scenes`` of this package hold th
 the user are searched first. `AssetLibrary` finds the files of assets and their facts in manifests.
 """
 
+if __name__ != "candlelight.blender_assets":
+    raise ImportError(f"`{__name__}` is a part of candlelight: import `candlelight.blender_assets`")
+
 import hashlib
 import os
 from collections.abc import Mapping
@@ -13,10 +16,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from blender_assets.asset_manifest import ASSET_MANIFEST, read_asset_manifest
-from blender_assets.texture_folders import find_images
-from loaders.errors import InputError
-from loaders.verification.checksums import file_sha256
+from candlelight.blender_assets.asset_manifest import ASSET_MANIFEST, read_asset_manifest
+from candlelight.blender_assets.texture_folders import find_images
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.verification.checksums import file_sha256
 
 # Suffixes of the files of each kind; if several files have one label, the first suffix wins.
 ASSET_SUFFIXES = {
@@ -38,7 +41,7 @@ REFERRED_FILES = IMAGE_FILES | frozenset(".ttf .otf .woff .woff2 .pfb .ies .vdb"
 @cache
 def shipped() -> Path:
     """Return the folder of the shipped library."""
-    return Path(str(files("blender_assets")))
+    return Path(str(files("candlelight.blender_assets")))
 
 
 @cache

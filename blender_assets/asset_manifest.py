@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from loaders.errors import InputError
-from loaders.files.safe_writing import replacing
-from loaders.verification.checksums import file_sha256
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.safe_writing import replacing
+from candlelight.loaders.verification.checksums import file_sha256
 
 ASSET_MANIFEST = "manifest.json"
 _REMEDY = "write it again with `candlelight assets scan FOLDER`, or remove it"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 _IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png")
 

@@ -2,3 +2,6 @@
 
 Import each subpackage by itself: a metric then does not load the libraries of the other metrics.
 """
+
+if __name__ != "candlelight.evaluation":
+    raise ImportError(f"`{__name__}` is a part of candlelight: import `candlelight.evaluation`")

@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from loaders.errors import InputError, did_you_mean
+from candlelight.loaders.errors import InputError, did_you_mean
 
 
 def check_choice(name: str, value: object, choices: object) -> None:
@@ -20,7 +20,8 @@ def check_choice(name: str, value: object, choices: object) -> None:
         >>> from typing import Literal
         >>> check_choice("reduce", "maen", Literal["mean", "sum"])
         Traceback (most recent call last):
-        loaders.errors.InputError: `reduce` must be one of: mean, sum; got maen; did you mean `mean`?
+        candlelight.loaders.errors.InputError: `reduce` must be one of: mean, sum; got maen; did you mean \
+`mean`?
     """
     known = choices if isinstance(choices, tuple) else get_args(choices)
     if value not in known:

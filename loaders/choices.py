@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from pathlib import Path
 
-from loaders.errors import InputError
-from loaders.schema import schema_order
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import schema_order
 
 _PARAMETERS = {"set": "set_name", "split": "split"}
 

@@ -7,11 +7,11 @@ import numpy as np
 from jaxtyping import Bool, Float64, Shaped
 from numpy import ndarray
 
-from loaders.colour import srgb_to_linear, to_display, to_half
-from loaders.errors import InputError
-from loaders.light_sum import light_sum_error
-from loaders.samples import Frame
-from loaders.schema import (
+from candlelight.loaders.colour import srgb_to_linear, to_display, to_half
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.light_sum import light_sum_error
+from candlelight.loaders.samples import Frame
+from candlelight.loaders.schema import (
     LIGHT_PREFIX,
     CameraRecord,
     ChecksRecord,

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.selection.numbered_draws import NumberedDraws
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.selection.numbered_draws import NumberedDraws
 
 Uneven = Literal["pad", "drop", "keep"]
 _Item = TypeVar("_Item")

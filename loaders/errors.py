@@ -96,7 +96,7 @@ def blaming(what: str, cure: str) -> Iterator[None]:
         >>> with blaming("a.npy: cannot be read", "get it again"):
         ...     raise ValueError("3 bytes are no header")
         Traceback (most recent call last):
-        loaders.errors.InputError: a.npy: cannot be read: 3 bytes are no header; get it again
+        candlelight.loaders.errors.InputError: a.npy: cannot be read: 3 bytes are no header; get it again
     """
     try:
         yield

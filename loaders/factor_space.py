@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.schema import FactorValue
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import FactorValue
 
 
 @dataclass(frozen=True, eq=False)

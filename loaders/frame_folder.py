@@ -9,23 +9,30 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from loaders.choices import choose_layers, choose_name
-from loaders.errors import InputError
-from loaders.files.urls import local_folder
-from loaders.frames import complete_indices, frame_path, read_dataset_info, read_frame, read_metadata
-from loaders.samples import Frame, Sample, factor_number, row_number, to_sample
-from loaders.schema import Metadata
+from candlelight.loaders.choices import choose_layers, choose_name
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.urls import local_folder
+from candlelight.loaders.frames import (
+    complete_indices,
+    frame_path,
+    read_dataset_info,
+    read_frame,
+    read_metadata,
+)
+from candlelight.loaders.samples import Frame, Sample, factor_number, row_number, to_sample
+from candlelight.loaders.schema import Metadata
 
 
 class FrameFolder:
-    """The complete samples of one image set in a folder of frames, as `loaders.samples.Frames`.
+    """The complete samples of one image set in a folder of frames, as `candlelight.loaders.samples.Frames`.
 
     Samples are listed once, on opening; samples written later are not found.
 
     Example:
         >>> FrameFolder(Path("nowhere"), "candle")
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere/dataset.json is missing; name a folder of rendered frames
+        candlelight.loaders.errors.InputError: nowhere/dataset.json is missing; name a folder of rendered \
+frames
     """
 
     def __init__(

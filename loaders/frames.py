@@ -18,14 +18,14 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.files.json_records import read_record
-from loaders.files.layer_codecs import decode_npz, decode_png, encode_npz, encode_png, png_size
-from loaders.files.safe_writing import replacing, sync, write_synced
-from loaders.files.urls import local_folder
-from loaders.samples import Frame
-from loaders.schema import DatasetInfo, Metadata, array_sha256, check_layer, schema_order
-from loaders.verification.checksums import SUMS, matches_sums, sums_text
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.json_records import read_record
+from candlelight.loaders.files.layer_codecs import decode_npz, decode_png, encode_npz, encode_png, png_size
+from candlelight.loaders.files.safe_writing import replacing, sync, write_synced
+from candlelight.loaders.files.urls import local_folder
+from candlelight.loaders.samples import Frame
+from candlelight.loaders.schema import DatasetInfo, Metadata, array_sha256, check_layer, schema_order
+from candlelight.loaders.verification.checksums import SUMS, matches_sums, sums_text
 
 IMAGE, NPZ, METADATA, DATASET = "image.png", "layers.npz", "metadata.json", "dataset.json"
 _PARTIAL = re.compile(r".+-\d{6,}-[0-9a-f]{32}")

@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.schema import Vector
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import Vector
 
 # nm; between them the fit of the observer gives the direction from white within 1.3 degrees of the tables.
 SHORTEST, LONGEST = 440.0, 650.0

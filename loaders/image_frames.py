@@ -10,10 +10,17 @@ import numpy as np
 from jaxtyping import Float64, UInt8
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.files.decode_image import IMAGE_SUFFIXES, decode_image
-from loaders.samples import Frame, Sample, to_sample
-from loaders.schema import ChecksRecord, DatasetInfo, Metadata, RecipeRecord, SetInfo, array_sha256
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.decode_image import IMAGE_SUFFIXES, decode_image
+from candlelight.loaders.samples import Frame, Sample, to_sample
+from candlelight.loaders.schema import (
+    ChecksRecord,
+    DatasetInfo,
+    Metadata,
+    RecipeRecord,
+    SetInfo,
+    array_sha256,
+)
 
 SET_NAME = "pictures"
 HUGGING_FACE = "hf:"
@@ -96,12 +103,12 @@ class ImageTable:
 
 
 class ImageFrames:
-    """Images as `loaders.samples.Frames`: one layer, `image`, and no factors, camera or renderer.
+    """Images as `candlelight.loaders.samples.Frames`: one layer, `image`, and no factors, camera or renderer.
 
     Example:
         >>> ImageFrames(ImageFolder(Path("nowhere")), (256, 256))
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere: expected a folder of images, found no folder
+        candlelight.loaders.errors.InputError: nowhere: expected a folder of images, found no folder
     """
 
     def __init__(

@@ -5,7 +5,7 @@ from numpy import ndarray
 
 
 def light_sum_error(lights: list[ndarray], radiance: ndarray) -> float:
-    """Compare the sum of ``light/*`` with ``radiance``, for `loaders.schema.ChecksRecord`.
+    """Compare the sum of ``light/*`` with ``radiance``, for `candlelight.loaders.schema.ChecksRecord`.
 
     Returns:
         95th percentile over pixels and channels of the difference, relative to the mean radiance.

@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Bool, Shaped
 from numpy import ndarray
 
-from loaders.image_gradients import window_maximum
+from candlelight.loaders.image_gradients import window_maximum
 
 REACH = 2  # pixels
 

@@ -3,16 +3,16 @@
 from collections.abc import Collection
 from pathlib import Path
 
-from loaders.choices import choose_name, choose_split
-from loaders.errors import InputError, nearest_file
-from loaders.files.urls import local_folder
-from loaders.frame_folder import FrameFolder
-from loaders.frames import DATASET
-from loaders.hdf5.neighbour_files import describe_conflict
-from loaders.hdf5.read_hdf5 import HDF5Frames
-from loaders.hub.read_hub import HubFrames
-from loaders.packs.pack_manifest import PACK_MANIFEST
-from loaders.samples import Frames
+from candlelight.loaders.choices import choose_name, choose_split
+from candlelight.loaders.errors import InputError, nearest_file
+from candlelight.loaders.files.urls import local_folder
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.frames import DATASET
+from candlelight.loaders.hdf5.neighbour_files import describe_conflict
+from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
+from candlelight.loaders.hub.read_hub import HubFrames
+from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST
+from candlelight.loaders.samples import Frames
 
 EXPECTED = "expected a folder of frames, an .h5 file or a folder of them, or a Hugging Face folder"
 
@@ -42,8 +42,8 @@ def open_frames(
     Example:
         >>> open_frames("nowhere")
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere: expected a folder of frames, an .h5 file or a folder of them, or \
-a Hugging Face folder
+        candlelight.loaders.errors.InputError: nowhere: expected a folder of frames, an .h5 file or a folder \
+of them, or a Hugging Face folder
     """
     path = local_folder(path)
     if files := open_hdf5(path):

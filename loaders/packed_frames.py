@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 
-from loaders.samples import Sample, make_sample, row_number, to_tensors
-from loaders.schema import Metadata, SetInfo, layer
+from candlelight.loaders.samples import Sample, make_sample, row_number, to_tensors
+from candlelight.loaders.schema import Metadata, SetInfo, layer
 
 # Tensors of successive rows are made with one call up to this size: for small images, the call itself takes
 # longer than its work.

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32, Int64, UInt8
 from numpy import ndarray
 
-from loaders.mixed_edges import mixed_edges
+from candlelight.loaders.mixed_edges import mixed_edges
 
 LEAST_PIXELS = 25  # of a region of constant albedo
 # Rounding to half precision moves a value by this share of it at most, so that equal values may differ so.

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.schema import DatasetInfo, FactorInfo, FactorValue, Metadata, ObjectRecord, SetInfo
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import DatasetInfo, FactorInfo, FactorValue, Metadata, ObjectRecord, SetInfo
 
 Sample = dict[str, Any]
 
@@ -124,7 +124,7 @@ def to_sample(frame: Frame, set_info: SetInfo, objects: bool = False) -> Sample:
     Returns:
         A dict of ``id`` (str), ``index`` (int), ``set`` (str), each layer as a tensor of its stored dtype
         (three-channel layers channels first), ``factors`` (name to class index or value) and, if requested,
-        ``objects`` (a list of dicts with the fields of `loaders.schema.ObjectRecord`).
+        ``objects`` (a list of dicts with the fields of `candlelight.loaders.schema.ObjectRecord`).
 
     Raises:
         InputError: the frame lacks a factor, or has a value that the set does not list.
@@ -184,7 +184,8 @@ def collate(samples: Sequence[Sample]) -> Sample:
     """Batch samples for `torch.utils.data.DataLoader` (``collate_fn=collate``).
 
     Args:
-        samples: at least one sample of frames or of a set of `loaders.public`, all with the same names.
+        samples: at least one sample of frames or of a set of `candlelight.loaders.public`, all with the same
+            names.
 
     Returns:
         A dict with the same names. Tensors are stacked; ``index``, factors and other numbers become a tensor

@@ -13,7 +13,7 @@ import numpy as np
 from numpy import ndarray
 from pydantic import BaseModel, ConfigDict, Field
 
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 SCHEMA_VERSION = 3
 LIGHT_PREFIX = "light/"
@@ -364,7 +364,7 @@ class AssetRecord(Record):
     """One asset that the images show: an object, a material, a texture, a light or a scene, by its label.
 
     ``licence`` and ``source`` are copied from the manifest of its library, "" if the manifest lacks the
-    asset; ``sha256`` is the hash of its content (`blender_assets.AssetLibrary.sha256`).
+    asset; ``sha256`` is the hash of its content (`candlelight.blender_assets.AssetLibrary.sha256`).
     """
 
     kind: AssetKind

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from loaders.samples import Frames
-from loaders.schema import layer
+from candlelight.loaders.samples import Frames
+from candlelight.loaders.schema import layer
 
 if TYPE_CHECKING:
     import torch
@@ -28,7 +28,7 @@ def load_tensors(frames: Frames) -> "dict[str, torch.Tensor]":
         InputError: a row is damaged.
 
     Example:
-        >>> from loaders import open_frames
+        >>> from candlelight.loaders import open_frames
         >>> data = load_tensors(open_frames("frames", layers=["image"]))  # doctest: +SKIP
         >>> for rows in torch.randperm(len(data["index"])).split(64):  # doctest: +SKIP
         ...     images, factors = (data[name].index_select(0, rows) for name in ("image", "factors"))

@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
-from generators import condition, counterfactual, load_recipe, make_plan, render
-from generators.commands.render_options import check_outcome
-from generators.planning.plan import Plan, plan_samples
-from generators.planning.plan_table import join
-from generators.user_assets.import_meshes import add_mesh
-from loaders import Frame, frame_path, read_frame
-from loaders.colour import to_display
-from loaders.exports.capture_frames import MAIN, OWN, SECOND, by_paper, by_passes, diffuse
-from loaders.looking.layer_pixels import Pixels, show_layer
-from loaders.looking.sheet import BACKGROUND, draw_text, side_by_side, write_file
-from loaders.looking.sheet_rows import value_text
+from candlelight.generators import condition, counterfactual, load_recipe, make_plan, render
+from candlelight.generators.commands.render_options import check_outcome
+from candlelight.generators.planning.plan import Plan, plan_samples
+from candlelight.generators.planning.plan_table import join
+from candlelight.generators.user_assets.import_meshes import add_mesh
+from candlelight.loaders import Frame, frame_path, read_frame
+from candlelight.loaders.colour import to_display
+from candlelight.loaders.exports.capture_frames import MAIN, OWN, SECOND, by_paper, by_passes, diffuse
+from candlelight.loaders.looking.layer_pixels import Pixels, show_layer
+from candlelight.loaders.looking.sheet import BACKGROUND, draw_text, side_by_side, write_file
+from candlelight.loaders.looking.sheet_rows import value_text
 
 DOCS = Path(__file__).parents[1] / "docs"
 MOST_BYTES = 97_000  # of a picture; files of more than 100 kB are not committed

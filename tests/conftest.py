@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 # checker, it accepts only one package.
 install_import_hook(
     [
-        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        ".".join(("candlelight", *path.relative_to(ROOT).with_suffix("").parts))
         for package in ("loaders", "evaluation", "generators")
         for path in (ROOT / package).rglob("*.py")
         if "jaxtyping" in path.read_text(encoding="utf-8")

@@ -11,11 +11,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from candlelight import main
-from generators.commands.doctor import examine
-from generators.language.set_settings import settings
-from generators.planning.plan_table import load_plan
-from loaders.commands import interrupts
+from candlelight.cli import main
+from candlelight.generators.commands.doctor import examine
+from candlelight.generators.language.set_settings import settings
+from candlelight.generators.planning.plan_table import load_plan
+from candlelight.loaders.commands import interrupts
 
 
 def run(*words):
@@ -56,7 +56,7 @@ def test_a_missing_package_is_named_in_one_line(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "torch", None)
     assert refused(run("demo", "--out", tmp_path)).startswith("Error: this needs torch, not installed here")
     monkeypatch.setattr("sys.version_info", (3, 12, 1, "final", 0))
-    monkeypatch.setattr("generators.commands.doctor.find_spec", lambda name: None)
+    monkeypatch.setattr("candlelight.generators.commands.doctor.find_spec", lambda name: None)
     found = {finding.item: finding.remedy for finding in examine()}
     assert found["bpy"].startswith("python3.13 -m venv env")
     assert found["torch"] == "pip install -c constraints.txt torch"
@@ -245,7 +245,7 @@ def test_ctrl_c_while_a_command_imports_ends_it(tmp_path, monkeypatch):
     ended = []
     monkeypatch.setattr(interrupts.os, "_exit", ended.append)
     monkeypatch.syspath_prepend(tmp_path)
-    text = "import sys\nfrom loaders.commands.interrupts import interrupt\n"
+    text = "import sys\nfrom candlelight.loaders.commands.interrupts import interrupt\n"
     text += "try:\n interrupt(2, sys._getframe())\n"
     (tmp_path / "interrupted_import.py").write_text(text + "except BaseException:\n pass\n")
     importlib.import_module("interrupted_import")
@@ -267,6 +267,6 @@ def test_ctrl_c_is_one_line(monkeypatch, words, line):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("generators.language.load_recipe.find_recipe", stop)
+    monkeypatch.setattr("candlelight.generators.language.load_recipe.find_recipe", stop)
     done = CliRunner().invoke(main, words)
     assert (done.exit_code, done.output) == (130, line + "\n")

@@ -7,9 +7,9 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from candlelight import main
-from evaluation.results.result_files import read_results
-from loaders import FrameFolder, HDF5Frames, HubFrames
+from candlelight.cli import main
+from candlelight.evaluation.results.result_files import read_results
+from candlelight.loaders import FrameFolder, HDF5Frames, HubFrames
 
 pytestmark = [
     pytest.mark.blender,
@@ -88,7 +88,7 @@ def test_the_readers_of_frames_and_packs_agree(rendered):
 
 
 def test_a_network_is_trained_and_scored_on_a_loaded_pack(rendered):
-    from evaluation.demo.study import run_study
+    from candlelight.evaluation.demo.study import run_study
 
     study = run_study(rendered / "hub", rendered / "study", epochs=1)
     assert len(study.summary()) == 4

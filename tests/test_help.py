@@ -6,7 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from candlelight import main
+from candlelight.cli import main
 
 RUN = [  # examples that take no files and little time
     "candlelight recipes",

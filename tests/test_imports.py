@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import candlelight
+
 ROOT = Path(__file__).parents[1]
 HEAVY = {"bpy", "torch", "datasets", "pandas", "matplotlib", "distributed", "sklearn"}
 MAY_IMPORT = {
@@ -16,7 +18,7 @@ MAY_IMPORT = {
     "evaluation": {"loaders"},
     "generators": {"loaders", "blender_assets"},
 }
-PACKAGES = {*MAY_IMPORT, "candlelight"}
+PACKAGES = {*MAY_IMPORT, "cli"}
 # In the order of the data flow: each folder imports only from folders before it.
 GENERATORS = [
     "language",
@@ -38,21 +40,80 @@ def imported_weight(modules: str) -> set[str]:
 
 
 def test_importing_the_packages_stays_light():
-    assert imported_weight("generators, loaders, blender_assets, candlelight, evaluation") == set()
+    names = (*MAY_IMPORT, "cli")
+    assert imported_weight(", ".join(f"candlelight.{name}" for name in names)) == set()
 
 
 def test_importing_the_metrics_imports_torch_alone():
     names = ("concepts", "intrinsic", "causal", "coverage", "perception")
-    assert imported_weight(", ".join(f"evaluation.{name}" for name in names)) == {"torch"}
+    assert imported_weight(", ".join(f"candlelight.evaluation.{name}" for name in names)) == {"torch"}
 
 
 def imports_of(path):
-    """Yield the top-level package of every import."""
+    """Yield the top-level package of every import, below `candlelight` for our own."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = []
         if isinstance(node, ast.Import):
-            yield from (alias.name.split(".")[0] for alias in node.names)
+            names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module.split(".")[0]
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        yield from (name.removeprefix("candlelight.").split(".")[0] for name in names)
+
+
+OWN_FILES = ("generators.py", "loaders.py", "evaluation/__init__.py", "blender_assets/__init__.py")
+READ_ALL = """
+from candlelight.evaluation.intrinsic import lmse
+from candlelight.generators import load_recipe
+import candlelight, evaluation, generators, loaders
+assert candlelight.open_frames is candlelight.loaders.open_frames
+print(evaluation.OWN, generators.OWN, loaders.OWN, load_recipe("candle").name)
+"""
+
+
+def test_packages_live_beside_a_users_modules_of_the_same_names(tmp_path):
+    for name in OWN_FILES:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("OWN = 1\n")
+    (tmp_path / "train.py").write_text(READ_ALL)
+    done = subprocess.run([sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("1 1 1 candle\n", "")
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_a_bare_import_in_the_checkout_names_the_package(package):
+    done = subprocess.run(
+        [sys.executable, "-c", f"import {package}"], cwd=ROOT, capture_output=True, text=True
+    )
+    line = f"ImportError: `{package}` is a part of candlelight: import `candlelight.{package}`"
+    assert done.stderr.splitlines()[-1] == line
+
+
+IMPORT_ALL = """
+import os, pkgutil, sys, candlelight
+from importlib import import_module
+for name in PACKAGES:
+    for found in pkgutil.walk_packages(import_module(f"candlelight.{name}").__path__, f"candlelight.{name}."):
+        if not found.name.startswith("candlelight.generators.blender"):
+            import_module(found.name)
+folders = tuple(os.path.join(ROOT, name, "") for name in PACKAGES)
+files = {name: os.path.realpath(getattr(m, "__file__", None) or "") for name, m in [*sys.modules.items()]}
+ours = [name for name, file in files.items() if file.startswith(folders)]
+print([name for name in ours if not name.startswith("candlelight.")], len(ours) > 500)
+"""
+
+
+def test_no_module_is_imported_under_two_names():
+    code = f"PACKAGES, ROOT = {[*MAY_IMPORT]}, {str(ROOT)!r}" + IMPORT_ALL
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "[] True\n"
+
+
+def test_the_package_offers_its_common_names_lazily():
+    for name in candlelight.__all__:
+        assert getattr(candlelight, name).__module__.startswith("candlelight."), name
+    assert {*candlelight.__all__} <= {*dir(candlelight)}
+    with pytest.raises(AttributeError, match="module 'candlelight' has no attribute 'rendr'"):
+        candlelight.rendr  # noqa: B018
 
 
 @pytest.mark.parametrize("package", MAY_IMPORT)
@@ -66,10 +127,12 @@ def test_folders_of_generators_import_in_one_direction_only(folder):
     root = ROOT / "generators"
     assert {path.parent.name for path in root.glob("*/__init__.py")} == set(GENERATORS)
     found = {
-        node.module.split(".")[1]
+        node.module.split(".")[2]
         for path in (root / folder).glob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("generators.")
+        if isinstance(node, ast.ImportFrom)
+        and node.module
+        and node.module.startswith("candlelight.generators.")
     }
     assert found & set(GENERATORS) <= set(GENERATORS[: GENERATORS.index(folder) + 1])
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from generators.language.load_recipe import shipped_recipes
+from candlelight.generators.language.load_recipe import shipped_recipes
 
 README = Path(__file__).parent.parent / "README.md"
 

@@ -22,11 +22,11 @@ import torch
 from torch import Tensor
 
 from benchmarks.processes import print_table
-from evaluation.concepts.cav import fit_concept, fit_random
-from evaluation.concepts.exchanged_vectors import exchanged_members, gram_exchange_derivatives
-from evaluation.concepts.permutation_test import input_scores, permutation_test
-from evaluation.concepts.rows.gram import SharedRows, row_norms
-from evaluation.concepts.sensitivity import derivatives_along, significant
+from candlelight.evaluation.concepts.cav import fit_concept, fit_random
+from candlelight.evaluation.concepts.exchanged_vectors import exchanged_members, gram_exchange_derivatives
+from candlelight.evaluation.concepts.permutation_test import input_scores, permutation_test
+from candlelight.evaluation.concepts.rows.gram import SharedRows, row_norms
+from candlelight.evaluation.concepts.sensitivity import derivatives_along, significant
 
 DIM, INPUTS, NEGATIVES, SETS = 200, 42, 60, 10
 EXCHANGES = 499
@@ -118,7 +118,7 @@ def inner_products(simulation: Simulation, number: int) -> tuple[Tensor, Tensor,
 
 
 def paper_p_value(simulation: Simulation, seed: int) -> float:
-    """Compute the p-value of the t-test as `evaluation.concepts.score_concepts` does."""
+    """Compute the p-value of the t-test as `candlelight.evaluation.concepts.score_concepts` does."""
     concept, stream = simulation.concepts[0], torch.Generator().manual_seed(seed)
     shared = SharedRows(simulation.negatives, [simulation.gradients])
     gram, (products,) = shared.stacked(concept)

@@ -17,9 +17,9 @@ import torch
 from numpy import ndarray
 
 from benchmarks.processes import print_table
-from evaluation.causal.dci import dci
-from evaluation.causal.dci_fast import dci_fast
-from evaluation.causal.dci_from_classifiers import DCI
+from candlelight.evaluation.causal.dci import dci
+from candlelight.evaluation.causal.dci_fast import dci_fast
+from candlelight.evaluation.causal.dci_from_classifiers import DCI
 
 WANTED = 8
 SIZES = (2, 2, 3, 3, 4)

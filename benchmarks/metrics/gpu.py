@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from benchmarks.processes import print_table
-from evaluation.causal import irs
-from evaluation.concepts import directional_derivatives, fit_cavs
-from evaluation.coverage import binarise, explanation_heatmap, part_iou, set_threshold
-from evaluation.intrinsic import lmse, mse, si_mse
+from candlelight.evaluation.causal import irs
+from candlelight.evaluation.concepts import directional_derivatives, fit_cavs
+from candlelight.evaluation.coverage import binarise, explanation_heatmap, part_iou, set_threshold
+from candlelight.evaluation.intrinsic import lmse, mse, si_mse
 
 Inputs = tuple[Tensor, ...]
 HEADER = ("metric", "size", "CPU value", "GPU value", "difference", "CPU s", "GPU s", "GPU peak MB")

@@ -28,8 +28,8 @@ from torch import Tensor
 
 from benchmarks.metrics.irs import SIZES, cpu_seconds
 from benchmarks.processes import print_table
-from evaluation.causal import block_r2, explicitness, infomec, mcc, mig, modularity, sap
-from evaluation.causal.estimation.kernel_ridge import PENALTIES, WIDTHS
+from candlelight.evaluation.causal import block_r2, explicitness, infomec, mcc, mig, modularity, sap
+from candlelight.evaluation.causal.estimation.kernel_ridge import PENALTIES, WIDTHS
 
 BINS = 20
 

@@ -16,7 +16,7 @@ import torch
 from numpy import ndarray
 
 from benchmarks.processes import print_table
-from evaluation.causal.irs import irs
+from candlelight.evaluation.causal.irs import irs
 
 WANTED = 1.5
 SIZES = (3, 4, 8, 10, 15, 20)

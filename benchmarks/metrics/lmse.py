@@ -19,7 +19,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from benchmarks.processes import print_table
-from evaluation.intrinsic.lmse import ENERGY_FLOOR, lmse
+from candlelight.evaluation.intrinsic.lmse import ENERGY_FLOOR, lmse
 
 WANTED = 15
 

@@ -20,7 +20,7 @@ from scipy.sparse import coo_array, csc_array
 from scipy.sparse.linalg import splu
 
 from benchmarks.processes import print_table
-from evaluation.models.poisson import PoissonSolver, solve_poisson
+from candlelight.evaluation.models.poisson import PoissonSolver, solve_poisson
 
 try:
     import pyamg

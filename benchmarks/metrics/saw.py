@@ -20,8 +20,8 @@ from numpy import ndarray
 from scipy import ndimage
 
 from benchmarks.processes import print_table
-from evaluation.intrinsic.saw_precision import SAWVariant, count_smooth, saw_thresholds
-from loaders.colour import linear_to_srgb
+from candlelight.evaluation.intrinsic.saw_precision import SAWVariant, count_smooth, saw_thresholds
+from candlelight.loaders.colour import linear_to_srgb
 
 WANTED = 1.5
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.processes import print_table
-from evaluation.intrinsic.ssim import ms_ssim, ssim
+from candlelight.evaluation.intrinsic.ssim import ms_ssim, ssim
 
 WANTED = 1.4
 

@@ -33,17 +33,27 @@ from numpy import ndarray
 from benchmarks.processes import print_table
 from benchmarks.trials.regimes import with_interval
 from benchmarks.trials.studied_classifier import unwrapped
-from evaluation.commands.explanation_options import ExplanationOptions, FittedClassifier, fit_classifiers
-from evaluation.coverage import CONTROLS, score_causal_check, score_coverage
-from evaluation.coverage.causal_effects import ChangedPixels, EffectScale, rank_agreement
-from evaluation.coverage.masks import resize_mask
-from evaluation.models.backbones import load_classifier
-from evaluation.results.json_values import to_json
-from evaluation.results.resampled_intervals import resampled_interval
-from evaluation.results.result import Result, Score, StatisticResult, model_name
-from evaluation.results.result_files import read_results, write_results
-from evaluation.running.finished_steps import FinishedSteps
-from loaders.views import BACKGROUND_REGION, open_counterfactuals, open_factors, open_parts, split_secondary
+from candlelight.evaluation.commands.explanation_options import (
+    ExplanationOptions,
+    FittedClassifier,
+    fit_classifiers,
+)
+from candlelight.evaluation.coverage import CONTROLS, score_causal_check, score_coverage
+from candlelight.evaluation.coverage.causal_effects import ChangedPixels, EffectScale, rank_agreement
+from candlelight.evaluation.coverage.masks import resize_mask
+from candlelight.evaluation.models.backbones import load_classifier
+from candlelight.evaluation.results.json_values import to_json
+from candlelight.evaluation.results.resampled_intervals import resampled_interval
+from candlelight.evaluation.results.result import Result, Score, StatisticResult, model_name
+from candlelight.evaluation.results.result_files import read_results, write_results
+from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.loaders.views import (
+    BACKGROUND_REGION,
+    open_counterfactuals,
+    open_factors,
+    open_parts,
+    split_secondary,
+)
 
 BASELINE_MAPS = ("noise", "centre")
 

@@ -19,18 +19,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.causal import CODE_METRICS, layer_codes, score_causal
-from evaluation.inputs.predictions import Codes
-from evaluation.models import open_model
-from evaluation.models.backbones import build_backbone
-from evaluation.report import write_report
-from evaluation.report.causal_pictures import causal_pictures
-from evaluation.results.result import package_versions
-from evaluation.results.result_files import write_results
-from evaluation.results.score_grid import score_grid
-from evaluation.running.finished_steps import FinishedSteps
-from evaluation.running.named_models import decode
-from loaders.views import Factors, open_factors
+from candlelight.evaluation.causal import CODE_METRICS, layer_codes, score_causal
+from candlelight.evaluation.inputs.predictions import Codes
+from candlelight.evaluation.models import open_model
+from candlelight.evaluation.models.backbones import build_backbone
+from candlelight.evaluation.report import write_report
+from candlelight.evaluation.report.causal_pictures import causal_pictures
+from candlelight.evaluation.results.result import package_versions
+from candlelight.evaluation.results.result_files import write_results
+from candlelight.evaluation.results.score_grid import score_grid
+from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.evaluation.running.named_models import decode
+from candlelight.loaders.views import Factors, open_factors
 
 CODES = 10
 FACTORS = ("object_type", "color", "size", "rotation", "scene")  # of the published tables

@@ -21,16 +21,16 @@ from torch import nn
 
 from benchmarks.processes import print_table
 from benchmarks.trials.regimes import with_interval
-from evaluation.causal import score_causal
-from evaluation.models.autoencoders import load_autoencoder, save_autoencoder
-from evaluation.results.mean_intervals import seed_interval
-from evaluation.results.result import Result
-from evaluation.running.finished_steps import FinishedSteps
-from evaluation.training import CausalModel, causal_settings, train_causal
-from evaluation.training.causal_settings import CausalSettings
-from evaluation.training.read_foreground import read_foreground
-from evaluation.training.training_record import hold_out
-from loaders.views import Factors, open_factors
+from candlelight.evaluation.causal import score_causal
+from candlelight.evaluation.models.autoencoders import load_autoencoder, save_autoencoder
+from candlelight.evaluation.results.mean_intervals import seed_interval
+from candlelight.evaluation.results.result import Result
+from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.evaluation.training import CausalModel, causal_settings, train_causal
+from candlelight.evaluation.training.causal_settings import CausalSettings
+from candlelight.evaluation.training.read_foreground import read_foreground
+from candlelight.evaluation.training.training_record import hold_out
+from candlelight.loaders.views import Factors, open_factors
 
 WORST_ERROR, LEAST_MIG = 0.3, 0.3
 FOREGROUND = ("none", "box", "mask")

@@ -246,7 +246,7 @@ def main() -> None:
     if options.packs:
         print(json.dumps(try_all(options.packs, options.frames, options.sets)))
         return
-    from loaders import pack_hdf5, pack_hub, read_dataset_info
+    from candlelight.loaders import pack_hdf5, pack_hub, read_dataset_info
 
     sets = options.sets or list(read_dataset_info(options.frames).sets)
     with tempfile.TemporaryDirectory() as folder:

@@ -30,7 +30,7 @@ import numpy as np
 import torch
 
 from benchmarks.processes import print_table
-from evaluation.concepts import (
+from candlelight.evaluation.concepts import (
     directional_derivatives,
     fit_cavs,
     layer_activations,
@@ -38,14 +38,14 @@ from evaluation.concepts import (
     pixel_loss,
     score_concepts,
 )
-from evaluation.inputs.ground_truth import stack_ground_truth
-from evaluation.intrinsic import score_constancy, score_intrinsic
-from evaluation.models import IntrinsicNet, load_model, save_model
-from evaluation.models.model_spec import NETWORKS
-from evaluation.results.compare import compare
-from evaluation.running.named_models import decode
-from evaluation.training import fine_tune
-from loaders.views import (
+from candlelight.evaluation.inputs.ground_truth import stack_ground_truth
+from candlelight.evaluation.intrinsic import score_constancy, score_intrinsic
+from candlelight.evaluation.models import IntrinsicNet, load_model, save_model
+from candlelight.evaluation.models.model_spec import NETWORKS
+from candlelight.evaluation.results.compare import compare
+from candlelight.evaluation.running.named_models import decode
+from candlelight.evaluation.training import fine_tune
+from candlelight.loaders.views import (
     ConceptSets,
     Decompositions,
     Images,

@@ -24,17 +24,17 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from benchmarks.processes import print_table
-from evaluation.concepts import score_concepts
-from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, METRICS
-from evaluation.inputs.ground_truth import stack_ground_truth
-from evaluation.intrinsic import dssim, score_intrinsic, score_saw, score_whdr
-from evaluation.models import open_models
-from evaluation.models.model_spec import NamedModel
-from evaluation.perception import LPIPS, load_lpips
-from evaluation.running.finished_steps import FinishedSteps
-from evaluation.running.named_models import encode, identify_models
-from evaluation.running.predict_decomposition import predict_decomposition
-from loaders.views import (
+from candlelight.evaluation.concepts import score_concepts
+from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, METRICS
+from candlelight.evaluation.inputs.ground_truth import stack_ground_truth
+from candlelight.evaluation.intrinsic import dssim, score_intrinsic, score_saw, score_whdr
+from candlelight.evaluation.models import open_models
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.perception import LPIPS, load_lpips
+from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.evaluation.running.named_models import encode, identify_models
+from candlelight.evaluation.running.predict_decomposition import predict_decomposition
+from candlelight.loaders.views import (
     Decompositions,
     open_concepts,
     open_decompositions,

@@ -19,8 +19,8 @@ import numpy as np
 
 from benchmarks.processes import contents
 from benchmarks.trials.kills import LOCKS
-from generators import load_recipe, make_plan, render
-from loaders.verification.verify_frames import verify
+from candlelight.generators import load_recipe, make_plan, render
+from candlelight.loaders.verification.verify_frames import verify
 
 REPEATS = 5
 

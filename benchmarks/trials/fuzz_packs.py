@@ -50,8 +50,8 @@ SECONDS, BYTES = 60, 32 * 2**30  # of one case; address space, of which librarie
 
 def read_rows(pack: Path) -> dict[str, str]:
     """Hash every row of every set and split, by set and number in the set."""
-    from loaders import open_frames
-    from loaders.looking.look import look
+    from candlelight.loaders import open_frames
+    from candlelight.loaders.looking.look import look
 
     rows = {}
     for set_name, found in look(pack).sets.items():
@@ -69,7 +69,7 @@ def read_rows(pack: Path) -> dict[str, str]:
 
 def judge(pack: Path, right: dict[str, str], forged: bool) -> tuple[str, str]:
     """Run all commands on a pack, read its rows, and return the outcome."""
-    from loaders.errors import InputError
+    from candlelight.loaders.errors import InputError
 
     for command, *words in commands(pack):
         if trouble := ask([command, str(pack), *words])[1]:
@@ -114,7 +114,7 @@ def ask(words: list[str]) -> tuple[int, str]:
     """Run a command; return its exit code, and a description if it ended wrongly."""
     from click.testing import CliRunner
 
-    from candlelight import main
+    from candlelight.cli import main
 
     result = CliRunner().invoke(main, words)
     if result.exception is not None and not isinstance(result.exception, SystemExit):

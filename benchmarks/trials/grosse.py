@@ -19,7 +19,7 @@ import pyamg
 from numpy import ndarray
 from scipy.sparse import coo_array
 
-from loaders.public.image_formats import read_png16
+from candlelight.loaders.public.image_formats import read_png16
 
 
 def main(folder: Path, results: Path) -> None:

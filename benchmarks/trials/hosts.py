@@ -17,10 +17,10 @@ from distributed import Client
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from benchmarks.processes import hosts, kill_session, print_table
-from generators.engine.render_plan import render
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import Plan, make_plan
-from loaders.frames import is_complete
+from candlelight.generators.engine.render_plan import render
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import Plan, make_plan
+from candlelight.loaders.frames import is_complete
 
 TALLY = "tally"
 

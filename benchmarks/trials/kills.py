@@ -73,7 +73,7 @@ LOCKS = (".lock", ".group-locks")
 MOST_KILLS, MOST_TRIES = 3, 8
 AGAIN = 0.5  # probability of one more kill
 LOCAL, SCHEDULED = ("child", "all"), ("worker", "scheduler")
-CHILD = "generators.blender.renderer"
+CHILD = "candlelight.generators.blender.renderer"
 LIMIT = 300.0  # s for a run that is not killed
 
 

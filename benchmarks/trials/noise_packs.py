@@ -12,8 +12,8 @@ HEIGHT, WIDTH, SAMPLES = 12, 16, 4
 
 def make_base(root: Path) -> None:
     """Write a folder of frames that `verify` finds whole, and pack it."""
-    from loaders import pack_hdf5, pack_hub
-    from loaders.packs.split_plan import read_split_plan
+    from candlelight.loaders import pack_hdf5, pack_hub
+    from candlelight.loaders.packs.split_plan import read_split_plan
 
     make_frames(root / "folder")
     plan = read_split_plan(("train=0.5,test=0.5",), 0, None, ())
@@ -27,9 +27,9 @@ def make_frames(root: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from loaders.frames import write_dataset_info, write_frame
-    from loaders.schema import DatasetInfo, FactorInfo, SetInfo
-    from loaders.verification.checksums import SUMS, file_sha256, sums_text
+    from candlelight.loaders.frames import write_dataset_info, write_frame
+    from candlelight.loaders.schema import DatasetInfo, FactorInfo, SetInfo
+    from candlelight.loaders.verification.checksums import SUMS, file_sha256, sums_text
 
     factors = (
         FactorInfo(name="color", kind="categorical", values=("red", "blue")),
@@ -63,8 +63,8 @@ def make_frames(root: Path) -> None:
 
 def noise_frame(set_name: str, index: int, names: tuple[str, ...]) -> Any:
     """Make one frame."""
-    from loaders.samples import Frame
-    from loaders.schema import Metadata, array_sha256, layer
+    from candlelight.loaders.samples import Frame
+    from candlelight.loaders.schema import Metadata, array_sha256, layer
 
     rng = np.random.default_rng([len(set_name), ord(set_name[0]), index])
     layers = {}

@@ -172,7 +172,7 @@ def replace(path: Path, rng: np.random.Generator) -> None:
 @functools.cache
 def png_bomb(large: bool) -> bytes:
     """Make a small black PNG of 12 000 x 12 000 pixels, or one that unpacks to more than its header says."""
-    from loaders.files.layer_codecs import png_file
+    from candlelight.loaders.files.layer_codecs import png_file
 
     height, width = (12_000, 12_000) if large else (HEIGHT, WIDTH)
     return png_file(width, height, 8, 2, zlib.compress(bytes(12_000 * (1 + 3 * 12_000))))
@@ -224,7 +224,7 @@ def damage(pack: Path, rng: np.random.Generator) -> tuple[str, str]:
 
 def forge(pack: Path) -> None:
     """Recompute the hashes of files, to hide the damage."""
-    from loaders.verification.checksums import SUMS, parse_sums, sums_text
+    from candlelight.loaders.verification.checksums import SUMS, parse_sums, sums_text
 
     for sums in pack.rglob(SUMS):
         if not sums.is_file():

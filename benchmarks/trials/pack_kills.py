@@ -24,17 +24,17 @@ import numpy as np
 
 from benchmarks.packing import fill
 from benchmarks.processes import contents
-from loaders import read_dataset_info
-from loaders.hub.arrow_tables import layer_column
+from candlelight.loaders import read_dataset_info
+from candlelight.loaders.hub.arrow_tables import layer_column
 
 MAKING = "*.partial"  # packs in the making
 SMALL = """
 import sys
-from loaders.hub import shards
-from loaders.packs import finished_rows
+from candlelight.loaders.hub import shards
+from candlelight.loaders.packs import finished_rows
 finished_rows.PART_BYTES = 2**18
 shards.ROW_GROUP_BYTES, shards.SHARD_BYTES = 2**19, 2**20
-from candlelight import main
+from candlelight.cli import main
 main(sys.argv[1:])
 """
 
@@ -85,7 +85,7 @@ def round_trip(frames: Path, folder: Path) -> str:
     import datasets
     import torch
 
-    from loaders import FrameFolder, HDF5Frames, HubFrames
+    from candlelight.loaders import FrameFolder, HDF5Frames, HubFrames
 
     datasets.disable_progress_bars()
     info = read_dataset_info(frames)

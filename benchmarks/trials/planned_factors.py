@@ -6,11 +6,11 @@ import numpy as np
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.causal.scoring.factor_table import FactorTable, tabulate_factors
-from generators import load_recipe, make_plan
-from generators.language.set_settings import factor_infos
-from loaders.schema import FactorInfo
-from loaders.views import DataIdentity
+from candlelight.evaluation.causal.scoring.factor_table import FactorTable, tabulate_factors
+from candlelight.generators import load_recipe, make_plan
+from candlelight.generators.language.set_settings import factor_infos
+from candlelight.loaders.schema import FactorInfo
+from candlelight.loaders.views import DataIdentity
 
 CANDLE = ("scene", "lights", "object_type", "color", "size", "rotation")
 BY_SIZE = ("scene", "lights", "object_type", "size", "color", "rotation")  # dependent factors side by side

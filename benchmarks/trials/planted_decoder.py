@@ -37,19 +37,19 @@ from torch import Tensor
 from benchmarks.processes import print_table
 from benchmarks.trials.regimes import with_interval
 from benchmarks.trials.rendered_grid import MixedCodes, RenderedGrid, score_codes
-from evaluation.causal import (
+from candlelight.evaluation.causal import (
     CounterfactualGenerativeness,
     composition,
     effectiveness,
     reversibility,
 )
-from evaluation.causal.interventions.counterfactual_axioms import CounterfactualModel
-from evaluation.models.backbones import FactorHeads
-from evaluation.results.json_values import to_json
-from evaluation.results.mean_intervals import Score, mean_interval
-from evaluation.training import train_factor_heads
-from evaluation.training.training_record import hold_out
-from loaders.views import Factors, open_factors
+from candlelight.evaluation.causal.interventions.counterfactual_axioms import CounterfactualModel
+from candlelight.evaluation.models.backbones import FactorHeads
+from candlelight.evaluation.results.json_values import to_json
+from candlelight.evaluation.results.mean_intervals import Score, mean_interval
+from candlelight.evaluation.training import train_factor_heads
+from candlelight.evaluation.training.training_record import hold_out
+from candlelight.loaders.views import Factors, open_factors
 
 AMOUNTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 DRAWN = (0.0, 0.3)  # amounts whose counterfactuals are drawn

@@ -26,12 +26,12 @@ from numpy import ndarray
 from PIL import Image
 
 from benchmarks.processes import candlelight, print_table
-from evaluation.intrinsic import score_constancy, score_intrinsic
-from evaluation.models import BASELINES, ColourRetinex, load_model
-from evaluation.report.tiles import linear_pixels
-from evaluation.results.mean_intervals import mean_p_value, seed_interval
-from evaluation.results.result import Score
-from loaders.views import open_decompositions, open_regions
+from candlelight.evaluation.intrinsic import score_constancy, score_intrinsic
+from candlelight.evaluation.models import BASELINES, ColourRetinex, load_model
+from candlelight.evaluation.report.tiles import linear_pixels
+from candlelight.evaluation.results.mean_intervals import mean_p_value, seed_interval
+from candlelight.evaluation.results.result import Score
+from candlelight.loaders.views import open_decompositions, open_regions
 
 REGIMES = ("supervised", "multi-illumination", "unsupervised")
 CONSTANCY = ("c_mat", "chroma_drift", "chroma_loss")

@@ -26,13 +26,13 @@ import torch
 
 from benchmarks.processes import print_table
 from benchmarks.trials.regimes import REGIMES, weights, with_interval
-from evaluation.concepts import score_concepts
-from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, CONTROLLED, METRICS
-from evaluation.models.model_spec import open_model
-from evaluation.results.mean_intervals import mean_p_value, seed_interval
-from evaluation.results.result import StatisticResult
-from evaluation.running.finished_steps import FinishedSteps
-from loaders.views import ConceptSet, open_concepts, open_decompositions, open_images
+from candlelight.evaluation.concepts import score_concepts
+from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, CONTROLLED, METRICS
+from candlelight.evaluation.models.model_spec import open_model
+from candlelight.evaluation.results.mean_intervals import mean_p_value, seed_interval
+from candlelight.evaluation.results.result import StatisticResult
+from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.loaders.views import ConceptSet, open_concepts, open_decompositions, open_images
 
 CONDITIONS = (*ALIGNMENTS, *(alignment + CONTROLLED for alignment in ALIGNMENTS))
 

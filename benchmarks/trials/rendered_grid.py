@@ -7,10 +7,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from evaluation.causal import CounterfactualGenerativeness, counterfactual_generativeness, irs, select_codes
-from evaluation.training.factor_labels import factor_labels, label_values
-from loaders.errors import InputError
-from loaders.views import Factors
+from candlelight.evaluation.causal import (
+    CounterfactualGenerativeness,
+    counterfactual_generativeness,
+    irs,
+    select_codes,
+)
+from candlelight.evaluation.training.factor_labels import factor_labels, label_values
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import Factors
 
 
 class RenderedGrid(NamedTuple):

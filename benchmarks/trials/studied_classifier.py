@@ -14,12 +14,16 @@ import click
 import torch
 from torch import Tensor
 
-from evaluation.commands.explanation_options import ExplanationOptions, FittedClassifier, fit_classifiers
-from evaluation.coverage.fit_methods import TrainingImages, read_training_images
-from evaluation.results.result_files import check_writable
-from evaluation.running.finished_steps import FinishedSteps, model_key
-from loaders.errors import InputError
-from loaders.views import open_factors, split_secondary
+from candlelight.evaluation.commands.explanation_options import (
+    ExplanationOptions,
+    FittedClassifier,
+    fit_classifiers,
+)
+from candlelight.evaluation.coverage.fit_methods import TrainingImages, read_training_images
+from candlelight.evaluation.results.result_files import check_writable
+from candlelight.evaluation.running.finished_steps import FinishedSteps, model_key
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import open_factors, split_secondary
 
 
 @dataclass(frozen=True, eq=False)

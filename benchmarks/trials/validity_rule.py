@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from evaluation.causal.scoring.planted_codes import PLANTED_CODES, PlantedName
-from evaluation.results.mean_intervals import seed_interval
+from candlelight.evaluation.causal.scoring.planted_codes import PLANTED_CODES, PlantedName
+from candlelight.evaluation.results.mean_intervals import seed_interval
 
 Property = Literal["disentangled", "complete", "informative", "sufficient", "robust"]
 

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from evaluation.adapters.published_weights import hash_files
+from candlelight.evaluation.adapters.published_weights import hash_files
 
 NEVER_RUN = "adapter never run with the published weights"
 

@@ -11,10 +11,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from evaluation.adapters.adapted_network import AdaptedNetwork, choose_size, resize_bilinear
-from evaluation.adapters.cgintrinsics import CGI_SIZES, NETWORK_FILE, SQUARE
-from evaluation.adapters.checkout_file import run_checkout_file
-from evaluation.adapters.published_weights import load_exactly, read_published
+from candlelight.evaluation.adapters.adapted_network import AdaptedNetwork, choose_size, resize_bilinear
+from candlelight.evaluation.adapters.cgintrinsics import CGI_SIZES, NETWORK_FILE, SQUARE
+from candlelight.evaluation.adapters.checkout_file import run_checkout_file
+from candlelight.evaluation.adapters.published_weights import load_exactly, read_published
 
 # In Python 2 the quotient of integers was an integer; torch refuses 256.0 as a number of channels.
 _HALF = (b"inner_nc/2", b"inner_nc//2")

@@ -11,9 +11,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from evaluation.adapters.adapted_network import AdaptedNetwork, choose_size, decode_srgb, resize_bilinear
-from evaluation.adapters.checkout_file import run_checkout_file
-from evaluation.adapters.published_weights import load_exactly, read_published
+from candlelight.evaluation.adapters.adapted_network import (
+    AdaptedNetwork,
+    choose_size,
+    decode_srgb,
+    resize_bilinear,
+)
+from candlelight.evaluation.adapters.checkout_file import run_checkout_file
+from candlelight.evaluation.adapters.published_weights import load_exactly, read_published
 
 NETWORK_FILE = "models/networks.py"
 CGI_SIZES = ((1.73, (512, 256)), (1.41, (384, 256)), (1.15, (512, 384)))

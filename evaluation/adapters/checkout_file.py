@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from evaluation.models.user_code import exception_reason
-from loaders.errors import InputError, did_you_mean, nearest_file
+from candlelight.evaluation.models.user_code import exception_reason
+from candlelight.loaders.errors import InputError, did_you_mean, nearest_file
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ def run_checkout_file(
     Example:
         >>> run_checkout_file("nowhere", "models/networks.py")
         Traceback (most recent call last):
-        loaders.errors.InputError: expected the folder of a checkout, there is no nowhere
+        candlelight.loaders.errors.InputError: expected the folder of a checkout, there is no nowhere
     """
     folder = Path(checkout)
     path = folder / file

@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.adapters.adapted_network import AdaptedNetwork, decode_srgb
-from loaders.errors import DAMAGED, InputError, blame, blaming, nearest_file
+from candlelight.evaluation.adapters.adapted_network import AdaptedNetwork, decode_srgb
+from candlelight.loaders.errors import DAMAGED, InputError, blame, blaming, nearest_file
 
 _INDEX = "model_index.json"
 _PIPELINE = "MarigoldIntrinsicsPipeline"

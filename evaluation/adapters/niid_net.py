@@ -10,9 +10,9 @@ from pathlib import Path
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from evaluation.adapters.adapted_network import AdaptedNetwork
-from evaluation.adapters.checkout_file import run_checkout_file
-from evaluation.adapters.published_weights import entry, load_exactly, read_published
+from candlelight.evaluation.adapters.adapted_network import AdaptedNetwork
+from candlelight.evaluation.adapters.checkout_file import run_checkout_file
+from candlelight.evaluation.adapters.published_weights import entry, load_exactly, read_published
 
 _ENTRIES = {
     "NEM_coarse_model": "NEM_coarse_state_dict",

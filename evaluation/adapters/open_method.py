@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from evaluation.adapters.adapted_network import AdaptedNetwork
-from evaluation.adapters.bigtime import load_bigtime
-from evaluation.adapters.cgintrinsics import load_cgintrinsics
-from evaluation.adapters.marigold import download_marigold, load_marigold
-from evaluation.adapters.niid_net import load_niid_net
-from evaluation.adapters.usi3d import load_usi3d
-from loaders.errors import InputError
+from candlelight.evaluation.adapters.adapted_network import AdaptedNetwork
+from candlelight.evaluation.adapters.bigtime import load_bigtime
+from candlelight.evaluation.adapters.cgintrinsics import load_cgintrinsics
+from candlelight.evaluation.adapters.marigold import download_marigold, load_marigold
+from candlelight.evaluation.adapters.niid_net import load_niid_net
+from candlelight.evaluation.adapters.usi3d import load_usi3d
+from candlelight.loaders.errors import InputError
 
 _CHECKOUTS: dict[str, Callable[[str, str, str], AdaptedNetwork]] = {
     "cgintrinsics": load_cgintrinsics,
@@ -23,7 +23,7 @@ def open_method(method: str, place: str, device: str) -> AdaptedNetwork:
     """Open a published method.
 
     Args:
-        method: one of `evaluation.models.model_spec.PUBLISHED_METHODS`.
+        method: one of `candlelight.evaluation.models.model_spec.PUBLISHED_METHODS`.
         place: ``CHECKOUT:WEIGHTS``; for ``marigold``, a folder or OWNER/NAME on the Hugging Face Hub.
         device: torch device.
 
@@ -33,7 +33,7 @@ def open_method(method: str, place: str, device: str) -> AdaptedNetwork:
     Example:
         >>> open_method("usi3d", "USI3D", "cpu")
         Traceback (most recent call last):
-        loaders.errors.InputError: expected usi3d:CHECKOUT:WEIGHTS, got usi3d:USI3D
+        candlelight.loaders.errors.InputError: expected usi3d:CHECKOUT:WEIGHTS, got usi3d:USI3D
     """
     if method == "marigold":
         if Path(place).exists() or place.count("/") != 1:

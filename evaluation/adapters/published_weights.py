@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from loaders.errors import DAMAGED, InputError, blame, nearest_file
-from loaders.verification.checksums import file_sha256, sums_text
+from candlelight.loaders.errors import DAMAGED, InputError, blame, nearest_file
+from candlelight.loaders.verification.checksums import file_sha256, sums_text
 
 # Networks of torch 0.3 and earlier were saved without these counters; evaluation does not read them.
 _COUNTER = "num_batches_tracked"
@@ -30,7 +30,7 @@ def read_published(path: str | Path) -> dict[str, Any]:
     Example:
         >>> read_published("final.pth")
         Traceback (most recent call last):
-        loaders.errors.InputError: expected a file of weights, there is no final.pth
+        candlelight.loaders.errors.InputError: expected a file of weights, there is no final.pth
     """
     path = Path(path)
     if not path.is_file():
@@ -64,8 +64,8 @@ def load_exactly(network: nn.Module, state: object, source: str) -> None:
     Example:
         >>> load_exactly(nn.Linear(2, 1), {"weight": torch.ones(1, 2), "scale": torch.ones(1)}, "a.pt")
         Traceback (most recent call last):
-        loaders.errors.InputError: a.pt: expected the weights of Linear; missing: bias; unexpected: scale; \
-give the weights of this method
+        candlelight.loaders.errors.InputError: a.pt: expected the weights of Linear; missing: bias; \
+unexpected: scale; give the weights of this method
     """
     if not isinstance(state, Mapping) or not all(isinstance(one, Tensor) for one in state.values()):
         raise InputError(f"{source}: expected tensors by name, got {type(state).__name__}")

@@ -11,10 +11,10 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.adapters.adapted_network import AdaptedNetwork, resize_bilinear
-from evaluation.adapters.checkout_file import CheckoutFile, run_checkout_file
-from evaluation.adapters.published_weights import entry, load_exactly, read_published
-from loaders.errors import InputError
+from candlelight.evaluation.adapters.adapted_network import AdaptedNetwork, resize_bilinear
+from candlelight.evaluation.adapters.checkout_file import CheckoutFile, run_checkout_file
+from candlelight.evaluation.adapters.published_weights import entry, load_exactly, read_published
+from candlelight.loaders.errors import InputError
 
 SIDE = 300
 _ENTRIES = {"gen_i": "i", "gen_r": "r", "gen_s": "s", "fea_s": "fs"}

@@ -1,6 +1,6 @@
 """The benchmark of Grosse et al. 2009: its methods on real or rendered objects."""
 
-from evaluation.benchmark.decompose_methods import METHODS as METHODS
-from evaluation.benchmark.score_methods import BenchmarkRun as BenchmarkRun
-from evaluation.benchmark.score_methods import add_ranks as add_ranks
-from evaluation.benchmark.score_methods import score_methods as score_methods
+from candlelight.evaluation.benchmark.decompose_methods import METHODS as METHODS
+from candlelight.evaluation.benchmark.score_methods import BenchmarkRun as BenchmarkRun
+from candlelight.evaluation.benchmark.score_methods import add_ranks as add_ranks
+from candlelight.evaluation.benchmark.score_methods import score_methods as score_methods

@@ -12,12 +12,12 @@ from jaxtyping import Bool, Float32, Float64
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.benchmark.gradient_methods import GradientMethod
-from evaluation.intrinsic.lmse import gray, lmse
-from evaluation.models.absolute_poisson import solve_absolute
-from evaluation.models.log_gradients import FLOOR, Gradients, log_gray
-from evaluation.models.poisson import PoissonSolver
-from loaders.views import DecomposedImage
+from candlelight.evaluation.benchmark.gradient_methods import GradientMethod
+from candlelight.evaluation.intrinsic.lmse import gray, lmse
+from candlelight.evaluation.models.absolute_poisson import solve_absolute
+from candlelight.evaluation.models.log_gradients import FLOOR, Gradients, log_gray
+from candlelight.evaluation.models.poisson import PoissonSolver
+from candlelight.loaders.views import DecomposedImage
 
 _TOGETHER = 5  # candidates solved at once, to limit memory
 
@@ -71,7 +71,7 @@ class BenchmarkObject:
     def in_colour(
         self, given: GrayDecomposition
     ) -> tuple[Float32[Tensor, "1 3 height width"], Float32[Tensor, "1 3 height width"]]:
-        """Return a decomposition in the form and scale of `evaluation.models.integrate_gradients`.
+        """Return a decomposition in the form and scale of `models.integrate_gradients`.
 
         The reflectance has the colours of the image and the largest value 1; the shading is gray.
         """

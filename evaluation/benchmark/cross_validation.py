@@ -6,9 +6,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
-from evaluation.results.mean_intervals import distinct_groups, group_numbers
-from loaders.errors import InputError
-from loaders.public.mit import MIT_SETS
+from candlelight.evaluation.results.mean_intervals import distinct_groups, group_numbers
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.mit import MIT_SETS
 
 
 def choose_left_out(

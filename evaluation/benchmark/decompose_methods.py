@@ -6,18 +6,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evaluation.benchmark.candidate_scores import (
+from candlelight.evaluation.benchmark.candidate_scores import (
     BenchmarkObject,
     GrayDecomposition,
     absolute_estimate,
     chosen_estimate,
     fixed_estimates,
 )
-from evaluation.benchmark.cross_validation import two_halves
-from evaluation.benchmark.gradient_methods import GRADIENT_METHODS
-from evaluation.models.tap05 import train_tap05
-from evaluation.models.tap06 import train_tap06
-from loaders.views import DecomposedImage, Decompositions
+from candlelight.evaluation.benchmark.cross_validation import two_halves
+from candlelight.evaluation.benchmark.gradient_methods import GRADIENT_METHODS
+from candlelight.evaluation.models.tap05 import train_tap05
+from candlelight.evaluation.models.tap06 import train_tap06
+from candlelight.loaders.views import DecomposedImage, Decompositions
 
 BASELINE = "BAS"
 FIXED_BASELINES = ("BAS shading", "BAS reflectance", "square root")  # in the order of `fixed_estimates`

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from evaluation.models.log_gradients import (
+from candlelight.evaluation.models.log_gradients import (
     Gradients,
     backward_differences,
     keep_strong,

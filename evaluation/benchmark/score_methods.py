@@ -15,15 +15,15 @@ from numpy import ndarray
 from scipy.stats import rankdata
 from torch import Tensor
 
-from evaluation.benchmark.candidate_scores import (
+from candlelight.evaluation.benchmark.candidate_scores import (
     BenchmarkObject,
     GrayDecomposition,
     candidate_estimates,
     fixed_estimates,
     local_errors,
 )
-from evaluation.benchmark.cross_validation import choose_left_out
-from evaluation.benchmark.decompose_methods import (
+from candlelight.evaluation.benchmark.cross_validation import choose_left_out
+from candlelight.evaluation.benchmark.decompose_methods import (
     BASELINE,
     FIXED_BASELINES,
     METHODS,
@@ -31,21 +31,21 @@ from evaluation.benchmark.decompose_methods import (
     MethodChoice,
     MethodDecomposer,
 )
-from evaluation.benchmark.gradient_methods import GRADIENT_METHODS
-from evaluation.inputs.ground_truth import stack_ground_truth
-from evaluation.intrinsic.score_intrinsic import (
+from candlelight.evaluation.benchmark.gradient_methods import GRADIENT_METHODS
+from candlelight.evaluation.inputs.ground_truth import stack_ground_truth
+from candlelight.evaluation.intrinsic.score_intrinsic import (
     COLUMNS,
     METRIC,
     VERSION,
     decomposition_errors,
     intrinsic_settings,
 )
-from evaluation.models.model_spec import ModelIdentity, NamedModel
-from evaluation.results.result import MeanResult
-from evaluation.running.batches import Batch, Fingerprint, make_provenance, read_batches
-from evaluation.running.finished_steps import FinishedSteps, batch_key, model_key
-from loaders.errors import InputError
-from loaders.views import DecomposedImage, Decompositions
+from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
+from candlelight.evaluation.results.result import MeanResult
+from candlelight.evaluation.running.batches import Batch, Fingerprint, make_provenance, read_batches
+from candlelight.evaluation.running.finished_steps import FinishedSteps, batch_key, model_key
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import DecomposedImage, Decompositions
 
 ABSOLUTE = " L1"  # ends the name of a method that is integrated with p = 1
 WINDOWS = (10, 20, 40, 80)
@@ -75,7 +75,7 @@ def score_methods(
 
     Args:
         data: images with their ground-truth decomposition. W and W+RET need images under other lights:
-            `loaders.views.open_decompositions` with ``lights=True``.
+            `candlelight.loaders.views.open_decompositions` with ``lights=True``.
         methods: some of `METHODS`.
         absolute: whether to integrate the chosen gradients of each method with p = 1 too (eq. 10); the
             candidates are those for p = 2, as in the authors' code.
@@ -93,7 +93,7 @@ def score_methods(
             smaller than a window of `lmse`.
 
     Example:
-        >>> from loaders.views import open_decompositions
+        >>> from candlelight.loaders.views import open_decompositions
         >>> view = open_decompositions("mit:MIT-intrinsic", split="grosse", lights=True)  # doctest: +SKIP
         >>> score_methods(view, ["BAS", "COL-RET"]).results["COL-RET"].score  # doctest: +SKIP
     """
@@ -138,7 +138,7 @@ def add_ranks(results: Mapping[str, MeanResult]) -> dict[str, MeanResult]:
         results: results of the same rows.
 
     Example:
-        >>> from evaluation.results.result import Provenance
+        >>> from candlelight.evaluation.results.result import Provenance
         >>> about = Provenance("lmse", 2, "lower", {}, {}, {}, {})
         >>> lmse = {"W": (0.1, 0.2), "BAS": (0.3, 0.1)}
         >>> rows = ("a", "b")

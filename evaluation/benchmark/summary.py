@@ -6,9 +6,9 @@ from itertools import compress, pairwise
 
 import numpy as np
 
-from evaluation.benchmark.score_methods import ABSOLUTE, is_absolute
-from evaluation.results.compare import Comparison, compare
-from evaluation.results.result import MeanResult, model_name
+from candlelight.evaluation.benchmark.score_methods import ABSOLUTE, is_absolute
+from candlelight.evaluation.results.compare import Comparison, compare
+from candlelight.evaluation.results.result import MeanResult, model_name
 
 _COLUMNS = ("lmse", "lmse_reflectance", "lmse_shading", "rank")
 
@@ -22,7 +22,7 @@ def summary_rows(results: Sequence[MeanResult]) -> list[tuple[str, ...]]:
     """Make the cells of a table with a line for each result; the first row holds the titles.
 
     Args:
-        results: with the column ``rank`` of `evaluation.benchmark.add_ranks`.
+        results: with the column ``rank`` of `candlelight.evaluation.benchmark.add_ranks`.
     """
     titles = (
         "method",

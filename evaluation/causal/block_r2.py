@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Bool, Float, Real
 from torch import Tensor
 
-from evaluation.causal.estimation.code_inputs import check_codes_and_factors, split_samples
-from evaluation.causal.estimation.kernel_ridge import predict_by_kernel, r2_score_of_factors
-from evaluation.causal.estimation.linear_regression import predict_by_line
-from loaders.check_choice import check_choice
+from candlelight.evaluation.causal.estimation.code_inputs import check_codes_and_factors, split_samples
+from candlelight.evaluation.causal.estimation.kernel_ridge import predict_by_kernel, r2_score_of_factors
+from candlelight.evaluation.causal.estimation.linear_regression import predict_by_line
+from candlelight.loaders.check_choice import check_choice
 
 Regression = Literal["linear", "kernel"]
 

@@ -5,7 +5,7 @@ from jaxtyping import Float, Int, Real
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.causal.dci_from_classifiers import DCI, dci_from_classifiers
+from candlelight.evaluation.causal.dci_from_classifiers import DCI, dci_from_classifiers
 
 
 def dci(

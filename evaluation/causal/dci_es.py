@@ -8,9 +8,13 @@ from jaxtyping import Bool, Float, Real
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from evaluation.causal.estimation.code_inputs import check_codes_and_factors, split_samples, standardise
-from evaluation.causal.estimation.discretise import find_categorical
-from evaluation.causal.estimation.kernel_ridge import r2_score_of_factors
+from candlelight.evaluation.causal.estimation.code_inputs import (
+    check_codes_and_factors,
+    split_samples,
+    standardise,
+)
+from candlelight.evaluation.causal.estimation.discretise import find_categorical
+from candlelight.evaluation.causal.estimation.kernel_ridge import r2_score_of_factors
 
 _FEATURES = (0, 4, 16, 64, 256, 1024)  # random features of each probe beside the codes
 _BANDWIDTH = 2.0  # standard deviation of a projection of standardised codes

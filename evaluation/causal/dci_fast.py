@@ -3,8 +3,8 @@
 from jaxtyping import Float, Int, Real
 from torch import Tensor
 
-from evaluation.causal.dci_from_classifiers import DCI, dci_from_classifiers
-from evaluation.causal.estimation.boosted_trees import boost_trees
+from candlelight.evaluation.causal.dci_from_classifiers import DCI, dci_from_classifiers
+from candlelight.evaluation.causal.estimation.boosted_trees import boost_trees
 
 
 def dci_fast(

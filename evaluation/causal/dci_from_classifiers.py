@@ -9,9 +9,9 @@ from jaxtyping import Float, Int, Real
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.causal.estimation.discretise import equal_width_classes
-from evaluation.inputs.check_shapes import check_shapes
-from loaders.errors import InputError
+from candlelight.evaluation.causal.estimation.discretise import equal_width_classes
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.loaders.errors import InputError
 
 # From train codes, their classes, test codes and a seed, to importances and classes of train and test rows.
 FitFactor = Callable[[ndarray, ndarray, ndarray, int], tuple[ndarray, ndarray, ndarray]]

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Bool, Float, Real
 from torch import Tensor
 
-from evaluation.causal.estimation.code_inputs import factor_classes, split_samples, standardise
-from evaluation.causal.estimation.discretise import BinRule
-from evaluation.causal.estimation.mean_ranks import area_under_roc
+from candlelight.evaluation.causal.estimation.code_inputs import factor_classes, split_samples, standardise
+from candlelight.evaluation.causal.estimation.discretise import BinRule
+from candlelight.evaluation.causal.estimation.mean_ranks import area_under_roc
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 from torch.nn.functional import cross_entropy, one_hot
 
-from evaluation.causal.estimation.code_inputs import factor_classes, standardise
-from evaluation.causal.estimation.discretise import BinRule
-from evaluation.causal.estimation.mutual_information import entropy, mutual_information_matrix
-from evaluation.causal.estimation.neighbour_information import neighbour_information
+from candlelight.evaluation.causal.estimation.code_inputs import factor_classes, standardise
+from candlelight.evaluation.causal.estimation.discretise import BinRule
+from candlelight.evaluation.causal.estimation.mutual_information import entropy, mutual_information_matrix
+from candlelight.evaluation.causal.estimation.neighbour_information import neighbour_information
 
 _LEAST_RANGE = 1 / 20  # range of an active code, as a share of the largest range
 _ITERATIONS = 100  # those of the authors' program

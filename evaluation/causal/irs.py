@@ -8,11 +8,11 @@ import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor
 
-from evaluation.causal.estimation.code_inputs import all_finite
-from evaluation.causal.estimation.discretise import equal_width_classes
-from evaluation.inputs.check_shapes import check_shapes
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
+from candlelight.evaluation.causal.estimation.code_inputs import all_finite
+from candlelight.evaluation.causal.estimation.discretise import equal_width_classes
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
 
 Binning = Literal["exact", "disentanglement_lib"]
 

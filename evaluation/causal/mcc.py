@@ -7,10 +7,14 @@ import torch
 from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 
-from evaluation.causal.estimation.code_inputs import check_codes_and_factors, split_samples, standardise
-from evaluation.causal.estimation.kernel_ridge import predict_by_kernel, r2_score_of_factors
-from evaluation.causal.estimation.mean_ranks import mean_ranks
-from loaders.check_choice import check_choice
+from candlelight.evaluation.causal.estimation.code_inputs import (
+    check_codes_and_factors,
+    split_samples,
+    standardise,
+)
+from candlelight.evaluation.causal.estimation.kernel_ridge import predict_by_kernel, r2_score_of_factors
+from candlelight.evaluation.causal.estimation.mean_ranks import mean_ranks
+from candlelight.loaders.check_choice import check_choice
 
 Correlation = Literal["pearson", "spearman", "kernel"]
 

@@ -8,9 +8,9 @@ from jaxtyping import Float, Int, Real
 from torch import Tensor
 from torch.nn.functional import pad
 
-from evaluation.causal.estimation.code_inputs import factor_classes
-from evaluation.causal.estimation.discretise import BinRule, discretise
-from evaluation.causal.estimation.mutual_information import entropy, mutual_information_matrix
+from candlelight.evaluation.causal.estimation.code_inputs import factor_classes
+from candlelight.evaluation.causal.estimation.discretise import BinRule, discretise
+from candlelight.evaluation.causal.estimation.mutual_information import entropy, mutual_information_matrix
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float, Real
 from torch import Tensor
 
-from evaluation.causal.estimation.code_inputs import factor_classes
-from evaluation.causal.estimation.discretise import BinRule, discretise
-from evaluation.causal.estimation.mutual_information import entropy, mutual_information_matrix
+from candlelight.evaluation.causal.estimation.code_inputs import factor_classes
+from candlelight.evaluation.causal.estimation.discretise import BinRule, discretise
+from candlelight.evaluation.causal.estimation.mutual_information import entropy, mutual_information_matrix
 
 
 @dataclass(frozen=True)

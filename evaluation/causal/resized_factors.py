@@ -3,13 +3,13 @@
 from jaxtyping import Float64
 from numpy import ndarray
 
-from evaluation.coverage.resized_images import ResizedImages
-from loaders.schema import FactorInfo
-from loaders.views import Factors
+from candlelight.evaluation.coverage.resized_images import ResizedImages
+from candlelight.loaders.schema import FactorInfo
+from candlelight.loaders.views import Factors
 
 
 class ResizedFactors(ResizedImages):
-    """Square images with factors, resized; the members of `loaders.views.Factors`.
+    """Square images with factors, resized; the members of `candlelight.loaders.views.Factors`.
 
     Args:
         data: images of any size with factors.

@@ -8,8 +8,12 @@ from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 from torch.nn.functional import pad
 
-from evaluation.causal.estimation.code_inputs import check_codes_and_factors, split_samples, standardise
-from evaluation.causal.estimation.discretise import find_categorical
+from candlelight.evaluation.causal.estimation.code_inputs import (
+    check_codes_and_factors,
+    split_samples,
+    standardise,
+)
+from candlelight.evaluation.causal.estimation.discretise import find_categorical
 
 _SVM_COST = 0.01  # that of disentanglement_lib
 

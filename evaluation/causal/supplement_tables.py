@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from evaluation.results.mean_intervals import Score
-from evaluation.results.result import Result, align_columns, model_name
+from candlelight.evaluation.results.mean_intervals import Score
+from candlelight.evaluation.results.result import Result, align_columns, model_name
 
 IDENTIFIABLE = "ada-gvae"  # trained beside the published models
 _UNSUPERVISED = ("beta-vae", "beta-tcvae", "dip-vae-i", "factor-vae")
@@ -36,7 +36,8 @@ class SupplementTable:
 
     Attributes:
         data: the data that the table needs, in words.
-        selection: name of the confounded selection of a full grid (`loaders.select_preset`); empty for none.
+        selection: name of the confounded selection of a full grid (`candlelight.loaders.select_preset`);
+            empty for none.
         factors: factors that the data have; those that vary are scored.
         columns: the published columns.
         values: published values by model, in the order of the columns.
@@ -144,7 +145,7 @@ def supplement_lines(results: Sequence[Result], table: SupplementTable) -> str:
         table: the table.
 
     Example:
-        >>> from evaluation.results.result import Provenance, StatisticResult
+        >>> from candlelight.evaluation.results.result import Provenance, StatisticResult
         >>> about = Provenance("causal", 4, "higher", {"name": "beta-vae#0"}, {}, {}, {})
         >>> result = StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, (), (), {})
         >>> print(supplement_lines([result], SUPPLEMENT_TABLES[2]))

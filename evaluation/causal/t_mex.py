@@ -6,14 +6,14 @@ import torch
 from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 
-from evaluation.causal.block_r2 import Regression
-from evaluation.causal.estimation.code_inputs import check_codes_and_factors, standardise
-from evaluation.causal.estimation.covariance_measure import covariance_measure_test
-from evaluation.causal.estimation.kernel_ridge import predict_by_kernel
-from evaluation.causal.estimation.linear_regression import predict_by_line
-from evaluation.inputs.check_shapes import check_bool, check_shapes
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
+from candlelight.evaluation.causal.block_r2 import Regression
+from candlelight.evaluation.causal.estimation.code_inputs import check_codes_and_factors, standardise
+from candlelight.evaluation.causal.estimation.covariance_measure import covariance_measure_test
+from candlelight.evaluation.causal.estimation.kernel_ridge import predict_by_kernel
+from candlelight.evaluation.causal.estimation.linear_regression import predict_by_line
+from candlelight.evaluation.inputs.check_shapes import check_bool, check_shapes
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
 
 _ROUNDING = 1e-9  # residuals of a determined variable, as a share of its standard deviation
 
@@ -81,7 +81,7 @@ def t_mex(
             between 0 and 1, or "kernel" has fewer than three samples.
 
     Example:
-        >>> from evaluation.causal import mcc
+        >>> from candlelight.evaluation.causal import mcc
         >>> factors = torch.randn(400, 3, generator=torch.Generator().manual_seed(0))
         >>> factors[:, 1] += factors[:, 0]
         >>> codes = factors[:, [2, 1, 0]] + 0.1 * factors.cos()

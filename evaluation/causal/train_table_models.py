@@ -10,14 +10,14 @@ import numpy as np
 from torch import nn
 from tqdm import tqdm
 
-from evaluation.causal.supplement_tables import IDENTIFIABLE
-from evaluation.models.autoencoders import load_autoencoder, save_autoencoder
-from evaluation.running.batches import Fingerprint
-from evaluation.training.causal_batches import CausalBatches
-from evaluation.training.causal_settings import CausalModel, CausalSettings
-from evaluation.training.train_causal import train_causal
-from loaders.errors import InputError
-from loaders.views import Factors
+from candlelight.evaluation.causal.supplement_tables import IDENTIFIABLE
+from candlelight.evaluation.models.autoencoders import load_autoencoder, save_autoencoder
+from candlelight.evaluation.running.batches import Fingerprint
+from candlelight.evaluation.training.causal_batches import CausalBatches
+from candlelight.evaluation.training.causal_settings import CausalModel, CausalSettings
+from candlelight.evaluation.training.train_causal import train_causal
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import Factors
 
 
 def train_table_models(

@@ -6,11 +6,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.causal.irs import IRS
-from evaluation.causal.select_codes import SelectionCompat, select_codes
-from evaluation.inputs.check_shapes import check_shapes
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
+from candlelight.evaluation.causal.irs import IRS
+from candlelight.evaluation.causal.select_codes import SelectionCompat, select_codes
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
 
 ScoreTransform = Literal["none", "exponential"]
 

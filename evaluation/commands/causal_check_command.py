@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from evaluation.commands.evaluate_options import (
+from candlelight.evaluation.commands.evaluate_options import (
     check_outputs,
     choose_device,
     end_steps,
@@ -15,12 +15,12 @@ from evaluation.commands.evaluate_options import (
     show_results,
     size_option,
 )
-from evaluation.commands.explanation_options import (
+from candlelight.evaluation.commands.explanation_options import (
     ExplanationOptions,
     explanation_options,
     fit_classifiers,
 )
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 
 @click.command("causal-check")
@@ -81,12 +81,12 @@ def causal_check(
     candlelight render parts-recoloured --out recoloured
     candlelight evaluate causal-check recoloured --model kinds.pt --method all --fit parts --out check.json
     """
-    from evaluation.commands.run_coverage import coverage_lines
-    from evaluation.coverage import CONTROLS, score_causal_check
-    from evaluation.coverage.score_causal_check import METRIC
-    from evaluation.report import write_report
-    from evaluation.report.causal_check_pictures import causal_check_pictures
-    from loaders.views import open_counterfactuals
+    from candlelight.evaluation.commands.run_coverage import coverage_lines
+    from candlelight.evaluation.coverage import CONTROLS, score_causal_check
+    from candlelight.evaluation.coverage.score_causal_check import METRIC
+    from candlelight.evaluation.report import write_report
+    from candlelight.evaluation.report.causal_check_pictures import causal_check_pictures
+    from candlelight.loaders.views import open_counterfactuals
 
     if not explanations.method or explanations.fit is None:
         raise InputError("give a --method, and the images on which methods learn concepts (--fit)")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evaluation.commands.evaluate_options import (
+from candlelight.evaluation.commands.evaluate_options import (
     check_outputs,
     choose_device,
     data_options,
@@ -23,7 +23,7 @@ from evaluation.commands.evaluate_options import (
 )
 
 if TYPE_CHECKING:
-    from loaders.views import Factors
+    from candlelight.loaders.views import Factors
 
 
 @click.command()
@@ -117,13 +117,13 @@ def causal(
     candlelight evaluate causal frames --set candle --selection candle-color:0.9 --model vae.pt
     candlelight evaluate causal dsprites:dsprites --rows 0:5000 --codes vae#0=a.npz --codes vae#1=b.npz
     """
-    from evaluation.causal import layer_codes, score_causal
-    from evaluation.causal.resized_factors import ResizedFactors
-    from evaluation.causal.scoring.code_metrics import metric_names
-    from evaluation.inputs.predictions import open_codes
-    from evaluation.results.score_grid import score_grid
-    from loaders.errors import InputError
-    from loaders.views import open_factors
+    from candlelight.evaluation.causal import layer_codes, score_causal
+    from candlelight.evaluation.causal.resized_factors import ResizedFactors
+    from candlelight.evaluation.causal.scoring.code_metrics import metric_names
+    from candlelight.evaluation.inputs.predictions import open_codes
+    from candlelight.evaluation.results.score_grid import score_grid
+    from candlelight.loaders.errors import InputError
+    from candlelight.loaders.views import open_factors
 
     if counterfactuals and not models:
         raise InputError("--counterfactuals: needs a model with a method `decode` (--model), not codes alone")
@@ -155,9 +155,9 @@ def causal(
     results = list(found.values())
     show_results(results, out, score_grid(results))
     if page:
-        from evaluation.report.causal_pictures import causal_pictures
-        from evaluation.report.rendered_pictures import rendered_pictures
-        from evaluation.report.traversals import traversal_pictures
+        from candlelight.evaluation.report.causal_pictures import causal_pictures
+        from candlelight.evaluation.report.rendered_pictures import rendered_pictures
+        from candlelight.evaluation.report.traversals import traversal_pictures
 
         pictures = rendered_pictures(encoders, found, view, others or view, chosen)
         pictures += [*traversal_pictures(encoders, view, chosen), *causal_pictures(view)]
@@ -167,8 +167,8 @@ def causal(
 
 def select_confounded(view: "Factors", selection: str, choice: Mapping[str, Any]) -> list[int]:
     """Choose the rows of a confounded selection."""
-    from loaders import FactorIndex, select_preset
-    from loaders.errors import InputError
+    from candlelight.loaders import FactorIndex, select_preset
+    from candlelight.loaders.errors import InputError
 
     if choice["rows"] is not None or choice["limit"] is not None:
         raise InputError("--selection: chooses the rows itself; omit --rows and --limit")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evaluation.commands.causal_command import select_confounded
-from evaluation.commands.evaluate_options import (
+from candlelight.evaluation.commands.causal_command import select_confounded
+from candlelight.evaluation.commands.evaluate_options import (
     choose_device,
     data_options,
     device_option,
@@ -15,11 +15,11 @@ from evaluation.commands.evaluate_options import (
     open_secondary,
     open_steps,
 )
-from evaluation.commands.train_causal_command import AUTOENCODER_MODELS, autoencoder_options
+from candlelight.evaluation.commands.train_causal_command import AUTOENCODER_MODELS, autoencoder_options
 
 if TYPE_CHECKING:
-    from evaluation.causal.supplement_tables import SupplementTable
-    from loaders.views import Factors
+    from candlelight.evaluation.causal.supplement_tables import SupplementTable
+    from candlelight.loaders.views import Factors
 
 _TABLES = ("2", "3", "4", "5", "7", "9", "11")
 
@@ -87,19 +87,19 @@ def causal_table(
     candlelight evaluate causal-table candle --table 5 --seeds 3 --steps 1000 --codes 10 --out results
     candlelight evaluate causal-table mpi3d:mpi3d --table 11 --images 10000 --out mpi3d-results
     """
-    from evaluation.causal import score_causal, tabulate_factors
-    from evaluation.causal.scoring.code_metrics import metric_names
-    from evaluation.causal.supplement_tables import (
+    from candlelight.evaluation.causal import score_causal, tabulate_factors
+    from candlelight.evaluation.causal.scoring.code_metrics import metric_names
+    from candlelight.evaluation.causal.supplement_tables import (
         IDENTIFIABLE,
         NO_TARGET,
         SUPPLEMENT_TABLES,
         supplement_lines,
     )
-    from evaluation.causal.train_table_models import train_table_models
-    from evaluation.results.notes import notes_of
-    from evaluation.results.result_files import check_writable, write_results
-    from evaluation.training.causal_settings import causal_settings
-    from loaders.errors import InputError
+    from candlelight.evaluation.causal.train_table_models import train_table_models
+    from candlelight.evaluation.results.notes import notes_of
+    from candlelight.evaluation.results.result_files import check_writable, write_results
+    from candlelight.evaluation.training.causal_settings import causal_settings
+    from candlelight.loaders.errors import InputError
 
     table, chosen = SUPPLEMENT_TABLES[int(number)], choose_device(device)
     if labelled is not None and models and not any(model.startswith("ss-") for model in models):
@@ -150,9 +150,9 @@ def _open_images(
     choice: Mapping[str, Any],
 ) -> tuple["Factors", "Factors"]:
     """Open the images of a table, and those among which rendered counterfactuals are found."""
-    from evaluation.causal.resized_factors import ResizedFactors
-    from loaders.errors import InputError
-    from loaders.views import open_factors
+    from candlelight.evaluation.causal.resized_factors import ResizedFactors
+    from candlelight.loaders.errors import InputError
+    from candlelight.loaders.views import open_factors
 
     whole = open_factors(data, **choice)
     if lacking := [name for name in table.factors if name not in {info.name for info in whole.factors}]:
@@ -171,7 +171,7 @@ def _rows(
     """Choose the rows of a table's selection, evenly spaced if they are too many."""
     import numpy as np
 
-    from loaders.errors import InputError
+    from candlelight.loaders.errors import InputError
 
     rows = list(range(len(view)))
     if table.selection:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from evaluation.commands.evaluate_options import (
+from candlelight.evaluation.commands.evaluate_options import (
     check_needed,
     check_outputs,
     choose_device,
@@ -24,8 +24,8 @@ from evaluation.commands.evaluate_options import (
     size_option,
     split_pairs,
 )
-from evaluation.commands.run_tcav import check_tcav_options, run_tcav
-from loaders.errors import InputError
+from candlelight.evaluation.commands.run_tcav import check_tcav_options, run_tcav
+from candlelight.loaders.errors import InputError
 
 _CLASSIFIERS = ("svm", "logistic", "ridge", "mean", "sgd")
 _SECONDARY = "SET (of DATA), PATH[:SET[:SPLIT]] or LAYOUT:PATH[:SPLIT]"
@@ -198,10 +198,10 @@ def concepts(
             **fitting,
         )
         return
-    from evaluation.concepts import score_concepts
-    from evaluation.inputs.predictions import open_predictions
-    from evaluation.models import open_models
-    from loaders.views import open_concepts, open_decompositions, open_images
+    from candlelight.evaluation.concepts import score_concepts
+    from candlelight.evaluation.inputs.predictions import open_predictions
+    from candlelight.evaluation.models import open_models
+    from candlelight.loaders.views import open_concepts, open_decompositions, open_images
 
     check_needed(files, png=png)
     places = _split_layers(layer)
@@ -243,7 +243,7 @@ def concepts(
         )
     show_results(list(results.values()), out)
     if page:
-        from evaluation.report.concepts_pictures import concepts_pictures
+        from candlelight.evaluation.report.concepts_pictures import concepts_pictures
 
         pictures = concepts_pictures(
             albedo_sets,

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from evaluation.commands.evaluate_options import (
+from candlelight.evaluation.commands.evaluate_options import (
     check_needed,
     check_outputs,
     choose_device,
@@ -21,8 +21,8 @@ from evaluation.commands.evaluate_options import (
     show_results,
     size_option,
 )
-from evaluation.commands.explanation_options import ExplanationOptions, explanation_options
-from loaders.errors import InputError
+from candlelight.evaluation.commands.explanation_options import ExplanationOptions, explanation_options
+from candlelight.loaders.errors import InputError
 
 _PROPORTIONS = "0.01,0.02,0.03,0.04,0.05,0.06,0.07,0.08,0.09,0.1"
 
@@ -147,20 +147,24 @@ def coverage(
         --layer encoder.1 --layer encoder.2
     candlelight evaluate coverage celebamask:CelebAMask-HQ --split test --size 224 224 --heatmaps cam=maps
     """
-    from evaluation.commands.run_coverage import CoverageComparison, coverage_lines, open_comparisons
-    from evaluation.coverage import (
+    from candlelight.evaluation.commands.run_coverage import (
+        CoverageComparison,
+        coverage_lines,
+        open_comparisons,
+    )
+    from candlelight.evaluation.coverage import (
         CONTROLS,
         OpenParameters,
         layer_heatmaps,
         score_coverage,
         write_coverage_tables,
     )
-    from evaluation.coverage.score_coverage import METRIC
-    from evaluation.inputs.predictions import open_heatmaps
-    from evaluation.report import write_report
-    from evaluation.report.coverage_pictures import coverage_pictures
-    from evaluation.report.learned_concepts import learned_concepts
-    from loaders.views import LAYOUTS, open_parts, parse_data
+    from candlelight.evaluation.coverage.score_coverage import METRIC
+    from candlelight.evaluation.inputs.predictions import open_heatmaps
+    from candlelight.evaluation.report import write_report
+    from candlelight.evaluation.report.coverage_pictures import coverage_pictures
+    from candlelight.evaluation.report.learned_concepts import learned_concepts
+    from candlelight.loaders.views import LAYOUTS, open_parts, parse_data
 
     parameters = OpenParameters(
         k, rank, _parse_proportions(proportions), choose, pooling, threshold_at, compat, threshold, reduce

@@ -2,14 +2,14 @@
 
 import click
 
-from evaluation.commands.causal_check_command import causal_check
-from evaluation.commands.causal_command import causal
-from evaluation.commands.causal_table_command import causal_table
-from evaluation.commands.concepts_command import concepts
-from evaluation.commands.coverage_command import coverage
-from evaluation.commands.intrinsic_command import intrinsic
-from evaluation.commands.perception_command import perception
-from evaluation.commands.result_commands import compare_command, report
+from candlelight.evaluation.commands.causal_check_command import causal_check
+from candlelight.evaluation.commands.causal_command import causal
+from candlelight.evaluation.commands.causal_table_command import causal_table
+from candlelight.evaluation.commands.concepts_command import concepts
+from candlelight.evaluation.commands.coverage_command import coverage
+from candlelight.evaluation.commands.intrinsic_command import intrinsic
+from candlelight.evaluation.commands.perception_command import perception
+from candlelight.evaluation.commands.result_commands import compare_command, report
 
 
 @click.group()

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 if TYPE_CHECKING:
-    from evaluation.report.blocks import Block
-    from evaluation.results.result import Result
-    from evaluation.running.finished_steps import FinishedSteps
+    from candlelight.evaluation.report.blocks import Block
+    from candlelight.evaluation.results.result import Result
+    from candlelight.evaluation.running.finished_steps import FinishedSteps
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -151,7 +151,7 @@ def check_outputs(out: Sequence[Path], page: Path | None) -> None:
     Raises:
         InputError: a file cannot be written, or is named twice.
     """
-    from evaluation.results.result_files import check_writable
+    from candlelight.evaluation.results.result_files import check_writable
 
     for path in out:
         check_writable(path)
@@ -170,7 +170,7 @@ def open_steps(out: Sequence[Path]) -> "FinishedSteps":
     Raises:
         InputError: FILE.partial is something else.
     """
-    from evaluation.running.finished_steps import FinishedSteps
+    from candlelight.evaluation.running.finished_steps import FinishedSteps
 
     steps = FinishedSteps(out[0].with_name(f"{out[0].name}.partial") if out else None)
     if count := steps.count():
@@ -213,7 +213,7 @@ def open_files(
     Raises:
         InputError: no model and no file, two entries with the same name, or a file that cannot be read.
     """
-    from evaluation.models.model_spec import split_spec
+    from candlelight.evaluation.models.model_spec import split_spec
 
     named = dict(models)
     for spec in files:
@@ -252,7 +252,7 @@ def open_secondary(open_view: Callable[..., Any], data: str, text: str, **option
     """Open a second data set, such as negatives: a set of DATA, a path, LAYOUT:PATH or hf:NAME.
 
     Args:
-        open_view: a function of `loaders.views` that opens a view.
+        open_view: a function of `candlelight.loaders.views` that opens a view.
         data: the argument DATA.
         text: SET, PATH[:SET[:SPLIT]], LAYOUT:PATH[:SPLIT] or hf:NAME. A set of DATA takes precedence over a
             path of the same name; ./NAME means the path.
@@ -261,7 +261,7 @@ def open_secondary(open_view: Callable[..., Any], data: str, text: str, **option
     Raises:
         InputError: the data cannot be opened.
     """
-    from loaders.views import split_secondary
+    from candlelight.loaders.views import split_secondary
 
     if ":" not in text and "/" not in text:
         try:
@@ -279,7 +279,7 @@ def open_layers(
     """Open models, and make one model of each hidden layer, which gives heatmaps or codes.
 
     Args:
-        models: see `evaluation.models.open_models`.
+        models: see `candlelight.evaluation.models.open_models`.
         layers: names of hidden layers; a model that is no `torch.nn.Module` has none and stays as it is.
         device: torch device of the models.
         take: makes a model of a network and the name of a layer.
@@ -294,7 +294,7 @@ def open_layers(
 
     from torch import nn
 
-    from evaluation.models import open_models
+    from candlelight.evaluation.models import open_models
 
     if len(set(layers)) < len(layers):
         raise InputError(f"--layer: expected different layers, got {', '.join(layers)}")
@@ -325,10 +325,10 @@ def show_results(
         out: files to write.
         lines: text to print in place of the table and the comparisons of the first with each other result.
     """
-    from evaluation.results.compare import compare
-    from evaluation.results.notes import notes_of
-    from evaluation.results.result import table
-    from evaluation.results.result_files import write_results
+    from candlelight.evaluation.results.compare import compare
+    from candlelight.evaluation.results.notes import notes_of
+    from candlelight.evaluation.results.result import table
+    from candlelight.evaluation.results.result_files import write_results
 
     for path in out:  # before printing, because the output pipe may be closed
         write_results(path, results)
@@ -342,7 +342,7 @@ def show_results(
 
 def show_page(page: Path, results: Sequence["Result"], pictures: Sequence["Block"]) -> None:
     """Write a page of results of one metric, with pictures of the data."""
-    from evaluation.report import write_report
+    from candlelight.evaluation.report import write_report
 
     metric = results[0].about.metric
     click.echo(str(write_report(page, results, title="Results", pictures={metric: pictures})))

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from loaders.commands.command_line import UseError
+from candlelight.loaders.commands.command_line import UseError
 
 _PLOTS = (".svg", ".png", ".pdf")
 
@@ -152,9 +152,9 @@ def run_forced_choice(
     candlelight perception experiment photographs --transform rotation=6 --transform scale --out answers.jsonl
     candlelight perception experiment invariance --set rotation --moved --out moves.jsonl
     """
-    from evaluation.perception.experiment import fit_answers
-    from evaluation.perception.experiment.open_experiment import ExperimentSettings, open_stimuli
-    from evaluation.perception.experiment.run_experiment import run_experiment
+    from candlelight.evaluation.perception.experiment import fit_answers
+    from candlelight.evaluation.perception.experiment.open_experiment import ExperimentSettings, open_stimuli
+    from candlelight.evaluation.perception.experiment.run_experiment import run_experiment
 
     per_degree, pixels = _geometry(pixels_per_degree, distance, pitch, scale)
     settings = ExperimentSettings(pixels_per_degree=per_degree, scale=pixels, **choice)
@@ -182,8 +182,8 @@ def fit_forced_choice(log: Path, out: Path | None) -> None:
     \b
     candlelight perception fit answers.jsonl --out answers.svg
     """
-    from evaluation.perception.experiment import fit_answers, read_answers
-    from evaluation.results.result_files import check_writable
+    from candlelight.evaluation.perception.experiment import fit_answers, read_answers
+    from candlelight.evaluation.results.result_files import check_writable
 
     answers = read_answers(log)
     if not len(answers):
@@ -194,7 +194,7 @@ def fit_forced_choice(log: Path, out: Path | None) -> None:
     for fit in fits:
         click.echo(str(fit))
     if out is not None:
-        from evaluation.perception.experiment.answer_plot import draw_answers
+        from candlelight.evaluation.perception.experiment.answer_plot import draw_answers
 
         out.write_bytes(draw_answers(answers, fits, out.suffix[1:]))
         click.echo(str(out))
@@ -204,7 +204,10 @@ def _geometry(
     pixels_per_degree: float | None, distance: float | None, pitch: float | None, scale: int | None
 ) -> tuple[float, int | None]:
     """Return the pixels of an image per degree, and the device pixels of each if that is fixed."""
-    from evaluation.perception.human_thresholds import PAPER_PIXELS_PER_DEGREE, screen_pixels_per_degree
+    from candlelight.evaluation.perception.human_thresholds import (
+        PAPER_PIXELS_PER_DEGREE,
+        screen_pixels_per_degree,
+    )
 
     if distance is None and pitch is None:
         return pixels_per_degree or PAPER_PIXELS_PER_DEGREE, scale

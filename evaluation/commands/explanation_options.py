@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from evaluation.commands.training_choice import check_classes_shown, trained_ids, training_rows
-from loaders.errors import InputError
+from candlelight.evaluation.commands.training_choice import check_classes_shown, trained_ids, training_rows
+from candlelight.loaders.errors import InputError
 
 if TYPE_CHECKING:
-    from evaluation.coverage.fit_methods import TrainingImages
-    from evaluation.models.model_spec import NamedModel
-    from evaluation.running.finished_steps import FinishedSteps
-    from loaders.views import Factors
+    from candlelight.evaluation.coverage.fit_methods import TrainingImages
+    from candlelight.evaluation.models.model_spec import NamedModel
+    from candlelight.evaluation.running.finished_steps import FinishedSteps
+    from candlelight.loaders.views import Factors
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _METHODS = ("vebi", "topics", "prototypes", "grad-cam")
@@ -171,7 +171,7 @@ def fit_classifiers(
 
     Args:
         data: the argument DATA.
-        specs: classifiers, see `evaluation.models.open_models`.
+        specs: classifiers, see `candlelight.evaluation.models.open_models`.
         options: the chosen methods and their settings.
         factors: images of DATA, for methods without ``--fit``; None if they have no training images.
         size: option ``--size``; None for the size of the classifier's training.
@@ -182,7 +182,7 @@ def fit_classifiers(
         InputError: a model is no classifier, its classes do not fit the factor, or there are no images to
             learn from.
     """
-    from evaluation.models import open_models
+    from candlelight.evaluation.models import open_models
 
     if not specs:
         raise InputError("--method: needs a --model, the classifier to explain")
@@ -205,11 +205,16 @@ def _fit(
 ) -> FittedClassifier:
     from torch import nn
 
-    from evaluation.coverage.check_classifier import check_classifier, order_classes
-    from evaluation.coverage.fit_methods import METHOD_NAMES, MethodSettings, fit_method, read_training_images
-    from evaluation.models.backbones import is_classifier, load_classifier
-    from evaluation.models.model_spec import split_spec
-    from evaluation.training.factor_labels import factor_labels
+    from candlelight.evaluation.coverage.check_classifier import check_classifier, order_classes
+    from candlelight.evaluation.coverage.fit_methods import (
+        METHOD_NAMES,
+        MethodSettings,
+        fit_method,
+        read_training_images,
+    )
+    from candlelight.evaluation.models.backbones import is_classifier, load_classifier
+    from candlelight.evaluation.models.model_spec import split_spec
+    from candlelight.evaluation.training.factor_labels import factor_labels
 
     path, name = split_spec(spec)[1], named.identity.name
     record = load_classifier(path) if is_classifier(path) else None
@@ -242,7 +247,7 @@ def _fit(
 
 
 def _class_numbers(named: "NamedModel", classes: Sequence[str], label: str, view: "Factors") -> list[int]:
-    from evaluation.training.factor_labels import label_values
+    from candlelight.evaluation.training.factor_labels import label_values
 
     values = label_values(view, label)
     if unknown := sorted(set(values) - set(classes)):

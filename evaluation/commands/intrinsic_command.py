@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evaluation.commands.evaluate_options import (
+from candlelight.evaluation.commands.evaluate_options import (
     check_needed,
     check_outputs,
     choose_device,
@@ -21,18 +21,22 @@ from evaluation.commands.evaluate_options import (
     show_page,
     show_results,
 )
-from evaluation.commands.run_methods import (
+from candlelight.evaluation.commands.run_methods import (
     method_names,
     needs_lights,
     rank_results,
     run_benchmark,
 )
-from evaluation.commands.run_protocols import check_protocol_options, protocol_names, run_protocols
-from loaders.errors import InputError
+from candlelight.evaluation.commands.run_protocols import (
+    check_protocol_options,
+    protocol_names,
+    run_protocols,
+)
+from candlelight.loaders.errors import InputError
 
 if TYPE_CHECKING:
-    from evaluation.report.blocks import Block
-    from evaluation.results.result import MeanResult, Result
+    from candlelight.evaluation.report.blocks import Block
+    from candlelight.evaluation.results.result import MeanResult, Result
 
 _SCORES = ("lmse", "whdr", "saw", "maw", "constancy")
 _SCORE_OF_LAYOUT = {"iiw": "whdr", "saw": "saw", "maw": "maw", "multi-illumination": "constancy"}
@@ -141,9 +145,9 @@ def intrinsic(
     candlelight evaluate intrinsic mit:MIT-intrinsic --split grosse --methods all --report benchmark.html
     candlelight evaluate intrinsic demo/frames --set tabletop_test --model retinex --protocol all
     """
-    from evaluation.inputs.predictions import open_predictions
-    from evaluation.models import open_models
-    from loaders.views import parse_data
+    from candlelight.evaluation.inputs.predictions import open_predictions
+    from candlelight.evaluation.models import open_models
+    from candlelight.loaders.views import parse_data
 
     names = protocol_names(protocols)
     check_protocol_options(protocols, names, out)
@@ -199,10 +203,10 @@ def _score_errors(
     run: dict[str, Any],
 ) -> "tuple[Mapping[str, MeanResult], Sequence[Block]]":
     """Score errors against the truth of models and of methods of the benchmark, with pictures for a page."""
-    from evaluation.intrinsic import score_intrinsic
-    from evaluation.models.model_spec import NamedModel
-    from evaluation.running.model_outputs import has_parameter
-    from loaders.views import open_decompositions
+    from candlelight.evaluation.intrinsic import score_intrinsic
+    from candlelight.evaluation.models.model_spec import NamedModel
+    from candlelight.evaluation.running.model_outputs import has_parameter
+    from candlelight.loaders.views import open_decompositions
 
     names = () if methods is None else method_names(methods)
     models = [one.model for one in sources.values() if isinstance(one, NamedModel)]
@@ -214,7 +218,7 @@ def _score_errors(
         results |= score_intrinsic(sources, view, **run)
     if not has_page:
         return results, ()
-    from evaluation.report.intrinsic_pictures import intrinsic_pictures
+    from candlelight.evaluation.report.intrinsic_pictures import intrinsic_pictures
 
     decompose = benchmark.decompose if benchmark else None
     return results, intrinsic_pictures(results, sources, view, device=run["device"], decompose=decompose)
@@ -223,8 +227,8 @@ def _score_errors(
 def _score_judgements(
     score: str, sources: Mapping[str, Any], data: str, choice: dict[str, Any], run: dict[str, Any]
 ) -> "Mapping[str, Result]":
-    from evaluation.intrinsic import score_saw, score_whdr
-    from loaders.views import open_judgements
+    from candlelight.evaluation.intrinsic import score_saw, score_whdr
+    from candlelight.loaders.views import open_judgements
 
     view = open_judgements(data, **choice)
     return score_whdr(sources, view, **run) if score == "whdr" else score_saw(sources, view, **run)
@@ -233,8 +237,8 @@ def _score_judgements(
 def _score_regions(
     score: str, sources: Mapping[str, Any], data: str, choice: dict[str, Any], run: dict[str, Any]
 ) -> "Mapping[str, Result]":
-    from evaluation.intrinsic import score_constancy, score_maw
-    from loaders.views import open_regions
+    from candlelight.evaluation.intrinsic import score_constancy, score_maw
+    from candlelight.loaders.views import open_regions
 
     view = open_regions(data, **choice)
     return score_maw(sources, view, **run) if score == "maw" else score_constancy(sources, view, **run)

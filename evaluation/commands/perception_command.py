@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evaluation.commands.evaluate_options import (
+from candlelight.evaluation.commands.evaluate_options import (
     check_outputs,
     choose_device,
     end_steps,
@@ -16,14 +16,14 @@ from evaluation.commands.evaluate_options import (
     show_results,
     split_pairs,
 )
-from evaluation.commands.perception_moves import open_moves
-from evaluation.commands.perception_options import perception_options
-from loaders.errors import InputError, did_you_mean
+from candlelight.evaluation.commands.perception_moves import open_moves
+from candlelight.evaluation.commands.perception_options import perception_options
+from candlelight.loaders.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
-    from evaluation.models.model_spec import NamedModel
-    from evaluation.perception import Transduction
-    from evaluation.perception.experiment import MeasuredThresholds
+    from candlelight.evaluation.models.model_spec import NamedModel
+    from candlelight.evaluation.perception import Transduction
+    from candlelight.evaluation.perception.experiment import MeasuredThresholds
 
 
 @click.command()
@@ -58,8 +58,8 @@ def perception(
     candlelight evaluate perception photographs --metric dists=dists.py:DISTS --preset dists=DISTS --hues 10
     candlelight evaluate perception photographs --metric rmse --answers rated.jsonl --answers turned.jsonl
     """
-    from evaluation.perception import score_perception
-    from evaluation.report.perception_tables import perception_lines
+    from candlelight.evaluation.perception import score_perception
+    from candlelight.evaluation.report.perception_tables import perception_lines
 
     check_outputs(out, page)
     if rated is not None and presets:
@@ -94,14 +94,14 @@ def perception(
 
 def _measure_people(logs: Sequence[Path]) -> "MeasuredThresholds":
     """Fit the thresholds of people to logs of answers; without logs, none is measured."""
-    from evaluation.perception import DetectionLevels
-    from evaluation.perception.experiment import MeasuredThresholds, measured_thresholds
+    from candlelight.evaluation.perception import DetectionLevels
+    from candlelight.evaluation.perception.experiment import MeasuredThresholds, measured_thresholds
 
     return measured_thresholds(logs) if logs else MeasuredThresholds(DetectionLevels(), {}, ())
 
 
 def _open_metrics(texts: Sequence[str], device: str) -> "dict[str, NamedModel]":
-    from evaluation.perception import open_distance
+    from candlelight.evaluation.perception import open_distance
 
     named: dict[str, NamedModel] = {}
     for text in texts:
@@ -115,8 +115,8 @@ def _open_metrics(texts: Sequence[str], device: str) -> "dict[str, NamedModel]":
 
 def _open_presets(presets: Sequence[str], named: "Mapping[str, NamedModel]") -> "dict[str, Transduction]":
     """Find the published constants of the metrics for which they hold."""
-    from evaluation.perception import published_transduction
-    from evaluation.perception.distance_spec import is_rmse
+    from candlelight.evaluation.perception import published_transduction
+    from candlelight.evaluation.perception.distance_spec import is_rmse
 
     names = {name: "RMSE" for name, one in named.items() if is_rmse(one)}
     for name, metric in split_pairs(presets, "--preset").items():
@@ -134,9 +134,9 @@ def _fit(
     rated: str, named: "Mapping[str, NamedModel]", device: str, steps: Any
 ) -> "tuple[dict[str, Transduction], dict[str, Any]]":
     """Fit the transductions to rated pairs, and describe these."""
-    from evaluation.perception import fit_rated_pairs
-    from evaluation.running.batches import Fingerprint
-    from loaders.views import open_pairs
+    from candlelight.evaluation.perception import fit_rated_pairs
+    from candlelight.evaluation.running.batches import Fingerprint
+    from candlelight.loaders.views import open_pairs
 
     pairs, read = open_pairs(rated), Fingerprint()
     fitted = fit_rated_pairs(named, pairs, device=device, steps=steps, fingerprint=read)

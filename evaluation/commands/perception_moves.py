@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from evaluation.commands.perception_options import TRANSFORM_KINDS
-from loaders.errors import InputError
+from candlelight.evaluation.commands.perception_options import TRANSFORM_KINDS
+from candlelight.loaders.errors import InputError
 
 if TYPE_CHECKING:
-    from evaluation.perception import MoveSource
+    from candlelight.evaluation.perception import MoveSource
 
 _COMPARED_AS_RENDERED = "the frames are compared as they were rendered; leave it out"
 _ONLY_FOR_PICTURES = {
@@ -57,7 +57,7 @@ def open_moves(
     Raises:
         InputError: the data cannot be opened, or an option is for other data.
     """
-    from loaders.views import has_moves
+    from candlelight.loaders.views import has_moves
 
     kinds = tuple(transforms) or TRANSFORM_KINDS
     is_moved = has_moves(data, given["set_name"])
@@ -73,8 +73,8 @@ def open_moves(
 def _open_images(
     data: str, moves: str | None, kinds: Sequence[str], hues: int, kernel: Any, given: dict[str, Any]
 ) -> OpenedMoves:
-    from evaluation.perception import PAPER_PIXELS_PER_DEGREE, MoveSource, paper_families
-    from loaders.views import open_images
+    from candlelight.evaluation.perception import PAPER_PIXELS_PER_DEGREE, MoveSource, paper_families
+    from candlelight.loaders.views import open_images
 
     if moves in ("physical", "both"):
         raise InputError(f"--moves {moves}: {data} has no frames that moved; render the recipe invariance")
@@ -94,8 +94,8 @@ def _open_images(
 def _open_frames(
     data: str, moves: str | None, kinds: Sequence[str], hues: int, kernel: Any, given: dict[str, Any]
 ) -> OpenedMoves:
-    from evaluation.perception import MoveSource, image_plane_family
-    from loaders.views import open_moved_images
+    from candlelight.evaluation.perception import MoveSource, image_plane_family
+    from candlelight.loaders.views import open_moved_images
 
     for name, reason in _ONLY_FOR_PICTURES.items():
         if given.pop(name) is not None:
@@ -122,7 +122,7 @@ def _open_frames(
 
 def _transform_names(kinds: Sequence[str], hues: int) -> Iterator[str]:
     """Name the transforms of frames: those of each axis and hue."""
-    from evaluation.perception import spread_hues
+    from candlelight.evaluation.perception import spread_hues
 
     yield from (kind for kind in kinds if kind in ("rotation", "scale"))
     if "translation" in kinds:

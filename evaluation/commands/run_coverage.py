@@ -5,19 +5,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from evaluation.commands.explanation_options import (
+from candlelight.evaluation.commands.explanation_options import (
     ExplanationOptions,
     FittedClassifier,
     fit_classifiers,
 )
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 if TYPE_CHECKING:
-    from evaluation.coverage.fit_methods import TrainingImages
-    from evaluation.models.model_spec import NamedModel
-    from evaluation.results.result import StatisticResult
-    from evaluation.running.finished_steps import FinishedSteps
-    from loaders.views import Factors, Parts
+    from candlelight.evaluation.coverage.fit_methods import TrainingImages
+    from candlelight.evaluation.models.model_spec import NamedModel
+    from candlelight.evaluation.results.result import StatisticResult
+    from candlelight.evaluation.running.finished_steps import FinishedSteps
+    from candlelight.loaders.views import Factors, Parts
 
 
 @dataclass
@@ -69,7 +69,7 @@ def open_comparisons(
         by: option ``--by``.
         size: option ``--size``.
         device: torch device.
-        choice: options of `evaluation.commands.evaluate_options.data_options`.
+        choice: options of `candlelight.evaluation.commands.evaluate_options.data_options`.
 
     Returns:
         A comparison for each classifier, on the same images.
@@ -77,7 +77,7 @@ def open_comparisons(
     Raises:
         InputError: no images are left to score, or as `fit_classifiers`.
     """
-    from loaders.views import open_factors, open_parts
+    from candlelight.loaders.views import open_factors, open_parts
 
     factors = open_factors(data, **choice)
     fitted = fit_classifiers(data, specs, options, factors, size, steps, device)
@@ -114,11 +114,11 @@ def _add_completeness(
     """Measure completeness of topics on the scored images, the accuracy behind them and without them."""
     import torch
 
-    from evaluation.coverage.fit_methods import read_training_images
-    from evaluation.coverage.topic_completeness import classifier_accuracy, completeness
-    from evaluation.running.finished_steps import model_key
-    from evaluation.running.hidden_layers import evaluation_mode
-    from evaluation.running.model_outputs import model_errors
+    from candlelight.evaluation.coverage.fit_methods import read_training_images
+    from candlelight.evaluation.coverage.topic_completeness import classifier_accuracy, completeness
+    from candlelight.evaluation.running.finished_steps import model_key
+    from candlelight.evaluation.running.hidden_layers import evaluation_mode
+    from candlelight.evaluation.running.model_outputs import model_errors
 
     test = read_training_images(shown, range(len(shown)), comparison.labels or [], comparison.size)
 
@@ -142,9 +142,9 @@ def _add_completeness(
 
 def coverage_lines(comparisons: Sequence[Sequence["StatisticResult"]]) -> list[str]:
     """Write the scores of each comparison, its paired differences, its controls and its open parameters."""
-    from evaluation.coverage.method_comparisons import write_order
-    from evaluation.results.compare import compare
-    from evaluation.results.result import table
+    from candlelight.evaluation.coverage.method_comparisons import write_order
+    from candlelight.evaluation.results.compare import compare
+    from candlelight.evaluation.results.result import table
 
     lines: list[str] = []
     for results in comparisons:

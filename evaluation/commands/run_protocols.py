@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evaluation.commands.evaluate_options import show_page, show_results
-from loaders.errors import InputError
+from candlelight.evaluation.commands.evaluate_options import show_page, show_results
+from candlelight.loaders.errors import InputError
 
 if TYPE_CHECKING:
-    from evaluation.protocols.score_protocols import ProtocolRun
-    from loaders.views import View
+    from candlelight.evaluation.protocols.score_protocols import ProtocolRun
+    from candlelight.loaders.views import View
 
 ALL = "all"
 _NOT_WITH = ("score", "threshold", "saw_variant", "leave_edges", "methods", "l1", "image", "longest")
@@ -26,7 +26,7 @@ def protocol_names(given: Sequence[str]) -> tuple[str, ...] | None:
     Raises:
         InputError: no such protocol, no name, or `all` beside a name.
     """
-    from evaluation.protocols.score_protocols import named_protocol
+    from candlelight.evaluation.protocols.score_protocols import named_protocol
 
     names = tuple(dict.fromkeys(name.strip() for text in given for name in text.split(",") if name.strip()))
     if given and not names:
@@ -86,7 +86,7 @@ def run_protocols(
     Raises:
         InputError: a named protocol, or every one, does not fit the data.
     """
-    from evaluation.protocols import PROTOCOLS, score_protocols
+    from candlelight.evaluation.protocols import PROTOCOLS, score_protocols
 
     wanted = PROTOCOLS if names is None else names
     needed = {PROTOCOLS[name].reads for name in wanted}
@@ -104,9 +104,9 @@ def _open_views(
     data: str, choice: Mapping[str, Any], longest: int, needed: Collection[str], sources: Mapping[str, Any]
 ) -> "dict[str, View[Any] | InputError]":
     """Open the data as each content that a protocol reads; data without it give the error instead."""
-    from evaluation.models.model_spec import NamedModel
-    from evaluation.running.model_outputs import has_parameter
-    from loaders.views import open_decompositions, open_judgements, open_regions
+    from candlelight.evaluation.models.model_spec import NamedModel
+    from candlelight.evaluation.running.model_outputs import has_parameter
+    from candlelight.loaders.views import open_decompositions, open_judgements, open_regions
 
     models = [one.model for one in sources.values() if isinstance(one, NamedModel)]
     lights = any(has_parameter(model, "lights") for model in models)
@@ -127,9 +127,9 @@ def _open_views(
 
 def _show_order(made: "ProtocolRun", results: Sequence[Any], out: Sequence[Path]) -> None:
     """Write the results; print scores and ranks, changes of order, and the protocols that were left out."""
-    from evaluation.protocols import changed_orders, protocol_rows
-    from evaluation.results.result import align_columns
-    from evaluation.results.result_files import write_results
+    from candlelight.evaluation.protocols import changed_orders, protocol_rows
+    from candlelight.evaluation.results.result import align_columns
+    from candlelight.evaluation.results.result_files import write_results
 
     for path in out:  # before printing, because the output pipe may be closed
         write_results(path, results)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from evaluation.commands.evaluate_options import (
+from candlelight.evaluation.commands.evaluate_options import (
     check_outputs,
     choose_device,
     end_steps,
@@ -16,10 +16,10 @@ from evaluation.commands.evaluate_options import (
     show_page,
     show_results,
 )
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 if TYPE_CHECKING:
-    from evaluation.results.result import MeanResult
+    from candlelight.evaluation.results.result import MeanResult
 
 _OF_CSM = {
     "significance": "--significance",
@@ -74,8 +74,8 @@ def run_tcav(
 
     Args:
         data: the argument DATA.
-        models: see `evaluation.models.open_models`.
-        target: see `evaluation.concepts.targets.parse_target`.
+        models: see `candlelight.evaluation.models.open_models`.
+        target: see `candlelight.evaluation.concepts.targets.parse_target`.
         concepts: source of the images of each concept.
         controls: source of the control images of some concepts.
         negatives: source of the negatives.
@@ -91,11 +91,11 @@ def run_tcav(
     Raises:
         InputError: something cannot be opened, or see `score_tcav`.
     """
-    from evaluation.concepts import score_tcav
-    from evaluation.models import open_models
-    from evaluation.results.compare import compare
-    from evaluation.results.result import table
-    from loaders.views import open_images
+    from candlelight.evaluation.concepts import score_tcav
+    from candlelight.evaluation.models import open_models
+    from candlelight.evaluation.results.compare import compare
+    from candlelight.evaluation.results.result import table
+    from candlelight.loaders.views import open_images
 
     if not models:
         raise InputError("nothing to score: give a --model")
@@ -121,7 +121,7 @@ def run_tcav(
     compared = [str(compare(results[0], other)) for other in results[1:]]
     show_results(results, out, [table(results), vectors_table(results), *compared])
     if page:
-        from evaluation.report.images_block import images_block
+        from candlelight.evaluation.report.images_block import images_block
 
         pictures = [images_block(view, f"the concept {name}.") for name, view in views.items()]
         show_page(page, results, pictures)
@@ -130,7 +130,7 @@ def run_tcav(
 
 def vectors_table(results: Sequence["MeanResult"]) -> str:
     """Write for each model, layer and concept the spread over runs, random vectors, accuracy and p-value."""
-    from evaluation.results.result import align_columns, model_name
+    from candlelight.evaluation.results.result import align_columns, model_name
 
     head = ("model", "layer", "concept", "score ± runs", "random ± runs", "accuracy", "p of t-test")
     rows = [(*head, "p of permutation")]
@@ -148,7 +148,7 @@ def vectors_table(results: Sequence["MeanResult"]) -> str:
 
 def _open_images(option: str, data: str, text: str, **options: Any) -> Any:
     """Open the images that an option names; errors name the option."""
-    from loaders.views import open_images
+    from candlelight.loaders.views import open_images
 
     try:
         return open_secondary(open_images, data, text, **options)

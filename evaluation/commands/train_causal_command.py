@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from evaluation.commands.evaluate_options import choose_device, data_options, result_options
+from candlelight.evaluation.commands.evaluate_options import choose_device, data_options, result_options
 
 AUTOENCODER_MODELS = (
     *("beta-vae", "beta-tcvae", "dip-vae-i", "dip-vae-ii", "factor-vae"),
@@ -134,13 +134,13 @@ def train_codes(
     """
     from dataclasses import asdict
 
-    from evaluation.coverage import ResizedImages
-    from evaluation.models.autoencoders import save_autoencoder
-    from evaluation.results.result_files import check_writable
-    from evaluation.training import causal_settings, hold_out, train_causal, write_record
-    from evaluation.training.read_foreground import read_foreground
-    from loaders.errors import InputError
-    from loaders.views import open_factors
+    from candlelight.evaluation.coverage import ResizedImages
+    from candlelight.evaluation.models.autoencoders import save_autoencoder
+    from candlelight.evaluation.results.result_files import check_writable
+    from candlelight.evaluation.training import causal_settings, hold_out, train_causal, write_record
+    from candlelight.evaluation.training.read_foreground import read_foreground
+    from candlelight.loaders.errors import InputError
+    from candlelight.loaders.views import open_factors
 
     if kind == "none" and options["foreground"] is not None:
         raise InputError("--foreground-weight: give the region, too (--foreground box or mask)")
@@ -166,7 +166,7 @@ def train_codes(
     save_autoencoder(network, out, {"settings": used, "data": asdict(view.identity)} | ids)
     write_record(out.with_suffix(".json"), images, held_out, used, history)
     if page:
-        from evaluation.report.causal_training_page import write_causal_page
+        from candlelight.evaluation.report.causal_training_page import write_causal_page
 
         write_causal_page(page, network, history, images, held_out or range(len(view)), used)
     state.unlink(missing_ok=True)

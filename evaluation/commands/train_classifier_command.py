@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from evaluation.commands.evaluate_options import choose_device, data_options, training_options
+from candlelight.evaluation.commands.evaluate_options import choose_device, data_options, training_options
 
 _BACKBONES = ("vgg_small", "densenet_small", "resnet_small", "vgg19", "vgg19_bn", "densenet121", "resnet50")
 
@@ -81,12 +81,17 @@ def train_labels(
     candlelight train classifier cub70:CUB --split train --label species --backbone resnet50 --size 224 \\
         --weights resnet50.pth --rate 1e-4 --out birds.pt
     """
-    from evaluation.coverage import ResizedImages
-    from evaluation.models.backbones import TrainedOn, build_backbone, load_backbone, save_classifier
-    from evaluation.results.result_files import check_writable
-    from evaluation.training import factor_labels, hold_out, train_classifier, write_record
-    from loaders.verification.checksums import file_sha256
-    from loaders.views import open_factors
+    from candlelight.evaluation.coverage import ResizedImages
+    from candlelight.evaluation.models.backbones import (
+        TrainedOn,
+        build_backbone,
+        load_backbone,
+        save_classifier,
+    )
+    from candlelight.evaluation.results.result_files import check_writable
+    from candlelight.evaluation.training import factor_labels, hold_out, train_classifier, write_record
+    from candlelight.loaders.verification.checksums import file_sha256
+    from candlelight.loaders.views import open_factors
 
     check_writable(out, (".pt",))
     check_writable(out.with_suffix(".json"))

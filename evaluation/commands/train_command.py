@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
-from evaluation.commands.evaluate_options import choose_device, data_options, training_options
-from evaluation.commands.train_causal_command import train_codes
-from evaluation.commands.train_classifier_command import train_labels
+from candlelight.evaluation.commands.evaluate_options import choose_device, data_options, training_options
+from candlelight.evaluation.commands.train_causal_command import train_codes
+from candlelight.evaluation.commands.train_classifier_command import train_labels
 
 _REGIMES = ("supervised", "multi-illumination", "unsupervised")
 
@@ -103,9 +103,9 @@ def train_decomposition(
     """
     import torch
 
-    from evaluation.models import save_model
-    from evaluation.training import SmallRows, hold_out, train_intrinsic, write_record
-    from loaders.views import open_decompositions
+    from candlelight.evaluation.models import save_model
+    from candlelight.evaluation.training import SmallRows, hold_out, train_intrinsic, write_record
+    from candlelight.loaders.views import open_decompositions
 
     _check_files(out, page)
     view = SmallRows(open_decompositions(data, **choice), size=size)
@@ -119,7 +119,7 @@ def train_decomposition(
     save_model(network, out, torch.float16 if half else torch.float32)
     write_record(out.with_suffix(".json"), view, held_out, settings, history)
     if page:
-        from evaluation.report.training_page import write_training_page
+        from candlelight.evaluation.report.training_page import write_training_page
 
         shown = SmallRows(view, held_out) if held_out else None
         write_training_page(page, network, history, shown, settings, chosen)
@@ -137,7 +137,7 @@ def _check_files(out: Path, page: Path | None) -> None:
     Raises:
         InputError: a file cannot be written, or has another ending.
     """
-    from evaluation.results.result_files import check_writable
+    from candlelight.evaluation.results.result_files import check_writable
 
     check_writable(out, (".pt",))
     check_writable(out.with_suffix(".json"))

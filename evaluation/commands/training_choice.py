@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from evaluation.commands.evaluate_options import open_secondary
-from loaders.errors import InputError
+from candlelight.evaluation.commands.evaluate_options import open_secondary
+from candlelight.loaders.errors import InputError
 
 if TYPE_CHECKING:
-    from evaluation.commands.explanation_options import ExplanationOptions
-    from evaluation.models.backbones import TrainedOn
-    from loaders.views import Factors
+    from candlelight.evaluation.commands.explanation_options import ExplanationOptions
+    from candlelight.evaluation.models.backbones import TrainedOn
+    from candlelight.loaders.views import Factors
 
 
 def training_rows(
@@ -35,7 +35,7 @@ def training_rows(
     Raises:
         InputError: the images cannot be opened, or none is known to be learned and ``--fit`` is missing.
     """
-    from loaders.views import open_factors
+    from candlelight.loaders.views import open_factors
 
     view: Factors | None = factors
     if options.fit is not None:
@@ -69,8 +69,8 @@ def check_classes_shown(name: str, classes: Sequence[str], labels: Sequence[int]
     Example:
         >>> check_classes_shown("kinds", ["bird", "fish"], [0, 0])
         Traceback (most recent call last):
-        loaders.errors.InputError: `kinds`: expected images of its 2 classes to learn concepts from, none \
-shows `fish`; choose more images (--fit, --fit-limit, --rows, --limit)
+        candlelight.loaders.errors.InputError: `kinds`: expected images of its 2 classes to learn concepts \
+from, none shows `fish`; choose more images (--fit, --fit-limit, --rows, --limit)
     """
     if lacking := [one for number, one in enumerate(classes) if number not in set(labels)]:
         raise InputError(

@@ -7,11 +7,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from evaluation.concepts.rows.row_storage import DEFAULT_STORAGE, RowStorage
-from evaluation.concepts.rows.stored_rows import StoredRows
-from evaluation.inputs.check_shapes import check_bool, check_shapes
-from evaluation.running.hidden_layers import record_layers, run_recorded
-from loaders.errors import InputError
+from candlelight.evaluation.concepts.rows.row_storage import DEFAULT_STORAGE, RowStorage
+from candlelight.evaluation.concepts.rows.stored_rows import StoredRows
+from candlelight.evaluation.inputs.check_shapes import check_bool, check_shapes
+from candlelight.evaluation.running.hidden_layers import record_layers, run_recorded
+from candlelight.loaders.errors import InputError
 
 # A residual a p - t below this many machine epsilons of |a p| + |t| counts as rounding error. Each operation
 # that computes p rounds by half an epsilon, and the fit of a by a few, which leaves room for about thirty

@@ -8,23 +8,29 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from evaluation.concepts.activations import (
+from candlelight.evaluation.concepts.activations import (
     batch_gradients,
     output_gradient,
     pixel_loss,
 )
-from evaluation.concepts.probe import Probe, check_finite_rows, common_size, hidden_rows, resize_linear
-from evaluation.concepts.rows.row_storage import RowStorage
-from evaluation.concepts.rows.stored_rows import StoredRows
-from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES
-from evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
-from evaluation.running.batches import Fingerprint, check_srgb_image, read_batches
-from evaluation.running.model_outputs import checked_decomposition, model_errors
-from evaluation.running.named_models import decode, to_device
-from evaluation.running.out_of_memory import run_in_halves
-from evaluation.running.predict_decomposition import predict_decomposition
-from loaders.errors import InputError
-from loaders.views import Decompositions, View
+from candlelight.evaluation.concepts.probe import (
+    Probe,
+    check_finite_rows,
+    common_size,
+    hidden_rows,
+    resize_linear,
+)
+from candlelight.evaluation.concepts.rows.row_storage import RowStorage
+from candlelight.evaluation.concepts.rows.stored_rows import StoredRows
+from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES
+from candlelight.evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
+from candlelight.evaluation.running.batches import Fingerprint, check_srgb_image, read_batches
+from candlelight.evaluation.running.model_outputs import checked_decomposition, model_errors
+from candlelight.evaluation.running.named_models import decode, to_device
+from candlelight.evaluation.running.out_of_memory import run_in_halves
+from candlelight.evaluation.running.predict_decomposition import predict_decomposition
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import Decompositions, View
 
 BranchLayers = tuple[str, str] | None  # of reflectance and shading; None for the outputs
 

@@ -7,12 +7,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.concepts.rows.gram import SharedRows
-from evaluation.concepts.rows.row_source import RowSource
-from evaluation.concepts.solvers import Classifier, train_classifiers
-from evaluation.inputs.check_shapes import check_shapes
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
+from candlelight.evaluation.concepts.rows.gram import SharedRows
+from candlelight.evaluation.concepts.rows.row_source import RowSource
+from candlelight.evaluation.concepts.solvers import Classifier, train_classifiers
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
 
 # With a larger penalty every vector is the difference of the means, of a length that underflows at last.
 _LARGEST = 1e12
@@ -69,9 +69,9 @@ def fit_cavs(
     rows of each class without replacement and holds out the same share of both. The normals of all the
     classifiers lie in the span of their rows. Therefore all runs are trained in float64 on submatrices of one
     Gram matrix, together except for "sgd", without any vector of length ``dim`` (see
-    `evaluation.concepts.solvers.train_classifiers` for the objectives and the reasons, and
-    `evaluation.concepts.rows.gram.SharedRows` for the precision of the matrix). With generators in the same
-    state all classifiers get the same rows. Kim et al. advise at least 20 concept images.
+    `candlelight.evaluation.concepts.solvers.train_classifiers` for the objectives and the reasons, and
+    `candlelight.evaluation.concepts.rows.gram.SharedRows` for the precision of the matrix). With generators
+    in the same state all classifiers get the same rows. Kim et al. advise at least 20 concept images.
 
     Blind to: the cause of the difference between the two sets. A vector that separates them perfectly may
     represent the scene that all concept images share, not the factor that varies in them.
@@ -124,8 +124,8 @@ def random_cavs(
 ) -> CAVs:
     """Learn vectors between two random subsets of the negatives, which represent no concept.
 
-    Their scores are the null distribution of `evaluation.concepts.sensitivity.significant`. The two subsets
-    of a run share no row. Different runs share rows, so their scores are not fully independent.
+    Their scores are the null distribution of `candlelight.evaluation.concepts.sensitivity.significant`. The
+    two subsets of a run share no row. Different runs share rows, so their scores are not fully independent.
 
     Args:
         negatives: activations of the negative images, at least 4 rows.

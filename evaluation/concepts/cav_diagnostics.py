@@ -6,11 +6,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.concepts.cav import CAVs
-from evaluation.concepts.rows.gram import SharedRows
-from evaluation.concepts.rows.row_source import columns_of
-from evaluation.inputs.check_shapes import check_shapes
-from loaders.errors import InputError
+from candlelight.evaluation.concepts.cav import CAVs
+from candlelight.evaluation.concepts.rows.gram import SharedRows
+from candlelight.evaluation.concepts.rows.row_source import columns_of
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.loaders.errors import InputError
 
 _COLUMNS = 1 << 12  # numbers of each row that are read at a time
 
@@ -25,7 +25,7 @@ def mean_cav(cavs: CAVs) -> Float[Tensor, " dim"]:
         The mean, float64, of a length from 0 to 1.
 
     Example:
-        >>> from evaluation.concepts.cav import fit_cavs
+        >>> from candlelight.evaluation.concepts.cav import fit_cavs
         >>> g = torch.Generator().manual_seed(0)
         >>> mean_cav(fit_cavs(torch.ones(4, 1), -torch.ones(4, 1), generator=g, runs=2)).round(decimals=6)
         tensor([1.], dtype=torch.float64)
@@ -89,7 +89,7 @@ def run_consistency(cavs: CAVs) -> Float[Tensor, ""]:
         InputError: there is a single run, or values are not finite.
 
     Example:
-        >>> from evaluation.concepts.cav import fit_cavs
+        >>> from candlelight.evaluation.concepts.cav import fit_cavs
         >>> g = torch.Generator().manual_seed(0)
         >>> concept, negatives = torch.randn(20, 5, generator=g) + 9, torch.randn(30, 5, generator=g)
         >>> round(float(run_consistency(fit_cavs(concept, negatives, generator=g, runs=4))), 2)
@@ -170,7 +170,7 @@ def concept_entanglement(concepts: Sequence[CAVs]) -> Float[Tensor, "concepts co
         InputError: there is no concept, activations differ in length, or are not finite.
 
     Example:
-        >>> from evaluation.concepts.cav import fit_cavs
+        >>> from candlelight.evaluation.concepts.cav import fit_cavs
         >>> g, axes = torch.Generator().manual_seed(0), torch.eye(2)
         >>> one, other = (fit_cavs(v.expand(4, 2), -v.expand(4, 2), generator=g, runs=1) for v in axes)
         >>> concept_entanglement([one, other])

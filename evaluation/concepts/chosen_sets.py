@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 
-from evaluation.concepts.named_generator import named_generator
-from evaluation.concepts.set_scores import Concept
-from evaluation.running.batches import Fingerprint, check_srgb_image
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
-from loaders.views import ConceptSet, ConceptSets, match_controls
+from candlelight.evaluation.concepts.named_generator import named_generator
+from candlelight.evaluation.concepts.set_scores import Concept
+from candlelight.evaluation.running.batches import Fingerprint, check_srgb_image
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import ConceptSet, ConceptSets, match_controls
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.inputs.check_shapes import check_shapes
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
 
 Reduce = Literal["mean_of_ratios", "ratio_of_means"]
 

@@ -8,11 +8,19 @@ import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 
-from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, RULES, WANTED, Concept, SetScore, mean_ratio
-from evaluation.results.mean_intervals import Score
-from evaluation.results.resampled_intervals import resampled_interval
-from loaders.errors import InputError
-from loaders.schema import FactorValue
+from candlelight.evaluation.concepts.set_scores import (
+    ALIGNMENTS,
+    BRANCHES,
+    RULES,
+    WANTED,
+    Concept,
+    SetScore,
+    mean_ratio,
+)
+from candlelight.evaluation.results.mean_intervals import Score
+from candlelight.evaluation.results.resampled_intervals import resampled_interval
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import FactorValue
 
 _OBJECTS = "objects"
 # The columns of Table 1, and the rows and columns of Table 2, in the names of the recipe `concepts`.
@@ -58,7 +66,8 @@ def csm_by_factor(
 ) -> list[FactorGroup]:
     """Compute CSM_S and CSM_R of the concept sets that agree in some factors.
 
-    Each group is scored like the whole, see `evaluation.concepts.csm`. Sets of one concept only may fix a
+    Each group is scored like the whole, see `candlelight.evaluation.concepts.csm`. Sets of one concept only
+    may fix a
     factor: the sets that do not fix it are in no group.
 
     Blind to: differences between the groups in other factors, if not all combinations were rendered. The
@@ -69,7 +78,7 @@ def csm_by_factor(
         sets: scores of all concept sets, on the same test frames.
         factors: factors that the sets fix; "objects" is the number of objects in the scene.
         frame_groups: the group of each test frame.
-        rule: one of `evaluation.concepts.set_scores.RULES`.
+        rule: one of `candlelight.evaluation.concepts.set_scores.RULES`.
         seed: seed of the resampling.
 
     Returns:
@@ -79,7 +88,7 @@ def csm_by_factor(
         InputError: no set fixes all factors, or the rule does not exist.
 
     Example:
-        >>> from evaluation.concepts.set_scores import BranchScore
+        >>> from candlelight.evaluation.concepts.set_scores import BranchScore
         >>> def score(share):
         ...     return dict.fromkeys(ALIGNMENTS, BranchScore((share,), 0.1, 0.9, 0.001))
         >>> def one(scene, r, s):

@@ -7,13 +7,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from evaluation.concepts.named_generator import named_generator
-from evaluation.concepts.rows.gram import SharedRows, row_norms
-from evaluation.concepts.rows.row_source import RowSource
-from evaluation.concepts.sensitivity import derivatives_along
-from evaluation.inputs.check_shapes import check_bool, check_shapes
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
+from candlelight.evaluation.concepts.named_generator import named_generator
+from candlelight.evaluation.concepts.rows.gram import SharedRows, row_norms
+from candlelight.evaluation.concepts.rows.row_source import RowSource
+from candlelight.evaluation.concepts.sensitivity import derivatives_along
+from candlelight.evaluation.inputs.check_shapes import check_bool, check_shapes
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
 
 Fitting = Literal["mean", "ridge"]
 VectorLength = Literal["student", "fitted", "unit"]

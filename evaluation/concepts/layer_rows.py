@@ -6,22 +6,22 @@ from typing import NamedTuple
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.concepts.activations import batch_gradients
-from evaluation.concepts.probe import (
+from candlelight.evaluation.concepts.activations import batch_gradients
+from candlelight.evaluation.concepts.probe import (
     Probe,
     check_finite_rows,
     common_size,
     hidden_rows,
     resize_linear,
 )
-from evaluation.concepts.rows.row_source import RowSource
-from evaluation.concepts.rows.stored_rows import StoredRows
-from evaluation.concepts.targets import Target
-from evaluation.running.batches import Batch, Fingerprint, check_srgb_image, read_batches
-from evaluation.running.model_outputs import model_errors
-from evaluation.running.named_models import decode, to_device
-from evaluation.running.out_of_memory import run_in_halves
-from loaders.views import Images
+from candlelight.evaluation.concepts.rows.row_source import RowSource
+from candlelight.evaluation.concepts.rows.stored_rows import StoredRows
+from candlelight.evaluation.concepts.targets import Target
+from candlelight.evaluation.running.batches import Batch, Fingerprint, check_srgb_image, read_batches
+from candlelight.evaluation.running.model_outputs import model_errors
+from candlelight.evaluation.running.named_models import decode, to_device
+from candlelight.evaluation.running.out_of_memory import run_in_halves
+from candlelight.loaders.views import Images
 
 
 class LayerRows(NamedTuple):

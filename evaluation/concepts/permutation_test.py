@@ -9,12 +9,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.concepts.sensitivity import GradientOf
-from evaluation.inputs.check_shapes import check_shapes
-from evaluation.results.mean_intervals import Score, group_numbers
-from evaluation.results.resampled_intervals import RESAMPLES, replicate_interval, resampled_groups
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
+from candlelight.evaluation.concepts.sensitivity import GradientOf
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.evaluation.results.mean_intervals import Score, group_numbers
+from candlelight.evaluation.results.resampled_intervals import RESAMPLES, replicate_interval, resampled_groups
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
 
 InputScore = Literal["derivative", "share"]
 
@@ -93,9 +93,9 @@ def permutation_test(scores: Float[Tensor, "sets draws"]) -> PermutationTest:
     comes up with a probability of at most p, however few images there are and whatever their distribution.
     With the defaults of `exchange_derivatives` it is enough that the products of images and gradients are
     exchangeable; the images may differ in every other direction. The paper's test,
-    `evaluation.concepts.sensitivity.significant`, takes runs that share images as independent, and rejects
-    far too often. The distance of a score from the mean of all draws is compared in both directions, and the
-    p-value is ``(1 + count) / (B + 1)`` with B exchanges (Phipson and Smyth 2010).
+    `candlelight.evaluation.concepts.sensitivity.significant`, takes runs that share images as independent,
+    and rejects far too often. The distance of a score from the mean of all draws is compared in both
+    directions, and the p-value is ``(1 + count) / (B + 1)`` with B exchanges (Phipson and Smyth 2010).
 
     ``adjusted`` holds for all sets of a run together: at most p is the probability that any of the sets
     without effect gets p or less. Distances are divided by the standard deviation of the draws of their set,

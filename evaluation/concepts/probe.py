@@ -7,14 +7,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from evaluation.concepts.activations import flatten_rows
-from evaluation.concepts.rows.row_storage import DEFAULT_STORAGE, RowStorage
-from evaluation.models.model_spec import NamedModel
-from evaluation.running.hidden_layers import record_layers
-from evaluation.running.model_outputs import model_errors
-from evaluation.running.named_models import to_device
-from evaluation.running.out_of_memory import run_in_halves
-from loaders.errors import InputError
+from candlelight.evaluation.concepts.activations import flatten_rows
+from candlelight.evaluation.concepts.rows.row_storage import DEFAULT_STORAGE, RowStorage
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.running.hidden_layers import record_layers
+from candlelight.evaluation.running.model_outputs import model_errors
+from candlelight.evaluation.running.named_models import to_device
+from candlelight.evaluation.running.out_of_memory import run_in_halves
+from candlelight.loaders.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,8 @@ def check_finite_rows(what: str, values: Float[Tensor, "rows _"], ids: Sequence[
     Example:
         >>> check_finite_rows("layer `a`", Tensor([[0.0], [float("nan")]]), ["one", "two"])
         Traceback (most recent call last):
-        loaders.errors.InputError: layer `a`: expected finite numbers, got nan or inf for image `two`
+        candlelight.loaders.errors.InputError: layer `a`: expected finite numbers, got nan or inf for image \
+`two`
     """
     wrong = ~values.detach().isfinite().all(1)
     if bool(wrong.any()):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluation.concepts.set_scores import (
+from candlelight.evaluation.concepts.set_scores import (
     ALIGNMENTS,
     BRANCHES,
     METRICS,
@@ -15,7 +15,7 @@ from evaluation.concepts.set_scores import (
     SetScore,
     mean_ratio,
 )
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 NUMBERS_OF_RUNS = (2, 5, 10, 20, 40, 60, 80, 100, 200, 500, 1000)
 
@@ -62,7 +62,7 @@ def score_by_runs(sets: Sequence[SetScore], numbers: Sequence[int] = NUMBERS_OF_
             below 1.
 
     Example:
-        >>> from evaluation.concepts.set_scores import BranchScore
+        >>> from candlelight.evaluation.concepts.set_scores import BranchScore
         >>> def score(*runs):
         ...     return dict.fromkeys(ALIGNMENTS, BranchScore((0.5,), 0.1, 0.9, 0.001, runs=runs))
         >>> one = SetScore("albedo", {}, 20, {"reflectance": score(1.0, 0.5), "shading": score(0.5, 0.5)})

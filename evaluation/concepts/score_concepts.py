@@ -8,15 +8,15 @@ from typing import Any
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from evaluation.concepts.branches import BranchLayers, branch_activations, branch_gradients
-from evaluation.concepts.chosen_sets import ChosenSet, choose_sets
-from evaluation.concepts.csm_by_factor import every_factor_group
-from evaluation.concepts.few_images import few_images
-from evaluation.concepts.probe import Probe
-from evaluation.concepts.rows.row_storage import DEFAULT_STORAGE, RowStorage
-from evaluation.concepts.score_by_runs import score_by_runs
-from evaluation.concepts.set_scorer import SetScorer
-from evaluation.concepts.set_scores import (
+from candlelight.evaluation.concepts.branches import BranchLayers, branch_activations, branch_gradients
+from candlelight.evaluation.concepts.chosen_sets import ChosenSet, choose_sets
+from candlelight.evaluation.concepts.csm_by_factor import every_factor_group
+from candlelight.evaluation.concepts.few_images import few_images
+from candlelight.evaluation.concepts.probe import Probe
+from candlelight.evaluation.concepts.rows.row_storage import DEFAULT_STORAGE, RowStorage
+from candlelight.evaluation.concepts.score_by_runs import score_by_runs
+from candlelight.evaluation.concepts.set_scorer import SetScorer
+from candlelight.evaluation.concepts.set_scores import (
     CONTROLLED,
     Concept,
     Ratios,
@@ -27,19 +27,19 @@ from evaluation.concepts.set_scores import (
     to_step,
     with_p_values,
 )
-from evaluation.concepts.solvers import Classifier
-from evaluation.inputs.predictions import Predictions
-from evaluation.intrinsic.score_intrinsic import DecompositionModel
-from evaluation.models.model_spec import NamedModel
-from evaluation.results.mean_intervals import distinct_groups
-from evaluation.results.resampled_intervals import resampled_interval
-from evaluation.results.result import StatisticResult
-from evaluation.running.batches import Fingerprint, make_provenance
-from evaluation.running.finished_steps import FinishedSteps, model_key
-from evaluation.running.named_models import identify_models
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
-from loaders.views import ConceptSets, Decompositions, Images
+from candlelight.evaluation.concepts.solvers import Classifier
+from candlelight.evaluation.inputs.predictions import Predictions
+from candlelight.evaluation.intrinsic.score_intrinsic import DecompositionModel
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.results.mean_intervals import distinct_groups
+from candlelight.evaluation.results.resampled_intervals import resampled_interval
+from candlelight.evaluation.results.result import StatisticResult
+from candlelight.evaluation.running.batches import Fingerprint, make_provenance
+from candlelight.evaluation.running.finished_steps import FinishedSteps, model_key
+from candlelight.evaluation.running.named_models import identify_models
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import ConceptSets, Decompositions, Images
 
 METRIC, VERSION = "csm", 3
 
@@ -101,7 +101,8 @@ def score_concepts(
             set, so that random vectors are trained on sets of that size.
         test: images with their ground-truth decomposition.
         controls: control sets by concept, such as ``{"albedo": open_concepts(..., set_name="albedo_pose")}``:
-            images of the same scenes in which camera or poses vary (`loaders.views.match_controls`).
+            images of the same scenes in which camera or poses vary
+            (`candlelight.loaders.views.match_controls`).
         layer: None for the output, the name of one hidden layer, or two names (reflectance first).
         runs: vectors for each set and branch, at least 2; 80 are enough according to the paper.
         seed: seed of all random draws.

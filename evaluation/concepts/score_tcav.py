@@ -9,22 +9,22 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from evaluation.concepts.few_images import few_images
-from evaluation.concepts.layer_rows import read_activations, read_gradients
-from evaluation.concepts.permutation_test import permutation_test
-from evaluation.concepts.probe import Probe, common_size
-from evaluation.concepts.rows.row_source import RowSource
-from evaluation.concepts.solvers import Classifier
-from evaluation.concepts.targets import Target, parse_target
-from evaluation.concepts.tcav_scores import LayerScorer, TCAVScore, scores_to_step, step_to_scores
-from evaluation.models.model_spec import NamedModel
-from evaluation.results.result import MeanResult
-from evaluation.running.batches import Fingerprint, check_srgb_image, make_provenance
-from evaluation.running.finished_steps import FinishedSteps, model_key
-from evaluation.running.named_models import identify_models
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
-from loaders.views import Images
+from candlelight.evaluation.concepts.few_images import few_images
+from candlelight.evaluation.concepts.layer_rows import read_activations, read_gradients
+from candlelight.evaluation.concepts.permutation_test import permutation_test
+from candlelight.evaluation.concepts.probe import Probe, common_size
+from candlelight.evaluation.concepts.rows.row_source import RowSource
+from candlelight.evaluation.concepts.solvers import Classifier
+from candlelight.evaluation.concepts.targets import Target, parse_target
+from candlelight.evaluation.concepts.tcav_scores import LayerScorer, TCAVScore, scores_to_step, step_to_scores
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.results.result import MeanResult
+from candlelight.evaluation.running.batches import Fingerprint, check_srgb_image, make_provenance
+from candlelight.evaluation.running.finished_steps import FinishedSteps, model_key
+from candlelight.evaluation.running.named_models import identify_models
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import Images
 
 METRIC, VERSION = "tcav", 1
 
@@ -104,7 +104,7 @@ def score_tcav(
             output; images have several sizes; there are too few images; or a number is not finite.
 
     Example:
-        >>> from loaders.views import open_images
+        >>> from candlelight.loaders.views import open_images
         >>> striped, plain, zebras = map(open_images, ("striped", "plain", "zebras"))  # doctest: +SKIP
         >>> views = {"striped": striped}, plain, zebras  # doctest: +SKIP
         >>> score_tcav({"net": net}, *views, layers=["layer4"], target="logit:340")["net"]  # doctest: +SKIP
@@ -269,7 +269,7 @@ def view_name(view: Images) -> str:
     """Name the data of a view, with its set and split.
 
     Example:
-        >>> from loaders.views import DataIdentity
+        >>> from candlelight.loaders.views import DataIdentity
         >>> from types import SimpleNamespace
         >>> view_name(SimpleNamespace(identity=DataIdentity("demo", "frames", "albedo")))
         'demo, albedo'

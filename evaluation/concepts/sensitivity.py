@@ -9,12 +9,12 @@ from jaxtyping import Float
 from scipy import stats
 from torch import Tensor
 
-from evaluation.concepts.cav import CAVs
-from evaluation.concepts.rows.gram import products_about_mean, row_norms
-from evaluation.concepts.rows.row_source import RowSource
-from evaluation.inputs.check_shapes import check_shapes
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
+from candlelight.evaluation.concepts.cav import CAVs
+from candlelight.evaluation.concepts.rows.gram import products_about_mean, row_norms
+from candlelight.evaluation.concepts.rows.row_source import RowSource
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
 
 Scale = Literal["vector", "unit", "cosine"]
 GradientOf = Literal["loss", "logit"]
@@ -32,7 +32,7 @@ def directional_derivatives(
 
     ``S_C(x) = grad L(f(x)) . v_C`` (Gupta et al. 2022, eq. 2), computed as ``(G X^T) alpha`` without any
     explicit ``v_C``. The mean of the last block of X is subtracted; for the precision see
-    `evaluation.concepts.rows.gram.SharedRows`.
+    `candlelight.evaluation.concepts.rows.gram.SharedRows`.
 
     Args:
         cavs: the vectors.
@@ -47,7 +47,7 @@ def directional_derivatives(
         InputError: gradients are not finite or differ in length from the vectors, or ``scale`` is misspelt.
 
     Example:
-        >>> from evaluation.concepts.cav import fit_cavs
+        >>> from candlelight.evaluation.concepts.cav import fit_cavs
         >>> g = torch.Generator().manual_seed(0)
         >>> cavs = fit_cavs(torch.ones(4, 2), -torch.ones(4, 2), generator=g, runs=1)
         >>> directional_derivatives(cavs, torch.tensor([[3.0, 3.0], [1.0, -1.0]]), "cosine").round(decimals=6)
@@ -121,7 +121,7 @@ def sensitivity(
             ``gradient_of`` is misspelt.
 
     Example:
-        >>> from evaluation.concepts.cav import fit_cavs
+        >>> from candlelight.evaluation.concepts.cav import fit_cavs
         >>> g = torch.Generator().manual_seed(0)
         >>> cavs = fit_cavs(torch.ones(4, 2), -torch.ones(4, 2), generator=g, runs=1)
         >>> sensitivity(cavs, torch.tensor([[-1.0, 0.0], [-2.0, 1.0], [1.0, 0.0], [0.0, 0.0]]))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from loaders.views import ConceptSet, ConceptSets, DataIdentity
+from candlelight.loaders.views import ConceptSet, ConceptSets, DataIdentity
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -13,7 +13,7 @@ else:
 
 @dataclass(frozen=True, eq=False)
 class SetImages:
-    """Rows of one concept set, with the members of `loaders.views.Images`."""
+    """Rows of one concept set, with the members of `candlelight.loaders.views.Images`."""
 
     view: ConceptSets
     rows: tuple[int, ...]
@@ -51,11 +51,11 @@ def set_images(view: ConceptSets, chosen: ConceptSet) -> SetImages:
     """Make a view of the images of one concept set, for `score_tcav`.
 
     Args:
-        view: from `loaders.views.open_concepts`.
-        chosen: one of its ``sets``, or a control that `loaders.views.match_controls` found in it.
+        view: from `candlelight.loaders.views.open_concepts`.
+        chosen: one of its ``sets``, or a control that `candlelight.loaders.views.match_controls` found in it.
 
     Example:
-        >>> from loaders.views import open_concepts
+        >>> from candlelight.loaders.views import open_concepts
         >>> sets = open_concepts("frames", set_name="albedo")  # doctest: +SKIP
         >>> {f"set {n}": set_images(sets, one) for n, one in enumerate(sets.sets)}  # doctest: +SKIP
     """

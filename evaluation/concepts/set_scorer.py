@@ -9,16 +9,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.concepts.branches import Branches
-from evaluation.concepts.cav import fit_concept, fit_random
-from evaluation.concepts.exchanged_vectors import exchanged_members, gram_exchange_derivatives
-from evaluation.concepts.named_generator import named_generator
-from evaluation.concepts.permutation_test import effect_interval, input_scores
-from evaluation.concepts.probe import common_size
-from evaluation.concepts.rows.gram import SharedRows, row_norms
-from evaluation.concepts.sensitivity import derivatives_along, significant
-from evaluation.concepts.set_scores import BRANCHES, BranchScore, Concept
-from loaders.views import ConceptSet
+from candlelight.evaluation.concepts.branches import Branches
+from candlelight.evaluation.concepts.cav import fit_concept, fit_random
+from candlelight.evaluation.concepts.exchanged_vectors import exchanged_members, gram_exchange_derivatives
+from candlelight.evaluation.concepts.named_generator import named_generator
+from candlelight.evaluation.concepts.permutation_test import effect_interval, input_scores
+from candlelight.evaluation.concepts.probe import common_size
+from candlelight.evaluation.concepts.rows.gram import SharedRows, row_norms
+from candlelight.evaluation.concepts.sensitivity import derivatives_along, significant
+from candlelight.evaluation.concepts.set_scores import BRANCHES, BranchScore, Concept
+from candlelight.loaders.views import ConceptSet
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from jaxtyping import Float64, Int
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.concepts.permutation_test import permutation_test
-from loaders.schema import FactorValue
-from loaders.views import ConceptSet
+from candlelight.evaluation.concepts.permutation_test import permutation_test
+from candlelight.loaders.schema import FactorValue
+from candlelight.loaders.views import ConceptSet
 
 Concept = Literal["albedo", "illumination"]
 BRANCHES = ("reflectance", "shading")
@@ -149,7 +149,7 @@ def frame_means(sets: Sequence[SetScore]) -> dict[str, list[float]]:
 
 
 def to_step(score: SetScore) -> dict[str, Tensor]:
-    """Convert the scores of a set to float64 tensors, which `evaluation.running.finished_steps` can keep."""
+    """Convert the scores of a set to float64 tensors, as `running.finished_steps` keeps them."""
     step = {}
     for branch, scores in score.branches.items():
         for condition, one in scores.items():
@@ -232,7 +232,7 @@ class Ratios:
 
 
 def mean_ratio(wanted: Float64[ndarray, " sets"], unwanted: Float64[ndarray, " sets"]) -> float:
-    """Compute the mean of ratios, as `evaluation.concepts.csm.csm` but faster; nan without any set.
+    """Compute the mean of ratios, as `concepts.csm.csm` but faster; nan without any set.
 
     Example:
         >>> mean_ratio(np.array([0.5, 0.5]), np.array([0.5, 0.25]))

@@ -8,9 +8,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from evaluation.concepts.train_sgd import train_sgd
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
+from candlelight.evaluation.concepts.train_sgd import train_sgd
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
 
 Classifier = Literal["svm", "logistic", "ridge", "mean", "sgd"]
 
@@ -52,7 +52,7 @@ def train_classifiers(
     and the variance ``p (1 - p)``, so the pattern CAV is D; and the concept's mean minus the mean of all is
     ``(1 - p) D``.
 
-    "sgd" minimises ``max(0, 1 - m)`` roughly, see `evaluation.concepts.train_sgd.train_sgd`.
+    "sgd" minimises ``max(0, 1 - m)`` roughly, see `candlelight.evaluation.concepts.train_sgd.train_sgd`.
 
     Args:
         gram: inner products of all rows, float64.

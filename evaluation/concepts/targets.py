@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.concepts.sensitivity import GradientOf
-from evaluation.models.user_code import user_file
-from evaluation.running.model_outputs import describe_output
-from loaders.errors import InputError, did_you_mean, nearest_file
-from loaders.verification.checksums import file_sha256
+from candlelight.evaluation.concepts.sensitivity import GradientOf
+from candlelight.evaluation.models.user_code import user_file
+from candlelight.evaluation.running.model_outputs import describe_output
+from candlelight.loaders.errors import InputError, did_you_mean, nearest_file
+from candlelight.loaders.verification.checksums import file_sha256
 
 _LOSS = "loss:"
 _LOGIT = re.compile(r"logit:(\d+)")
@@ -86,8 +86,8 @@ def parse_target(text: str) -> Target:
         ('loss', tensor([3.]))
         >>> parse_target("logit")
         Traceback (most recent call last):
-        loaders.errors.InputError: target `logit`: expected logit:K with the number K of a class, norm, or \
-FILE.py:FUNCTION; with loss: before it, lower is better
+        candlelight.loaders.errors.InputError: target `logit`: expected logit:K with the number K of a \
+class, norm, or FILE.py:FUNCTION; with loss: before it, lower is better
     """
     rest = text.removeprefix(_LOSS)
     gradient_of: GradientOf = "logit" if rest == text else "loss"

@@ -9,13 +9,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.concepts.cav import Fit, fit_concept, fit_random
-from evaluation.concepts.exchanged_vectors import exchanged_members, gram_exchange_derivatives
-from evaluation.concepts.named_generator import named_generator
-from evaluation.concepts.permutation_test import input_scores
-from evaluation.concepts.rows.gram import SharedRows, row_norms
-from evaluation.concepts.rows.row_source import RowSource
-from evaluation.concepts.sensitivity import GradientOf, Significance, derivatives_along, significant
+from candlelight.evaluation.concepts.cav import Fit, fit_concept, fit_random
+from candlelight.evaluation.concepts.exchanged_vectors import exchanged_members, gram_exchange_derivatives
+from candlelight.evaluation.concepts.named_generator import named_generator
+from candlelight.evaluation.concepts.permutation_test import input_scores
+from candlelight.evaluation.concepts.rows.gram import SharedRows, row_norms
+from candlelight.evaluation.concepts.rows.row_source import RowSource
+from candlelight.evaluation.concepts.sensitivity import (
+    GradientOf,
+    Significance,
+    derivatives_along,
+    significant,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +178,7 @@ class LayerScorer:
 
 
 def scores_to_step(scores: Mapping[str, TCAVScore]) -> dict[str, Tensor]:
-    """Name all tensors of the scores at each layer, for `evaluation.running.finished_steps`."""
+    """Name all tensors of the scores at each layer, for `candlelight.evaluation.running.finished_steps`."""
     return {
         f"{number} {field.name}": getattr(score, field.name).cpu()
         for number, score in enumerate(scores.values())

@@ -31,7 +31,7 @@ def train_sgd(
     Blind to: the minimum. The steps end early, at a vector that depends on the order of the rows.
 
     Args:
-        gram: as in `evaluation.concepts.solvers.train_classifiers`.
+        gram: as in `candlelight.evaluation.concepts.solvers.train_classifiers`.
         members: as there.
         labels: as there.
         penalty: as there; ``alpha`` of scikit-learn is the penalty divided by the mean squared norm.

@@ -8,9 +8,9 @@ from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 from torch.nn import functional
 
-from evaluation.inputs.check_shapes import check_shapes
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
 
 Pooling = Literal["set", "image"]
 BinariseCompat = Literal["exact", "waiou2023"]

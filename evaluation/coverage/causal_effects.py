@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from evaluation.inputs.check_shapes import check_bool, check_shapes
-from loaders.check_choice import check_choice
+from candlelight.evaluation.inputs.check_shapes import check_bool, check_shapes
+from candlelight.loaders.check_choice import check_choice
 
 EffectScale = Literal["probability", "logit"]
 ChangedPixels = Literal["all", "region"]

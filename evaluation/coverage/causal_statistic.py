@@ -6,7 +6,7 @@ from jaxtyping import Bool, Float64, Int
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.coverage.causal_effects import rank_agreement, region_hits
+from candlelight.evaluation.coverage.causal_effects import rank_agreement, region_hits
 
 CAUSAL_SCORES = ("agreement", "hit_rate", "hits_above_chance", "figure_ground")
 

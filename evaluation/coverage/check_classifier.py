@@ -6,11 +6,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.coverage.grad_cam import check_logits
-from evaluation.models.model_spec import NamedModel
-from evaluation.running.hidden_layers import evaluation_mode
-from evaluation.running.model_outputs import model_errors
-from loaders.errors import InputError
+from candlelight.evaluation.coverage.grad_cam import check_logits
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.running.hidden_layers import evaluation_mode
+from candlelight.evaluation.running.model_outputs import model_errors
+from candlelight.loaders.errors import InputError
 
 _TRIED = 16  # number of images on which a network is tried
 
@@ -29,7 +29,7 @@ def order_classes(classifier: NamedModel, values: Sequence[str]) -> tuple[str, .
         InputError: the network names other classes.
 
     Example:
-        >>> from evaluation.models import open_model
+        >>> from candlelight.evaluation.models import open_model
         >>> order_classes(open_model("mine=torch.nn:Flatten"), ["bird", "fish"])
         ('bird', 'fish')
     """
@@ -67,12 +67,12 @@ def check_classifier(
             for each class, or the same for all images.
 
     Example:
-        >>> from evaluation.models import open_model
+        >>> from candlelight.evaluation.models import open_model
         >>> flat = open_model("mine=torch.nn:Flatten", default_space="srgb")
         >>> check_classifier(flat, torch.rand(2, 3, 1, 1), ["bird", "fish"])
         Traceback (most recent call last):
-        loaders.errors.InputError: `mine` gives 3 logits, but the images have 2 classes: bird, fish; give \
-images of all its classes (--fit), or another factor (--label)
+        candlelight.loaders.errors.InputError: `mine` gives 3 logits, but the images have 2 classes: bird, \
+fish; give images of all its classes (--fit), or another factor (--label)
     """
     name = classifier.identity.name
     if classifier.colour_space != "srgb":

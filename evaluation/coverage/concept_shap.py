@@ -7,15 +7,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from evaluation.concepts.named_generator import named_generator
-from evaluation.coverage.topic_completeness import (
+from candlelight.evaluation.concepts.named_generator import named_generator
+from candlelight.evaluation.coverage.topic_completeness import (
     Head,
     LabelledMaps,
     ReconstructionTraining,
     subset_completeness,
 )
-from evaluation.inputs.check_shapes import check_bool, check_shapes
-from loaders.errors import InputError
+from candlelight.evaluation.inputs.check_shapes import check_bool, check_shapes
+from candlelight.loaders.errors import InputError
 
 
 @dataclass(frozen=True)

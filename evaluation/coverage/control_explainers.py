@@ -11,11 +11,21 @@ from jaxtyping import Float, Float64, Int
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.coverage.binarise_heatmaps import BinariseCompat, Explanations, Pooling, check_pooling
-from evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream, row_chunks, stream_iou
-from evaluation.inputs.check_shapes import check_shapes
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
+from candlelight.evaluation.coverage.binarise_heatmaps import (
+    BinariseCompat,
+    Explanations,
+    Pooling,
+    check_pooling,
+)
+from candlelight.evaluation.coverage.heatmap_streams import (
+    ExplanationStream,
+    MaskStream,
+    row_chunks,
+    stream_iou,
+)
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
 
 
 def uniform_noise(
@@ -87,7 +97,7 @@ def constant_map(images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor,
     """Make a heatmap of ones: a trap for the protocol, because it must score 0.
 
     Every point reaches every threshold, so a rule that marks tied points would mark the whole image; see
-    `evaluation.coverage.binarise`.
+    `candlelight.evaluation.coverage.binarise`.
 
     Args:
         images: sRGB-encoded in [0, 1].

@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from evaluation.coverage.open_parameters import OpenParameters
-from evaluation.coverage.waiou import WAIoU, weigh_iou
-from evaluation.results.mean_intervals import group_numbers
-from loaders.errors import InputError
+from candlelight.evaluation.coverage.open_parameters import OpenParameters
+from candlelight.evaluation.coverage.waiou import WAIoU, weigh_iou
+from candlelight.evaluation.results.mean_intervals import group_numbers
+from candlelight.loaders.errors import InputError
 
 SCORES = ("waiou", "mean_iou")  # the second score does not depend on the other methods
 FOLDS = 5

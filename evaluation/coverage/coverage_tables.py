@@ -3,17 +3,17 @@
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from evaluation.coverage.method_comparisons import (
+from candlelight.evaluation.coverage.method_comparisons import (
     MethodComparison,
     best_share,
     iou_by_pooling,
     split_comparisons,
 )
-from evaluation.coverage.score_coverage import METRIC
-from evaluation.results.json_values import to_csv
-from evaluation.results.result import Result, StatisticResult
-from loaders.errors import InputError
-from loaders.looking.sheet import write_file
+from candlelight.evaluation.coverage.score_coverage import METRIC
+from candlelight.evaluation.results.json_values import to_csv
+from candlelight.evaluation.results.result import Result, StatisticResult
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.looking.sheet import write_file
 
 _CALL = ("comparison", "data", "classifier")
 _Lines = Iterator[tuple[object, ...]]
@@ -38,7 +38,7 @@ def coverage_tables(results: Sequence[Result]) -> dict[str, list[tuple[object, .
         InputError: a result of another metric.
 
     Example:
-        >>> from evaluation.results.result import Provenance, Score
+        >>> from candlelight.evaluation.results.result import Provenance, Score
         >>> settings = {"parts": ["head"], "proportions": [0.01, 0.1]}
         >>> about = Provenance("waiou", 2, "higher", {"name": "vebi"}, {"name": "birds"}, settings, {})
         >>> details = {"best_proportion": 1, "average_iou": [0.2, 0.4]}

@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from evaluation.coverage.binarise_heatmaps import Explanations
-from evaluation.inputs.check_shapes import check_shapes
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
+from candlelight.evaluation.coverage.binarise_heatmaps import Explanations
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
 
 Rank = Literal["sum", "score"]
 

@@ -7,12 +7,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from evaluation.coverage.grad_cam import check_logits, filter_maps, network_device
-from evaluation.coverage.vebi import check_classes
-from evaluation.inputs.check_shapes import check_bool, check_shapes
-from evaluation.models.backbones import Backbone
-from evaluation.running.hidden_layers import evaluation_mode, run_recorded
-from loaders.errors import InputError
+from candlelight.evaluation.coverage.grad_cam import check_logits, filter_maps, network_device
+from candlelight.evaluation.coverage.vebi import check_classes
+from candlelight.evaluation.inputs.check_shapes import check_bool, check_shapes
+from candlelight.evaluation.models.backbones import Backbone
+from candlelight.evaluation.running.hidden_layers import evaluation_mode, run_recorded
+from candlelight.loaders.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -9,24 +9,24 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from evaluation.coverage.explanations import ExplanationMethod
-from evaluation.coverage.grad_cam import GradCAM
-from evaluation.coverage.masks import resize_images
-from evaluation.coverage.prototype_method import PrototypeMethod
-from evaluation.coverage.topic_completeness import ReconstructionTraining
-from evaluation.coverage.topics import TopicMethod, TopicSearch
-from evaluation.coverage.train_prototype_network import PrototypeTraining
-from evaluation.coverage.vebi import VEBI
-from evaluation.models.backbones import Backbone
-from evaluation.models.model_spec import NamedModel
-from evaluation.running.batches import Fingerprint, check_srgb_image, weights_sha256
-from evaluation.running.finished_steps import FinishedSteps, model_key
-from evaluation.running.model_outputs import model_errors
-from evaluation.running.named_models import decode, encode
-from evaluation.running.split_network import split_network
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
-from loaders.views import Images
+from candlelight.evaluation.coverage.explanations import ExplanationMethod
+from candlelight.evaluation.coverage.grad_cam import GradCAM
+from candlelight.evaluation.coverage.masks import resize_images
+from candlelight.evaluation.coverage.prototype_method import PrototypeMethod
+from candlelight.evaluation.coverage.topic_completeness import ReconstructionTraining
+from candlelight.evaluation.coverage.topics import TopicMethod, TopicSearch
+from candlelight.evaluation.coverage.train_prototype_network import PrototypeTraining
+from candlelight.evaluation.coverage.vebi import VEBI
+from candlelight.evaluation.models.backbones import Backbone
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.running.batches import Fingerprint, check_srgb_image, weights_sha256
+from candlelight.evaluation.running.finished_steps import FinishedSteps, model_key
+from candlelight.evaluation.running.model_outputs import model_errors
+from candlelight.evaluation.running.named_models import decode, encode
+from candlelight.evaluation.running.split_network import split_network
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import Images
 
 MethodName = Literal["vebi", "topics", "prototypes", "grad-cam"]
 METHOD_NAMES: tuple[MethodName, ...] = get_args(MethodName)

@@ -8,11 +8,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from evaluation.coverage.explanations import Explanation
-from evaluation.inputs.check_shapes import check_bool, check_shapes
-from evaluation.models.vision import token_maps
-from evaluation.running.hidden_layers import run_recorded
-from loaders.errors import InputError
+from candlelight.evaluation.coverage.explanations import Explanation
+from candlelight.evaluation.inputs.check_shapes import check_bool, check_shapes
+from candlelight.evaluation.models.vision import token_maps
+from candlelight.evaluation.running.hidden_layers import run_recorded
+from candlelight.loaders.errors import InputError
 
 
 class WeightedFilters(NamedTuple):

@@ -9,17 +9,17 @@ from jaxtyping import Bool, Float32, Float64, Int
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.coverage.array_spool import ArraySpool
-from evaluation.coverage.binarise_heatmaps import (
+from candlelight.evaluation.coverage.array_spool import ArraySpool
+from candlelight.evaluation.coverage.binarise_heatmaps import (
     BinariseCompat,
     Explanations,
     Pooling,
     is_dead,
     resize_heatmap,
 )
-from evaluation.coverage.quantiles import quantiles
-from evaluation.coverage.waiou import sweep_iou
-from loaders.errors import InputError
+from candlelight.evaluation.coverage.quantiles import quantiles
+from candlelight.evaluation.coverage.waiou import sweep_iou
+from candlelight.loaders.errors import InputError
 
 _POINTS = 2**21  # number of heatmap points in memory at a time
 

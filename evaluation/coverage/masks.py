@@ -7,8 +7,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
-from loaders.errors import InputError
-from loaders.views import PartImage
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import PartImage
 
 
 def check_masks(ids: Sequence[str], items: Sequence[PartImage]) -> None:

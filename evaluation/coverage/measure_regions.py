@@ -6,28 +6,28 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from evaluation.coverage.binarise_heatmaps import (
+from candlelight.evaluation.coverage.binarise_heatmaps import (
     Explanations,
     binarise,
     is_dead,
     set_threshold,
 )
-from evaluation.coverage.causal_effects import (
+from candlelight.evaluation.coverage.causal_effects import (
     ChangedPixels,
     EffectScale,
     causal_effects,
     region_density,
     region_share,
 )
-from evaluation.coverage.explanations import merge_explanation
-from evaluation.coverage.grad_cam import check_logits
-from evaluation.coverage.masks import resize_images, resize_mask
-from evaluation.coverage.read_explanations import explain_images
-from evaluation.models.model_spec import NamedModel
-from evaluation.running.batches import check_srgb_image
-from evaluation.running.named_models import decode, run_model
-from loaders.errors import InputError
-from loaders.views import BACKGROUND_REGION, CounterfactualImages
+from candlelight.evaluation.coverage.explanations import merge_explanation
+from candlelight.evaluation.coverage.grad_cam import check_logits
+from candlelight.evaluation.coverage.masks import resize_images, resize_mask
+from candlelight.evaluation.coverage.read_explanations import explain_images
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.running.batches import check_srgb_image
+from candlelight.evaluation.running.named_models import decode, run_model
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import BACKGROUND_REGION, CounterfactualImages
 
 ALL_PARTS = "all parts"  # region of the object as a whole
 RegionMasks = Mapping[str, Bool[Tensor, "height width"]]
@@ -97,7 +97,7 @@ def measure_effects(
         item: the image with its counterfactuals.
         masks: the shown regions, from `shown_regions`.
         scale: see `causal_effects`.
-        pixels: see `evaluation.coverage.score_causal_check.score_causal_check`.
+        pixels: see `candlelight.evaluation.coverage.score_causal_check.score_causal_check`.
         size: size of the images for the classifier.
         batch_size: images per pass.
         device: torch device of the classifier.

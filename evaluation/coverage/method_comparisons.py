@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from evaluation.results.result import StatisticResult, model_name
+from candlelight.evaluation.results.result import StatisticResult, model_name
 
 
 @dataclass(frozen=True)

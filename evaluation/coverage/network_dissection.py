@@ -11,12 +11,12 @@ from numpy import ndarray
 from torch import Tensor
 from torch.nn import functional
 
-from evaluation.coverage.array_spool import ArraySpool
-from evaluation.coverage.explanations import Explanation
-from evaluation.coverage.heatmap_streams import MaskStream, row_chunks
-from evaluation.coverage.quantiles import quantiles
-from evaluation.inputs.check_shapes import check_shapes
-from loaders.errors import InputError
+from candlelight.evaluation.coverage.array_spool import ArraySpool
+from candlelight.evaluation.coverage.explanations import Explanation
+from candlelight.evaluation.coverage.heatmap_streams import MaskStream, row_chunks
+from candlelight.evaluation.coverage.quantiles import quantiles
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.loaders.errors import InputError
 
 TOP_SHARE = 0.005  # share of a concept's responses above its threshold
 DETECTOR_IOU = 0.04  # a concept with a larger IoU detects the part

@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from evaluation.coverage.binarise_heatmaps import BinariseCompat, Pooling, check_pooling
-from evaluation.coverage.explanations import Rank
-from evaluation.coverage.waiou import Aggregate
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
+from candlelight.evaluation.coverage.binarise_heatmaps import BinariseCompat, Pooling, check_pooling
+from candlelight.evaluation.coverage.explanations import Rank
+from candlelight.evaluation.coverage.waiou import Aggregate
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
 
 PROPORTIONS = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1)
 ChoiceOn = Literal["others", "same"]
@@ -47,7 +47,7 @@ class OpenParameters:
     Example:
         >>> OpenParameters(k=0)
         Traceback (most recent call last):
-        loaders.errors.InputError: `k` must be at least 1, got 0
+        candlelight.loaders.errors.InputError: `k` must be at least 1, got 0
     """
 
     k: int = 1

@@ -7,11 +7,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from evaluation.coverage.explanations import Explanation
-from evaluation.coverage.prototype_network import PrototypeNetwork, PrototypePatches, prototype_similarity
-from evaluation.coverage.train_prototype_network import PrototypeTraining, train_prototype_network
-from evaluation.running.hidden_layers import evaluation_mode
-from loaders.errors import InputError
+from candlelight.evaluation.coverage.explanations import Explanation
+from candlelight.evaluation.coverage.prototype_network import (
+    PrototypeNetwork,
+    PrototypePatches,
+    prototype_similarity,
+)
+from candlelight.evaluation.coverage.train_prototype_network import PrototypeTraining, train_prototype_network
+from candlelight.evaluation.running.hidden_layers import evaluation_mode
+from candlelight.loaders.errors import InputError
 
 
 class PrototypeMethod:

@@ -11,10 +11,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from evaluation.concepts.named_generator import named_generator
-from evaluation.inputs.check_shapes import check_shapes
-from evaluation.running.hidden_layers import evaluation_mode
-from loaders.errors import InputError
+from candlelight.evaluation.concepts.named_generator import named_generator
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.evaluation.running.hidden_layers import evaluation_mode
+from candlelight.loaders.errors import InputError
 
 # Epsilon of the similarity in the authors' program.
 _SMALLEST = 1e-4

@@ -14,7 +14,7 @@ Read = Callable[[], Iterator[Float32[ndarray, " points"]]]
 
 
 def quantiles(read: Read, count: int, levels: Sequence[float]) -> Float32[ndarray, " levels"]:
-    """Compute linearly interpolated quantiles, like `evaluation.coverage.binarise_heatmaps.set_threshold`.
+    """Compute linearly interpolated quantiles, like `binarise_heatmaps.set_threshold`.
 
     Args:
         read: yields all points, in pieces; called once, or twice for more than `POINTS_IN_MEMORY` points.

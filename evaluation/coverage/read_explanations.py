@@ -9,19 +9,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.coverage.binarise_heatmaps import Explanations
-from evaluation.coverage.explanations import Explanation, Rank, merge_explanation
-from evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream
-from evaluation.coverage.masks import check_masks, resize_images, resize_mask
-from evaluation.coverage.network_dissection import ConceptStream
-from evaluation.inputs.predictions import Heatmaps
-from evaluation.models.model_spec import NamedModel
-from evaluation.running.batches import Fingerprint, check_srgb_image, read_batches
-from evaluation.running.finished_steps import FinishedSteps, batch_key, model_key
-from evaluation.running.model_outputs import checked_heatmaps, describe_output
-from evaluation.running.named_models import decode, run_model
-from loaders.errors import InputError
-from loaders.views import Parts
+from candlelight.evaluation.coverage.binarise_heatmaps import Explanations
+from candlelight.evaluation.coverage.explanations import Explanation, Rank, merge_explanation
+from candlelight.evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream
+from candlelight.evaluation.coverage.masks import check_masks, resize_images, resize_mask
+from candlelight.evaluation.coverage.network_dissection import ConceptStream
+from candlelight.evaluation.inputs.predictions import Heatmaps
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.running.batches import Fingerprint, check_srgb_image, read_batches
+from candlelight.evaluation.running.finished_steps import FinishedSteps, batch_key, model_key
+from candlelight.evaluation.running.model_outputs import checked_heatmaps, describe_output
+from candlelight.evaluation.running.named_models import decode, run_model
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import Parts
 
 Merge = tuple[int, Rank]  # k and rank of `merge_explanation`
 
@@ -182,8 +182,8 @@ def check_axes(name: str, maps: Float[Tensor, "images maps rows columns"], size:
     Example:
         >>> check_axes("mine", torch.zeros(1, 60, 80, 4), (60, 80))
         Traceback (most recent call last):
-        loaders.errors.InputError: mine: expected heatmaps [maps, rows, columns], got [60, 80, 4] for images \
-of 60 x 80, which looks like channels last; move them to the front
+        candlelight.loaders.errors.InputError: mine: expected heatmaps [maps, rows, columns], got [60, 80, \
+4] for images of 60 x 80, which looks like channels last; move them to the front
     """
     count, rows, columns = maps.shape[1:]
     if _stretch(rows, columns, size) > 2 and _stretch(count, rows, size) < 1.1:

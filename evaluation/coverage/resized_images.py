@@ -5,14 +5,14 @@ from dataclasses import replace
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.coverage.masks import resize_images
-from evaluation.running.batches import check_srgb_image
-from evaluation.running.named_models import decode, encode
-from loaders.views import Images
+from candlelight.evaluation.coverage.masks import resize_images
+from candlelight.evaluation.running.batches import check_srgb_image
+from candlelight.evaluation.running.named_models import decode, encode
+from candlelight.loaders.views import Images
 
 
 class ResizedImages:
-    """A view of images of one size, with the members of `loaders.views.Images`.
+    """A view of images of one size, with the members of `candlelight.loaders.views.Images`.
 
     Images are resized in scene-linear colour by antialiased bilinear interpolation, whatever their aspect
     ratio, exactly as by the argument ``size`` of `score_coverage`.
@@ -23,7 +23,7 @@ class ResizedImages:
 
     Example:
         >>> import torch
-        >>> from loaders.views import DataIdentity
+        >>> from candlelight.loaders.views import DataIdentity
         >>> class Board:
         ...     identity, ids, groups = DataIdentity("board", "memory"), ("board",), ("board",)
         ...     known_ids = frozenset(ids)

@@ -10,33 +10,33 @@ from jaxtyping import Bool, Float, Float64
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.coverage.binarise_heatmaps import check_pooling
-from evaluation.coverage.causal_effects import ChangedPixels, EffectScale
-from evaluation.coverage.causal_statistic import CausalStatistic
-from evaluation.coverage.explanations import ExplanationMethod
-from evaluation.coverage.masks import check_masks, resize_images
-from evaluation.coverage.measure_regions import (
+from candlelight.evaluation.coverage.binarise_heatmaps import check_pooling
+from candlelight.evaluation.coverage.causal_effects import ChangedPixels, EffectScale
+from candlelight.evaluation.coverage.causal_statistic import CausalStatistic
+from candlelight.evaluation.coverage.explanations import ExplanationMethod
+from candlelight.evaluation.coverage.masks import check_masks, resize_images
+from candlelight.evaluation.coverage.measure_regions import (
     ALL_PARTS,
     RegionNumbers,
     measure_effects,
     measure_pointing,
     shown_regions,
 )
-from evaluation.models.model_spec import NamedModel
-from evaluation.results.mean_intervals import distinct_groups, mean_interval
-from evaluation.results.resampled_intervals import resampled_interval
-from evaluation.results.result import Provenance, StatisticResult
-from evaluation.running.batches import (
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.results.mean_intervals import distinct_groups, mean_interval
+from candlelight.evaluation.results.resampled_intervals import resampled_interval
+from candlelight.evaluation.results.result import Provenance, StatisticResult
+from candlelight.evaluation.running.batches import (
     Fingerprint,
     check_srgb_image,
     make_provenance,
     read_batches,
     weights_sha256,
 )
-from evaluation.running.named_models import decode, identify_models
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
-from loaders.views import BACKGROUND_REGION, CounterfactualImages, View
+from candlelight.evaluation.running.named_models import decode, identify_models
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import BACKGROUND_REGION, CounterfactualImages, View
 
 METRIC, VERSION = "causal_check", 1
 _SIDES = ALL_PARTS, BACKGROUND_REGION  # the last two of all regions
@@ -104,7 +104,7 @@ def score_causal_check(
             on ``device``.
         classifier: gives logits [batch, classes] for the same images; a mapping by the name of the method if
             methods explain different classifiers.
-        data: images with their counterfactuals, from `loaders.views.open_counterfactuals`.
+        data: images with their counterfactuals, from `candlelight.loaders.views.open_counterfactuals`.
         scale: see `causal_effects`.
         pixels: "all" shows the classifier the counterfactuals as they are; "region" takes only the pixels of
             the region from them, so that the light that they throw on the rest has no effect.

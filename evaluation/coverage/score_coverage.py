@@ -12,27 +12,27 @@ from numpy import ndarray
 from scipy.stats import kendalltau
 from torch import Tensor, nn
 
-from evaluation.coverage.control_explainers import ideal_coverage
-from evaluation.coverage.coverage_statistic import SCORES, CoverageStatistic
-from evaluation.coverage.explanations import ExplanationMethod
-from evaluation.coverage.grad_cam import filter_maps
-from evaluation.coverage.heatmap_streams import stream_iou
-from evaluation.coverage.masks import part_names
-from evaluation.coverage.network_dissection import ConceptStream, network_dissection
-from evaluation.coverage.open_parameters import OpenParameters
-from evaluation.coverage.read_explanations import ReadExplanations, read_explanations
-from evaluation.coverage.waiou import weigh_iou
-from evaluation.inputs.predictions import Heatmaps, MissingResults
-from evaluation.models.model_spec import NamedModel
-from evaluation.results.mean_intervals import distinct_groups
-from evaluation.results.resampled_intervals import replicate_interval, resampled_interval
-from evaluation.results.result import StatisticResult
-from evaluation.running.batches import Fingerprint, make_provenance
-from evaluation.running.finished_steps import FinishedSteps
-from evaluation.running.hidden_layers import run_recorded
-from evaluation.running.named_models import identify_models
-from loaders.errors import InputError
-from loaders.views import Parts
+from candlelight.evaluation.coverage.control_explainers import ideal_coverage
+from candlelight.evaluation.coverage.coverage_statistic import SCORES, CoverageStatistic
+from candlelight.evaluation.coverage.explanations import ExplanationMethod
+from candlelight.evaluation.coverage.grad_cam import filter_maps
+from candlelight.evaluation.coverage.heatmap_streams import stream_iou
+from candlelight.evaluation.coverage.masks import part_names
+from candlelight.evaluation.coverage.network_dissection import ConceptStream, network_dissection
+from candlelight.evaluation.coverage.open_parameters import OpenParameters
+from candlelight.evaluation.coverage.read_explanations import ReadExplanations, read_explanations
+from candlelight.evaluation.coverage.waiou import weigh_iou
+from candlelight.evaluation.inputs.predictions import Heatmaps, MissingResults
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.results.mean_intervals import distinct_groups
+from candlelight.evaluation.results.resampled_intervals import replicate_interval, resampled_interval
+from candlelight.evaluation.results.result import StatisticResult
+from candlelight.evaluation.running.batches import Fingerprint, make_provenance
+from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.evaluation.running.hidden_layers import run_recorded
+from candlelight.evaluation.running.named_models import identify_models
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import Parts
 
 METRIC, VERSION = "waiou", 3
 HeatmapMethod = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch maps rows columns"]]
@@ -92,10 +92,10 @@ def score_coverage(
 
     Args:
         methods: by name: a fitted `ExplanationMethod`; a callable from images to interpretation heatmaps
-            (`layer_heatmaps` makes one of a layer); or `evaluation.inputs.predictions.Heatmaps` of another
-            program. Fitted methods and callables receive sRGB-encoded images in [0, 1] on ``device``;
-            callables whose ``colour_space`` is "linear" receive scene-linear images.
-        data: images with masks, from `loaders.views.open_parts`.
+            (`layer_heatmaps` makes one of a layer); or `candlelight.evaluation.inputs.predictions.Heatmaps`
+            of another program. Fitted methods and callables receive sRGB-encoded images in [0, 1] on
+            ``device``; callables whose ``colour_space`` is "linear" receive scene-linear images.
+        data: images with masks, from `candlelight.loaders.views.open_parts`.
         parameters: parameters that the paper leaves open.
         part_of: names of the parts to score; all parts if None.
         controls: methods each of which is scored in a comparison of its own, because WAIoU of a method

@@ -9,10 +9,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from evaluation.concepts.named_generator import named_generator
-from evaluation.coverage.topic_scores import gated_responses, topic_scores
-from evaluation.inputs.check_shapes import check_bool, check_shapes
-from loaders.errors import InputError
+from candlelight.evaluation.concepts.named_generator import named_generator
+from candlelight.evaluation.coverage.topic_scores import gated_responses, topic_scores
+from candlelight.evaluation.inputs.check_shapes import check_bool, check_shapes
+from candlelight.loaders.errors import InputError
 
 Head = Callable[[Float[Tensor, "images dim height width"]], Float[Tensor, "images classes"]]
 # Numbers in the largest tensor of a step; more subsets than fit are trained one group after the other.

@@ -11,9 +11,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from evaluation.inputs.check_shapes import check_shapes
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
 
 Orthogonality = Literal["signed", "squared"]
 # Added to the sum of an image point's responses, as in the authors' program.

@@ -8,9 +8,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from evaluation.concepts.named_generator import named_generator
-from evaluation.coverage.explanations import Explanation
-from evaluation.coverage.topic_completeness import (
+from candlelight.evaluation.concepts.named_generator import named_generator
+from candlelight.evaluation.coverage.explanations import Explanation
+from candlelight.evaluation.coverage.topic_completeness import (
     Head,
     LabelledMaps,
     ReconstructionTraining,
@@ -18,7 +18,7 @@ from evaluation.coverage.topic_completeness import (
     initial_weights,
     reconstruct,
 )
-from evaluation.coverage.topic_scores import (
+from candlelight.evaluation.coverage.topic_scores import (
     Orthogonality,
     distinct_topics,
     gated_responses,
@@ -27,9 +27,9 @@ from evaluation.coverage.topic_scores import (
     topic_overlap,
     topic_scores,
 )
-from evaluation.running.hidden_layers import evaluation_mode
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
+from candlelight.evaluation.running.hidden_layers import evaluation_mode
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
 
 Features = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch dim rows columns"]]
 

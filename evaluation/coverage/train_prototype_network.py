@@ -11,15 +11,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 from tqdm import tqdm
 
-from evaluation.concepts.named_generator import named_generator
-from evaluation.coverage.prototype_network import (
+from candlelight.evaluation.concepts.named_generator import named_generator
+from candlelight.evaluation.coverage.prototype_network import (
     PrototypeNetwork,
     check_every_class,
     push_prototypes,
 )
-from evaluation.inputs.check_shapes import check_shapes
-from evaluation.running.hidden_layers import evaluation_mode
-from loaders.errors import InputError
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.evaluation.running.hidden_layers import evaluation_mode
+from candlelight.loaders.errors import InputError
 
 # Weights of the losses in the authors' program.
 CLUSTER, SEPARATION, SPARSITY = 0.8, 0.08, 1e-4

@@ -8,19 +8,19 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from evaluation.coverage.explanations import Explanation
-from evaluation.coverage.grad_cam import (
+from candlelight.evaluation.coverage.explanations import Explanation
+from candlelight.evaluation.coverage.grad_cam import (
     check_logits,
     filter_maps,
     grad_cam_by_filter,
     network_device,
     weigh_filters,
 )
-from evaluation.coverage.lasso import nonnegative_lasso
-from evaluation.inputs.check_shapes import check_shapes
-from evaluation.running.hidden_layers import run_recorded
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
+from candlelight.evaluation.coverage.lasso import nonnegative_lasso
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.evaluation.running.hidden_layers import run_recorded
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
 
 Indicators = Literal["labels", "predicted"]
 
@@ -202,7 +202,7 @@ def check_classes(labels: Int[Tensor, " images"], classes: int) -> None:
     Example:
         >>> check_classes(torch.tensor([0, 3]), 3)
         Traceback (most recent call last):
-        loaders.errors.InputError: `labels` must be 0 to 2, the network has 3 classes; got 0 to 3
+        candlelight.loaders.errors.InputError: `labels` must be 0 to 2, the network has 3 classes; got 0 to 3
     """
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= classes:

@@ -9,10 +9,10 @@ from jaxtyping import Bool, Float, Float32, Float64, Int
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.coverage.binarise_heatmaps import BinariseCompat
-from evaluation.inputs.check_shapes import check_bool, check_shapes
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
+from candlelight.evaluation.coverage.binarise_heatmaps import BinariseCompat
+from candlelight.evaluation.inputs.check_shapes import check_bool, check_shapes
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
 
 Aggregate = Literal["mean", "sum"]
 

@@ -6,8 +6,8 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from evaluation.demo.rebuild import make_if_changed
-from loaders.frames import complete_indices
+from candlelight.evaluation.demo.rebuild import make_if_changed
+from candlelight.loaders.frames import complete_indices
 
 _SHEET_SET, _SHEET_FRAMES = "tabletop", 8  # the first sheet shows this set as soon as it has so many frames
 _RECORDS = "records"  # name of the folder for the records of `make_if_changed`
@@ -55,7 +55,7 @@ def with_first_sheet(
         sheet: PNG file to write.
         tell: called with a line when the sheet is written.
     """
-    from loaders.looking.draw_sheet import draw_sheet
+    from candlelight.loaders.looking.draw_sheet import draw_sheet
 
     drawn = False
 
@@ -86,8 +86,8 @@ def pack_and_study(frames: Path, out: Path, tell: Tell) -> list[str]:
     import torch
     from datasets.utils.logging import disable_progress_bar
 
-    from evaluation.demo.study import run_study
-    from loaders import pack_hdf5, pack_hub
+    from candlelight.evaluation.demo.study import run_study
+    from candlelight.loaders import pack_hdf5, pack_hub
 
     disable_progress_bar()
     # On such small frames a second thread gains nothing, and on a busy machine it is much slower.

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from evaluation.results.result import package_versions
-from loaders.files.safe_writing import replacing
-from loaders.verification.checksums import file_sha256
+from candlelight.evaluation.results.result import package_versions
+from candlelight.loaders.files.safe_writing import replacing
+from candlelight.loaders.verification.checksums import file_sha256
 
 
 def make_if_changed(

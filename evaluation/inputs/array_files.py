@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from loaders.errors import InputError, blaming
-from loaders.files.png16 import decode_png16, is_png16
-from loaders.files.safe_decoding import open_image
+from candlelight.loaders.errors import InputError, blaming
+from candlelight.loaders.files.png16 import decode_png16, is_png16
+from candlelight.loaders.files.safe_decoding import open_image
 
 MAX_BYTES = 2**32  # largest size of one array
 _CURE = "write it again"

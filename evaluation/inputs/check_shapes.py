@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 
 def check_shapes(**arguments: tuple[object, str]) -> None:
@@ -23,7 +23,8 @@ def check_shapes(**arguments: tuple[object, str]) -> None:
     Example:
         >>> check_shapes(target=(torch.zeros(2, 3), "batch width"), mask=(torch.zeros(1, 3), "batch width"))
         Traceback (most recent call last):
-        loaders.errors.InputError: expected `target` [batch, width], `mask` [batch, width], got [2, 3], [1, 3]
+        candlelight.loaders.errors.InputError: expected `target` [batch, width], `mask` [batch, width], got \
+[2, 3], [1, 3]
     """
     lengths: dict[str, object] = {}
     shapes = []
@@ -53,7 +54,8 @@ def check_bool(**tensors: Tensor) -> None:
     Example:
         >>> check_bool(mask=torch.tensor([0, 255]))
         Traceback (most recent call last):
-        loaders.errors.InputError: `mask` must be boolean, got torch.int64; pass `mask > 0` if that is meant
+        candlelight.loaders.errors.InputError: `mask` must be boolean, got torch.int64; pass `mask > 0` if \
+that is meant
     """
     for name, tensor in tensors.items():
         if tensor.dtype != torch.bool:

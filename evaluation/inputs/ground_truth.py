@@ -7,16 +7,16 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from evaluation.inputs.check_shapes import check_bool, check_shapes
-from loaders.errors import InputError
-from loaders.views import DecomposedImage
+from candlelight.evaluation.inputs.check_shapes import check_bool, check_shapes
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import DecomposedImage
 
 _AXES = {"image": "3 height width", "reflectance": "3 height width", "shading": "channels height width"}
 
 
 @dataclass(frozen=True, eq=False)
 class GroundTruth:
-    """Images, true reflectance and shading (scene-linear), and masks; see `loaders.views.DecomposedImage`."""
+    """Images, true reflectance and shading (scene-linear), masks: see `loaders.views.DecomposedImage`."""
 
     image: Float[Tensor, "batch 3 height width"]
     reflectance: Float[Tensor, "batch 3 height width"]
@@ -40,8 +40,9 @@ def stack_ground_truth(items: Sequence[DecomposedImage]) -> GroundTruth:
     """Stack items of a view, whose images have one size, into a batch.
 
     Raises:
-        InputError: an item does not have the shapes and dtypes of `loaders.views.DecomposedImage`; this can
-            only happen with a view that the caller wrote.
+        InputError: an item does not have the shapes and dtypes of
+            `candlelight.loaders.views.DecomposedImage`; this can only happen with a view that the caller
+            wrote.
 
     Example:
         >>> one = DecomposedImage(*[torch.ones(3, 2, 2)] * 3, torch.ones(2, 2).bool())

@@ -10,11 +10,11 @@ from jaxtyping import Float32
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.inputs.array_files import describe_array, read_npy, read_npz, read_png
-from evaluation.inputs.match_ids import first_three
-from loaders.colour import srgb_to_linear
-from loaders.errors import InputError
-from loaders.public.exr import read_exr
+from candlelight.evaluation.inputs.array_files import describe_array, read_npy, read_npz, read_png
+from candlelight.evaluation.inputs.match_ids import first_three
+from candlelight.loaders.colour import srgb_to_linear
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.exr import read_exr
 
 Curve = Literal["srgb", "linear"]
 
@@ -92,7 +92,7 @@ def channels_first(
         torch.Size([3, 4, 5])
         >>> channels_first(np.zeros((3, 5, 3), np.float32), (3,), "a")
         Traceback (most recent call last):
-        loaders.errors.InputError: a: expected 3 channels first or last, got both in \
+        candlelight.loaders.errors.InputError: a: expected 3 channels first or last, got both in \
 [3, 5, 3]; crop or pad the image
     """
     if layer.ndim == 2 and 1 in channels:

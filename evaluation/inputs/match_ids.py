@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 from typing import Literal
 
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
 
 MissingResults = Literal["error", "fail"]
 
@@ -37,8 +37,8 @@ def match_ids(
         ['b']
         >>> match_ids(["a"], ["a", "b"], ["a", "b", "c"])
         Traceback (most recent call last):
-        loaders.errors.InputError: results: expected a result for each of 2 images, 1 is missing: `b`; add \
-it, or count it as failed (--missing fail)
+        candlelight.loaders.errors.InputError: results: expected a result for each of 2 images, 1 is \
+missing: `b`; add it, or count it as failed (--missing fail)
     """
     if missing is not None:
         check_choice("missing", missing, MissingResults)

@@ -11,13 +11,13 @@ import torch
 from jaxtyping import Bool, Float32, Float64
 from torch import Tensor
 
-from evaluation.inputs.array_files import describe_array, read_npy, read_npz, read_parquet
-from evaluation.inputs.layer_files import Curve, channels_first, list_files, read_layer
-from evaluation.inputs.match_ids import MissingResults as MissingResults
-from evaluation.inputs.match_ids import first_three
-from evaluation.inputs.match_ids import match_ids as match_ids
-from loaders.check_choice import check_choice
-from loaders.errors import InputError, did_you_mean, nearest_file
+from candlelight.evaluation.inputs.array_files import describe_array, read_npy, read_npz, read_parquet
+from candlelight.evaluation.inputs.layer_files import Curve, channels_first, list_files, read_layer
+from candlelight.evaluation.inputs.match_ids import MissingResults as MissingResults
+from candlelight.evaluation.inputs.match_ids import first_three
+from candlelight.evaluation.inputs.match_ids import match_ids as match_ids
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError, did_you_mean, nearest_file
 
 _LAYERS = ("reflectance", "shading")
 

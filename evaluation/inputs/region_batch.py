@@ -7,14 +7,14 @@ import torch
 from jaxtyping import Bool, Float32, Int64
 from torch import Tensor
 
-from evaluation.inputs.check_shapes import check_bool, check_shapes
-from loaders.errors import InputError
-from loaders.views import RegionImage
+from candlelight.evaluation.inputs.check_shapes import check_bool, check_shapes
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import RegionImage
 
 
 @dataclass(frozen=True, eq=False)
 class RegionBatch:
-    """Images, regions, true colours and masks; see `loaders.views.RegionImage`.
+    """Images, regions, true colours and masks; see `candlelight.loaders.views.RegionImage`.
 
     ``colours`` is None if an image has no colours; an image with fewer regions than ``count`` has zeros in
     the last rows. ``mask`` is None if an image has no mask.
@@ -31,8 +31,8 @@ def stack_regions(items: Sequence[RegionImage]) -> RegionBatch:
     """Stack items of a view, whose images have one size, into a batch.
 
     Raises:
-        InputError: an item does not have the shapes and dtypes of `loaders.views.RegionImage`; this can only
-            happen with a view that the caller wrote.
+        InputError: an item does not have the shapes and dtypes of `candlelight.loaders.views.RegionImage`;
+            this can only happen with a view that the caller wrote.
 
     Example:
         >>> one = RegionImage(torch.ones(3, 2, 2), torch.ones(2, 2).long(), torch.ones(1, 3))

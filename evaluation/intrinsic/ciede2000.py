@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from evaluation.inputs.check_shapes import check_shapes
-from evaluation.intrinsic.masked import result_dtype
-from loaders.primaries import REC709, xyz_matrix
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.evaluation.intrinsic.masked import result_dtype
+from candlelight.loaders.primaries import REC709, xyz_matrix
 
 _FULL_TURN = 360.0
 _CHROMA_7 = 25.0**7
@@ -24,7 +24,7 @@ def linear_to_lab(image: Float[Tensor, "*rows 3"]) -> Float[Tensor, "*rows 3"]:
         image: scene-linear Rec.709, white 1, in [0, 1].
 
     Returns:
-        L* in [0, 100], a* and b*, of the dtype of `evaluation.intrinsic.masked.result_dtype`.
+        L* in [0, 100], a* and b*, of the dtype of `candlelight.evaluation.intrinsic.masked.result_dtype`.
 
     Raises:
         InputError: the last axis is not 3 channels.

@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
-from evaluation.inputs.check_shapes import check_shapes
-from evaluation.intrinsic.masked import is_finite, result_dtype
-from loaders.errors import InputError
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.evaluation.intrinsic.masked import is_finite, result_dtype
+from candlelight.loaders.errors import InputError
 
 _FLOOR = 1e-6  # of denominators, where the mean of a scene is 1
 LEAST_CHROMA = 1e-6  # smaller variance of the true chroma counts as none; rounded gray has less

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
-from evaluation.intrinsic.lmse_sintel import sintel_errors
-from evaluation.intrinsic.masked import (
+from candlelight.evaluation.intrinsic.lmse_sintel import sintel_errors
+from candlelight.evaluation.intrinsic.masked import (
     PixelMask,
     as_channels,
     best_scale,
@@ -21,7 +21,7 @@ from evaluation.intrinsic.masked import (
     score_samples,
     weighted,
 )
-from evaluation.intrinsic.ssim import SSIM_WINDOW, check_ssim_images, mean_ssim
+from candlelight.evaluation.intrinsic.ssim import SSIM_WINDOW, check_ssim_images, mean_ssim
 
 CREFNET_FLOOR = 1e-5  # energy of a prediction, or of a window of it, up to which its scale is 0
 _STEPS = tuple(sign * 2.0**-power for power in range(2, 11) for sign in (-1, 1))

@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from evaluation.inputs.check_shapes import check_shapes
-from evaluation.intrinsic.masked import PixelMask, check_masked, result_dtype, score_samples
-from evaluation.intrinsic.window_sums import check_windows, window_error, window_sums
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.evaluation.intrinsic.masked import PixelMask, check_masked, result_dtype, score_samples
+from candlelight.evaluation.intrinsic.window_sums import check_windows, window_error, window_sums
 
 # The benchmark uses scale 0 in a window if the energy of the estimate is at most 1e-5, for images whose white
 # is 257 (16-bit values over 255). Here white is 1.

@@ -8,10 +8,10 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 from torch.nn.functional import pad
 
-from evaluation.inputs.check_shapes import check_shapes
-from evaluation.intrinsic.masked import PixelMask, as_channels, check_masked, score_samples
-from evaluation.intrinsic.window_sums import window_error, window_sums
-from loaders.errors import InputError
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.evaluation.intrinsic.masked import PixelMask, as_channels, check_masked, score_samples
+from candlelight.evaluation.intrinsic.window_sums import window_error, window_sums
+from candlelight.loaders.errors import InputError
 
 # The program divides by the energy or by this, MATLAB's eps, if that is larger. The result is the same for
 # images of 8 or 16 bits, whose energy is 0 or at least 65535^-2.

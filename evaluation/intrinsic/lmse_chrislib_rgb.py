@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from evaluation.intrinsic.masked import PixelMask, as_channels, check_masked, score_samples
-from evaluation.intrinsic.window_sums import check_windows, window_error, window_sums
+from candlelight.evaluation.intrinsic.masked import PixelMask, as_channels, check_masked, score_samples
+from candlelight.evaluation.intrinsic.window_sums import check_windows, window_error, window_sums
 
 
 def lmse_chrislib_rgb(

@@ -7,7 +7,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 from torch.nn.functional import pad
 
-from evaluation.intrinsic.masked import (
+from candlelight.evaluation.intrinsic.masked import (
     PixelMask,
     as_channels,
     best_scale,
@@ -16,7 +16,7 @@ from evaluation.intrinsic.masked import (
     masked_double,
     score_samples,
 )
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 
 def lmse_sintel(

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
-from evaluation.inputs.check_shapes import check_shapes
-from loaders.errors import InputError
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.loaders.errors import InputError
 
 # Larger values count as infinite, because their squares, or sums of squares, may overflow float64.
 _LARGEST = torch.finfo(torch.float32).max
@@ -23,7 +23,7 @@ def check_masked(prediction: object, target: object, mask: object, axes: str) ->
         prediction: tensor of shape ``axes``.
         target: tensor of shape ``axes``.
         mask: [batch, height, width], boolean or weights in [0, 1].
-        axes: as in `evaluation.inputs.check_shapes.check_shapes`.
+        axes: as in `candlelight.evaluation.inputs.check_shapes.check_shapes`.
 
     Raises:
         InputError: an argument is not a tensor, the shapes do not agree, or the mask is neither boolean nor
@@ -33,7 +33,8 @@ def check_masked(prediction: object, target: object, mask: object, axes: str) ->
         >>> image = torch.ones(1, 2, 2)
         >>> check_masked(image, image, 255 * image, "batch height width")
         Traceback (most recent call last):
-        loaders.errors.InputError: `mask` must lie from 0 to 1, got 255 to 255; divide 0/255 masks by 255
+        candlelight.loaders.errors.InputError: `mask` must lie from 0 to 1, got 255 to 255; divide 0/255 \
+masks by 255
     """
     check_shapes(prediction=(prediction, axes), target=(target, axes), mask=(mask, "batch height width"))
     check_mask(mask)

@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
-from evaluation.inputs.check_shapes import check_shapes
-from evaluation.intrinsic.ciede2000 import ciede2000, linear_to_lab
-from evaluation.intrinsic.masked import is_finite, result_dtype
-from loaders.errors import InputError
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.evaluation.intrinsic.ciede2000 import ciede2000, linear_to_lab
+from candlelight.evaluation.intrinsic.masked import is_finite, result_dtype
+from candlelight.loaders.errors import InputError
 
 # The benchmark clips the denominators of its scales, sums of squared linear colours, to this value.
 DENOMINATOR_FLOOR = 1e-6

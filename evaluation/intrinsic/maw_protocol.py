@@ -6,11 +6,11 @@ from jaxtyping import Float, Float32, Int64
 from PIL import Image
 from torch import Tensor
 
-from evaluation.inputs.check_shapes import check_shapes
-from loaders.colour import to_display
-from loaders.errors import InputError
-from loaders.public.pixel_tensors import image_tensor
-from loaders.regions import scale_regions
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.loaders.colour import to_display
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.pixel_tensors import image_tensor
+from candlelight.loaders.regions import scale_regions
 
 MAW_SIZE = (240, 320)  # height and width of the evaluation; the aspect of the photograph is not kept
 

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from evaluation.intrinsic.masked import (
+from candlelight.evaluation.intrinsic.masked import (
     PixelMask,
     check_masked,
     is_finite,

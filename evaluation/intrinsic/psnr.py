@@ -4,9 +4,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.intrinsic.masked import PixelMask, check_masked
-from evaluation.intrinsic.mse import mse
-from loaders.errors import InputError
+from candlelight.evaluation.intrinsic.masked import PixelMask, check_masked
+from candlelight.evaluation.intrinsic.mse import mse
+from candlelight.loaders.errors import InputError
 
 
 def psnr(

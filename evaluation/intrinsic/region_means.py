@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from evaluation.inputs.check_shapes import check_shapes
-from loaders.errors import InputError
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.loaders.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)

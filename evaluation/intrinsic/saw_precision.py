@@ -15,11 +15,11 @@ from numpy import ndarray
 from scipy import ndimage
 from torch import Tensor
 
-from evaluation.inputs.check_shapes import check_shapes
-from loaders.check_choice import check_choice
-from loaders.colour import linear_to_srgb
-from loaders.errors import InputError
-from loaders.image_gradients import gradient_magnitude, window_maximum
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.colour import linear_to_srgb
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.image_gradients import gradient_magnitude, window_maximum
 
 SAWVariant = Literal["kovacs2017", "cgintrinsics2018", "challenge2018"]
 SMOOTH_LABEL, IGNORED_LABEL = 2, 100
@@ -73,7 +73,7 @@ def saw_average_precision(
 
     Args:
         shading: predicted shading, scene-linear, of the size of the labels.
-        labels: 0 and 1 not smooth, 2 smooth, 100 to be ignored, see `loaders.public.SAW`.
+        labels: 0 and 1 not smooth, 2 smooth, 100 to be ignored, see `candlelight.loaders.public.SAW`.
         variant: one of the variants above.
         image: the photographs, scene-linear, clipped to [0, 1]; only "challenge2018" needs them.
         truncate: round the sum of weights of each photograph, threshold and answer down to an integer, as the

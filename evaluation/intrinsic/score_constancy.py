@@ -10,22 +10,22 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from evaluation.inputs.predictions import MissingResults
-from evaluation.inputs.region_batch import RegionBatch, stack_regions
-from evaluation.intrinsic.constancy import chroma_drift, chroma_retention, material_variation
-from evaluation.intrinsic.region_means import region_means
-from evaluation.intrinsic.score_intrinsic import DecompositionModel
-from evaluation.intrinsic.score_maw import predict_reflectance
-from evaluation.intrinsic.scored_rows import ErrorMetric, RowErrors, mean_results
-from evaluation.models.baselines import constant_reflectance
-from evaluation.models.model_spec import NamedModel
-from evaluation.results.result import MeanResult
-from evaluation.running.batches import Fingerprint
-from evaluation.running.finished_steps import FinishedSteps
-from evaluation.running.named_models import identify_models
-from evaluation.running.run_batches import Step, run_batches
-from loaders.errors import InputError
-from loaders.views import Regions
+from candlelight.evaluation.inputs.predictions import MissingResults
+from candlelight.evaluation.inputs.region_batch import RegionBatch, stack_regions
+from candlelight.evaluation.intrinsic.constancy import chroma_drift, chroma_retention, material_variation
+from candlelight.evaluation.intrinsic.region_means import region_means
+from candlelight.evaluation.intrinsic.score_intrinsic import DecompositionModel
+from candlelight.evaluation.intrinsic.score_maw import predict_reflectance
+from candlelight.evaluation.intrinsic.scored_rows import ErrorMetric, RowErrors, mean_results
+from candlelight.evaluation.models.baselines import constant_reflectance
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.results.result import MeanResult
+from candlelight.evaluation.running.batches import Fingerprint
+from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.evaluation.running.named_models import identify_models
+from candlelight.evaluation.running.run_batches import Step, run_batches
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import Regions
 
 CONSTANCY_METRIC = ErrorMetric("constancy", 1, ("c_mat", "c_mat_unscaled", "chroma_drift", "chroma_loss"))
 _Means = Float64[Tensor, "materials 3"]
@@ -92,8 +92,8 @@ def score_constancy(
 
     Args:
         models: by name: an `IntrinsicModel` that takes scene-linear images, a `NamedModel` of
-            `evaluation.models.open_model`, or `Predictions` of another program.
-        data: images with regions, from `loaders.views.open_regions`.
+            `candlelight.evaluation.models.open_model`, or `Predictions` of another program.
+        data: images with regions, from `candlelight.loaders.views.open_regions`.
         device: torch device of the models.
         batch_size: images per call of a model.
         missing: "error" refuses predictions without a file for an id; "fail" counts the id as failed.
@@ -107,8 +107,8 @@ def score_constancy(
             of a control, an output is not a decomposition, or ids of predictions do not match.
 
     Example:
-        >>> from evaluation.models.baselines import constant_shading
-        >>> from loaders.views import DataIdentity, RegionImage
+        >>> from candlelight.evaluation.models.baselines import constant_shading
+        >>> from candlelight.loaders.views import DataIdentity, RegionImage
         >>> class Walls:
         ...     identity, synthetic = DataIdentity("walls", "memory"), False
         ...     ids, groups, known_ids = ("a", "b"), ("room", "room"), frozenset("ab")

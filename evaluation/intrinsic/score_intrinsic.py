@@ -7,22 +7,22 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
-from evaluation.inputs.predictions import MissingResults, Predictions
-from evaluation.intrinsic.lmse import gray, lmse
-from evaluation.intrinsic.mse import mse
-from evaluation.intrinsic.scored_rows import ErrorMetric, collect_errors, mean_results
-from evaluation.intrinsic.si_mse import si_mse
-from evaluation.models.baselines import BASELINES
-from evaluation.models.model_protocols import IntrinsicModel
-from evaluation.models.model_spec import NamedModel
-from evaluation.results.result import MeanResult, Result
-from evaluation.running.batches import Fingerprint
-from evaluation.running.finished_steps import FinishedSteps
-from evaluation.running.named_models import identify_models
-from evaluation.running.predict_decomposition import predict_decomposition
-from evaluation.running.run_batches import run_batches
-from loaders.views import Decompositions, Judgements, Regions
+from candlelight.evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
+from candlelight.evaluation.inputs.predictions import MissingResults, Predictions
+from candlelight.evaluation.intrinsic.lmse import gray, lmse
+from candlelight.evaluation.intrinsic.mse import mse
+from candlelight.evaluation.intrinsic.scored_rows import ErrorMetric, collect_errors, mean_results
+from candlelight.evaluation.intrinsic.si_mse import si_mse
+from candlelight.evaluation.models.baselines import BASELINES
+from candlelight.evaluation.models.model_protocols import IntrinsicModel
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.results.result import MeanResult, Result
+from candlelight.evaluation.running.batches import Fingerprint
+from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.evaluation.running.named_models import identify_models
+from candlelight.evaluation.running.predict_decomposition import predict_decomposition
+from candlelight.evaluation.running.run_batches import run_batches
+from candlelight.loaders.views import Decompositions, Judgements, Regions
 
 METRIC, VERSION = "lmse", 2
 COLUMNS = (
@@ -76,7 +76,8 @@ def score_intrinsic(
 ) -> Mapping[str, Result]:
     """Measure the errors of reflectance and shading of models, or of predictions in files.
 
-    With ``protocol`` this is `evaluation.protocols.score_protocol`; the rest is about the default.
+    With ``protocol`` this is `candlelight.evaluation.protocols.score_protocol`; the rest is about the
+    default.
 
     Columns of a result: ``lmse``, the score of Grosse et al. 2009 (mean of the LMSE of reflectance and
     shading, eq. 9), its two parts, and `si_mse` and `mse` of reflectance and shading. Only pixels in the mask
@@ -91,10 +92,10 @@ def score_intrinsic(
 
     Args:
         models: by name: an `IntrinsicModel` that takes scene-linear images, a `NamedModel` of
-            `evaluation.models.open_model`, or `Predictions` of another program.
-        data: images with their ground-truth decomposition, from `loaders.views.open_decompositions`; for some
-            protocols another view.
-        protocol: name of an evaluation protocol in `evaluation.protocols.PROTOCOLS`.
+            `candlelight.evaluation.models.open_model`, or `Predictions` of another program.
+        data: images with their ground-truth decomposition, from
+            `candlelight.loaders.views.open_decompositions`; for some protocols another view.
+        protocol: name of an evaluation protocol in `candlelight.evaluation.protocols.PROTOCOLS`.
         device: torch device of the models.
         batch_size: images per call of a model.
         missing: "error" refuses predictions without a file for an id; "fail" counts the id as failed.
@@ -109,8 +110,8 @@ def score_intrinsic(
 
     Example:
         >>> import torch
-        >>> from evaluation.models.baselines import constant_shading
-        >>> from loaders.views import DataIdentity, DecomposedImage
+        >>> from candlelight.evaluation.models.baselines import constant_shading
+        >>> from candlelight.loaders.views import DataIdentity, DecomposedImage
         >>> class Flat:
         ...     identity = DataIdentity("flat", "memory")
         ...     ids, groups, known_ids, explains = ("a",), ("a",), frozenset("a"), "image"
@@ -122,7 +123,9 @@ def score_intrinsic(
         True
     """
     if protocol is not None:
-        from evaluation.protocols import score_protocol  # here, because the protocols import this module
+        from candlelight.evaluation.protocols import (
+            score_protocol,  # here, because the protocols import this module
+        )
 
         run: dict[str, Any] = {"device": device, "batch_size": batch_size, "missing": missing, "steps": steps}
         return score_protocol(models, data, protocol, **run)

@@ -11,22 +11,22 @@ from jaxtyping import Float, Int, Int64
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.inputs.predictions import MissingResults
-from evaluation.intrinsic.saw_precision import SAWVariant, count_smooth, saw_curve
-from evaluation.intrinsic.score_intrinsic import DecompositionModel
-from evaluation.intrinsic.whdr import whdr
-from evaluation.models.model_spec import NamedModel
-from evaluation.results.mean_intervals import distinct_groups
-from evaluation.results.resampled_intervals import resampled_interval
-from evaluation.results.result import MeanResult, StatisticResult
-from evaluation.running.batches import Batch, Fingerprint, make_provenance
-from evaluation.running.finished_steps import FinishedSteps
-from evaluation.running.named_models import identify_models
-from evaluation.running.predict_decomposition import predict_decomposition
-from evaluation.running.run_batches import join_steps, run_batches
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
-from loaders.views import Comparisons, JudgedImage, Judgements
+from candlelight.evaluation.inputs.predictions import MissingResults
+from candlelight.evaluation.intrinsic.saw_precision import SAWVariant, count_smooth, saw_curve
+from candlelight.evaluation.intrinsic.score_intrinsic import DecompositionModel
+from candlelight.evaluation.intrinsic.whdr import whdr
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.results.mean_intervals import distinct_groups
+from candlelight.evaluation.results.resampled_intervals import resampled_interval
+from candlelight.evaluation.results.result import MeanResult, StatisticResult
+from candlelight.evaluation.running.batches import Batch, Fingerprint, make_provenance
+from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.evaluation.running.named_models import identify_models
+from candlelight.evaluation.running.predict_decomposition import predict_decomposition
+from candlelight.evaluation.running.run_batches import join_steps, run_batches
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import Comparisons, JudgedImage, Judgements
 
 WHDR_METRIC, WHDR_VERSION = "whdr", 1
 SAW_METRIC, SAW_VERSION = "saw_ap", 1
@@ -66,8 +66,9 @@ def score_whdr(
 
     Args:
         models: by name: an `IntrinsicModel` that takes scene-linear images, a `NamedModel` of
-            `evaluation.models.open_model`, or `Predictions` of another program, of the size of the images.
-        data: images with comparisons, from `loaders.views.open_judgements`: IIW or frames.
+            `candlelight.evaluation.models.open_model`, or `Predictions` of another program, of the size of
+            the images.
+        data: images with comparisons, from `candlelight.loaders.views.open_judgements`: IIW or frames.
         threshold: see `whdr`.
         power: reflectance is raised to it before points are compared: 1 compares scene-linear values as
             Bell et al. do; CGIntrinsics and BigTime have 0.4545. Values below 0 then count as 0.
@@ -85,8 +86,8 @@ def score_whdr(
             of predictions do not match.
 
     Example:
-        >>> from evaluation.models.baselines import BASELINES
-        >>> from loaders.views import DataIdentity
+        >>> from candlelight.evaluation.models.baselines import BASELINES
+        >>> from candlelight.loaders.views import DataIdentity
         >>> class Halves:
         ...     identity, origin = DataIdentity("halves", "memory"), "synthetic"
         ...     ids, groups, known_ids = ("a",), ("a",), frozenset("a")
@@ -154,7 +155,7 @@ def score_saw(
 
     Args:
         models: see `score_whdr`.
-        data: images with labels, from `loaders.views.open_judgements`: SAW or frames.
+        data: images with labels, from `candlelight.loaders.views.open_judgements`: SAW or frames.
         variant: see `saw_average_precision`; the numbers of two variants are not comparable.
         truncate: see `saw_average_precision`.
         power: shading is raised to it before gradients are taken: 1 scores scene-linear shading; CGIntrinsics
@@ -174,8 +175,8 @@ def score_saw(
             decomposition, or ids of predictions do not match.
 
     Example:
-        >>> from evaluation.models.baselines import BASELINES
-        >>> from loaders.views import DataIdentity
+        >>> from candlelight.evaluation.models.baselines import BASELINES
+        >>> from candlelight.loaders.views import DataIdentity
         >>> class Halves:
         ...     identity, origin = DataIdentity("halves", "memory"), "synthetic"
         ...     ids, groups, known_ids = ("a",), ("a",), frozenset("a")

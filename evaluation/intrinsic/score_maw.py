@@ -8,22 +8,22 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.inputs.predictions import MissingResults
-from evaluation.inputs.region_batch import RegionBatch, stack_regions
-from evaluation.intrinsic.maw_errors import maw_chromaticity, maw_intensity
-from evaluation.intrinsic.maw_protocol import MAW_SIZE, resize_for_maw
-from evaluation.intrinsic.region_means import region_means
-from evaluation.intrinsic.score_intrinsic import DecompositionModel
-from evaluation.intrinsic.scored_rows import ErrorMetric, collect_errors, mean_results
-from evaluation.models.model_spec import NamedModel
-from evaluation.results.result import MeanResult
-from evaluation.running.batches import Batch, Fingerprint
-from evaluation.running.finished_steps import FinishedSteps
-from evaluation.running.named_models import identify_models
-from evaluation.running.predict_decomposition import predict_decomposition
-from evaluation.running.run_batches import Step, run_batches
-from loaders.errors import InputError
-from loaders.views import RegionImage, Regions
+from candlelight.evaluation.inputs.predictions import MissingResults
+from candlelight.evaluation.inputs.region_batch import RegionBatch, stack_regions
+from candlelight.evaluation.intrinsic.maw_errors import maw_chromaticity, maw_intensity
+from candlelight.evaluation.intrinsic.maw_protocol import MAW_SIZE, resize_for_maw
+from candlelight.evaluation.intrinsic.region_means import region_means
+from candlelight.evaluation.intrinsic.score_intrinsic import DecompositionModel
+from candlelight.evaluation.intrinsic.scored_rows import ErrorMetric, collect_errors, mean_results
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.results.result import MeanResult
+from candlelight.evaluation.running.batches import Batch, Fingerprint
+from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.evaluation.running.named_models import identify_models
+from candlelight.evaluation.running.predict_decomposition import predict_decomposition
+from candlelight.evaluation.running.run_batches import Step, run_batches
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import RegionImage, Regions
 
 MAW_METRIC = ErrorMetric("maw", 1, ("maw_intensity", "maw_chromaticity"))
 
@@ -48,8 +48,8 @@ def score_maw(
 
     Args:
         models: by name: an `IntrinsicModel` that takes scene-linear images, a `NamedModel` of
-            `evaluation.models.open_model`, or `Predictions` of another program.
-        data: images with regions and their colours, from `loaders.views.open_regions`.
+            `candlelight.evaluation.models.open_model`, or `Predictions` of another program.
+        data: images with regions and their colours, from `candlelight.loaders.views.open_regions`.
         device: torch device of the models.
         batch_size: images per call of a model.
         missing: "error" refuses predictions without a file for an id; "fail" counts the id as failed.
@@ -63,8 +63,8 @@ def score_maw(
             output is not a decomposition, or ids of predictions do not match.
 
     Example:
-        >>> from evaluation.models.baselines import constant_shading
-        >>> from loaders.views import DataIdentity
+        >>> from candlelight.evaluation.models.baselines import constant_shading
+        >>> from candlelight.loaders.views import DataIdentity
         >>> class Wall:
         ...     identity, synthetic = DataIdentity("wall", "memory"), False
         ...     ids, groups, known_ids = ("a",), ("a",), frozenset("a")

@@ -9,10 +9,10 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.models.model_spec import NamedModel
-from evaluation.results.result import MeanResult, fill_failures
-from evaluation.running.batches import make_provenance
-from evaluation.running.run_batches import Step, join_steps
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.results.result import MeanResult, fill_failures
+from candlelight.evaluation.running.batches import make_provenance
+from candlelight.evaluation.running.run_batches import Step, join_steps
 
 _Truth = TypeVar("_Truth")
 
@@ -44,7 +44,7 @@ def collect_errors(
     """Join the steps of all batches, each with ``errors`` [rows, columns] and ``failed`` [rows].
 
     Args:
-        batches: from `evaluation.running.run_batches.run_batches`.
+        batches: from `candlelight.evaluation.running.run_batches.run_batches`.
         zero_errors: computes the errors of all-zero predictions of a batch; nan if the truth is undefined.
     """
     zeros, steps = [], []

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from evaluation.intrinsic.lmse import ENERGY_FLOOR
-from evaluation.intrinsic.masked import (
+from candlelight.evaluation.intrinsic.lmse import ENERGY_FLOOR
+from candlelight.evaluation.intrinsic.masked import (
     PixelMask,
     best_scale,
     check_masked,
@@ -17,7 +17,7 @@ from evaluation.intrinsic.masked import (
     score_samples,
     weighted,
 )
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 
 def si_mse(

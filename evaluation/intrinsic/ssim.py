@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 from torch.nn.functional import avg_pool2d, max_pool2d
 
-from evaluation.intrinsic.masked import (
+from candlelight.evaluation.intrinsic.masked import (
     PixelMask,
     as_channels,
     check_masked,
@@ -20,9 +20,9 @@ from evaluation.intrinsic.masked import (
     masked_double,
     score_samples,
 )
-from evaluation.intrinsic.psnr import check_data_range
-from evaluation.intrinsic.si_mse import rescaled
-from loaders.errors import InputError
+from candlelight.evaluation.intrinsic.psnr import check_data_range
+from candlelight.evaluation.intrinsic.si_mse import rescaled
+from candlelight.loaders.errors import InputError
 
 SSIM_DEFINITION = "11x11 Gaussian windows, sigma 1.5, wholly in the image (valid), K1 = 0.01, K2 = 0.03"
 

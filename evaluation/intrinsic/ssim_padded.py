@@ -7,8 +7,14 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 from torch.nn.functional import pad
 
-from evaluation.intrinsic.masked import PixelMask, as_channels, is_finite, masked_double, score_samples
-from evaluation.intrinsic.ssim import SSIM_WINDOW, check_ssim_images, mean_ssim
+from candlelight.evaluation.intrinsic.masked import (
+    PixelMask,
+    as_channels,
+    is_finite,
+    masked_double,
+    score_samples,
+)
+from candlelight.evaluation.intrinsic.ssim import SSIM_WINDOW, check_ssim_images, mean_ssim
 
 _PADDING = SSIM_WINDOW // 2  # pixels on each side
 

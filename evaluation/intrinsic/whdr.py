@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from evaluation.inputs.check_shapes import check_shapes
-from evaluation.intrinsic.masked import result_dtype
-from loaders.errors import InputError
-from loaders.views import Comparisons
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.evaluation.intrinsic.masked import result_dtype
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import Comparisons
 
 DARKEST_REFLECTANCE = 1e-10  # darker values are raised to it
 
@@ -38,7 +38,7 @@ def whdr(
         reflectance: predicted reflectance, scene-linear, in any scale. It may differ in size from the
             photograph, because the places of points are relative: the pixel is [int(y * height),
             int(x * width)].
-        comparisons: judgements of each image, from `loaders.views.open_judgements`.
+        comparisons: judgements of each image, from `candlelight.loaders.views.open_judgements`.
         threshold: smallest relative difference that counts as darker.
 
     Returns:

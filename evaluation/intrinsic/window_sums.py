@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
-from evaluation.intrinsic.masked import (
+from candlelight.evaluation.intrinsic.masked import (
     PixelMask,
     best_scale,
     chunk_length,
@@ -15,7 +15,7 @@ from evaluation.intrinsic.masked import (
     masked_double,
     weighted,
 )
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 
 def window_sums(

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Float64
 from numpy import ndarray
 
-from evaluation.models.poisson import PoissonSolver
+from candlelight.evaluation.models.poisson import PoissonSolver
 
 # The iteration stops when both residuals fall below this share of the gradients.
 TOLERANCE = 1e-3

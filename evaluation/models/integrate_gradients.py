@@ -9,9 +9,9 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.models.log_gradients import FLOOR, Gradients
-from evaluation.models.poisson import solve_poisson
-from loaders.errors import InputError
+from candlelight.evaluation.models.log_gradients import FLOOR, Gradients
+from candlelight.evaluation.models.poisson import solve_poisson
+from candlelight.loaders.errors import InputError
 
 GradientEstimate = Callable[[int, ndarray, ndarray], Gradients]
 
@@ -25,7 +25,7 @@ def decompose_by_gradients(
 
     Args:
         image: scene-linear Rec.709 in [0, 1]; darker values are raised to
-            `evaluation.models.log_gradients.FLOOR`.
+            `candlelight.evaluation.models.log_gradients.FLOOR`.
         mask: pixels of the object; other pixels, and edges to them, are ignored. All pixels by default.
         estimate: maps the number of a row, its raised image in float64 and its mask to the gradients of the
             log reflectance, which is their least-squares image: Grosse et al. 2009, eq. 10, p = 2. It is not
@@ -37,7 +37,7 @@ def decompose_by_gradients(
         inside it if a pixel there is not finite.
 
     Example:
-        >>> from evaluation.models.log_gradients import backward_differences, log_gray
+        >>> from candlelight.evaluation.models.log_gradients import backward_differences, log_gray
         >>> image = torch.tensor([0.2, 0.4]).expand(1, 3, 1, 2)
         >>> def all_of_them(row, pixels, mask):
         ...     return backward_differences(log_gray(pixels))
@@ -89,7 +89,7 @@ def check_thresholds(**thresholds: float) -> None:
     Example:
         >>> check_thresholds(chroma=-1.0)
         Traceback (most recent call last):
-        loaders.errors.InputError: `chroma` must be a threshold of at least 0, got -1.0
+        candlelight.loaders.errors.InputError: `chroma` must be a threshold of at least 0, got -1.0
     """
     for name, value in thresholds.items():
         if not value >= 0:

@@ -9,16 +9,16 @@ from typing import Any, Literal
 
 from torch import nn
 
-from evaluation.models.baselines import BASELINES
-from evaluation.models.retinex import ColourRetinex, GrayRetinex
-from evaluation.models.user_code import make_model, user_file, user_module
-from evaluation.models.vision import download_vision_model, folder_sha256, load_vision_model
-from evaluation.models.weights import load_model
-from evaluation.models.weights_file import weights_format
-from evaluation.models.weiss import Weiss
-from loaders.check_choice import check_choice
-from loaders.errors import InputError, did_you_mean, nearest_file
-from loaders.verification.checksums import file_sha256
+from candlelight.evaluation.models.baselines import BASELINES
+from candlelight.evaluation.models.retinex import ColourRetinex, GrayRetinex
+from candlelight.evaluation.models.user_code import make_model, user_file, user_module
+from candlelight.evaluation.models.vision import download_vision_model, folder_sha256, load_vision_model
+from candlelight.evaluation.models.weights import load_model
+from candlelight.evaluation.models.weights_file import weights_format
+from candlelight.evaluation.models.weiss import Weiss
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError, did_you_mean, nearest_file
+from candlelight.loaders.verification.checksums import file_sha256
 
 ColourSpace = Literal["linear", "srgb"]
 SHIPPED: dict[str, Callable[..., Any]] = {
@@ -31,7 +31,13 @@ NETWORKS = {  # trained by `candlelight train intrinsic` on the recipe `relit`, 
     name: Path(__file__).parent / "networks" / f"{name}.pt"
     for name in ("net-supervised", "net-multi-illumination", "net-unsupervised")
 }
-PUBLISHED_METHODS = ("cgintrinsics", "bigtime", "usi3d", "niid-net", "marigold")  # of `evaluation.adapters`
+PUBLISHED_METHODS = (
+    "cgintrinsics",
+    "bigtime",
+    "usi3d",
+    "niid-net",
+    "marigold",
+)  # of `candlelight.evaluation.adapters`
 _FORMS = (
     "a weights file, package.module:callable, file.py:callable, hf:NAME, a folder of a transformers vision "
     f"model, marigold:FOLDER, or METHOD:CHECKOUT:WEIGHTS with METHOD {', '.join(PUBLISHED_METHODS[:-1])}"
@@ -66,7 +72,7 @@ class NamedModel:
     Attributes:
         identity: name, source, version and hash.
         model: a callable that takes a batch of images [batch, 3, height, width], float32; or results of
-            another program (`evaluation.inputs.predictions`), which are looked up by id.
+            another program (`candlelight.evaluation.inputs.predictions`), which are looked up by id.
         colour_space: "linear" for scene-linear Rec.709; "srgb" for sRGB-encoded values in [0, 1].
     """
 
@@ -102,7 +108,7 @@ def open_model(spec: str, device: str = "cpu", default_space: ColourSpace = "lin
         'mine'
         >>> open_model("retinx")
         Traceback (most recent call last):
-        loaders.errors.InputError: model `retinx`: expected one of retinex, gray-retinex, weiss, \
+        candlelight.loaders.errors.InputError: model `retinx`: expected one of retinex, gray-retinex, weiss, \
 constant-reflectance, constant-shading, net-supervised, net-multi-illumination, net-unsupervised; or a \
 weights file, package.module:callable, file.py:callable, hf:NAME, a folder of a transformers vision model, \
 marigold:FOLDER, or METHOD:CHECKOUT:WEIGHTS with METHOD \
@@ -185,9 +191,9 @@ def split_spec(spec: str) -> tuple[str | None, str]:
 
 
 def _weights(name: str, path: Path, device: str) -> NamedModel:
-    from evaluation.models.autoencoders import load_autoencoder
-    from evaluation.models.autoencoders.autoencoder_files import AUTOENCODER_FORMAT
-    from evaluation.models.backbones import is_classifier, load_classifier
+    from candlelight.evaluation.models.autoencoders import load_autoencoder
+    from candlelight.evaluation.models.autoencoders.autoencoder_files import AUTOENCODER_FORMAT
+    from candlelight.evaluation.models.backbones import is_classifier, load_classifier
 
     identity = ModelIdentity(name, "weights", None, file_sha256(path))
     if is_classifier(path):
@@ -203,7 +209,7 @@ def _vision(name: str, folder: Path, commit: str | None, device: str) -> NamedMo
 
 
 def _published(name: str, method: str, place: str, device: str) -> NamedModel:
-    from evaluation.adapters.open_method import open_method
+    from candlelight.evaluation.adapters.open_method import open_method
 
     network = open_method(method, place, device)
     identity = ModelIdentity(name, "adapter", network.version, network.sha256)

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 LEVELS = 4
 MAX_WIDTH = 256

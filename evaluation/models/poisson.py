@@ -11,7 +11,7 @@ from scipy.ndimage import find_objects, label, mean
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import splu
 
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 # Iterations stop at this relative error of the image, in the norm of its gradients; the mask of an object
 # needs 20 to 50. They are abandoned if `_MAX_ITERATIONS` would not reach it, as for a ragged mask;

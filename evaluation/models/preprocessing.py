@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from loaders.errors import InputError, blaming
+from candlelight.loaders.errors import InputError, blaming
 
 PREPROCESSOR = "preprocessor_config.json"
 Size = tuple[int, int] | int

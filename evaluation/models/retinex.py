@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from numpy import ndarray
 
-from evaluation.models.integrate_gradients import GradientModel, check_thresholds
-from evaluation.models.log_gradients import (
+from candlelight.evaluation.models.integrate_gradients import GradientModel, check_thresholds
+from candlelight.evaluation.models.log_gradients import (
     Gradients,
     backward_differences,
     keep_strong,

@@ -13,13 +13,13 @@ from jaxtyping import Bool, Float, Float32
 from numpy import ndarray
 from scipy.ndimage import correlate1d, gaussian_filter
 
-from evaluation.models.belief_propagation import propagate_beliefs
-from evaluation.models.boosted_stumps import BoostedStumps, train_stumps
-from evaluation.models.contour_agreement import ContourAgreement, contour_cues, fit_agreement
-from evaluation.models.integrate_gradients import GradientModel
-from evaluation.models.log_gradients import Gradients, log_gray
-from evaluation.models.named_streams import named_stream
-from evaluation.models.training_gradients import (
+from candlelight.evaluation.models.belief_propagation import propagate_beliefs
+from candlelight.evaluation.models.boosted_stumps import BoostedStumps, train_stumps
+from candlelight.evaluation.models.contour_agreement import ContourAgreement, contour_cues, fit_agreement
+from candlelight.evaluation.models.integrate_gradients import GradientModel
+from candlelight.evaluation.models.log_gradients import Gradients, log_gray
+from candlelight.evaluation.models.named_streams import named_stream
+from candlelight.evaluation.models.training_gradients import (
     TrueGradients,
     differences,
     draw_places,
@@ -27,7 +27,7 @@ from evaluation.models.training_gradients import (
     inside_pairs,
     true_gradients,
 )
-from loaders.views import DecomposedImage
+from candlelight.loaders.views import DecomposedImage
 
 _SCALES = (1.0, 2.0, 4.0, 8.0)
 _ANGLES = (0.0, np.pi / 4, np.pi / 2, 3 * np.pi / 4)
@@ -74,8 +74,8 @@ def train_tap05(images: Sequence[DecomposedImage], *, seed: int = 0) -> TAP05:
     in the training is the difference of both changes, the error that a wrong decision causes.
 
     Args:
-        images: training images of any sizes; values below `evaluation.models.log_gradients.FLOOR` are raised
-            to it.
+        images: training images of any sizes; values below `candlelight.evaluation.models.log_gradients.FLOOR`
+            are raised to it.
         seed: seed of the drawn gradients and pairs. Equal seeds give equal models.
 
     Raises:

@@ -12,11 +12,11 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
-from evaluation.models.integrate_gradients import GradientModel
-from evaluation.models.local_experts import LocalExperts, grow_experts
-from evaluation.models.log_gradients import Gradients, log_gray
-from evaluation.models.named_streams import named_stream
-from evaluation.models.training_gradients import (
+from candlelight.evaluation.models.integrate_gradients import GradientModel
+from candlelight.evaluation.models.local_experts import LocalExperts, grow_experts
+from candlelight.evaluation.models.log_gradients import Gradients, log_gray
+from candlelight.evaluation.models.named_streams import named_stream
+from candlelight.evaluation.models.training_gradients import (
     TrueGradients,
     differences,
     draw_places,
@@ -24,7 +24,7 @@ from evaluation.models.training_gradients import (
     inside_pairs,
     true_gradients,
 )
-from loaders.views import DecomposedImage
+from candlelight.loaders.views import DecomposedImage
 
 # A patch of 6 x 5 pixels: three on either side of the difference, and two on either side across it.
 _ALONG, _ACROSS = 3, 2
@@ -68,8 +68,8 @@ def train_tap06(images: Sequence[DecomposedImage], *, seed: int = 0) -> TAP06:
     """Train on images with their true decomposition.
 
     Args:
-        images: training images of any sizes; values below `evaluation.models.log_gradients.FLOOR` are raised
-            to it.
+        images: training images of any sizes; values below `candlelight.evaluation.models.log_gradients.FLOOR`
+            are raised to it.
         seed: seed of the drawn patches and prototypes. Equal seeds give equal models on one processor.
 
     Raises:

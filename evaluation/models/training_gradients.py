@@ -8,9 +8,9 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from scipy.ndimage import distance_transform_edt
 
-from evaluation.models.log_gradients import FLOOR, backward_differences
-from loaders.errors import InputError
-from loaders.views import DecomposedImage
+from candlelight.evaluation.models.log_gradients import FLOOR, backward_differences
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import DecomposedImage
 
 
 class TrueGradients(NamedTuple):

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from loaders.errors import InputError, did_you_mean, nearest_file
+from candlelight.loaders.errors import InputError, did_you_mean, nearest_file
 
 
 def user_module(name: str, text: str) -> tuple[ModuleType, str | None]:

@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from evaluation.models.preprocessing import PREPROCESSOR, read_preprocessing
-from loaders.errors import DAMAGED, InputError, blame
-from loaders.verification.checksums import file_sha256, sums_text
+from candlelight.evaluation.models.preprocessing import PREPROCESSOR, read_preprocessing
+from candlelight.loaders.errors import DAMAGED, InputError, blame
+from candlelight.loaders.verification.checksums import file_sha256, sums_text
 
 CONFIG = "config.json"
 _WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors", "model.safetensors.index.json")

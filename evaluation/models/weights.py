@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from evaluation.models.network import IntrinsicNet
-from evaluation.models.weights_file import write_weights
-from loaders.errors import DAMAGED, InputError
+from candlelight.evaluation.models.network import IntrinsicNet
+from candlelight.evaluation.models.weights_file import write_weights
+from candlelight.loaders.errors import DAMAGED, InputError
 
 _FORMAT = "candlelight intrinsic network 1"
 
@@ -64,7 +64,7 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> Intrinsi
     Example:
         >>> load_model("missing.pt")
         Traceback (most recent call last):
-        loaders.errors.InputError: expected a file of `save_model`, but missing.pt does not exist
+        candlelight.loaders.errors.InputError: expected a file of `save_model`, but missing.pt does not exist
     """
     path = Path(path)
     if not path.is_file():

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from loaders.errors import DAMAGED, InputError
-from loaders.files.safe_writing import replacing
+from candlelight.loaders.errors import DAMAGED, InputError
+from candlelight.loaders.files.safe_writing import replacing
 
 
 def write_weights(content: Mapping[str, Any], path: Path) -> Path:

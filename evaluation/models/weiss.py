@@ -11,9 +11,9 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.inputs.check_shapes import check_shapes
-from evaluation.models.integrate_gradients import check_thresholds, decompose_by_gradients
-from evaluation.models.log_gradients import Gradients, keep_strong, median_over_lights
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.evaluation.models.integrate_gradients import check_thresholds, decompose_by_gradients
+from candlelight.evaluation.models.log_gradients import Gradients, keep_strong, median_over_lights
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Weiss:
         lights: Float[Tensor, "batch lights 3 height width"],
         mask: Bool[Tensor, "batch height width"] | None = None,
     ) -> tuple[Float[Tensor, "batch 3 height width"], Float[Tensor, "batch 3 height width"]]:
-        """Decompose each image; see `evaluation.models.integrate_gradients.decompose_by_gradients`.
+        """Decompose each image; see `integrate_gradients.decompose_by_gradients`.
 
         Args:
             image: scene-linear Rec.709, the image to decompose.

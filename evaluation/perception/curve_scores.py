@@ -11,26 +11,26 @@ import torch
 from jaxtyping import Int
 from numpy import ndarray
 
-from evaluation.perception.detection_threshold import STILL, curve_thresholds
-from evaluation.perception.human_ellipses import HUMAN_SATURATIONS
-from evaluation.perception.human_thresholds import HUMAN_THRESHOLDS
-from evaluation.perception.illuminant_thresholds import (
+from candlelight.evaluation.perception.detection_threshold import STILL, curve_thresholds
+from candlelight.evaluation.perception.human_ellipses import HUMAN_SATURATIONS
+from candlelight.evaluation.perception.human_thresholds import HUMAN_THRESHOLDS
+from candlelight.evaluation.perception.illuminant_thresholds import (
     COLOUR_AXES,
     IlluminantThresholds,
     illuminant_thresholds,
 )
-from evaluation.perception.response_curves import mean_response
-from evaluation.perception.scene_curves import GEOMETRIC_TRANSFORMS, SceneCurve
-from evaluation.perception.transduction import Transduction
-from evaluation.perception.transform_families import ILLUMINANT
-from evaluation.perception.transform_sensitivity import (
+from candlelight.evaluation.perception.response_curves import mean_response
+from candlelight.evaluation.perception.scene_curves import GEOMETRIC_TRANSFORMS, SceneCurve
+from candlelight.evaluation.perception.transduction import Transduction
+from candlelight.evaluation.perception.transform_families import ILLUMINANT
+from candlelight.evaluation.perception.transform_sensitivity import (
     HUMAN_ORDER,
     SensitivityOrder,
     sensitivity_order,
     transform_sensitivity,
 )
-from loaders.errors import InputError
-from loaders.illuminants import XY_PER_STEP
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.illuminants import XY_PER_STEP
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from evaluation.perception.curve_scores import CurveScores
-from evaluation.perception.detection_threshold import detection_threshold
-from evaluation.perception.human_thresholds import human_verdict
-from evaluation.perception.response_curves import mean_response
-from evaluation.perception.scene_curves import GEOMETRIC_TRANSFORMS, SceneCurve
-from evaluation.perception.transform_families import ILLUMINANT
+from candlelight.evaluation.perception.curve_scores import CurveScores
+from candlelight.evaluation.perception.detection_threshold import detection_threshold
+from candlelight.evaluation.perception.human_thresholds import human_verdict
+from candlelight.evaluation.perception.response_curves import mean_response
+from candlelight.evaluation.perception.scene_curves import GEOMETRIC_TRANSFORMS, SceneCurve
+from candlelight.evaluation.perception.transform_families import ILLUMINANT
 
 _FALL = 0.01  # of the largest value of a curve, above which a note tells that it falls
 

@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Bool, Real
 from torch import Tensor
 
-from evaluation.perception.fit_psychometric import fit_psychometric
-from evaluation.perception.published_transductions import DETECTION_LEVELS
+from candlelight.evaluation.perception.fit_psychometric import fit_psychometric
+from candlelight.evaluation.perception.published_transductions import DETECTION_LEVELS
 
 
 @dataclass(frozen=True)

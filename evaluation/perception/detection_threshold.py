@@ -8,11 +8,11 @@ import torch
 from jaxtyping import Float64, Real
 from torch import Tensor
 
-from evaluation.inputs.check_shapes import check_shapes
-from evaluation.perception.published_transductions import DETECTION_LEVELS
-from evaluation.perception.response_curves import check_distances, invert_curves
-from evaluation.perception.transduction import Transduction
-from loaders.errors import InputError
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.evaluation.perception.published_transductions import DETECTION_LEVELS
+from candlelight.evaluation.perception.response_curves import check_distances, invert_curves
+from candlelight.evaluation.perception.transduction import Transduction
+from candlelight.loaders.errors import InputError
 
 # A metric "never moves" if its distances change by less than this share of its distance at the threshold.
 STILL = 1e-4

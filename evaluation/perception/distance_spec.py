@@ -10,23 +10,23 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from evaluation.adapters.adapted_network import decode_srgb
-from evaluation.inputs.check_shapes import check_shapes
-from evaluation.models.model_spec import (
+from candlelight.evaluation.adapters.adapted_network import decode_srgb
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.evaluation.models.model_spec import (
     PUBLISHED_METHODS,
     ModelIdentity,
     NamedModel,
     open_callable,
     split_spec,
 )
-from evaluation.models.user_code import exception_reason
-from evaluation.perception.feature_stacks import FEATURE_STACKS
-from evaluation.perception.image_distances import DISTANCES, rmse_distance
-from evaluation.perception.lpips import load_lpips
-from evaluation.running.batches import weights_sha256
-from evaluation.running.model_outputs import model_errors
-from loaders.errors import InputError, did_you_mean
-from loaders.verification.checksums import file_sha256
+from candlelight.evaluation.models.user_code import exception_reason
+from candlelight.evaluation.perception.feature_stacks import FEATURE_STACKS
+from candlelight.evaluation.perception.image_distances import DISTANCES, rmse_distance
+from candlelight.evaluation.perception.lpips import load_lpips
+from candlelight.evaluation.running.batches import weights_sha256
+from candlelight.evaluation.running.model_outputs import model_errors
+from candlelight.loaders.errors import InputError, did_you_mean
+from candlelight.loaders.verification.checksums import file_sha256
 
 _FORMS = "lpips:FOLDER, lpips:NETWORK:FOLDER, pyiqa:NAME, package.module:callable or file.py:callable"
 _NOT_DISTANCES = ("hf", *PUBLISHED_METHODS)
@@ -61,8 +61,8 @@ def open_distance(spec: str, device: str = "cpu") -> NamedModel:
         'mine'
         >>> open_distance("sism")
         Traceback (most recent call last):
-        loaders.errors.InputError: distance `sism`: expected one of rmse, ssim, ms-ssim, lmse, dssim; or \
-lpips:FOLDER, lpips:NETWORK:FOLDER, pyiqa:NAME, package.module:callable or file.py:callable; \
+        candlelight.loaders.errors.InputError: distance `sism`: expected one of rmse, ssim, ms-ssim, lmse, \
+dssim; or lpips:FOLDER, lpips:NETWORK:FOLDER, pyiqa:NAME, package.module:callable or file.py:callable; \
 did you mean `ssim`?
     """
     name, text = split_spec(spec)
@@ -151,7 +151,8 @@ def check_distance(named: NamedModel, images: Float[Tensor, "batch 3 height widt
         >>> named = NamedModel(ModelIdentity("mine", "callable"), similarity, "srgb")
         >>> check_distance(named, torch.rand(1, 3, 4, 4))
         Traceback (most recent call last):
-        loaders.errors.InputError: distance `mine`: expected 0 for equal images, got 1; return 1 - similarity
+        candlelight.loaders.errors.InputError: distance `mine`: expected 0 for equal images, got 1; return 1 \
+- similarity
     """
     farthest = pair_distances(named, images, images).abs().nan_to_num(nan=0.0).max()
     if farthest > _NEAR:

@@ -9,8 +9,8 @@ from jaxtyping import Float64, Real
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.inputs.check_shapes import check_shapes
-from loaders.errors import InputError
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.loaders.errors import InputError
 
 ELLIPSE_POINTS = 100  # the paper's
 _FLAT_LIMIT = 1e-7  # ratio of the axes of an ellipse that rounding cannot tell from a line

@@ -12,11 +12,11 @@ from jaxtyping import Int, Real
 from scipy.special import chdtri
 from torch import Tensor
 
-from evaluation.inputs.check_shapes import check_shapes
-from evaluation.perception.answer_likelihood import AnswerLikelihood, Maximum
-from evaluation.perception.psychometric import FORCED_CHOICE, check_rates
-from evaluation.results.mean_intervals import LEVEL
-from loaders.errors import InputError
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.evaluation.perception.answer_likelihood import AnswerLikelihood, Maximum
+from candlelight.evaluation.perception.psychometric import FORCED_CHOICE, check_rates
+from candlelight.evaluation.results.mean_intervals import LEVEL
+from candlelight.loaders.errors import InputError
 
 LARGEST_LAPSE = 0.06  # of a fitted lapse rate: Wichmann and Hill 2001
 _CRITICAL = float(chdtri(1, 1 - LEVEL))  # 3.84: twice the loss of log-likelihood at the ends of the interval

@@ -8,14 +8,14 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from evaluation.models.model_spec import NamedModel
-from evaluation.perception.distance_spec import pair_distances
-from evaluation.perception.transduction import Transduction, fit_transduction, normalised_dmos
-from evaluation.running.batches import Batch, Fingerprint, read_batches
-from evaluation.running.finished_steps import FinishedSteps, batch_key, model_key
-from evaluation.running.out_of_memory import run_in_halves
-from loaders.errors import InputError
-from loaders.views import RatedPair, View
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.perception.distance_spec import pair_distances
+from candlelight.evaluation.perception.transduction import Transduction, fit_transduction, normalised_dmos
+from candlelight.evaluation.running.batches import Batch, Fingerprint, read_batches
+from candlelight.evaluation.running.finished_steps import FinishedSteps, batch_key, model_key
+from candlelight.evaluation.running.out_of_memory import run_in_halves
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import RatedPair, View
 
 _VERSION = 1  # of the numbers of a finished step
 
@@ -36,7 +36,7 @@ def fit_rated_pairs(
 
     Args:
         named_distances: by name, from `open_distance` on ``device``.
-        pairs: from `loaders.views.open_pairs`.
+        pairs: from `candlelight.loaders.views.open_pairs`.
         device: torch device on which images are compared.
         batch_size: maximal number of pairs that are compared at once.
         steps: keeps finished batches, so that an interrupted run resumes; None keeps nothing.

@@ -14,14 +14,14 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
-from evaluation.perception.mirror_resampling import (
+from candlelight.evaluation.perception.mirror_resampling import (
     ResamplingKernel,
     check_srgb_batch,
     resample_axis,
     resample_points,
 )
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
 
 
 def translate_images(

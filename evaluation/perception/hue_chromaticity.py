@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float64, Real
 from torch import Tensor
 
-from loaders.illuminants import EQUAL_ENERGY, hue_direction
+from candlelight.loaders.illuminants import EQUAL_ENERGY, hue_direction
 
 
 def hue_chromaticities(
@@ -12,8 +12,8 @@ def hue_chromaticities(
 ) -> Float64[Tensor, "hues 2"]:
     """Return the chromaticities at a distance from equal energy in the direction of each hue.
 
-    ``(x, y) = (1/3, 1/3) + r u``, with u from `loaders.illuminants.hue_direction`: the illuminants of
-    Alabau-Bosque et al. 2024.
+    ``(x, y) = (1/3, 1/3) + r u``, with u from `candlelight.loaders.illuminants.hue_direction`: the
+    illuminants of Alabau-Bosque et al. 2024.
 
     Args:
         hues: dominant wavelengths from 440 to 650 nm, negative for complements.

@@ -4,9 +4,9 @@ from functools import cache
 
 import torch
 
-from evaluation.perception.ellipses import Ellipse, fit_ellipse
-from evaluation.perception.hue_chromaticity import hue_chromaticities
-from loaders.illuminants import EQUAL_ENERGY, XY_PER_STEP
+from candlelight.evaluation.perception.ellipses import Ellipse, fit_ellipse
+from candlelight.evaluation.perception.hue_chromaticity import hue_chromaticities
+from candlelight.loaders.illuminants import EQUAL_ENERGY, XY_PER_STEP
 
 # The three ellipses of D. L. MacAdam (Visual sensitivities to color differences in daylight, JOSA 32(5),
 # 1942) nearest to equal energy: standard deviations of colour matches, numbers 13, 14 and 20 of his list.
@@ -54,8 +54,8 @@ def experimental_ellipse() -> Ellipse:
 
     Thresholds of six hues, mirrored on the opposite hues, by `fit_ellipse` (Alabau-Bosque et al. 2024, its
     notebook, which gives 0.0145 and 0.0076 at 50.3 degrees; this fit differs by 1 % and 0.3 degrees, as its
-    directions are those of another observer, `loaders.illuminants.observer`). Radii are 0.0139 along
-    yellow-blue (574 and 467 nm) and 0.0069 along red-green (510 nm and its complement).
+    directions are those of another observer, `candlelight.loaders.illuminants.observer`). Radii are 0.0139
+    along yellow-blue (574 and 467 nm) and 0.0069 along red-green (510 nm and its complement).
 
     Blind to: differences between a hue and its opposite, which were not measured.
 

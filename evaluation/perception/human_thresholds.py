@@ -3,7 +3,7 @@
 import math
 from typing import Literal
 
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 # In degrees of visual angle, degrees, and as a factor: the final test in the notebook of Alabau-Bosque et al.
 # 2024, which does not say whether they are of the literature or of the paper's own natural images.

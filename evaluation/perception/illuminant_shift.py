@@ -7,12 +7,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.adapters.adapted_network import decode_srgb
-from evaluation.inputs.check_shapes import check_shapes
-from evaluation.perception.mirror_resampling import check_srgb_batch
-from loaders.errors import InputError
-from loaders.illuminants import illuminant
-from loaders.primaries import D65
+from candlelight.evaluation.adapters.adapted_network import decode_srgb
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.evaluation.perception.mirror_resampling import check_srgb_batch
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.illuminants import illuminant
+from candlelight.loaders.primaries import D65
 
 PAPER_HUES = (
     *(611, 591, 582, 574, 565, 554, 533, 510, 501, 495, 491, 486, 481, 467),
@@ -20,7 +20,7 @@ PAPER_HUES = (
 )
 """Dominant wavelengths of the paper's illuminants in nm; negative for the complement of a wavelength."""
 PAPER_SATURATIONS = (1, 2, 3, 4, 5, 6, 7, 8)
-"""Steps of `loaders.illuminants.XY_PER_STEP` from equal energy, as the code of the paper takes them."""
+"""Steps of `candlelight.loaders.illuminants.XY_PER_STEP` from equal energy, as in the paper's code."""
 _FROM = 3  # place of 574 nm, so that half of the hues has both ends of both colour axes
 
 
@@ -66,12 +66,12 @@ def shift_illuminant(
     """Relight images by an illuminant of another chromaticity and the same luminance.
 
     Decoded values are multiplied by a gain for each channel, ``illuminant(hue, saturation, white) /
-    illuminant(hue, 0, white)`` (`loaders.illuminants.illuminant`), cut to [0, 1] and encoded. So a surface
-    with the chromaticity ``white`` moves to ``white + 0.005 s u``, by the steps and in the directions of
-    Alabau-Bosque et al. 2024 (arXiv 2407.17927), whose white is equal energy E. Gray is D65 in a photograph,
-    and E in the references of the set `illuminant` of the recipe `invariance`, whose frames have the gains
-    of E. The paper desaturates its photographs before, by an amount that is not known here; nothing is
-    desaturated.
+    illuminant(hue, 0, white)`` (`candlelight.loaders.illuminants.illuminant`), cut to [0, 1] and encoded. So
+    a surface with the chromaticity ``white`` moves to ``white + 0.005 s u``, by the steps and in the
+    directions of Alabau-Bosque et al. 2024 (arXiv 2407.17927), whose white is equal energy E. Gray is D65 in
+    a photograph, and E in the references of the set `illuminant` of the recipe `invariance`, whose frames
+    have the gains of E. The paper desaturates its photographs before, by an amount that is not known here;
+    nothing is desaturated.
 
     Args:
         images: sRGB-encoded in [0, 1].

@@ -7,15 +7,15 @@ from jaxtyping import Float64, Real
 from torch import Tensor
 from torch.nn.functional import pad
 
-from evaluation.inputs.check_shapes import check_shapes
-from evaluation.perception.detection_threshold import curve_thresholds
-from evaluation.perception.ellipses import Ellipse, ellipse_error, fit_ellipse
-from evaluation.perception.hue_chromaticity import hue_chromaticities
-from evaluation.perception.human_ellipses import experimental_ellipse, macadam_ellipse
-from evaluation.perception.published_transductions import DETECTION_LEVELS
-from evaluation.perception.response_curves import mean_response
-from evaluation.perception.transduction import Transduction
-from loaders.errors import InputError
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.evaluation.perception.detection_threshold import curve_thresholds
+from candlelight.evaluation.perception.ellipses import Ellipse, ellipse_error, fit_ellipse
+from candlelight.evaluation.perception.hue_chromaticity import hue_chromaticities
+from candlelight.evaluation.perception.human_ellipses import experimental_ellipse, macadam_ellipse
+from candlelight.evaluation.perception.published_transductions import DETECTION_LEVELS
+from candlelight.evaluation.perception.response_curves import mean_response
+from candlelight.evaluation.perception.transduction import Transduction
+from candlelight.loaders.errors import InputError
 
 # Hues of the axes that the paper orders with the geometric transforms.
 COLOUR_AXES = {"RG": (510, -510), "YB": (574, 467)}
@@ -56,9 +56,10 @@ def illuminant_thresholds(
     section II.C and its notebook). Hues that do not reach D_T are left out, and the note counts them.
 
     Blind to: hues that are left out, which draw the ellipse of an insensitive metric towards its sensitive
-    hues; the spread of scenes, for which `evaluation.results.resampled_intervals.resampled_interval` takes
-    this function of resampled scenes; and the weaknesses of `ellipse_error` and `fit_ellipse`. With clipped
-    images the chromaticity shift is smaller than its nominal radius.
+    hues; the spread of scenes, for which
+    `candlelight.evaluation.results.resampled_intervals.resampled_interval` takes this function of resampled
+    scenes; and the weaknesses of `ellipse_error` and `fit_ellipse`. With clipped images the chromaticity
+    shift is smaller than its nominal radius.
 
     Args:
         distances: of each scene under equal energy to itself under each illuminant, in the metric's unit.

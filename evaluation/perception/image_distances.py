@@ -6,12 +6,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.inputs.check_shapes import check_shapes
-from evaluation.intrinsic.lmse import gray, lmse
-from evaluation.intrinsic.masked import PixelMask
-from evaluation.intrinsic.mse import mse
-from evaluation.intrinsic.ssim import dssim, ms_ssim, ssim
-from evaluation.models.model_spec import ColourSpace
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.evaluation.intrinsic.lmse import gray, lmse
+from candlelight.evaluation.intrinsic.masked import PixelMask
+from candlelight.evaluation.intrinsic.mse import mse
+from candlelight.evaluation.intrinsic.ssim import dssim, ms_ssim, ssim
+from candlelight.evaluation.models.model_spec import ColourSpace
 
 _Images = Float[Tensor, "batch 3 height width"]
 
@@ -37,7 +37,7 @@ def rmse_distance(transformed: _Images, reference: _Images) -> Float[Tensor, " b
 
 
 def ssim_distance(transformed: _Images, reference: _Images) -> Float[Tensor, " batch"]:
-    """Compute 1 - `evaluation.intrinsic.ssim`: Wang et al. 2004, eq. 13, with its constants.
+    """Compute 1 - `candlelight.evaluation.intrinsic.ssim`: Wang et al. 2004, eq. 13, with its constants.
 
     The mean over windows is taken for each channel of RGB, then over channels; the authors' program takes
     gray images, and first reduces large ones, which this does not.
@@ -62,7 +62,7 @@ def ssim_distance(transformed: _Images, reference: _Images) -> Float[Tensor, " b
 
 
 def ms_ssim_distance(transformed: _Images, reference: _Images) -> Float[Tensor, " batch"]:
-    """Compute 1 - `evaluation.intrinsic.ms_ssim`: Wang et al. 2003, eq. 7, with its five exponents.
+    """Compute 1 - `intrinsic.ms_ssim`: Wang et al. 2003, eq. 7, with its five exponents.
 
     The product over scales is taken for each channel of RGB, then the mean over channels.
 
@@ -86,7 +86,7 @@ def ms_ssim_distance(transformed: _Images, reference: _Images) -> Float[Tensor, 
 
 
 def lmse_distance(transformed: _Images, reference: _Images) -> Float[Tensor, " batch"]:
-    """Compute `evaluation.intrinsic.lmse` of the mean of the channels, by Grosse et al. 2009.
+    """Compute `candlelight.evaluation.intrinsic.lmse` of the mean of the channels, by Grosse et al. 2009.
 
     Args:
         transformed: scene-linear Rec.709; the prediction of `lmse`, whose scale in each window is free.
@@ -109,7 +109,7 @@ def lmse_distance(transformed: _Images, reference: _Images) -> Float[Tensor, " b
 
 
 def dssim_distance(transformed: _Images, reference: _Images) -> Float[Tensor, " batch"]:
-    """Compute `evaluation.intrinsic.dssim`: (1 - SSIM) / 2 after the best scale of the transformed image.
+    """Compute `intrinsic.dssim`: (1 - SSIM) / 2 after the best scale of the transformed image.
 
     Args:
         transformed: sRGB-encoded in [0, 1].

@@ -1,9 +1,9 @@
 """The moves of a camera or of lights as transforms of the reference image, at the same magnitudes."""
 
-from evaluation.perception.mirror_resampling import ResamplingKernel
-from evaluation.perception.transform_families import TransformFamily
-from loaders.illuminants import EQUAL_ENERGY
-from loaders.views import MovedImages
+from candlelight.evaluation.perception.mirror_resampling import ResamplingKernel
+from candlelight.evaluation.perception.transform_families import TransformFamily
+from candlelight.loaders.illuminants import EQUAL_ENERGY
+from candlelight.loaders.views import MovedImages
 
 
 def image_plane_family(frames: MovedImages, kernel: ResamplingKernel = "cubic") -> TransformFamily:
@@ -15,7 +15,7 @@ def image_plane_family(frames: MovedImages, kernel: ResamplingKernel = "cubic") 
     counterpart of "parallax x" is "translation x" by the same angle, as an image has no depth.
 
     Args:
-        frames: from `loaders.views.open_moved_images`.
+        frames: from `candlelight.loaders.views.open_moved_images`.
         kernel: see `rotate_images`.
 
     Raises:

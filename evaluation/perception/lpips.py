@@ -15,9 +15,15 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
-from evaluation.intrinsic.masked import PixelMask, check_masked, is_finite, masked_double, score_samples
-from evaluation.perception.feature_stacks import FEATURE_STACKS, FeatureStack
-from loaders.errors import DAMAGED, InputError, did_you_mean, nearest_file
+from candlelight.evaluation.intrinsic.masked import (
+    PixelMask,
+    check_masked,
+    is_finite,
+    masked_double,
+    score_samples,
+)
+from candlelight.evaluation.perception.feature_stacks import FEATURE_STACKS, FeatureStack
+from candlelight.loaders.errors import DAMAGED, InputError, did_you_mean, nearest_file
 
 # Mean and standard deviation of ImageNet's colours, for values from -1 to 1.
 _SHIFT = (-0.030, -0.088, -0.188)
@@ -132,7 +138,8 @@ def load_lpips(
     Example:
         >>> load_lpips("vgg16", "vgg16-397923af.pth", "vgg.pth")
         Traceback (most recent call last):
-        loaders.errors.InputError: `network` must be one of alex, vgg, squeeze, got vgg16; did you mean `vgg`?
+        candlelight.loaders.errors.InputError: `network` must be one of alex, vgg, squeeze, got vgg16; did \
+you mean `vgg`?
     """
     if network not in FEATURE_STACKS:
         raise InputError(

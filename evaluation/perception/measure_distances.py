@@ -10,14 +10,14 @@ from jaxtyping import Float32, Float64
 from torch import Tensor
 from tqdm import tqdm
 
-from evaluation.models.model_spec import NamedModel
-from evaluation.perception.distance_spec import check_distance, pair_distances
-from evaluation.perception.transform_families import TransformFamily, unchanged_magnitude
-from evaluation.running.batches import Fingerprint, check_srgb_image
-from evaluation.running.finished_steps import FinishedSteps, model_key
-from evaluation.running.out_of_memory import run_in_halves
-from loaders.errors import InputError
-from loaders.views import MovedImages, View
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.perception.distance_spec import check_distance, pair_distances
+from candlelight.evaluation.perception.transform_families import TransformFamily, unchanged_magnitude
+from candlelight.evaluation.running.batches import Fingerprint, check_srgb_image
+from candlelight.evaluation.running.finished_steps import FinishedSteps, model_key
+from candlelight.evaluation.running.out_of_memory import run_in_halves
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import MovedImages, View
 
 _VERSION = 1  # of the numbers of a finished step
 
@@ -91,8 +91,8 @@ def measure_distances(
 
     Args:
         named_distances: by name, from `open_distance` on ``device``.
-        view: images, from `loaders.views.open_images`; or references with the frames in which camera or
-            illuminant moved, from `loaders.views.open_moved_images`.
+        view: images, from `candlelight.loaders.views.open_images`; or references with the frames in which
+            camera or illuminant moved, from `candlelight.loaders.views.open_moved_images`.
         families: transforms of the images, such as `paper_families()`; for frames, None compares them
             with their references, and `image_plane_family` transforms the references instead.
         device: torch device on which images are transformed and compared.
@@ -110,7 +110,7 @@ def measure_distances(
             ``batch_size`` is below 1; or a step cannot be written.
 
     Example:
-        >>> from evaluation.perception import open_distance
+        >>> from candlelight.evaluation.perception import open_distance
         >>> class Grays:
         ...     identity, ids, groups, known_ids = None, ("a", "b"), ("a", "b"), {"a", "b"}
         ...     def __len__(self):

@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from evaluation.inputs.check_shapes import check_shapes
-from loaders.errors import InputError
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.loaders.errors import InputError
 
 ResamplingKernel = Literal["cubic", "linear"]
 _REACH = {"cubic": 2, "linear": 1}  # pixels on either side beyond which the kernel is 0
@@ -114,8 +114,8 @@ def check_srgb_batch(images: Float[Tensor, "batch channels height width"]) -> No
     Example:
         >>> check_srgb_batch(torch.full((1, 3, 2, 2), 255.0))
         Traceback (most recent call last):
-        loaders.errors.InputError: `images` must be sRGB-encoded in [0, 1], got values from 255 to 255; \
-divide 8-bit values by 255
+        candlelight.loaders.errors.InputError: `images` must be sRGB-encoded in [0, 1], got values from 255 \
+to 255; divide 8-bit values by 255
     """
     check_shapes(images=(images, "batch channels height width"))
     if not bool(((images >= 0) & (images <= 1)).all()):

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float64, Real
 from torch import Tensor
 
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 FORCED_CHOICE = 0.5  # guess rate of two alternatives
 
@@ -49,7 +49,8 @@ def check_rates(guess: float, lapse: float) -> None:
     Example:
         >>> check_rates(0.5, 0.5)
         Traceback (most recent call last):
-        loaders.errors.InputError: `guess` and `lapse` must be at least 0, together below 1, got 0.5 and 0.5
+        candlelight.loaders.errors.InputError: `guess` and `lapse` must be at least 0, together below 1, got \
+0.5 and 0.5
     """
     if not (guess >= 0 and lapse >= 0 and guess + lapse < 1):
         raise InputError(

@@ -8,8 +8,8 @@ D_T has an error of ``0.004 / (D_T b)``: 3 % for PerceptNet, 5 % for DISTS, 6 % 
 of 0.041 in the paper; those of the others agree within 0.004.
 """
 
-from evaluation.perception.transduction import Transduction
-from loaders.check_choice import check_choice
+from candlelight.evaluation.perception.transduction import Transduction
+from candlelight.loaders.check_choice import check_choice
 
 # D_T: the lower quartile, the threshold and the upper quartile of the human psychometric function, from the
 # paper's notebook; the paper rounds to 0.44 +- 0.05.

@@ -11,15 +11,15 @@ from numpy import ndarray
 from scipy.stats import rankdata
 from torch import Tensor
 
-from evaluation.models.model_spec import NamedModel
-from evaluation.perception.distance_spec import pair_distances
-from evaluation.perception.response_curves import check_distances, invert_curves
-from evaluation.results.mean_intervals import Score
-from evaluation.results.resampled_intervals import resampled_interval
-from loaders.errors import InputError
-from loaders.public.image_formats import read_rgb8
-from loaders.public.missing_files import require_path
-from loaders.public.raid import SOURCE
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.perception.distance_spec import pair_distances
+from candlelight.evaluation.perception.response_curves import check_distances, invert_curves
+from candlelight.evaluation.results.mean_intervals import Score
+from candlelight.evaluation.results.resampled_intervals import resampled_interval
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.image_formats import read_rgb8
+from candlelight.loaders.public.missing_files import require_path
+from candlelight.loaders.public.raid import SOURCE
 
 # Unit, magnitude without distortion, and magnitude at the last level; the authors give no other level.
 _RANGES = {
@@ -77,8 +77,8 @@ def raid_agreement(
 
     Args:
         named: the metric, from `open_distance` on ``device``.
-        responses: from `loaders.public.raid.read_raid_responses`; some of the references or distortions are
-            enough, with all ten levels of each.
+        responses: from `candlelight.loaders.public.raid.read_raid_responses`; some of the references or
+            distortions are enough, with all ten levels of each.
         images: folder of the images, in which, or in whose folders, their names are those of the responses:
             ``img_01.png``, ``rot_img_01_level_02.png``. Level 1 is the reference.
         device: torch device on which images are compared.
@@ -92,14 +92,14 @@ def raid_agreement(
             distance that is not finite or negative.
 
     Example:
-        >>> from evaluation.perception import open_distance
-        >>> from loaders.public.raid import read_raid_responses
+        >>> from candlelight.evaluation.perception import open_distance
+        >>> from candlelight.loaders.public.raid import read_raid_responses
         >>> def rmse_and_people(folder):
         ...     responses = read_raid_responses(f"{folder}/responses.csv")
         ...     return raid_agreement(open_distance("rmse"), responses, folder)["rotation"]
         >>> rmse_and_people("nowhere")  # doctest: +NORMALIZE_WHITESPACE
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere/responses.csv is missing; get it from
+        candlelight.loaders.errors.InputError: nowhere/responses.csv is missing; get it from
             https://github.com/paudauo/BBDD_Affine_Transformations
     """
     folder = require_path(Path(images), SOURCE)

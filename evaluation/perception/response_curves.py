@@ -4,8 +4,8 @@ import torch
 from jaxtyping import Float64, Real
 from torch import Tensor
 
-from evaluation.inputs.check_shapes import check_shapes
-from loaders.errors import InputError
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.loaders.errors import InputError
 
 ROUNDING = 1e-6  # distances from minus this to 0 count as 0: 1 - SSIM of identical images may be negative
 
@@ -51,8 +51,8 @@ def check_distances(distances: Real[Tensor, "*shape"], name: str = "distances") 
     Example:
         >>> check_distances(torch.tensor([[-1.0, 0.9]]))
         Traceback (most recent call last):
-        loaders.errors.InputError: `distances` must be at least 0, got -1; pass a distance, 0 for identical \
-images (1 - SSIM, not SSIM)
+        candlelight.loaders.errors.InputError: `distances` must be at least 0, got -1; pass a distance, 0 \
+for identical images (1 - SSIM, not SSIM)
     """
     if not distances.numel():
         raise InputError(f"`{name}` needs at least one value, got shape {list(distances.shape)}")
@@ -79,7 +79,8 @@ def check_magnitudes(magnitudes: Real[Tensor, " magnitudes"]) -> Float64[Tensor,
     Example:
         >>> check_magnitudes(torch.tensor([1.0, 0.5]))
         Traceback (most recent call last):
-        loaders.errors.InputError: `magnitudes` must increase strictly from the identity, as 0, 1, 2; sort
+        candlelight.loaders.errors.InputError: `magnitudes` must increase strictly from the identity, as 0, \
+1, 2; sort
     """
     steps = magnitudes.double()
     if not len(steps) or not bool((steps.diff() > 0).all()):

@@ -8,11 +8,11 @@ import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
-from evaluation.perception.illuminant_thresholds import COLOUR_AXES
-from evaluation.perception.measure_distances import TransformDistances
-from evaluation.perception.response_curves import check_distances
-from evaluation.perception.transform_families import ILLUMINANT, unchanged_magnitude
-from loaders.errors import InputError
+from candlelight.evaluation.perception.illuminant_thresholds import COLOUR_AXES
+from candlelight.evaluation.perception.measure_distances import TransformDistances
+from candlelight.evaluation.perception.response_curves import check_distances
+from candlelight.evaluation.perception.transform_families import ILLUMINANT, unchanged_magnitude
+from candlelight.loaders.errors import InputError
 
 GEOMETRIC_TRANSFORMS = ("translation", "parallax x", "rotation", "scale")
 TRANSLATION_AXES = ("translation x", "translation y")

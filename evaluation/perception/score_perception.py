@@ -8,34 +8,34 @@ from typing import Any
 from jaxtyping import Int
 from numpy import ndarray
 
-from evaluation.models.model_spec import NamedModel
-from evaluation.perception.curve_scores import (
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.perception.curve_scores import (
     CurveScores,
     all_human_thresholds,
     level_without_ratings,
     people_order,
 )
-from evaluation.perception.describe_curves import clipped_note, curve_notes, describe_curves
-from evaluation.perception.detection_levels import DetectionLevels
-from evaluation.perception.distance_spec import is_rmse, open_distance
-from evaluation.perception.human_thresholds import NOTEBOOK_SLIP, VISUAL_ANGLES
-from evaluation.perception.measure_distances import TransformDistances, measure_distances
-from evaluation.perception.scene_curves import (
+from candlelight.evaluation.perception.describe_curves import clipped_note, curve_notes, describe_curves
+from candlelight.evaluation.perception.detection_levels import DetectionLevels
+from candlelight.evaluation.perception.distance_spec import is_rmse, open_distance
+from candlelight.evaluation.perception.human_thresholds import NOTEBOOK_SLIP, VISUAL_ANGLES
+from candlelight.evaluation.perception.measure_distances import TransformDistances, measure_distances
+from candlelight.evaluation.perception.scene_curves import (
     GEOMETRIC_TRANSFORMS,
     AlignedCurves,
     SceneCurve,
     align_curves,
 )
-from evaluation.perception.transduction import Transduction
-from evaluation.perception.transform_families import TransformFamily
-from evaluation.results.mean_intervals import Score, distinct_groups
-from evaluation.results.resampled_intervals import replicate_interval, resampled_interval
-from evaluation.results.result import StatisticResult
-from evaluation.running.batches import Fingerprint, make_provenance
-from evaluation.running.finished_steps import FinishedSteps
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
-from loaders.views import MovedImages, View
+from candlelight.evaluation.perception.transduction import Transduction
+from candlelight.evaluation.perception.transform_families import TransformFamily
+from candlelight.evaluation.results.mean_intervals import Score, distinct_groups
+from candlelight.evaluation.results.resampled_intervals import replicate_interval, resampled_interval
+from candlelight.evaluation.results.result import StatisticResult
+from candlelight.evaluation.running.batches import Fingerprint, make_provenance
+from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import MovedImages, View
 
 PERCEPTION_METRIC, _VERSION = "perception", 1
 PHYSICAL, IMAGE_PLANE = "physical", "image plane"
@@ -75,7 +75,8 @@ def score_perception(
 
     Alabau-Bosque et al. 2024 (arXiv 2407.17927), Tables II and III. Distances are averaged over scenes before
     they are inverted, which hides the spread of the scenes, so scenes are resampled: all metrics on the same
-    draws, so that `evaluation.results.compare` pairs them. `docs/perception.md` defines the scores.
+    draws, so that `candlelight.evaluation.results.compare` pairs them. `docs/perception.md` defines the
+    scores.
 
     Blind to: everything that `detection_threshold`, `illuminant_thresholds` and `sensitivity_order` are blind
     to; the errors of transductions and of D_T, which the intervals leave out.

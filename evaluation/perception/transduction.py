@@ -8,9 +8,9 @@ from numpy import ndarray
 from scipy.optimize import least_squares
 from torch import Tensor
 
-from evaluation.inputs.check_shapes import check_shapes
-from evaluation.perception.response_curves import check_distances
-from loaders.errors import InputError
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.evaluation.perception.response_curves import check_distances
+from candlelight.loaders.errors import InputError
 
 BEST_SCORE = 10.0  # of the paper's scale for TID2013, whose mean opinion scores end at 9
 _START = (1.0, 0.5)  # scale and exponent; the paper's

@@ -9,24 +9,24 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.perception.geometric_transforms import (
+from candlelight.evaluation.perception.geometric_transforms import (
     place_on_canvas,
     rotate_images,
     scale_images,
     translate_images,
 )
-from evaluation.perception.human_thresholds import PAPER_PIXELS_PER_DEGREE
-from evaluation.perception.illuminant_shift import (
+from candlelight.evaluation.perception.human_thresholds import PAPER_PIXELS_PER_DEGREE
+from candlelight.evaluation.perception.illuminant_shift import (
     PAPER_HUES,
     PAPER_SATURATIONS,
     TransformedImages,
     shift_illuminant,
     spread_hues,
 )
-from evaluation.perception.mirror_resampling import ResamplingKernel
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
-from loaders.primaries import D65
+from candlelight.evaluation.perception.mirror_resampling import ResamplingKernel
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.primaries import D65
 
 ImageBase = Literal["photographs", "mnist"]
 _GEOMETRIC = ("translation x", "translation y", "rotation", "scale")
@@ -62,8 +62,8 @@ def unchanged_magnitude(name: str) -> float:
 class TransformFamily:
     """One kind of image-plane transform at several magnitudes.
 
-    The names, units and signs are those of `loaders.views.open_moved_images`, so that curves of moved images
-    can be laid over curves of moved cameras.
+    The names, units and signs are those of `candlelight.loaders.views.open_moved_images`, so that curves of
+    moved images can be laid over curves of moved cameras.
 
     Args:
         name: "translation x" (to the right) or "translation y" (down), in degrees of visual angle;

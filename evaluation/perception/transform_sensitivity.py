@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Real
 from torch import Tensor
 
-from evaluation.inputs.check_shapes import check_shapes
-from evaluation.perception.response_curves import check_distances, check_magnitudes
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.evaluation.perception.response_curves import check_distances, check_magnitudes
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
 
 # Transforms from the one to which people are most sensitive: Alabau-Bosque et al. 2024, section II.D, of
 # thresholds in energy. Illuminants are along the short (red-green) and long (yellow-blue) axis of the human

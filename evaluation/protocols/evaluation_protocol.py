@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from evaluation.inputs.ground_truth import GroundTruth
-from evaluation.results.result import Better, Result
-from loaders.views import DecomposedImage
+from candlelight.evaluation.inputs.ground_truth import GroundTruth
+from candlelight.evaluation.results.result import Better, Result
+from candlelight.loaders.views import DecomposedImage
 
 Reads = Literal["decompositions", "comparisons", "labels", "regions"]
 Average = Literal["arithmetic", "geometric", "groups"]
@@ -71,7 +71,8 @@ class EvaluationProtocol:
         reads: content of the data that is scored.
         better: direction of all columns.
         columns: columns of a result, the main one first.
-        rule: the arithmetic: a rule, or a function of `evaluation.intrinsic` that takes models and a view.
+        rule: the arithmetic: a rule, or a function of `candlelight.evaluation.intrinsic` that takes models
+            and a view.
         files: data set, and file list or split.
         colour_space: colour space of the compared values.
         scale: alignment of the prediction with the truth.
@@ -108,7 +109,7 @@ def main_score(result: Result, protocol: EvaluationProtocol) -> float:
     """Return the main score of a result of a protocol.
 
     Args:
-        result: from `evaluation.protocols.score_protocol`.
+        result: from `candlelight.evaluation.protocols.score_protocol`.
         protocol: its protocol.
     """
     return result.scores[protocol.columns[0]].value

@@ -2,10 +2,10 @@
 
 from functools import partial
 
-from evaluation.intrinsic.score_judgements import score_saw, score_whdr
-from evaluation.intrinsic.score_maw import score_maw
-from evaluation.protocols.evaluation_protocol import EvaluationProtocol
-from evaluation.protocols.published_scores import GAMMA_TABLE, MAW_TABLE, SAW_TABLE, WHDR_TABLES
+from candlelight.evaluation.intrinsic.score_judgements import score_saw, score_whdr
+from candlelight.evaluation.intrinsic.score_maw import score_maw
+from candlelight.evaluation.protocols.evaluation_protocol import EvaluationProtocol
+from candlelight.evaluation.protocols.published_scores import GAMMA_TABLE, MAW_TABLE, SAW_TABLE, WHDR_TABLES
 
 _GAMMA_POWER = 0.4545  # of the programs of CGIntrinsics and BigTime, for 1/2.2
 _MEAN = "arithmetic, over images"

@@ -11,16 +11,16 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from evaluation.inputs.ground_truth import GroundTruth
-from evaluation.intrinsic.masked import masked_double
-from evaluation.intrinsic.psnr import psnr
-from evaluation.intrinsic.si_mse import rescaled
-from evaluation.intrinsic.ssim_padded import ssim_padded
-from evaluation.protocols.protocol_values import BRIGHTNESS, Columns, Predicted
-from loaders.public.hypersim_frames import tone_map
-from loaders.public.hypersim_truth import cut_off
-from loaders.views import DecomposedImage
-from loaders.views.view_colours import to_linear
+from candlelight.evaluation.inputs.ground_truth import GroundTruth
+from candlelight.evaluation.intrinsic.masked import masked_double
+from candlelight.evaluation.intrinsic.psnr import psnr
+from candlelight.evaluation.intrinsic.si_mse import rescaled
+from candlelight.evaluation.intrinsic.ssim_padded import ssim_padded
+from candlelight.evaluation.protocols.protocol_values import BRIGHTNESS, Columns, Predicted
+from candlelight.loaders.public.hypersim_frames import tone_map
+from candlelight.loaders.public.hypersim_truth import cut_off
+from candlelight.loaders.views import DecomposedImage
+from candlelight.loaders.views.view_colours import to_linear
 
 _GAMMA = 2.2
 _BRIGHT, _BRIGHT_SHARE = 0.8, 0.9  # this share of the pixels is to be darker than 0.8 of white

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from loaders.views import DecomposedImage, Decompositions
+from candlelight.loaders.views import DecomposedImage, Decompositions
 
 
 class PreparedRows:

@@ -6,9 +6,9 @@ from itertools import combinations, groupby, pairwise
 
 from scipy.stats import rankdata
 
-from evaluation.protocols.evaluation_protocol import main_score
-from evaluation.protocols.protocol_records import PROTOCOLS
-from evaluation.results.result import Result
+from candlelight.evaluation.protocols.evaluation_protocol import main_score
+from candlelight.evaluation.protocols.protocol_records import PROTOCOLS
+from candlelight.evaluation.results.result import Result
 
 ProtocolResults = Mapping[str, Mapping[str, Result]]
 

@@ -3,15 +3,15 @@
 from dataclasses import replace
 from functools import partial
 
-from evaluation.protocols.evaluation_protocol import DecompositionRule, EvaluationProtocol
-from evaluation.protocols.judgement_records import JUDGEMENT_RECORDS
-from evaluation.protocols.marigold_values import (
+from candlelight.evaluation.protocols.evaluation_protocol import DecompositionRule, EvaluationProtocol
+from candlelight.evaluation.protocols.judgement_records import JUDGEMENT_RECORDS
+from candlelight.evaluation.protocols.marigold_values import (
     hypersim_item,
     hypersim_values,
     interiorverse_item,
     interiorverse_values,
 )
-from evaluation.protocols.protocol_values import (
+from candlelight.evaluation.protocols.protocol_values import (
     barron_values,
     crefnet_values,
     grosse_values,
@@ -20,13 +20,13 @@ from evaluation.protocols.protocol_values import (
     ordinal_values,
     sintel_values,
 )
-from evaluation.protocols.published_scores import ARAP_TABLE, ORB_TABLE
+from candlelight.evaluation.protocols.published_scores import ARAP_TABLE, ORB_TABLE
 
 _MEAN = "arithmetic, over images"
 _SINTEL_COLUMNS = tuple(
     f"{score}{part}" for score in ("si_mse", "si_lmse", "dssim") for part in ("", "_reflectance", "_shading")
 )
-_LPIPS = "LPIPS, which `evaluation.perception.load_lpips` computes."
+_LPIPS = "LPIPS, which `candlelight.evaluation.perception.load_lpips` computes."
 
 
 _MARIGOLD = "Ke et al., Marigold, 2025; prs-eth/Marigold b1dffaa, script/iid/eval.py"

@@ -9,17 +9,17 @@ from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 from torch.nn.functional import interpolate, max_pool2d
 
-from evaluation.inputs.ground_truth import GroundTruth
-from evaluation.intrinsic.crefnet_scores import CREFNET_FLOOR, dssim_crefnet, lmse_crefnet
-from evaluation.intrinsic.lmse import gray, lmse
-from evaluation.intrinsic.lmse_barron import lmse_barron_score
-from evaluation.intrinsic.lmse_chrislib_rgb import lmse_chrislib_rgb
-from evaluation.intrinsic.lmse_sintel import lmse_sintel
-from evaluation.intrinsic.psnr import psnr
-from evaluation.intrinsic.si_mse import si_mse
-from evaluation.intrinsic.ssim import dssim
-from evaluation.running.named_models import encode
-from loaders.views import DecomposedImage
+from candlelight.evaluation.inputs.ground_truth import GroundTruth
+from candlelight.evaluation.intrinsic.crefnet_scores import CREFNET_FLOOR, dssim_crefnet, lmse_crefnet
+from candlelight.evaluation.intrinsic.lmse import gray, lmse
+from candlelight.evaluation.intrinsic.lmse_barron import lmse_barron_score
+from candlelight.evaluation.intrinsic.lmse_chrislib_rgb import lmse_chrislib_rgb
+from candlelight.evaluation.intrinsic.lmse_sintel import lmse_sintel
+from candlelight.evaluation.intrinsic.psnr import psnr
+from candlelight.evaluation.intrinsic.si_mse import si_mse
+from candlelight.evaluation.intrinsic.ssim import dssim
+from candlelight.evaluation.running.named_models import encode
+from candlelight.loaders.views import DecomposedImage
 
 Predicted = Float64[Tensor, "rows 3 height width"]
 Columns = Float64[Tensor, "columns rows"]

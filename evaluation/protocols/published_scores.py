@@ -1,6 +1,6 @@
 """Published numbers of protocols, with how they were read; numbers from memory are not among them."""
 
-from evaluation.protocols.evaluation_protocol import PublishedTable
+from candlelight.evaluation.protocols.evaluation_protocol import PublishedTable
 
 THIRD_PARTY = "as transcribed by a third party (tmkhang1999/CARI, 2026); the papers' tables were not opened"
 

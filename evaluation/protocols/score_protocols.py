@@ -6,17 +6,17 @@ from typing import Any, NamedTuple, cast
 
 import torch
 
-from evaluation.inputs.ground_truth import stack_ground_truth
-from evaluation.inputs.predictions import MissingResults, Predictions
-from evaluation.intrinsic.score_intrinsic import DecompositionModel
-from evaluation.protocols.evaluation_protocol import DecompositionRule, EvaluationProtocol
-from evaluation.protocols.protocol_records import PROTOCOLS
-from evaluation.protocols.score_rules import prepared_view, score_rules
-from evaluation.results.result import Result
-from evaluation.running.finished_steps import FinishedSteps
-from evaluation.running.model_outputs import has_parameter
-from loaders.errors import InputError, did_you_mean
-from loaders.views import View
+from candlelight.evaluation.inputs.ground_truth import stack_ground_truth
+from candlelight.evaluation.inputs.predictions import MissingResults, Predictions
+from candlelight.evaluation.intrinsic.score_intrinsic import DecompositionModel
+from candlelight.evaluation.protocols.evaluation_protocol import DecompositionRule, EvaluationProtocol
+from candlelight.evaluation.protocols.protocol_records import PROTOCOLS
+from candlelight.evaluation.protocols.score_rules import prepared_view, score_rules
+from candlelight.evaluation.results.result import Result
+from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.evaluation.running.model_outputs import has_parameter
+from candlelight.loaders.errors import InputError, did_you_mean
+from candlelight.loaders.views import View
 
 # A member that only such a view has, and the function that opens it.
 _VIEWS = {
@@ -43,8 +43,8 @@ def named_protocol(name: str) -> EvaluationProtocol:
     Example:
         >>> named_protocol("mit-gross")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        loaders.errors.InputError: protocol `mit-gross` is not known; expected one of mit-grosse, ...; did \
-you mean `mit-grosse`?
+        candlelight.loaders.errors.InputError: protocol `mit-gross` is not known; expected one of \
+mit-grosse, ...; did you mean `mit-grosse`?
     """
     if name not in PROTOCOLS:
         near = did_you_mean(name, PROTOCOLS)
@@ -64,12 +64,13 @@ def score_protocol(
 ) -> dict[str, Result]:
     """Score models by a protocol.
 
-    Failed predictions count as in `evaluation.intrinsic.score_intrinsic`; where higher values are better, as
-    the lower of the score of an all-zero image and the lowest score of any model in any row.
+    Failed predictions count as in `candlelight.evaluation.intrinsic.score_intrinsic`; where higher values are
+    better, as the lower of the score of an all-zero image and the lowest score of any model in any row.
 
     Args:
-        models: see `evaluation.intrinsic.score_intrinsic`.
-        data: the view that the protocol reads, of `loaders.views`: decompositions, judgements or regions.
+        models: see `candlelight.evaluation.intrinsic.score_intrinsic`.
+        data: the view that the protocol reads, of `candlelight.loaders.views`: decompositions, judgements or
+            regions.
         protocol: name of a protocol in `PROTOCOLS`.
         device: torch device of the models.
         batch_size: images per call of a model.
@@ -86,8 +87,8 @@ def score_protocol(
             decomposition.
 
     Example:
-        >>> from evaluation.models.baselines import BASELINES
-        >>> from loaders.views import DataIdentity, DecomposedImage
+        >>> from candlelight.evaluation.models.baselines import BASELINES
+        >>> from candlelight.loaders.views import DataIdentity, DecomposedImage
         >>> class Noise:
         ...     identity, explains = DataIdentity("noise", "memory"), "image"
         ...     ids, groups, known_ids = ("a",), ("a",), frozenset("a")
@@ -105,8 +106,8 @@ def score_protocol(
     member, opener = _VIEWS[record.reads]
     if not hasattr(data, member):
         raise InputError(
-            f"protocol `{protocol}` reads {record.reads}; expected a view of `loaders.views.{opener}`, got "
-            f"{type(data).__name__}"
+            f"protocol `{protocol}` reads {record.reads}; expected a view of "
+            f"`candlelight.loaders.views.{opener}`, got {type(data).__name__}"
         )
     if reason := _obstacle(record, data, models):
         raise InputError(f"protocol `{protocol}`: {reason}")

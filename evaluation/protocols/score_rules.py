@@ -11,22 +11,32 @@ from jaxtyping import Float, Float64, Int
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
-from evaluation.inputs.predictions import MissingResults
-from evaluation.intrinsic.lmse_barron import geometric_mean
-from evaluation.intrinsic.scored_rows import RowErrors, collect_errors
-from evaluation.models.model_spec import NamedModel
-from evaluation.protocols.evaluation_protocol import Average, DecompositionRule, EvaluationProtocol
-from evaluation.protocols.prepared_rows import PreparedRows
-from evaluation.results.mean_intervals import distinct_groups, group_numbers
-from evaluation.results.resampled_intervals import resampled_interval
-from evaluation.results.result import MeanResult, Provenance, Result, StatisticResult, fill_failures
-from evaluation.running.batches import Fingerprint, make_provenance
-from evaluation.running.finished_steps import FinishedSteps
-from evaluation.running.named_models import identify_models
-from evaluation.running.predict_decomposition import predict_decomposition
-from evaluation.running.run_batches import Step, run_batches
-from loaders.views import Decompositions
+from candlelight.evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
+from candlelight.evaluation.inputs.predictions import MissingResults
+from candlelight.evaluation.intrinsic.lmse_barron import geometric_mean
+from candlelight.evaluation.intrinsic.scored_rows import RowErrors, collect_errors
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.protocols.evaluation_protocol import (
+    Average,
+    DecompositionRule,
+    EvaluationProtocol,
+)
+from candlelight.evaluation.protocols.prepared_rows import PreparedRows
+from candlelight.evaluation.results.mean_intervals import distinct_groups, group_numbers
+from candlelight.evaluation.results.resampled_intervals import resampled_interval
+from candlelight.evaluation.results.result import (
+    MeanResult,
+    Provenance,
+    Result,
+    StatisticResult,
+    fill_failures,
+)
+from candlelight.evaluation.running.batches import Fingerprint, make_provenance
+from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.evaluation.running.named_models import identify_models
+from candlelight.evaluation.running.predict_decomposition import predict_decomposition
+from candlelight.evaluation.running.run_batches import Step, run_batches
+from candlelight.loaders.views import Decompositions
 
 
 def prepared_view(record: EvaluationProtocol, view: Decompositions) -> Decompositions:
@@ -55,12 +65,12 @@ def score_rules(
     """Predict each row once, and compute the columns of all protocols.
 
     Args:
-        models: see `evaluation.protocols.score_protocol`.
+        models: see `candlelight.evaluation.protocols.score_protocol`.
         data: the rows as they are.
         records: protocols with the same preparation.
         device: torch device of the models.
         batch_size: images per call of a model.
-        missing: see `evaluation.protocols.score_protocol`.
+        missing: see `candlelight.evaluation.protocols.score_protocol`.
         steps: keeps finished batches.
 
     Returns:

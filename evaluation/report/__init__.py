@@ -1,6 +1,6 @@
 """Reports for reading: contact sheets of image sets, and an HTML page of sets and scores."""
 
-from evaluation.report.page import write_report as write_report
-from loaders.looking.sheet import contact_sheet as contact_sheet
-from loaders.looking.sheet import write_png as write_png
-from loaders.looking.sheet_rows import pick_rows as pick_rows
+from candlelight.evaluation.report.page import write_report as write_report
+from candlelight.loaders.looking.sheet import contact_sheet as contact_sheet
+from candlelight.loaders.looking.sheet import write_png as write_png
+from candlelight.loaders.looking.sheet_rows import pick_rows as pick_rows

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evaluation.benchmark.summary import absolute_pairs, neighbour_comparisons
-from evaluation.report.blocks import Block, PlotBlock, TableBlock
-from evaluation.report.drawing import COLOURS, INK, draw_bars, drawing, label_rows, to_svg
-from evaluation.report.tables import number, unbroken
-from evaluation.results.result import MeanResult, model_name
+from candlelight.evaluation.benchmark.summary import absolute_pairs, neighbour_comparisons
+from candlelight.evaluation.report.blocks import Block, PlotBlock, TableBlock
+from candlelight.evaluation.report.drawing import COLOURS, INK, draw_bars, drawing, label_rows, to_svg
+from candlelight.evaluation.report.tables import number, unbroken
+from candlelight.evaluation.results.result import MeanResult, model_name
 
 RANK = "rank"
 
 
 def benchmark_blocks(results: Sequence[MeanResult]) -> list[Block]:
-    """Show the results of `evaluation.benchmark.score_methods`, after Grosse et al. 2009, Figures 4b and 6.
+    """Show the results of `benchmark.score_methods`, after Grosse et al. 2009, Figures 4b and 6.
 
     Args:
         results: of the same rows, with the column ``rank``, in the order of the page.

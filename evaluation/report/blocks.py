@@ -7,7 +7,7 @@ from typing import ClassVar
 from jaxtyping import UInt8
 from numpy import ndarray
 
-from loaders.files.layer_codecs import encode_png
+from candlelight.loaders.files.layer_codecs import encode_png
 
 
 @dataclass(frozen=True)

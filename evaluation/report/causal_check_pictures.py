@@ -7,32 +7,32 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.coverage.causal_effects import causal_effects, region_density
-from evaluation.coverage.explanations import merge_explanation
-from evaluation.coverage.masks import resize_images
-from evaluation.coverage.measure_regions import (
+from candlelight.evaluation.coverage.causal_effects import causal_effects, region_density
+from candlelight.evaluation.coverage.explanations import merge_explanation
+from candlelight.evaluation.coverage.masks import resize_images
+from candlelight.evaluation.coverage.measure_regions import (
     RegionMasks,
     changed_images,
     classify_changes,
     shown_regions,
 )
-from evaluation.coverage.method_comparisons import split_method_names
-from evaluation.coverage.read_explanations import explain_images
-from evaluation.models.model_spec import NamedModel
-from evaluation.report.blocks import Block, Picture, PicturesBlock, TextBlock, png_picture
-from evaluation.report.coverage_pictures import heat_pixels
-from evaluation.report.tables import class_name, number, unbroken
-from evaluation.report.tiles import (
+from candlelight.evaluation.coverage.method_comparisons import split_method_names
+from candlelight.evaluation.coverage.read_explanations import explain_images
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.report.blocks import Block, Picture, PicturesBlock, TextBlock, png_picture
+from candlelight.evaluation.report.coverage_pictures import heat_pixels
+from candlelight.evaluation.report.tables import class_name, number, unbroken
+from candlelight.evaluation.report.tiles import (
     encoded_pixels,
     evenly_spaced_rows,
     outline,
     scale_for_page,
     scale_mask_for_page,
 )
-from evaluation.results.result import StatisticResult
-from evaluation.running.named_models import decode, encode, identify_models
-from loaders.looking.layer_pixels import Pixels
-from loaders.views import CounterfactualImages, View
+from candlelight.evaluation.results.result import StatisticResult
+from candlelight.evaluation.running.named_models import decode, encode, identify_models
+from candlelight.loaders.looking.layer_pixels import Pixels
+from candlelight.loaders.views import CounterfactualImages, View
 
 _IMAGES = 3
 _BATCH = 16

@@ -7,14 +7,14 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from evaluation.coverage.measure_regions import ALL_PARTS
-from evaluation.coverage.method_comparisons import MethodComparison
-from evaluation.report.blocks import PlotBlock
-from evaluation.report.coverage_plots import method_colours
-from evaluation.report.drawing import INK, drawing, label_rows, to_svg
-from evaluation.report.tables import number
-from evaluation.results.result import StatisticResult
-from loaders.views import BACKGROUND_REGION
+from candlelight.evaluation.coverage.measure_regions import ALL_PARTS
+from candlelight.evaluation.coverage.method_comparisons import MethodComparison
+from candlelight.evaluation.report.blocks import PlotBlock
+from candlelight.evaluation.report.coverage_plots import method_colours
+from candlelight.evaluation.report.drawing import INK, drawing, label_rows, to_svg
+from candlelight.evaluation.report.tables import number
+from candlelight.evaluation.results.result import StatisticResult
+from candlelight.loaders.views import BACKGROUND_REGION
 
 _MOST_PARTS = 12
 _METHODS = 3  # beside each other

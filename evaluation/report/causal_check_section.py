@@ -4,21 +4,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evaluation.coverage.measure_regions import ALL_PARTS
-from evaluation.coverage.method_comparisons import MethodComparison, make_comparison
-from evaluation.report.blocks import Block, Section, TableBlock, TextBlock, note
-from evaluation.report.causal_check_plot import (
+from candlelight.evaluation.coverage.measure_regions import ALL_PARTS
+from candlelight.evaluation.coverage.method_comparisons import MethodComparison, make_comparison
+from candlelight.evaluation.report.blocks import Block, Section, TableBlock, TextBlock, note
+from candlelight.evaluation.report.causal_check_plot import (
     by_effect,
     effect_plot,
     region_intervals,
     region_names,
     same_effects,
 )
-from evaluation.report.tables import number, scores_table, settings_table, unbroken, with_interval
-from evaluation.results.mean_intervals import Score
-from evaluation.results.notes import notes_of
-from evaluation.results.result import StatisticResult, model_name
-from loaders.views import BACKGROUND_REGION
+from candlelight.evaluation.report.tables import number, scores_table, settings_table, unbroken, with_interval
+from candlelight.evaluation.results.mean_intervals import Score
+from candlelight.evaluation.results.notes import notes_of
+from candlelight.evaluation.results.result import StatisticResult, model_name
+from candlelight.loaders.views import BACKGROUND_REGION
 
 NEEDS = ("regions", "scale")
 READING = (

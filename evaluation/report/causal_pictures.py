@@ -2,10 +2,15 @@
 
 from itertools import compress
 
-from evaluation.report.blocks import Block, PicturesBlock, png_picture
-from evaluation.report.tiles import encoded_pixels, evenly_spaced_rows, scale_for_page, values_text
-from loaders.schema import FactorInfo, FactorValue
-from loaders.views import Factors
+from candlelight.evaluation.report.blocks import Block, PicturesBlock, png_picture
+from candlelight.evaluation.report.tiles import (
+    encoded_pixels,
+    evenly_spaced_rows,
+    scale_for_page,
+    values_text,
+)
+from candlelight.loaders.schema import FactorInfo, FactorValue
+from candlelight.loaders.views import Factors
 
 _IMAGES = 6
 

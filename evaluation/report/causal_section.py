@@ -7,12 +7,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy import ndarray
 
-from evaluation.report.blocks import Block, PlotBlock, Section, TableBlock, TextBlock, note
-from evaluation.report.drawing import drawing, to_svg
-from evaluation.report.tables import number, scores_table, settings_table, with_interval
-from evaluation.results.mean_intervals import Score
-from evaluation.results.notes import notes_of
-from evaluation.results.result import StatisticResult, model_name
+from candlelight.evaluation.report.blocks import Block, PlotBlock, Section, TableBlock, TextBlock, note
+from candlelight.evaluation.report.drawing import drawing, to_svg
+from candlelight.evaluation.report.tables import number, scores_table, settings_table, with_interval
+from candlelight.evaluation.results.mean_intervals import Score
+from candlelight.evaluation.results.notes import notes_of
+from candlelight.evaluation.results.result import StatisticResult, model_name
 
 _LEGIBLE = 10  # maximal number of codes for which the heat map shows numbers
 NEEDS = ("factors", "codes", "matrix", "parents", "matrices")

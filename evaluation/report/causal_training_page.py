@@ -6,18 +6,25 @@ from typing import Any
 
 import torch
 
-from evaluation.models.autoencoders import ConvVAE
-from evaluation.report.blocks import Picture, PicturesBlock, PlotBlock, Section, TableBlock, png_picture
-from evaluation.report.curves_plot import curves_plot
-from evaluation.report.page import write_page
-from evaluation.report.tiles import (
+from candlelight.evaluation.models.autoencoders import ConvVAE
+from candlelight.evaluation.report.blocks import (
+    Picture,
+    PicturesBlock,
+    PlotBlock,
+    Section,
+    TableBlock,
+    png_picture,
+)
+from candlelight.evaluation.report.curves_plot import curves_plot
+from candlelight.evaluation.report.page import write_page
+from candlelight.evaluation.report.tiles import (
     encoded_pixels,
     evenly_spaced_rows,
     join_horizontally,
     scale_for_page,
 )
-from evaluation.training.train_causal import CausalHistory
-from loaders.views import Images
+from candlelight.evaluation.training.train_causal import CausalHistory
+from candlelight.loaders.views import Images
 
 _SHOWN = 12
 

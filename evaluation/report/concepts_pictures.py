@@ -3,16 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evaluation.concepts.set_images import set_images
-from evaluation.concepts.set_scores import Concept
-from evaluation.intrinsic.score_intrinsic import DecompositionModel
-from evaluation.report.blocks import Block
-from evaluation.report.images_block import images_block
-from evaluation.report.predicted_changes import predicted_changes
-from evaluation.report.tiles import evenly_spaced_rows, values_text
-from evaluation.results.result import StatisticResult
-from evaluation.running.named_models import identify_models
-from loaders.views import ConceptSets, View
+from candlelight.evaluation.concepts.set_images import set_images
+from candlelight.evaluation.concepts.set_scores import Concept
+from candlelight.evaluation.intrinsic.score_intrinsic import DecompositionModel
+from candlelight.evaluation.report.blocks import Block
+from candlelight.evaluation.report.images_block import images_block
+from candlelight.evaluation.report.predicted_changes import predicted_changes
+from candlelight.evaluation.report.tiles import evenly_spaced_rows, values_text
+from candlelight.evaluation.results.result import StatisticResult
+from candlelight.evaluation.running.named_models import identify_models
+from candlelight.loaders.views import ConceptSets, View
 
 _SETS = 2
 

@@ -5,15 +5,22 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, CONTROLLED, METRICS, UNWANTED, WANTED
-from evaluation.report.blocks import Block, PlotBlock, Section, TableBlock, TextBlock, note
-from evaluation.report.drawing import COLOURS, INK, drawing, label_rows, to_svg
-from evaluation.report.factor_tables import factor_tables
-from evaluation.report.runs_plot import runs_plot
-from evaluation.report.tables import number, scores_table, settings_table, with_deviation
-from evaluation.results.notes import notes_of
-from evaluation.results.result import StatisticResult, model_name
-from loaders.looking.sheet_rows import value_text
+from candlelight.evaluation.concepts.set_scores import (
+    ALIGNMENTS,
+    BRANCHES,
+    CONTROLLED,
+    METRICS,
+    UNWANTED,
+    WANTED,
+)
+from candlelight.evaluation.report.blocks import Block, PlotBlock, Section, TableBlock, TextBlock, note
+from candlelight.evaluation.report.drawing import COLOURS, INK, drawing, label_rows, to_svg
+from candlelight.evaluation.report.factor_tables import factor_tables
+from candlelight.evaluation.report.runs_plot import runs_plot
+from candlelight.evaluation.report.tables import number, scores_table, settings_table, with_deviation
+from candlelight.evaluation.results.notes import notes_of
+from candlelight.evaluation.results.result import StatisticResult, model_name
+from candlelight.loaders.looking.sheet_rows import value_text
 
 NEEDS = ("sets",)
 READING = (

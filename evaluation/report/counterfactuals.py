@@ -3,13 +3,20 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from evaluation.report.blocks import Block, Picture, PicturesBlock, Section, TextBlock, png_picture
-from evaluation.report.page import write_page
-from evaluation.report.tiles import scale_for_page, values_text
-from loaders.errors import InputError
-from loaders.frame_folder import FrameFolder
-from loaders.looking.sheet_rows import value_text
-from loaders.schema import Metadata
+from candlelight.evaluation.report.blocks import (
+    Block,
+    Picture,
+    PicturesBlock,
+    Section,
+    TextBlock,
+    png_picture,
+)
+from candlelight.evaluation.report.page import write_page
+from candlelight.evaluation.report.tiles import scale_for_page, values_text
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.looking.sheet_rows import value_text
+from candlelight.loaders.schema import Metadata
 
 _HOW = (
     "The first picture of each row is a sample. The others are its counterfactuals: some factors were set to "

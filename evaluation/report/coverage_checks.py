@@ -3,9 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from evaluation.coverage.method_comparisons import MethodComparison, best_share, iou_by_pooling, write_order
-from evaluation.report.blocks import Block, TableBlock, TextBlock, note
-from evaluation.report.tables import number, unbroken
+from candlelight.evaluation.coverage.method_comparisons import (
+    MethodComparison,
+    best_share,
+    iou_by_pooling,
+    write_order,
+)
+from candlelight.evaluation.report.blocks import Block, TableBlock, TextBlock, note
+from candlelight.evaluation.report.tables import number, unbroken
 
 _MOST_COLUMNS = 4  # of a table beside another one
 _KINDS = {

@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from evaluation.coverage.method_comparisons import MethodComparison, best_share, make_comparison
-from evaluation.report.blocks import Section, TableBlock, TextBlock
-from evaluation.report.tables import number
-from evaluation.results.result import StatisticResult
+from candlelight.evaluation.coverage.method_comparisons import MethodComparison, best_share, make_comparison
+from candlelight.evaluation.report.blocks import Section, TableBlock, TextBlock
+from candlelight.evaluation.report.tables import number
+from candlelight.evaluation.results.result import StatisticResult
 
 _CLASSIFIER = "classifier itself"
 

@@ -11,26 +11,26 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.coverage.binarise_heatmaps import Explanations, binarise, set_threshold
-from evaluation.coverage.explanations import merge_explanation
-from evaluation.coverage.masks import resize_images, resize_mask
-from evaluation.coverage.method_comparisons import best_share, make_comparison
-from evaluation.coverage.read_explanations import explain_images
-from evaluation.coverage.score_coverage import Method
-from evaluation.models.model_spec import NamedModel
-from evaluation.report.blocks import Block, Picture, PicturesBlock, TextBlock, png_picture
-from evaluation.report.tables import number, unbroken
-from evaluation.report.tiles import (
+from candlelight.evaluation.coverage.binarise_heatmaps import Explanations, binarise, set_threshold
+from candlelight.evaluation.coverage.explanations import merge_explanation
+from candlelight.evaluation.coverage.masks import resize_images, resize_mask
+from candlelight.evaluation.coverage.method_comparisons import best_share, make_comparison
+from candlelight.evaluation.coverage.read_explanations import explain_images
+from candlelight.evaluation.coverage.score_coverage import Method
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.report.blocks import Block, Picture, PicturesBlock, TextBlock, png_picture
+from candlelight.evaluation.report.tables import number, unbroken
+from candlelight.evaluation.report.tiles import (
     encoded_pixels,
     evenly_spaced_rows,
     outline,
     scale_for_page,
     scale_mask_for_page,
 )
-from evaluation.results.result import StatisticResult
-from evaluation.running.named_models import decode, encode, identify_models
-from loaders.looking.layer_pixels import Pixels
-from loaders.views import Parts
+from candlelight.evaluation.results.result import StatisticResult
+from candlelight.evaluation.running.named_models import decode, encode, identify_models
+from candlelight.loaders.looking.layer_pixels import Pixels
+from candlelight.loaders.views import Parts
 
 _IMAGES = 3
 _HEATMAP_SHARE = 0.5  # share of the heatmap's colour in a pixel; the rest is the gray image

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.coverage.method_comparisons import MethodComparison, best_share, iou_by_pooling
-from evaluation.report.blocks import PlotBlock
-from evaluation.report.drawing import (
+from candlelight.evaluation.coverage.method_comparisons import MethodComparison, best_share, iou_by_pooling
+from candlelight.evaluation.report.blocks import PlotBlock
+from candlelight.evaluation.report.drawing import (
     COLOURS,
     INK,
     draw_bars,
@@ -18,7 +18,7 @@ from evaluation.report.drawing import (
     short_name,
     to_svg,
 )
-from evaluation.report.tables import number
+from candlelight.evaluation.report.tables import number
 
 _COLOURED = ("vebi", "prototypes", "topics", "grad-cam")
 # Label, line and marker of each way to pool points; the markers are those of the paper.

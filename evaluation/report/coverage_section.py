@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from evaluation.coverage.method_comparisons import MethodComparison, best_share, make_comparison
-from evaluation.report.blocks import Block, Section, TableBlock, TextBlock, note
-from evaluation.report.coverage_checks import (
+from candlelight.evaluation.coverage.method_comparisons import MethodComparison, best_share, make_comparison
+from candlelight.evaluation.report.blocks import Block, Section, TableBlock, TextBlock, note
+from candlelight.evaluation.report.coverage_checks import (
     control_blocks,
     dissection_table,
     label_table,
@@ -13,9 +13,9 @@ from evaluation.report.coverage_checks import (
     sensitivity_table,
     share_table,
 )
-from evaluation.report.coverage_plots import curve_plot, part_plot, pooling_plot
-from evaluation.report.tables import number, scores_table, settings_table
-from evaluation.results.result import StatisticResult, model_name
+from candlelight.evaluation.report.coverage_plots import curve_plot, part_plot, pooling_plot
+from candlelight.evaluation.report.tables import number, scores_table, settings_table
+from candlelight.evaluation.results.result import StatisticResult, model_name
 
 NEEDS = ("parts", "proportions", "best_proportion", "average_iou", "mean_iou", "counts")
 READING = (

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from matplotlib.ticker import MaxNLocator
 
-from evaluation.report.blocks import PlotBlock
-from evaluation.report.drawing import COLOURS, INK, drawing, to_svg
+from candlelight.evaluation.report.blocks import PlotBlock
+from candlelight.evaluation.report.drawing import COLOURS, INK, drawing, to_svg
 
 
 def curves_plot(

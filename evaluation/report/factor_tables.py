@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, METRICS, WANTED
-from evaluation.report.blocks import TableBlock
-from evaluation.report.tables import number, unbroken
-from evaluation.results.result import StatisticResult, model_name
-from loaders.looking.sheet_rows import value_text
-from loaders.schema import FactorValue
+from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, METRICS, WANTED
+from candlelight.evaluation.report.blocks import TableBlock
+from candlelight.evaluation.report.tables import number, unbroken
+from candlelight.evaluation.results.result import StatisticResult, model_name
+from candlelight.loaders.looking.sheet_rows import value_text
+from candlelight.loaders.schema import FactorValue
 
 _COLUMNS = {
     "mean_of_ratios": "mean of ratios ↑",
@@ -22,7 +22,7 @@ _Groups = dict[tuple[str, tuple[FactorValue, ...], str], dict[str, Any]]
 
 
 def factor_tables(results: Sequence[StatisticResult]) -> list[TableBlock]:
-    """Tabulate the groups of `evaluation.concepts.csm_by_factor`: two tables for each choice of factors.
+    """Tabulate the groups of `concepts.csm_by_factor`: two tables for each choice of factors.
 
     The first has aligned means of ratios with the sensitivities behind them, the second everything. Only the
     first table is open.

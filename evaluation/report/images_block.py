@@ -1,8 +1,8 @@
 """A few images of a view in a row, such as those of a concept."""
 
-from evaluation.report.blocks import PicturesBlock, png_picture
-from evaluation.report.tiles import encoded_pixels, evenly_spaced_rows, scale_for_page
-from loaders.views import Images
+from candlelight.evaluation.report.blocks import PicturesBlock, png_picture
+from candlelight.evaluation.report.tiles import encoded_pixels, evenly_spaced_rows, scale_for_page
+from candlelight.loaders.views import Images
 
 _SHOWN = 6
 

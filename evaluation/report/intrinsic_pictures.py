@@ -6,19 +6,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from evaluation.benchmark.candidate_scores import BenchmarkObject
-from evaluation.benchmark.decompose_methods import MethodDecomposer
-from evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
-from evaluation.intrinsic.score_intrinsic import DecompositionModel
-from evaluation.report.blocks import Block, PicturesBlock, TextBlock, png_picture
-from evaluation.report.tables import number, unbroken
-from evaluation.report.tiles import join_horizontally, linear_pixels, scale_for_page, scale_mask_for_page
-from evaluation.results.result import MeanResult, model_name
-from evaluation.running.named_models import identify_models
-from evaluation.running.predict_decomposition import predict_decomposition
-from loaders.looking.layer_pixels import Pixels
-from loaders.looking.sheet import BACKGROUND
-from loaders.views import Decompositions
+from candlelight.evaluation.benchmark.candidate_scores import BenchmarkObject
+from candlelight.evaluation.benchmark.decompose_methods import MethodDecomposer
+from candlelight.evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
+from candlelight.evaluation.intrinsic.score_intrinsic import DecompositionModel
+from candlelight.evaluation.report.blocks import Block, PicturesBlock, TextBlock, png_picture
+from candlelight.evaluation.report.tables import number, unbroken
+from candlelight.evaluation.report.tiles import (
+    join_horizontally,
+    linear_pixels,
+    scale_for_page,
+    scale_mask_for_page,
+)
+from candlelight.evaluation.results.result import MeanResult, model_name
+from candlelight.evaluation.running.named_models import identify_models
+from candlelight.evaluation.running.predict_decomposition import predict_decomposition
+from candlelight.loaders.looking.layer_pixels import Pixels
+from candlelight.loaders.looking.sheet import BACKGROUND
+from candlelight.loaders.views import Decompositions
 
 _WORST = ("largest", "second largest")  # LMSE
 _HOW = (
@@ -42,7 +47,8 @@ def intrinsic_pictures(
     the mean over all results: the best, the median and the worst one.
 
     Args:
-        results: results of `score_intrinsic`, and of `evaluation.benchmark.score_methods`, by model.
+        results: results of `score_intrinsic`, and of `candlelight.evaluation.benchmark.score_methods`, by
+            model.
         models: the scored models, which run on these few rows again.
         data: the scored images.
         device: torch device of the models.

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evaluation.report.benchmark_blocks import RANK, benchmark_blocks
-from evaluation.report.blocks import Block, PlotBlock, Section, TextBlock, note
-from evaluation.report.drawing import INK, draw_bars, drawing, label_rows, to_svg
-from evaluation.report.tables import number, scores_table, settings_table
-from evaluation.results.result import MeanResult, model_name
+from candlelight.evaluation.report.benchmark_blocks import RANK, benchmark_blocks
+from candlelight.evaluation.report.blocks import Block, PlotBlock, Section, TextBlock, note
+from candlelight.evaluation.report.drawing import INK, draw_bars, drawing, label_rows, to_svg
+from candlelight.evaluation.report.tables import number, scores_table, settings_table
+from candlelight.evaluation.results.result import MeanResult, model_name
 
 NEEDS = ("lmse", "lmse_reflectance", "lmse_shading")
 READING = (

@@ -5,10 +5,10 @@ from functools import partial
 
 import numpy as np
 
-from evaluation.report.blocks import Block, PlotBlock, Section, TextBlock, note
-from evaluation.report.drawing import COLOURS, INK, draw_bars, drawing, label_rows, to_svg
-from evaluation.report.tables import number, scores_table, settings_table
-from evaluation.results.result import MeanResult, Result, StatisticResult, model_name
+from candlelight.evaluation.report.blocks import Block, PlotBlock, Section, TextBlock, note
+from candlelight.evaluation.report.drawing import COLOURS, INK, draw_bars, drawing, label_rows, to_svg
+from candlelight.evaluation.report.tables import number, scores_table, settings_table
+from candlelight.evaluation.results.result import MeanResult, Result, StatisticResult, model_name
 
 WHDR_READING = (
     TextBlock(

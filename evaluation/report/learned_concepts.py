@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 
-from evaluation.coverage.fit_methods import TrainingImages
-from evaluation.coverage.method_comparisons import split_method_names
-from evaluation.coverage.prototype_method import PrototypeMethod
-from evaluation.coverage.topics import TopicMethod
-from evaluation.coverage.vebi import VEBI
-from evaluation.models.model_spec import NamedModel
-from evaluation.report.blocks import Block, TableBlock, TextBlock
-from evaluation.report.prototype_pictures import prototype_pictures
-from evaluation.report.tables import class_name
-from evaluation.report.topic_pictures import topic_pictures
+from candlelight.evaluation.coverage.fit_methods import TrainingImages
+from candlelight.evaluation.coverage.method_comparisons import split_method_names
+from candlelight.evaluation.coverage.prototype_method import PrototypeMethod
+from candlelight.evaluation.coverage.topics import TopicMethod
+from candlelight.evaluation.coverage.vebi import VEBI
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.report.blocks import Block, TableBlock, TextBlock
+from candlelight.evaluation.report.prototype_pictures import prototype_pictures
+from candlelight.evaluation.report.tables import class_name
+from candlelight.evaluation.report.topic_pictures import topic_pictures
 
 _MOST_ROWS = 20  # of a table that is not folded
 _FILTERS = 8  # numbers of filters of each class

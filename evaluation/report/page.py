@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import jinja2
 from markupsafe import Markup
 
-from evaluation.coverage.method_comparisons import split_method_names
-from evaluation.report import (
+from candlelight.evaluation.coverage.method_comparisons import split_method_names
+from candlelight.evaluation.report import (
     causal_check_section,
     causal_section,
     concepts_section,
@@ -19,8 +19,8 @@ from evaluation.report import (
     perception_section,
     tcav_section,
 )
-from evaluation.report.blocks import Block, Section, TableBlock
-from evaluation.report.judgement_sections import (
+from candlelight.evaluation.report.blocks import Block, Section, TableBlock
+from candlelight.evaluation.report.judgement_sections import (
     CONSTANCY_READING,
     MAW_READING,
     SAW_READING,
@@ -30,14 +30,14 @@ from evaluation.report.judgement_sections import (
     saw_section,
     whdr_section,
 )
-from evaluation.report.protocols_section import protocols_section
-from evaluation.report.sets_section import sets_section
-from evaluation.report.tables import setting_text
-from evaluation.results.result import MeanResult, Result, StatisticResult, model_name
-from evaluation.results.result_files import REMEDY
-from loaders.errors import InputError
-from loaders.looking.sheet import write_file
-from loaders.samples import Frames
+from candlelight.evaluation.report.protocols_section import protocols_section
+from candlelight.evaluation.report.sets_section import sets_section
+from candlelight.evaluation.report.tables import setting_text
+from candlelight.evaluation.results.result import MeanResult, Result, StatisticResult, model_name
+from candlelight.evaluation.results.result_files import REMEDY
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.looking.sheet import write_file
+from candlelight.loaders.samples import Frames
 
 _PROTOCOL = "protocol"  # setting of results of named protocols
 
@@ -158,7 +158,7 @@ def write_page(path: Path, title: str, sections: Sequence[Section], summary: Seq
     )
     # matplotlib has escaped the text in its drawings.
     environment.filters["drawn"] = Markup
-    source = files("evaluation.report").joinpath("page.html").read_text(encoding="utf-8")
+    source = files("candlelight.evaluation.report").joinpath("page.html").read_text(encoding="utf-8")
     template = environment.from_string(source)
     write_file(path, template.render(title=title, sections=sections, summary=summary).encode())
 

@@ -7,19 +7,19 @@ import numpy as np
 from matplotlib.ticker import LogLocator
 from numpy import ndarray
 
-from evaluation.perception.ellipses import Ellipse
-from evaluation.perception.fit_psychometric import PsychometricFit
-from evaluation.perception.human_ellipses import experimental_ellipse, macadam_ellipse
-from evaluation.perception.scene_curves import GEOMETRIC_TRANSFORMS
-from evaluation.perception.transform_families import unchanged_magnitude
-from evaluation.perception.transform_sensitivity import HUMAN_ORDER
-from evaluation.report.blocks import PlotBlock
-from evaluation.report.drawing import COLOURS, INK, drawing, legend_columns, short_name, to_svg
-from evaluation.report.perception_tables import UNITS, moves_of, score_of
-from evaluation.report.psychometric_axes import draw_psychometric
-from evaluation.report.tables import number
-from evaluation.results.result import StatisticResult, model_name
-from loaders.illuminants import EQUAL_ENERGY
+from candlelight.evaluation.perception.ellipses import Ellipse
+from candlelight.evaluation.perception.fit_psychometric import PsychometricFit
+from candlelight.evaluation.perception.human_ellipses import experimental_ellipse, macadam_ellipse
+from candlelight.evaluation.perception.scene_curves import GEOMETRIC_TRANSFORMS
+from candlelight.evaluation.perception.transform_families import unchanged_magnitude
+from candlelight.evaluation.perception.transform_sensitivity import HUMAN_ORDER
+from candlelight.evaluation.report.blocks import PlotBlock
+from candlelight.evaluation.report.drawing import COLOURS, INK, drawing, legend_columns, short_name, to_svg
+from candlelight.evaluation.report.perception_tables import UNITS, moves_of, score_of
+from candlelight.evaluation.report.psychometric_axes import draw_psychometric
+from candlelight.evaluation.report.tables import number
+from candlelight.evaluation.results.result import StatisticResult, model_name
+from candlelight.loaders.illuminants import EQUAL_ENERGY
 
 _BAND = "#e08a1e"  # of D_T
 _PANEL = 2.1  # inches

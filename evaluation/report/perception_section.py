@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 
-from evaluation.report.blocks import Block, Section, TableBlock, TextBlock, note
-from evaluation.report.perception_plots import (
+from candlelight.evaluation.report.blocks import Block, Section, TableBlock, TextBlock, note
+from candlelight.evaluation.report.perception_plots import (
     ellipse_plot,
     moves_plot,
     psychometric_plot,
     sensitivity_plots,
     transduction_plot,
 )
-from evaluation.report.perception_tables import order_table, threshold_table, verdict_table
-from evaluation.report.tables import number, settings_table
-from evaluation.results.notes import notes_of
-from evaluation.results.result import StatisticResult, model_name
+from candlelight.evaluation.report.perception_tables import order_table, threshold_table, verdict_table
+from candlelight.evaluation.report.tables import number, settings_table
+from candlelight.evaluation.results.notes import notes_of
+from candlelight.evaluation.results.result import StatisticResult, model_name
 
 NEEDS = ("moves", "people", "human", "levels", "psychometric", "transforms")
 READING = (

@@ -4,13 +4,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from evaluation.perception.scene_curves import GEOMETRIC_TRANSFORMS
-from evaluation.perception.transform_families import transform_unit
-from evaluation.perception.transform_sensitivity import HUMAN_ORDER
-from evaluation.report.blocks import TableBlock
-from evaluation.report.tables import number, unbroken, with_interval
-from evaluation.results.mean_intervals import Score
-from evaluation.results.result import StatisticResult, align_columns, model_name
+from candlelight.evaluation.perception.scene_curves import GEOMETRIC_TRANSFORMS
+from candlelight.evaluation.perception.transform_families import transform_unit
+from candlelight.evaluation.perception.transform_sensitivity import HUMAN_ORDER
+from candlelight.evaluation.report.blocks import TableBlock
+from candlelight.evaluation.report.tables import number, unbroken, with_interval
+from candlelight.evaluation.results.mean_intervals import Score
+from candlelight.evaluation.results.result import StatisticResult, align_columns, model_name
 
 UNITS = {name: transform_unit(name) for name in GEOMETRIC_TRANSFORMS}
 _TICK = "✓"

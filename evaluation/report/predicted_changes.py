@@ -9,17 +9,24 @@ from jaxtyping import UInt8
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.concepts.probe import resize_linear
-from evaluation.concepts.set_scores import BRANCHES, METRICS, UNWANTED, WANTED, Concept, mean_ratio
-from evaluation.models.model_spec import NamedModel
-from evaluation.report.blocks import PicturesBlock, png_picture
-from evaluation.report.tables import number, unbroken
-from evaluation.report.tiles import join_horizontally, linear_pixels, scale_for_page
-from evaluation.results.result import StatisticResult
-from evaluation.running.named_models import decode
-from evaluation.running.predict_decomposition import predict_decomposition
-from loaders.looking.layer_pixels import Pixels
-from loaders.views import ConceptSet, ConceptSets
+from candlelight.evaluation.concepts.probe import resize_linear
+from candlelight.evaluation.concepts.set_scores import (
+    BRANCHES,
+    METRICS,
+    UNWANTED,
+    WANTED,
+    Concept,
+    mean_ratio,
+)
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.report.blocks import PicturesBlock, png_picture
+from candlelight.evaluation.report.tables import number, unbroken
+from candlelight.evaluation.report.tiles import join_horizontally, linear_pixels, scale_for_page
+from candlelight.evaluation.results.result import StatisticResult
+from candlelight.evaluation.running.named_models import decode
+from candlelight.evaluation.running.predict_decomposition import predict_decomposition
+from candlelight.loaders.looking.layer_pixels import Pixels
+from candlelight.loaders.views import ConceptSet, ConceptSets
 
 _GAP = 4
 _WHITE = 0.99  # quantile that is shown as white, of both images together
@@ -41,9 +48,9 @@ def predicted_changes(
         concept: the concept that varies in the set.
         view: the concept sets.
         shown: the set.
-        results: results of `evaluation.concepts.score_concepts`, by model.
+        results: results of `candlelight.evaluation.concepts.score_concepts`, by model.
         models: the scored models, by the same names, on ``device``; they run on these two images again.
-        size: see `evaluation.concepts.score_concepts`.
+        size: see `candlelight.evaluation.concepts.score_concepts`.
         device: torch device of the models.
 
     Raises:

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from evaluation.protocols import NEVER_COMPARE, PROTOCOLS, changed_orders, protocol_rows
-from evaluation.protocols.protocol_order import model_ranks
-from evaluation.report.blocks import Block, PlotBlock, Section, TableBlock, TextBlock
-from evaluation.report.drawing import COLOURS, INK, drawing, label_rows, to_svg
-from evaluation.report.tables import scores_table, settings_table, unbroken
-from evaluation.results.result import Result, model_name
+from candlelight.evaluation.protocols import NEVER_COMPARE, PROTOCOLS, changed_orders, protocol_rows
+from candlelight.evaluation.protocols.protocol_order import model_ranks
+from candlelight.evaluation.report.blocks import Block, PlotBlock, Section, TableBlock, TextBlock
+from candlelight.evaluation.report.drawing import COLOURS, INK, drawing, label_rows, to_svg
+from candlelight.evaluation.report.tables import scores_table, settings_table, unbroken
+from candlelight.evaluation.results.result import Result, model_name
 
 _CHOICES = ("colour_space", "scale", "mask", "resize", "window", "mean", "trial")
 

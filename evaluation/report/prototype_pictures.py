@@ -8,12 +8,12 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.coverage.prototype_method import PrototypeMethod
-from evaluation.coverage.prototype_network import PrototypeNetwork
-from evaluation.report.blocks import PicturesBlock, png_picture
-from evaluation.report.tables import class_name, number
-from evaluation.report.tiles import encoded_pixels, evenly_spaced_rows, outline, scale_for_page
-from evaluation.running.hidden_layers import evaluation_mode
+from candlelight.evaluation.coverage.prototype_method import PrototypeMethod
+from candlelight.evaluation.coverage.prototype_network import PrototypeNetwork
+from candlelight.evaluation.report.blocks import PicturesBlock, png_picture
+from candlelight.evaluation.report.tables import class_name, number
+from candlelight.evaluation.report.tiles import encoded_pixels, evenly_spaced_rows, outline, scale_for_page
+from candlelight.evaluation.running.hidden_layers import evaluation_mode
 
 _CLASSES = 20
 _PROTOTYPES = 4  # of each class
@@ -45,7 +45,7 @@ def prototype_pictures(
 
     Example:
         >>> from torch import nn
-        >>> from evaluation.coverage.train_prototype_network import PrototypeTraining
+        >>> from candlelight.evaluation.coverage.train_prototype_network import PrototypeTraining
         >>> images = torch.rand(4, 3, 4, 4, generator=torch.Generator().manual_seed(0))
         >>> how = PrototypeTraining(0, per_class=1, dim=4, warm_epochs=1, epochs=1)
         >>> method = PrototypeMethod(nn.MaxPool2d(2), how).fit(images, torch.tensor([0, 1, 0, 1]))

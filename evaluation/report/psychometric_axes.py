@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Bool, Float64
 from numpy import ndarray
 
-from evaluation.perception.fit_psychometric import PsychometricFit
-from evaluation.perception.psychometric import FORCED_CHOICE, psychometric
-from evaluation.report.drawing import COLOURS, INK
+from candlelight.evaluation.perception.fit_psychometric import PsychometricFit
+from candlelight.evaluation.perception.psychometric import FORCED_CHOICE, psychometric
+from candlelight.evaluation.report.drawing import COLOURS, INK
 
 _POINTS = 20  # at most: each rated pair has a level of its own
 _CROWD = 10  # answers of a point of such pairs, at least

@@ -7,16 +7,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.causal.interventions.decode_codes import Decoder
-from evaluation.causal.scoring.compute_codes import encode_images
-from evaluation.causal.scoring.score_decoder import find_decoder
-from evaluation.models.model_spec import NamedModel
-from evaluation.report.blocks import Block, PicturesBlock, png_picture
-from evaluation.report.tiles import encoded_pixels, scale_for_page
-from evaluation.results.result import Result
-from loaders.looking.layer_pixels import Pixels
-from loaders.schema import FactorValue
-from loaders.views import Factors
+from candlelight.evaluation.causal.interventions.decode_codes import Decoder
+from candlelight.evaluation.causal.scoring.compute_codes import encode_images
+from candlelight.evaluation.causal.scoring.score_decoder import find_decoder
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.report.blocks import Block, PicturesBlock, png_picture
+from candlelight.evaluation.report.tiles import encoded_pixels, scale_for_page
+from candlelight.evaluation.results.result import Result
+from candlelight.loaders.looking.layer_pixels import Pixels
+from candlelight.loaders.schema import FactorValue
+from candlelight.loaders.views import Factors
 
 _FACTORS = 6
 _GAP = 2  # white pixels between images

@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from evaluation.concepts.set_scores import BRANCHES, METRICS, WANTED
-from evaluation.report.blocks import PlotBlock
-from evaluation.report.drawing import COLOURS, INK, drawing, short_name, to_svg
-from evaluation.report.tables import number
-from evaluation.results.result import StatisticResult, model_name
+from candlelight.evaluation.concepts.set_scores import BRANCHES, METRICS, WANTED
+from candlelight.evaluation.report.blocks import PlotBlock
+from candlelight.evaluation.report.drawing import COLOURS, INK, drawing, short_name, to_svg
+from candlelight.evaluation.report.tables import number
+from candlelight.evaluation.results.result import StatisticResult, model_name
 
 _STYLES = dict(zip(BRANCHES, ("-", "--"), strict=True))
 _TWO_COLUMNS = 22  # most characters of a name of which two fit into one line of the legend
@@ -16,7 +16,7 @@ _LABELLED = (2, 5, 10, 20, 40, 100, 200, 500, 1000)
 
 
 def runs_plot(results: Sequence[StatisticResult]) -> PlotBlock | None:
-    """Draw the aligned scores of `evaluation.concepts.score_by_runs`; None if no result has them."""
+    """Draw the aligned scores of `concepts.score_by_runs`; None if no result has them."""
     shown = [result for result in results if result.details.get("by_runs")]
     if not shown:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from evaluation.report.blocks import (
+from candlelight.evaluation.report.blocks import (
     Block,
     Picture,
     PicturesBlock,
@@ -15,11 +15,11 @@ from evaluation.report.blocks import (
     TextBlock,
     png_picture,
 )
-from evaluation.report.tables import UNDEFINED, number
-from loaders.looking.sheet import contact_sheet
-from loaders.looking.sheet_rows import pick_rows, value_text
-from loaders.samples import Frames
-from loaders.schema import ChecksRecord, FactorInfo, Metadata, RendererRecord
+from candlelight.evaluation.report.tables import UNDEFINED, number
+from candlelight.loaders.looking.sheet import contact_sheet
+from candlelight.loaders.looking.sheet_rows import pick_rows, value_text
+from candlelight.loaders.samples import Frames
+from candlelight.loaders.schema import ChecksRecord, FactorInfo, Metadata, RendererRecord
 
 _ROWS, _COLUMNS = 2, 4  # maximal size of one contact sheet, so that it is legible on a phone
 _LAYERS = TextBlock(

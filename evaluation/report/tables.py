@@ -4,9 +4,9 @@ import math
 import re
 from collections.abc import Sequence
 
-from evaluation.report.blocks import TableBlock
-from evaluation.results.mean_intervals import Score
-from evaluation.results.result import MeanResult, Result, model_name
+from candlelight.evaluation.report.blocks import TableBlock
+from candlelight.evaluation.results.mean_intervals import Score
+from candlelight.evaluation.results.result import MeanResult, Result, model_name
 
 UNDEFINED = "not defined"
 
@@ -40,7 +40,7 @@ def scores_table(caption: str, results: Sequence[Result]) -> TableBlock:
     r"""Tabulate the scores of results on the same data; the rows are models or scores, whichever are more.
 
     Example:
-        >>> from evaluation.results.result import Provenance, StatisticResult
+        >>> from candlelight.evaluation.results.result import Provenance, StatisticResult
         >>> about = Provenance("irs", 1, "higher", {"name": "vae"}, {}, {}, {})
         >>> one = StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, ("a", "b"), (), {})
         >>> scores_table("Scores", [one]).rows
@@ -93,7 +93,7 @@ def settings_table(results: Sequence[Result]) -> TableBlock:
     """Tabulate settings, data and versions; values that are equal in all results get a common column.
 
     Example:
-        >>> from evaluation.results.result import Provenance, StatisticResult
+        >>> from candlelight.evaluation.results.result import Provenance, StatisticResult
         >>> about = Provenance("irs", 1, "higher", {"name": "vae"}, {"rows": 9}, {"bins": 20}, {"numpy": "2"})
         >>> settings_table([StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, (), (), {})]).rows
         (('model name', 'vae'), ('data rows', '9'), ('bins', '20'), ('numpy', '2'))

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.report.blocks import Block, PlotBlock, Section, TableBlock, TextBlock, note
-from evaluation.report.drawing import COLOURS, drawing, to_svg
-from evaluation.report.tables import number, settings_table, with_deviation, with_interval
-from evaluation.results.notes import notes_of
-from evaluation.results.result import MeanResult, model_name
+from candlelight.evaluation.report.blocks import Block, PlotBlock, Section, TableBlock, TextBlock, note
+from candlelight.evaluation.report.drawing import COLOURS, drawing, to_svg
+from candlelight.evaluation.report.tables import number, settings_table, with_deviation, with_interval
+from candlelight.evaluation.results.notes import notes_of
+from candlelight.evaluation.results.result import MeanResult, model_name
 
 _LINE_LENGTH = 50  # characters of the names of layers that fit below a plot
 NEEDS = ("layers", "target", "gradient_of", "p")

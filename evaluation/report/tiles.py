@@ -6,11 +6,11 @@ from numpy import ndarray
 from PIL import Image
 from torch import Tensor
 
-from loaders.colour import to_display
-from loaders.looking.layer_pixels import Pixels
-from loaders.looking.sheet import LARGEST_TILE, SMALLEST_TILE
-from loaders.looking.sheet_rows import value_text
-from loaders.schema import FactorValue
+from candlelight.loaders.colour import to_display
+from candlelight.loaders.looking.layer_pixels import Pixels
+from candlelight.loaders.looking.sheet import LARGEST_TILE, SMALLEST_TILE
+from candlelight.loaders.looking.sheet_rows import value_text
+from candlelight.loaders.schema import FactorValue
 
 _GAP = 4
 

@@ -6,12 +6,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from evaluation.coverage.binarise_heatmaps import resize_heatmap
-from evaluation.coverage.topics import TopicMethod
-from evaluation.report.blocks import PicturesBlock, png_picture
-from evaluation.report.coverage_pictures import heat_pixels
-from evaluation.report.tables import class_name, number
-from evaluation.report.tiles import encoded_pixels, evenly_spaced_rows, scale_for_page
+from candlelight.evaluation.coverage.binarise_heatmaps import resize_heatmap
+from candlelight.evaluation.coverage.topics import TopicMethod
+from candlelight.evaluation.report.blocks import PicturesBlock, png_picture
+from candlelight.evaluation.report.coverage_pictures import heat_pixels
+from candlelight.evaluation.report.tables import class_name, number
+from candlelight.evaluation.report.tiles import encoded_pixels, evenly_spaced_rows, scale_for_page
 
 _TOPICS = 20
 _IMAGES = 3
@@ -40,8 +40,8 @@ def topic_pictures(
         InputError: the method is not fitted.
 
     Example:
-        >>> from evaluation.coverage.topic_completeness import ReconstructionTraining
-        >>> from evaluation.coverage.topics import TopicSearch
+        >>> from candlelight.evaluation.coverage.topic_completeness import ReconstructionTraining
+        >>> from candlelight.evaluation.coverage.topics import TopicSearch
         >>> how = ReconstructionTraining(0, hidden=8, epochs=1)
         >>> method = TopicMethod(lambda images: images, lambda maps: maps.mean((2, 3)), TopicSearch(1), how)
         >>> method = method.restore({"topics": torch.tensor([[1.0, 0.0, 0.0]])})

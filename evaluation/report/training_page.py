@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evaluation.intrinsic.score_intrinsic import DecompositionModel, score_intrinsic
-from evaluation.models.baselines import BASELINES
-from evaluation.models.network import IntrinsicNet
-from evaluation.report.blocks import Block, PlotBlock, Section
-from evaluation.report.curves_plot import curves_plot
-from evaluation.report.intrinsic_pictures import intrinsic_pictures
-from evaluation.report.page import write_page, write_report
-from evaluation.training.train_intrinsic import History
-from loaders.views import Decompositions
+from candlelight.evaluation.intrinsic.score_intrinsic import DecompositionModel, score_intrinsic
+from candlelight.evaluation.models.baselines import BASELINES
+from candlelight.evaluation.models.network import IntrinsicNet
+from candlelight.evaluation.report.blocks import Block, PlotBlock, Section
+from candlelight.evaluation.report.curves_plot import curves_plot
+from candlelight.evaluation.report.intrinsic_pictures import intrinsic_pictures
+from candlelight.evaluation.report.page import write_page, write_report
+from candlelight.evaluation.training.train_intrinsic import History
+from candlelight.loaders.views import Decompositions
 
 
 def write_training_page(

@@ -7,16 +7,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.causal.interventions.decode_codes import Decoder, decode_codes
-from evaluation.causal.scoring.compute_codes import encode_images
-from evaluation.causal.scoring.score_decoder import find_decoder
-from evaluation.inputs.check_shapes import check_shapes
-from evaluation.models.model_spec import NamedModel
-from evaluation.report.blocks import Block, PicturesBlock, png_picture
-from evaluation.report.tiles import encoded_pixels, evenly_spaced_rows
-from loaders.errors import InputError
-from loaders.looking.layer_pixels import Pixels
-from loaders.views import Factors
+from candlelight.evaluation.causal.interventions.decode_codes import Decoder, decode_codes
+from candlelight.evaluation.causal.scoring.compute_codes import encode_images
+from candlelight.evaluation.causal.scoring.score_decoder import find_decoder
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.report.blocks import Block, PicturesBlock, png_picture
+from candlelight.evaluation.report.tiles import encoded_pixels, evenly_spaced_rows
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.looking.layer_pixels import Pixels
+from candlelight.loaders.views import Factors
 
 _IMAGES, _STEPS, _CODES = 2, 7, 10
 _RANGE = 64  # images whose codes give the range of each code

@@ -6,10 +6,16 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Any, Literal
 
-from evaluation.results.mean_intervals import LEVEL, Score, mean_interval, mean_p_value, seed_interval
-from evaluation.results.resampled_intervals import replicate_interval, replicate_p_value
-from evaluation.results.result import Better, MeanResult, Result, StatisticResult, model_name
-from loaders.errors import InputError, did_you_mean
+from candlelight.evaluation.results.mean_intervals import (
+    LEVEL,
+    Score,
+    mean_interval,
+    mean_p_value,
+    seed_interval,
+)
+from candlelight.evaluation.results.resampled_intervals import replicate_interval, replicate_p_value
+from candlelight.evaluation.results.result import Better, MeanResult, Result, StatisticResult, model_name
+from candlelight.loaders.errors import InputError, did_you_mean
 
 # Settings that list all models of a call, and the scores that do not depend on the other models of the call.
 _SETTINGS_OF_CALL = ("filled_among", "compared", "ranked_among")
@@ -92,7 +98,7 @@ def compare(first: Result, second: Result, column: str | None = None) -> Compari
         >>> def result(name, values):
         ...     about = Provenance("lmse", 1, "lower", {"name": name}, {}, {}, {})
         ...     return MeanResult(about, tuple("abc"), tuple("rst"), {"lmse": values}, failed=())
-        >>> from evaluation.results.result import Provenance
+        >>> from candlelight.evaluation.results.result import Provenance
         >>> print(compare(result("flat", (0.5, 0.6, 0.75)), result("net", (0.3, 0.4, 0.5))))
         net is better than flat
         lmse ↓: flat - net = +0.217 (95 % interval +0.145 to +0.288, p = 0.0059, 3 rows in 3 groups)

@@ -2,7 +2,7 @@
 
 Rows of one scene, object or unit depend on each other, but groups are independent. `docs/intervals.md` lists
 which metric uses which interval, and the measured coverage of each. For other statistics than means see
-`evaluation.results.resampled_intervals`.
+`candlelight.evaluation.results.resampled_intervals`.
 """
 
 import math
@@ -15,8 +15,8 @@ from jaxtyping import Int
 from numpy import ndarray
 from scipy.special import stdtr, stdtrit
 
-from evaluation.results.json_values import JSONNumber, canonical_nan
-from loaders.errors import InputError
+from candlelight.evaluation.results.json_values import JSONNumber, canonical_nan
+from candlelight.loaders.errors import InputError
 
 LEVEL = 0.95
 

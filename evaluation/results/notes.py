@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from evaluation.results.result import Result
+from candlelight.evaluation.results.result import Result
 
 
 def notes_of(results: Sequence[Result]) -> list[str]:
     """Collect the notes in the details of results, each once.
 
     Example:
-        >>> from evaluation.results.result import MeanResult, Provenance
+        >>> from candlelight.evaluation.results.result import MeanResult, Provenance
         >>> about = Provenance("tcav", 1, "neither", {"name": "net"}, {}, {}, {})
         >>> one = MeanResult(about, ("a",), ("a",), {"red at one": (1.0,)}, (), {"notes": ["few images"]})
         >>> notes_of([one, one])

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from evaluation.results.mean_intervals import seed_interval
-from evaluation.results.result import StatisticResult, model_name
+from candlelight.evaluation.results.mean_intervals import seed_interval
+from candlelight.evaluation.results.result import StatisticResult, model_name
 
 _SEED = re.compile(r"(.+)#(\d+)")
 
@@ -21,8 +21,8 @@ def pool_seeds(results: Sequence[StatisticResult]) -> list[StatisticResult]:
         the values of the seeds as replicates. The interval describes other seeds on the same data.
 
     Example:
-        >>> from evaluation.results.mean_intervals import Score
-        >>> from evaluation.results.result import Provenance
+        >>> from candlelight.evaluation.results.mean_intervals import Score
+        >>> from candlelight.evaluation.results.result import Provenance
         >>> def result(name, value):
         ...     about = Provenance("causal", 4, "higher", {"name": name}, {}, {}, {})
         ...     return StatisticResult(about, {"irs": Score(value, 0, 1)}, {}, (), (), {})

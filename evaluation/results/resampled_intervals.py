@@ -9,8 +9,8 @@ from numpy import ndarray
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 from tqdm import tqdm
 
-from evaluation.results.mean_intervals import LEVEL, Score, group_numbers
-from loaders.errors import InputError
+from candlelight.evaluation.results.mean_intervals import LEVEL, Score, group_numbers
+from candlelight.loaders.errors import InputError
 
 RESAMPLES = 2000
 SUBSAMPLE = 0.7  # share of the groups in a subsample; with 0.5 the spread of IRS is a sixth too small

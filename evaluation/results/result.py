@@ -1,6 +1,7 @@
 """The two kinds of results of an evaluation: means over rows, and statistics of all rows.
 
-`evaluation.results.result_files` writes and reads results; `evaluation.results.compare` compares two.
+`candlelight.evaluation.results.result_files` writes and reads results;
+`candlelight.evaluation.results.compare` compares two.
 """
 
 import json
@@ -15,10 +16,16 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64
 from numpy import ndarray
 
-from evaluation.results.json_values import JSONNumber, to_csv, to_json, to_json_values, with_canonical_nan
-from evaluation.results.mean_intervals import Score as Score
-from evaluation.results.mean_intervals import mean_interval
-from loaders.errors import InputError
+from candlelight.evaluation.results.json_values import (
+    JSONNumber,
+    to_csv,
+    to_json,
+    to_json_values,
+    with_canonical_nan,
+)
+from candlelight.evaluation.results.mean_intervals import Score as Score
+from candlelight.evaluation.results.mean_intervals import mean_interval
+from candlelight.loaders.errors import InputError
 
 Better = Literal["lower", "higher", "neither"]
 _PRINTED_LINES = 18  # of a printed result, below its heading

@@ -9,10 +9,10 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from evaluation.results.json_values import to_csv
-from evaluation.results.result import MeanResult, Result, StatisticResult, model_name
-from loaders.errors import InputError, blame, nearest_file
-from loaders.files.safe_writing import partial_name, replacing
+from candlelight.evaluation.results.json_values import to_csv
+from candlelight.evaluation.results.result import MeanResult, Result, StatisticResult, model_name
+from candlelight.loaders.errors import InputError, blame, nearest_file
+from candlelight.loaders.files.safe_writing import partial_name, replacing
 
 RESULTS_FORMAT = "candlelight results 1"
 REMEDY = "make it again with `candlelight evaluate ... --out FILE.json`"
@@ -33,7 +33,7 @@ def check_writable(path: Path, endings: tuple[str, ...] = (".json", ".csv")) -> 
     Example:
         >>> check_writable(Path("scores.txt"))
         Traceback (most recent call last):
-        loaders.errors.InputError: scores.txt: expected a file name that ends in .json or .csv
+        candlelight.loaders.errors.InputError: scores.txt: expected a file name that ends in .json or .csv
     """
     if path.suffix not in endings:
         raise InputError(f"{path}: expected a file name that ends in {' or '.join(endings)}")
@@ -62,7 +62,7 @@ def write_results(path: Path, results: Sequence[Result]) -> None:
 
     Example:
         >>> from tempfile import TemporaryDirectory
-        >>> from evaluation.results.result import Provenance, Score
+        >>> from candlelight.evaluation.results.result import Provenance, Score
         >>> about = Provenance("irs", 1, "higher", {"name": "vae"}, {}, {}, {})
         >>> result = StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, (), (), {})
         >>> with TemporaryDirectory() as folder:
@@ -91,7 +91,7 @@ def read_results(path: Path) -> list[Result]:
     Example:
         >>> read_results(Path("nowhere.json"))
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere.json: cannot be read: No such file or directory; ...
+        candlelight.loaders.errors.InputError: nowhere.json: cannot be read: No such file or directory; ...
     """
     if path.suffix == ".csv":
         raise InputError(f"{path}: results are read from .json; {REMEDY}")

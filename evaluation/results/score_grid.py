@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from evaluation.results.mean_intervals import Score
-from evaluation.results.result import Result, align_columns, model_name
+from candlelight.evaluation.results.mean_intervals import Score
+from candlelight.evaluation.results.result import Result, align_columns, model_name
 
 _COLUMNS = 4  # models side by side
 
@@ -16,7 +16,7 @@ def score_grid(results: Sequence[Result]) -> list[str]:
         results: results of one metric; more than four models are written below each other.
 
     Example:
-        >>> from evaluation.results.result import Provenance, StatisticResult
+        >>> from candlelight.evaluation.results.result import Provenance, StatisticResult
         >>> about = Provenance("causal", 4, "higher", {"name": "vae"}, {}, {}, {})
         >>> print(*score_grid([StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, (), (), {})]))
         higher is better  vae

@@ -8,8 +8,8 @@ from jaxtyping import Bool
 from numpy import ndarray
 from scipy.special import stdtrit
 
-from evaluation.results.mean_intervals import LEVEL, Score, group_numbers
-from loaders.errors import InputError
+from candlelight.evaluation.results.mean_intervals import LEVEL, Score, group_numbers
+from candlelight.loaders.errors import InputError
 
 
 def split_groups(groups: Sequence[str], splits: int, seed: int) -> list[Bool[ndarray, " rows"]]:

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from evaluation.models.model_spec import NamedModel
-from evaluation.results.result import Better, Provenance, package_versions
-from loaders.errors import InputError
-from loaders.views import View
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.results.result import Better, Provenance, package_versions
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import View
 
 _Item = TypeVar("_Item")
 
@@ -135,8 +135,8 @@ def check_srgb_image(image: Tensor) -> Tensor:
     Example:
         >>> check_srgb_image(torch.full((3, 1, 1), 128.0))
         Traceback (most recent call last):
-        loaders.errors.InputError: expected images float32 [3, height, width], sRGB-encoded in [0, 1], got \
-float32 [3, 1, 1] from 128 to 128
+        candlelight.loaders.errors.InputError: expected images float32 [3, height, width], sRGB-encoded in \
+[0, 1], got float32 [3, 1, 1] from 128 to 128
     """
     fits = isinstance(image, Tensor) and image.dtype == torch.float32 and image.ndim == 3 and len(image) == 3
     if not fits or not bool(((image >= 0) & (image <= 1)).all()):

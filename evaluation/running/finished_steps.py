@@ -16,13 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from evaluation.models.model_spec import NamedModel
-from evaluation.results.json_values import to_json_values
-from evaluation.results.result import package_versions
-from evaluation.running.batches import Batch, Fingerprint, weights_sha256
-from loaders.errors import InputError, blame
-from loaders.files.safe_writing import replacing
-from loaders.verification.checksums import file_sha256
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.results.json_values import to_json_values
+from candlelight.evaluation.results.result import package_versions
+from candlelight.evaluation.running.batches import Batch, Fingerprint, weights_sha256
+from candlelight.loaders.errors import InputError, blame
+from candlelight.loaders.files.safe_writing import replacing
+from candlelight.loaders.verification.checksums import file_sha256
 
 RECORD = "candlelight-steps.txt"
 _TEXT = "Finished steps of an evaluation; the same command resumes with them after an interruption.\n"

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 
 class _AllRecorded(BaseException):

@@ -12,9 +12,9 @@ import torch
 from jaxtyping import Bool, Float, Float32
 from torch import Tensor, nn
 
-from evaluation.running.hidden_layers import evaluation_mode
-from evaluation.running.out_of_memory import OutOfMemory
-from loaders.errors import InputError, is_out_of_memory
+from candlelight.evaluation.running.hidden_layers import evaluation_mode
+from candlelight.evaluation.running.out_of_memory import OutOfMemory
+from candlelight.loaders.errors import InputError, is_out_of_memory
 
 ImageBatch = Float[Tensor, "batch 3 height width"]
 Decomposed = tuple[
@@ -163,8 +163,8 @@ def checked_codes(output: object, batch: int, name: str = "the encoder") -> Floa
     Example:
         >>> checked_codes(torch.zeros(2, 8, 7, 7), 2)
         Traceback (most recent call last):
-        loaders.errors.InputError: the encoder: expected codes [2, codes], real numbers, got float32 \
-[2, 8, 7, 7]; pool the maps: output.mean((2, 3))
+        candlelight.loaders.errors.InputError: the encoder: expected codes [2, codes], real numbers, got \
+float32 [2, 8, 7, 7]; pool the maps: output.mean((2, 3))
     """
     part = _tensor(output)
     if part is None or part.is_complex() or part.ndim != 2 or len(part) != batch or not part.numel():
@@ -187,15 +187,15 @@ def model_errors(name: str, image: Tensor) -> Iterator[None]:
         image: the images that the model is called with.
 
     Raises:
-        OutOfMemory: memory ran out; see `evaluation.running.out_of_memory.run_in_halves`.
+        OutOfMemory: memory ran out; see `candlelight.evaluation.running.out_of_memory.run_in_halves`.
         InputError: replaces any other exception, which becomes its cause.
 
     Example:
         >>> with model_errors("mine", torch.zeros(1, 3, 2, 2)):
         ...     raise KeyError("gain")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        loaders.errors.InputError: model `mine` raised KeyError: 'gain' (..., line ...), given float32 \
-[1, 3, 2, 2] on cpu
+        candlelight.loaders.errors.InputError: model `mine` raised KeyError: 'gain' (..., line ...), given \
+float32 [1, 3, 2, 2] on cpu
     """
     try:
         yield

@@ -9,15 +9,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.inputs.predictions import Codes, Heatmaps, MissingResults, Predictions, match_ids
-from evaluation.models.model_spec import ColourSpace, ModelIdentity, NamedModel
-from evaluation.running.hidden_layers import evaluation_mode
-from evaluation.running.model_outputs import model_errors
-from evaluation.running.out_of_memory import run_in_halves
-from loaders.colour import linear_to_srgb, srgb_to_linear
-from loaders.errors import InputError
-from loaders.verification.checksums import file_sha256
-from loaders.views import View
+from candlelight.evaluation.inputs.predictions import Codes, Heatmaps, MissingResults, Predictions, match_ids
+from candlelight.evaluation.models.model_spec import ColourSpace, ModelIdentity, NamedModel
+from candlelight.evaluation.running.hidden_layers import evaluation_mode
+from candlelight.evaluation.running.model_outputs import model_errors
+from candlelight.evaluation.running.out_of_memory import run_in_halves
+from candlelight.loaders.colour import linear_to_srgb, srgb_to_linear
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.verification.checksums import file_sha256
+from candlelight.loaders.views import View
 
 
 def identify_models(

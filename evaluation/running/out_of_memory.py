@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 
 class OutOfMemory(InputError):

@@ -6,12 +6,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from evaluation.inputs.predictions import Predictions
-from evaluation.models.model_spec import NamedModel
-from evaluation.running.model_outputs import checked_decomposition, run_intrinsic
-from evaluation.running.named_models import to_device
-from evaluation.running.out_of_memory import run_in_halves
-from loaders.errors import InputError
+from candlelight.evaluation.inputs.predictions import Predictions
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.running.model_outputs import checked_decomposition, run_intrinsic
+from candlelight.evaluation.running.named_models import to_device
+from candlelight.evaluation.running.out_of_memory import run_in_halves
+from candlelight.loaders.errors import InputError
 
 
 def predict_decomposition(

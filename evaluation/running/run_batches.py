@@ -8,10 +8,10 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from evaluation.models.model_spec import NamedModel
-from evaluation.running.batches import Batch, Fingerprint, read_batches
-from evaluation.running.finished_steps import FinishedSteps, batch_key, model_key
-from loaders.views import View
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.running.batches import Batch, Fingerprint, read_batches
+from candlelight.evaluation.running.finished_steps import FinishedSteps, batch_key, model_key
+from candlelight.loaders.views import View
 
 _Item = TypeVar("_Item")
 _Prepared = TypeVar("_Prepared")

@@ -2,8 +2,8 @@
 
 from torch import fx, nn
 
-from evaluation.running.hidden_layers import evaluation_mode
-from loaders.errors import InputError
+from candlelight.evaluation.running.hidden_layers import evaluation_mode
+from candlelight.loaders.errors import InputError
 
 
 def split_network(model: nn.Module, layer: str) -> tuple[nn.Module, nn.Module]:

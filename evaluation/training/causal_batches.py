@@ -8,15 +8,15 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.models.named_streams import named_stream
-from evaluation.training.causal_settings import CausalSettings
-from evaluation.training.code_supervision import factor_targets
-from evaluation.training.epoch_stream import epoch_stream
-from evaluation.training.labelled_rows import LabelledRows
-from loaders.errors import InputError
-from loaders.selection.factor_index import FactorIndex
-from loaders.selection.supervision import k_pairs
-from loaders.views import Factors, Images
+from candlelight.evaluation.models.named_streams import named_stream
+from candlelight.evaluation.training.causal_settings import CausalSettings
+from candlelight.evaluation.training.code_supervision import factor_targets
+from candlelight.evaluation.training.epoch_stream import epoch_stream
+from candlelight.evaluation.training.labelled_rows import LabelledRows
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.selection.factor_index import FactorIndex
+from candlelight.loaders.selection.supervision import k_pairs
+from candlelight.loaders.views import Factors, Images
 
 _TRIES = 64  # draws of a batch of pairs, of which those without a second image are left out
 

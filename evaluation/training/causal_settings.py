@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from loaders.check_choice import check_choice
-from loaders.errors import InputError, did_you_mean
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError, did_you_mean
 
 CausalModel = Literal[
     "beta-vae",
@@ -127,7 +127,7 @@ def causal_settings(
         {'gamma': 4.0, 'supervision': 256.0}
         >>> causal_settings("beta-vae", gamma=4)
         Traceback (most recent call last):
-        loaders.errors.InputError: `gamma`: beta-vae has no such weight; expected beta
+        candlelight.loaders.errors.InputError: `gamma`: beta-vae has no such weight; expected beta
     """
     check_choice("model", model, CausalModel)
     supervised = model.startswith(_SEMI_SUPERVISED)

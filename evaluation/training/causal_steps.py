@@ -7,20 +7,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from evaluation.models.autoencoders import CodeDiscriminator, ConvVAE
-from evaluation.models.autoencoders.conv_vae import Posterior
-from evaluation.training.causal_batches import CausalBatches
-from evaluation.training.causal_settings import CausalSettings
-from evaluation.training.code_supervision import supervised_codes_loss
-from evaluation.training.density_ratio import density_ratio, discriminator_loss, permute_codes
-from evaluation.training.dip_penalty import dip_penalty
-from evaluation.training.epoch_stream import epoch_stream
-from evaluation.training.foreground import foreground_weights
-from evaluation.training.optimisation import Optimisation
-from evaluation.training.shared_posterior import share_posterior
-from evaluation.training.total_correlation import total_correlation
-from evaluation.training.training_state import TrainingState
-from evaluation.training.vae_losses import bernoulli_error, gaussian_kl
+from candlelight.evaluation.models.autoencoders import CodeDiscriminator, ConvVAE
+from candlelight.evaluation.models.autoencoders.conv_vae import Posterior
+from candlelight.evaluation.training.causal_batches import CausalBatches
+from candlelight.evaluation.training.causal_settings import CausalSettings
+from candlelight.evaluation.training.code_supervision import supervised_codes_loss
+from candlelight.evaluation.training.density_ratio import density_ratio, discriminator_loss, permute_codes
+from candlelight.evaluation.training.dip_penalty import dip_penalty
+from candlelight.evaluation.training.epoch_stream import epoch_stream
+from candlelight.evaluation.training.foreground import foreground_weights
+from candlelight.evaluation.training.optimisation import Optimisation
+from candlelight.evaluation.training.shared_posterior import share_posterior
+from candlelight.evaluation.training.total_correlation import total_correlation
+from candlelight.evaluation.training.training_state import TrainingState
+from candlelight.evaluation.training.vae_losses import bernoulli_error, gaussian_kl
 
 
 class CausalSteps:

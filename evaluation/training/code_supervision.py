@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from loaders.errors import InputError
-from loaders.views import Factors
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import Factors
 
 
 class FactorTargets(NamedTuple):
@@ -73,8 +73,8 @@ def factor_targets(data: Factors, rows: Sequence[int]) -> FactorTargets:
 
     Example:
         >>> import numpy as np
-        >>> from loaders.schema import FactorInfo
-        >>> from loaders.views import DataIdentity
+        >>> from candlelight.loaders.schema import FactorInfo
+        >>> from candlelight.loaders.views import DataIdentity
         >>> class Rows:
         ...     identity, ids, groups = DataIdentity("rows", "memory"), tuple("abc"), tuple("abc")
         ...     known_ids = frozenset(ids)

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.inputs.check_shapes import check_shapes
-from loaders.check_choice import check_choice
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.loaders.check_choice import check_choice
 
 ConceptMode = Literal["desensitise", "sensitise", "one-sided"]
 
@@ -33,7 +33,8 @@ def concept_loss(
     Args:
         gradient: gradient of the loss of each image by the activations of a layer, flattened. Make it with
             ``create_graph=True`` to train the network through it.
-        vectors: concept vectors of the same layer, such as `evaluation.concepts.mean_cav`, of any length.
+        vectors: concept vectors of the same layer, such as `candlelight.evaluation.concepts.mean_cav`, of any
+            length.
         mode: "desensitise", "sensitise" or "one-sided".
 
     Returns:

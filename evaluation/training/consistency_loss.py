@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from evaluation.training.log_images import (
+from candlelight.evaluation.training.log_images import (
     log_image,
     masked_means,
     masked_pairs,

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.models.autoencoders.conv_vae import Posterior
-from loaders.check_choice import check_choice
+from candlelight.evaluation.models.autoencoders.conv_vae import Posterior
+from candlelight.loaders.check_choice import check_choice
 
 DIPKind = Literal["i", "ii"]
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from evaluation.models.named_streams import named_stream
+from candlelight.evaluation.models.named_streams import named_stream
 
 
 def epoch_stream(seed: int, name: str, epoch: int) -> torch.Generator:

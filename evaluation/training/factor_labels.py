@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from loaders.errors import InputError, did_you_mean
-from loaders.schema import FactorInfo
-from loaders.views import Factors
+from candlelight.loaders.errors import InputError, did_you_mean
+from candlelight.loaders.schema import FactorInfo
+from candlelight.loaders.views import Factors
 
 
 def label_values(data: Factors, factor: str) -> list[str]:
@@ -18,7 +18,7 @@ def label_values(data: Factors, factor: str) -> list[str]:
         InputError: there is no such factor, or it is continuous.
 
     Example:
-        >>> from loaders.schema import FactorInfo
+        >>> from candlelight.loaders.schema import FactorInfo
         >>> class Rows:
         ...     factors, table = (FactorInfo(name="kind", kind="categorical", values=("a", "b", "c")),), None
         >>> Rows.table = np.array([[2.0], [0.0], [2.0]])
@@ -44,7 +44,7 @@ def factor_labels(data: Factors, factor: str) -> tuple[list[int], tuple[str, ...
         InputError: there is no such factor, it is continuous, or all rows have one value.
 
     Example:
-        >>> from loaders.schema import FactorInfo
+        >>> from candlelight.loaders.schema import FactorInfo
         >>> class Rows:
         ...     factors, table = (FactorInfo(name="kind", kind="categorical", values=("a", "b", "c")),), None
         >>> Rows.table = np.array([[2.0], [0.0], [2.0]])

@@ -12,18 +12,18 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from evaluation.concepts import columns_of, fit_cavs, layer_activations, mean_cav, pixel_loss
-from evaluation.inputs.ground_truth import GroundTruth
-from evaluation.running.batches import check_srgb_image
-from evaluation.running.named_models import decode
-from evaluation.training.concept_loss import ConceptMode, concept_loss
-from evaluation.training.epoch_stream import epoch_stream
-from evaluation.training.prototypes import fit_prototypes, prototype_loss
-from evaluation.training.regimes import Regime, regime_loss
-from evaluation.training.training_rows import TrainingBatch, TrainingRows, draw_batches
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
-from loaders.views import ConceptSets, Decompositions, Images, View
+from candlelight.evaluation.concepts import columns_of, fit_cavs, layer_activations, mean_cav, pixel_loss
+from candlelight.evaluation.inputs.ground_truth import GroundTruth
+from candlelight.evaluation.running.batches import check_srgb_image
+from candlelight.evaluation.running.named_models import decode
+from candlelight.evaluation.training.concept_loss import ConceptMode, concept_loss
+from candlelight.evaluation.training.epoch_stream import epoch_stream
+from candlelight.evaluation.training.prototypes import fit_prototypes, prototype_loss
+from candlelight.evaluation.training.regimes import Regime, regime_loss
+from candlelight.evaluation.training.training_rows import TrainingBatch, TrainingRows, draw_batches
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import ConceptSets, Decompositions, Images, View
 
 ProbedLoss = Literal["pixels", "prototypes"]
 

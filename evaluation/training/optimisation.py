@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from evaluation.training.training_state import TrainingState
-from loaders.errors import InputError
+from candlelight.evaluation.training.training_state import TrainingState
+from candlelight.loaders.errors import InputError
 
 
 class Optimisation:

@@ -5,8 +5,8 @@ from jaxtyping import Float
 from sklearn.cluster import KMeans
 from torch import Tensor
 
-from evaluation.inputs.check_shapes import check_shapes
-from loaders.errors import InputError
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.loaders.errors import InputError
 
 
 def fit_prototypes(

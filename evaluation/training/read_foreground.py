@@ -7,11 +7,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from tqdm import tqdm
 
-from evaluation.coverage.masks import resize_images
-from evaluation.training.foreground import box_masks, mask_boxes
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
-from loaders.views import PartImage, open_factors, open_parts, parse_data
+from candlelight.evaluation.coverage.masks import resize_images
+from candlelight.evaluation.training.foreground import box_masks, mask_boxes
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import PartImage, open_factors, open_parts, parse_data
 
 ForegroundKind = Literal["mask", "box"]
 
@@ -26,7 +26,7 @@ def read_foreground(
         kind: "mask" for the visible pixels of all objects; "box" for their bounding box, which is the box of
             the metadata if there is one object.
         size: side of the squares to which masks are resized, as images are; None keeps them.
-        choice: set, split, rows and limit as for `loaders.views.open_factors`.
+        choice: set, split, rows and limit as for `candlelight.loaders.views.open_factors`.
 
     Returns:
         Share of each pixel that is foreground, in [0, 1].

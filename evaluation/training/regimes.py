@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.training.consistency_loss import consistency_loss
-from evaluation.training.style_loss import style_content_loss
-from evaluation.training.supervised_loss import intrinsic_loss
-from evaluation.training.training_rows import TrainingBatch
+from candlelight.evaluation.training.consistency_loss import consistency_loss
+from candlelight.evaluation.training.style_loss import style_content_loss
+from candlelight.evaluation.training.supervised_loss import intrinsic_loss
+from candlelight.evaluation.training.training_rows import TrainingBatch
 
 Regime = Literal["supervised", "multi-illumination", "unsupervised"]
 

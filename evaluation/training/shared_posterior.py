@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from evaluation.models.autoencoders.conv_vae import Posterior
+from candlelight.evaluation.models.autoencoders.conv_vae import Posterior
 
 
 def code_divergences(first: Posterior, second: Posterior) -> Float[Tensor, "batch codes"]:

@@ -6,11 +6,11 @@ from dataclasses import replace
 from torch import Tensor
 from torch.nn import functional
 
-from loaders.views import DecomposedImage, Decompositions
+from candlelight.loaders.views import DecomposedImage, Decompositions
 
 
 class SmallRows:
-    """Rows of a view with the members of `loaders.views.Decompositions`.
+    """Rows of a view with the members of `candlelight.loaders.views.Decompositions`.
 
     Args:
         data: images with their ground-truth decomposition.

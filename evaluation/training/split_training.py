@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 
 def split_training(

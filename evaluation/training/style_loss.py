@@ -5,8 +5,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
-from evaluation.inputs.ground_truth import GroundTruth
-from evaluation.training.log_images import (
+from candlelight.evaluation.inputs.ground_truth import GroundTruth
+from candlelight.evaluation.training.log_images import (
     log_image,
     masked_means,
     masked_pairs,

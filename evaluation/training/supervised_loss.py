@@ -3,7 +3,7 @@
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from evaluation.training.log_images import log_image, masked_means, mean_difference
+from candlelight.evaluation.training.log_images import log_image, masked_means, mean_difference
 
 
 def intrinsic_loss(

@@ -5,7 +5,7 @@ import math
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.models.autoencoders.conv_vae import Posterior
+from candlelight.evaluation.models.autoencoders.conv_vae import Posterior
 
 
 def total_correlation(codes: Float[Tensor, "batch codes"], posterior: Posterior) -> Float[Tensor, " batch"]:

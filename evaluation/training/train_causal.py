@@ -12,15 +12,15 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 from tqdm import tqdm
 
-from evaluation.models.autoencoders import ConvVAE
-from evaluation.running.batches import Fingerprint
-from evaluation.training.causal_batches import CausalBatches
-from evaluation.training.causal_settings import CausalSettings
-from evaluation.training.causal_steps import CausalSteps
-from evaluation.training.split_training import split_training
-from evaluation.training.training_state import TrainingState, describe_rows
-from loaders.errors import InputError
-from loaders.views import Factors, Images
+from candlelight.evaluation.models.autoencoders import ConvVAE
+from candlelight.evaluation.running.batches import Fingerprint
+from candlelight.evaluation.training.causal_batches import CausalBatches
+from candlelight.evaluation.training.causal_settings import CausalSettings
+from candlelight.evaluation.training.causal_steps import CausalSteps
+from candlelight.evaluation.training.split_training import split_training
+from candlelight.evaluation.training.training_state import TrainingState, describe_rows
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import Factors, Images
 
 _BLOCKS = 100  # of steps, after each of which the state is kept
 _SCORED = 256  # held-out images, evenly spaced
@@ -94,8 +94,8 @@ def train_causal(
             weight becomes nan or infinite, and ``state`` is deleted.
 
     Example:
-        >>> from evaluation.training.causal_settings import causal_settings
-        >>> from loaders.views import DataIdentity
+        >>> from candlelight.evaluation.training.causal_settings import causal_settings
+        >>> from candlelight.loaders.views import DataIdentity
         >>> class Grays:
         ...     identity, ids, groups = DataIdentity("grays", "memory"), ("dark", "light"), ("dark", "light")
         ...     known_ids = frozenset(ids)

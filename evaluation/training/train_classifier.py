@@ -13,15 +13,15 @@ from torch import Tensor
 from torch.nn import functional
 from tqdm import tqdm
 
-from evaluation.models.backbones import Backbone
-from evaluation.models.named_streams import named_stream
-from evaluation.running.batches import weights_sha256
-from evaluation.training.labelled_rows import LabelledRows, count_batches
-from evaluation.training.optimisation import Optimisation
-from evaluation.training.split_training import split_training
-from evaluation.training.training_state import TrainingState, describe_rows
-from loaders.errors import InputError
-from loaders.views import Images
+from candlelight.evaluation.models.backbones import Backbone
+from candlelight.evaluation.models.named_streams import named_stream
+from candlelight.evaluation.running.batches import weights_sha256
+from candlelight.evaluation.training.labelled_rows import LabelledRows, count_batches
+from candlelight.evaluation.training.optimisation import Optimisation
+from candlelight.evaluation.training.split_training import split_training
+from candlelight.evaluation.training.training_state import TrainingState, describe_rows
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import Images
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ def train_classifier(
             infinite, and ``state`` is deleted.
 
     Example:
-        >>> from evaluation.models.backbones import build_backbone
-        >>> from loaders.views import DataIdentity
+        >>> from candlelight.evaluation.models.backbones import build_backbone
+        >>> from candlelight.loaders.views import DataIdentity
         >>> class Grays:
         ...     identity, ids, groups = DataIdentity("grays", "memory"), ("dark", "light"), ("dark", "light")
         ...     known_ids = frozenset(ids)

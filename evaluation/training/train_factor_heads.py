@@ -11,13 +11,13 @@ from torch import Tensor
 from torch.nn import functional
 from tqdm import tqdm
 
-from evaluation.models.backbones import BackboneName, FactorHeads
-from evaluation.training.epoch_stream import epoch_stream
-from evaluation.training.labelled_rows import LabelledRows, count_batches
-from evaluation.training.optimisation import Optimisation
-from evaluation.training.split_training import split_training
-from loaders.errors import InputError
-from loaders.views import Images
+from candlelight.evaluation.models.backbones import BackboneName, FactorHeads
+from candlelight.evaluation.training.epoch_stream import epoch_stream
+from candlelight.evaluation.training.labelled_rows import LabelledRows, count_batches
+from candlelight.evaluation.training.optimisation import Optimisation
+from candlelight.evaluation.training.split_training import split_training
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import Images
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def train_factor_heads(
             have several sizes, a number is out of range, or the training diverges.
 
     Example:
-        >>> from loaders.views import DataIdentity
+        >>> from candlelight.loaders.views import DataIdentity
         >>> class Grays:
         ...     identity, ids, groups = DataIdentity("grays", "memory"), tuple("abcd"), tuple("abcd")
         ...     known_ids = frozenset(ids)

@@ -11,17 +11,17 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from evaluation.intrinsic.score_intrinsic import COLUMNS, decomposition_errors
-from evaluation.models.network import IntrinsicNet
-from evaluation.training.epoch_stream import epoch_stream
-from evaluation.training.optimisation import Optimisation
-from evaluation.training.regimes import Regime, regime_loss
-from evaluation.training.split_training import split_training
-from evaluation.training.training_rows import TrainingBatch, TrainingRows, draw_batches
-from evaluation.training.training_state import TrainingState, describe_rows
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
-from loaders.views import Decompositions
+from candlelight.evaluation.intrinsic.score_intrinsic import COLUMNS, decomposition_errors
+from candlelight.evaluation.models.network import IntrinsicNet
+from candlelight.evaluation.training.epoch_stream import epoch_stream
+from candlelight.evaluation.training.optimisation import Optimisation
+from candlelight.evaluation.training.regimes import Regime, regime_loss
+from candlelight.evaluation.training.split_training import split_training
+from candlelight.evaluation.training.training_rows import TrainingBatch, TrainingRows, draw_batches
+from candlelight.evaluation.training.training_state import TrainingState, describe_rows
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import Decompositions
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def train_intrinsic(
             becomes nan or infinite, and ``state`` is deleted.
 
     Example:
-        >>> from loaders.views import DataIdentity, DecomposedImage
+        >>> from candlelight.loaders.views import DataIdentity, DecomposedImage
         >>> class Gray:
         ...     identity, explains = DataIdentity("gray", "memory"), "image"
         ...     ids, groups, known_ids = ("a",), ("a",), frozenset("a")

@@ -5,15 +5,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from evaluation.models.named_streams import named_stream
-from evaluation.results.json_values import to_json
-from evaluation.results.result import package_versions
-from evaluation.training.train_causal import CausalHistory
-from evaluation.training.train_classifier import ClassifierHistory
-from evaluation.training.train_intrinsic import History
-from loaders.errors import InputError
-from loaders.files.safe_writing import replacing
-from loaders.views import View
+from candlelight.evaluation.models.named_streams import named_stream
+from candlelight.evaluation.results.json_values import to_json
+from candlelight.evaluation.results.result import package_versions
+from candlelight.evaluation.training.train_causal import CausalHistory
+from candlelight.evaluation.training.train_classifier import ClassifierHistory
+from candlelight.evaluation.training.train_intrinsic import History
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.safe_writing import replacing
+from candlelight.loaders.views import View
 
 
 def hold_out(groups: Sequence[str], share: float, seed: int) -> list[int]:

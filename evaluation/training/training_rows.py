@@ -9,14 +9,14 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
-from evaluation.running.batches import Fingerprint
-from loaders.errors import InputError
-from loaders.views import Decompositions
+from candlelight.evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
+from candlelight.evaluation.running.batches import Fingerprint
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import Decompositions
 
 # Bytes of rows that are kept in memory; other rows are read again in each epoch.
 CACHE_BYTES = 2 * 2**30
-LMSE_WINDOW = 20  # pixels, of `evaluation.intrinsic.score_intrinsic`
+LMSE_WINDOW = 20  # pixels, of `candlelight.evaluation.intrinsic.score_intrinsic`
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from loaders.errors import DAMAGED, InputError
-from loaders.files.safe_writing import replacing
-from loaders.views import View
+from candlelight.loaders.errors import DAMAGED, InputError
+from candlelight.loaders.files.safe_writing import replacing
+from candlelight.loaders.views import View
 
 _FORMAT = "candlelight training 1"
 

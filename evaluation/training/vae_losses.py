@@ -4,7 +4,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from evaluation.models.autoencoders.conv_vae import Posterior
+from candlelight.evaluation.models.autoencoders.conv_vae import Posterior
 
 
 def bernoulli_error(

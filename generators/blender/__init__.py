@@ -5,8 +5,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from generators.engine.blender_version import pythons_with_blender
-from generators.engine.processor_count import THREADS_VARIABLE, limit_processors
+from candlelight.generators.engine.blender_version import pythons_with_blender
+from candlelight.generators.engine.processor_count import THREADS_VARIABLE, limit_processors
 
 try:
     with limit_processors(int(os.environ.get(THREADS_VARIABLE, sys.maxsize))):

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from generators.blender import bpy
-from generators.blender.sanitize import block_ids, sanitize
+from candlelight.generators.blender import bpy
+from candlelight.generators.blender.sanitize import block_ids, sanitize
 
 
 def append(path: Path, collection: str, label: str, notes: list[str] | None = None) -> Any:
@@ -17,7 +17,7 @@ def append(path: Path, collection: str, label: str, notes: list[str] | None = No
         path: the file.
         collection: kind of the block, as a field of `bpy.data`.
         label: name of the block.
-        notes: a list to extend by the notes of `generators.blender.sanitize.sanitize`.
+        notes: a list to extend by the notes of `candlelight.generators.blender.sanitize.sanitize`.
 
     Raises:
         ValueError: the file is damaged, holds no such block, or holds something harmful that is needed.

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 from mathutils import Vector as Vec
 
-from blender_assets import AssetLibrary
-from generators.blender import bpy, start_empty
-from generators.blender.append_files import append
-from generators.blender.environment import BlenderEnvironment
-from generators.blender.materials import Materials, base_color
-from generators.blender.render_settings import configure
-from generators.scenes.camera import world_to_camera
-from generators.scenes.plan_records import Camera, Floor, SceneObject, Trace
-from loaders.schema import LightRecord, Vector
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.blender import bpy, start_empty
+from candlelight.generators.blender.append_files import append
+from candlelight.generators.blender.environment import BlenderEnvironment
+from candlelight.generators.blender.materials import Materials, base_color
+from candlelight.generators.blender.render_settings import configure
+from candlelight.generators.scenes.camera import world_to_camera
+from candlelight.generators.scenes.plan_records import Camera, Floor, SceneObject, Trace
+from candlelight.loaders.schema import LightRecord, Vector
 
 _SENSOR_WIDTH = 36.0  # mm; only its ratio to the focal length matters
 

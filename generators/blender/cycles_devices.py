@@ -1,14 +1,21 @@
 """Devices of Cycles: list them, and select the device that traces a scene.
 
-``python -m generators.blender.cycles_devices`` lists kind, name and id of each device for
-`generators.engine.helper_process.run_helper`, because some drivers end the process that asks for devices.
+``python -m candlelight.generators.blender.cycles_devices`` lists kind, name and id of each device for
+`candlelight.generators.engine.helper_process.run_helper`, because some drivers end the process that asks for
+devices.
 """
 
 from typing import Any
 
-from generators.blender import bpy
-from generators.engine.devices import GPU_KINDS, Device, DeviceRequest, choose_devices, may_have_gpu
-from generators.engine.helper_process import answer_request
+from candlelight.generators.blender import bpy
+from candlelight.generators.engine.devices import (
+    GPU_KINDS,
+    Device,
+    DeviceRequest,
+    choose_devices,
+    may_have_gpu,
+)
+from candlelight.generators.engine.helper_process import answer_request
 
 
 def list_devices() -> list[Device]:

@@ -7,12 +7,12 @@ import numpy as np
 from jaxtyping import Float32
 from numpy import ndarray
 
-from blender_assets import AssetLibrary
-from generators.blender import bpy
-from generators.blender.append_files import append, append_or_none, load_map
-from generators.blender.materials import add_aovs, plain_material
-from generators.language.lights_and_camera import ENVIRONMENT_LIGHT
-from generators.scenes.plan_records import Environment
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.blender import bpy
+from candlelight.generators.blender.append_files import append, append_or_none, load_map
+from candlelight.generators.blender.materials import add_aovs, plain_material
+from candlelight.generators.language.lights_and_camera import ENVIRONMENT_LIGHT
+from candlelight.generators.scenes.plan_records import Environment
 
 _NO_LIGHT = ""  # label of the Blender world without light
 

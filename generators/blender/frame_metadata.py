@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from generators.blender import VERSION
-from generators.blender.blender_scene import PlacedObject
-from generators.engine.dead_leaves_process import PLAN_FIELDS
-from generators.engine.devices import Device
-from generators.engine.render_server import cpu_features
-from generators.language.set_settings import SetSettings
-from generators.layers.decompose_trace import TracedLayers
-from generators.scenes.camera import camera_record
-from generators.scenes.plan_records import SamplePlan, SceneObject
-from loaders.schema import (
+from candlelight.generators.blender import VERSION
+from candlelight.generators.blender.blender_scene import PlacedObject
+from candlelight.generators.engine.dead_leaves_process import PLAN_FIELDS
+from candlelight.generators.engine.devices import Device
+from candlelight.generators.engine.render_server import cpu_features
+from candlelight.generators.language.set_settings import SetSettings
+from candlelight.generators.layers.decompose_trace import TracedLayers
+from candlelight.generators.scenes.camera import camera_record
+from candlelight.generators.scenes.plan_records import SamplePlan, SceneObject
+from candlelight.loaders.schema import (
     ChecksRecord,
     EnvironmentRecord,
     Metadata,

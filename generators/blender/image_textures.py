@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from blender_assets import AssetLibrary
-from generators.blender import bpy
-from generators.scenes.texture_images import read_texture
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.blender import bpy
+from candlelight.generators.scenes.texture_images import read_texture
 
 IMAGE_NODE = "image"
 _BLEND = 0.2  # width of the transition between the sides of a box projection

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from blender_assets import AssetLibrary
-from generators.blender import bpy
-from generators.blender.append_files import append
-from generators.blender.image_textures import IMAGE_NODE, TextureImageCache, add_image_nodes
-from generators.scenes.object_materials import PLAIN
-from generators.scenes.plan_records import Floor, Material, PartMaterial
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.blender import bpy
+from candlelight.generators.blender.append_files import append
+from candlelight.generators.blender.image_textures import IMAGE_NODE, TextureImageCache, add_image_nodes
+from candlelight.generators.scenes.object_materials import PLAIN
+from candlelight.generators.scenes.plan_records import Floor, Material, PartMaterial
 
 AOVS = {"albedo": "COLOR", "normal": "COLOR", "coverage": "VALUE", "roughness": "VALUE", "metallic": "VALUE"}
 _IMAGE_SOURCE = "image/"  # source of all materials that show an image; labels never end in a slash

@@ -1,8 +1,8 @@
 """Import a mesh file with Blender's importers, and write it as an object asset.
 
-``python -m generators.blender.mesh_files`` is asked by `generators.engine.helper_process.run_helper` with the
-arguments of `import_mesh`, and replies the ``facts`` of the object and Blender's version, or an ``error`` of
-one line.
+``python -m candlelight.generators.blender.mesh_files`` is asked by
+`candlelight.generators.engine.helper_process.run_helper` with the arguments of `import_mesh`, and replies the
+``facts`` of the object and Blender's version, or an ``error`` of one line.
 """
 
 import math
@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from generators.blender import VERSION, bpy, start_empty
-from generators.blender.mesh_checks import check_mesh_file, without_materials
-from generators.engine.helper_process import answer_request
+from candlelight.generators.blender import VERSION, bpy, start_empty
+from candlelight.generators.blender.mesh_checks import check_mesh_file, without_materials
+from candlelight.generators.engine.helper_process import answer_request
 
 _Faces = list[tuple[int, ...]]
 

@@ -12,9 +12,9 @@ import OpenEXR
 from jaxtyping import Float32
 from numpy import ndarray
 
-from generators.blender import bpy
-from generators.blender.materials import AOVS
-from generators.layers.decompose_trace import Passes
+from candlelight.generators.blender import bpy
+from candlelight.generators.blender.materials import AOVS
+from candlelight.generators.layers.decompose_trace import Passes
 
 _VIEW_LAYER = "ViewLayer"
 

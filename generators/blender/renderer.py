@@ -1,31 +1,31 @@
-"""Render trace groups with Blender, in the render process that `generators.engine.render_server` serves."""
+"""Render trace groups with Blender, in the render process that `engine.render_server` serves."""
 
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from blender_assets import AssetLibrary
-from generators.blender import passes
-from generators.blender.blender_scene import BlenderScene, PlacedObject
-from generators.blender.cycles_devices import find_device, use_device
-from generators.blender.frame_metadata import frame_metadata
-from generators.blender.geometry_trace import GeometryResult, GeometryTrace
-from generators.engine.dead_leaves_process import DeadLeavesRenderer
-from generators.engine.devices import CPU_REQUEST, DeviceRequest
-from generators.engine.render_server import WriteSamples, run_renderer
-from generators.language.load_recipe import recipe_sha256
-from generators.language.recipe import Recipe
-from generators.language.set_settings import SetSettings, light_names, settings, stored_layers
-from generators.layers.decompose_trace import TracedLayers, decompose_trace
-from generators.layers.denoise_layers import denoise_layers, limit_denoiser_threads
-from generators.layers.environment_view import view_map
-from generators.layers.round_layers import frame_layers
-from generators.layers.shadow_catcher import exact_backdrop, replace_geometry
-from generators.planning.provenance import check_group
-from generators.scenes.plan_records import SamplePlan, Trace
-from loaders.frames import write_frame
-from loaders.samples import Frame
-from loaders.schema import RecipeRecord
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.blender import passes
+from candlelight.generators.blender.blender_scene import BlenderScene, PlacedObject
+from candlelight.generators.blender.cycles_devices import find_device, use_device
+from candlelight.generators.blender.frame_metadata import frame_metadata
+from candlelight.generators.blender.geometry_trace import GeometryResult, GeometryTrace
+from candlelight.generators.engine.dead_leaves_process import DeadLeavesRenderer
+from candlelight.generators.engine.devices import CPU_REQUEST, DeviceRequest
+from candlelight.generators.engine.render_server import WriteSamples, run_renderer
+from candlelight.generators.language.load_recipe import recipe_sha256
+from candlelight.generators.language.recipe import Recipe
+from candlelight.generators.language.set_settings import SetSettings, light_names, settings, stored_layers
+from candlelight.generators.layers.decompose_trace import TracedLayers, decompose_trace
+from candlelight.generators.layers.denoise_layers import denoise_layers, limit_denoiser_threads
+from candlelight.generators.layers.environment_view import view_map
+from candlelight.generators.layers.round_layers import frame_layers
+from candlelight.generators.layers.shadow_catcher import exact_backdrop, replace_geometry
+from candlelight.generators.planning.provenance import check_group
+from candlelight.generators.scenes.plan_records import SamplePlan, Trace
+from candlelight.loaders.frames import write_frame
+from candlelight.loaders.samples import Frame
+from candlelight.loaders.schema import RecipeRecord
 
 
 class Renderer:

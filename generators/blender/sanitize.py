@@ -6,7 +6,7 @@ Blender appends a datablock with all datablocks that it refers to. Each of them 
   compositor and sequencer), texts, sounds, movie clips, node trees that are neither shader nor geometry, and
   every other kind of block that is not in `_RENDERED_KINDS`.
 - Kept: files that are packed into the .blend, and files that its hash covers
-(`blender_assets.accompanying_files`);
+(`candlelight.blender_assets.accompanying_files`);
   simulations, because Blender writes no cache of them to disk while the open file has no name.
 - Refused: other files, and linked .blend files wherever they are; films and numbered images; files of
   animated geometry; simulations that write to disk; geometry nodes that import files or hold bakes; light
@@ -20,9 +20,9 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from blender_assets import accompanying_files
-from generators.blender import bpy
-from loaders.files.safe_decoding import MAX_PIXELS
+from candlelight.blender_assets import accompanying_files
+from candlelight.generators.blender import bpy
+from candlelight.loaders.files.safe_decoding import MAX_PIXELS
 
 # Kinds of datablocks that affect the render. Kinds that a later Blender adds are dropped.
 _RENDERED_KINDS = frozenset(

@@ -1,8 +1,8 @@
 """Scan one asset file: read the facts that a plan needs and that only Blender can read.
 
-``python -m generators.blender.scan_file`` is asked by `generators.engine.helper_process.run_helper` with a
-list of [kind, label, path], and replies for each file its ``facts``, ``notes`` and Blender's version, or an
-``error``.
+``python -m candlelight.generators.blender.scan_file`` is asked by
+`candlelight.generators.engine.helper_process.run_helper` with a list of [kind, label, path], and replies for
+each file its ``facts``, ``notes`` and Blender's version, or an ``error``.
 """
 
 import math
@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from generators.blender import VERSION, bpy, start_empty
-from generators.blender.append_files import append, append_or_none
-from generators.blender.materials import base_color
-from generators.engine.helper_process import answer_request
+from candlelight.generators.blender import VERSION, bpy, start_empty
+from candlelight.generators.blender.append_files import append, append_or_none
+from candlelight.generators.blender.materials import base_color
+from candlelight.generators.engine.helper_process import answer_request
 
 _CAMERA = "Camera"
 _GRAY = (0.5, 0.5, 0.5)  # linear Rec.709; colour of a part without a single colour

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from blender_assets import ASSET_SUFFIXES
-from loaders.errors import InputError
+from candlelight.blender_assets import ASSET_SUFFIXES
+from candlelight.loaders.errors import InputError
 
 _POSITIVE = click.FloatRange(0, min_open=True)
 
@@ -57,7 +57,7 @@ def add(
     candlelight assets add spot.obj teapot.obj --out objects
     candlelight assets add nefertiti.obj --up z --name queen --out objects
     """
-    from generators.user_assets.import_meshes import add_mesh
+    from candlelight.generators.user_assets.import_meshes import add_mesh
 
     if name is not None and len(meshes) > 1:
         raise InputError(f"--name: expected one mesh to name, got {len(meshes)}; add them one by one")
@@ -79,7 +79,7 @@ def list_(folder: Path | None, kind: str | None) -> None:
     candlelight assets list --kind scenes
     candlelight assets list my-assets
     """
-    from generators.user_assets.list_assets import list_assets
+    from candlelight.generators.user_assets.list_assets import list_assets
 
     for line in list_assets(folder, kind):
         click.echo(line)
@@ -102,7 +102,7 @@ def scan(folder: Path, kind: str | None) -> None:
     candlelight assets scan my-assets
     candlelight assets scan colours --kind materials
     """
-    from generators.user_assets.scan_assets import scan_assets
+    from candlelight.generators.user_assets.scan_assets import scan_assets
 
     for scanned in scan_assets(folder, kind):
         click.echo(f"{scanned.manifest}: {', '.join(entry['name'] for entry in scanned.entries)}")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from generators.engine.blender_version import BLENDER_OF_PYTHON, pythons_with_blender
-from generators.engine.devices import find_devices
-from loaders.errors import InputError
+from candlelight.generators.engine.blender_version import BLENDER_OF_PYTHON, pythons_with_blender
+from candlelight.generators.engine.devices import find_devices
+from candlelight.loaders.errors import InputError
 
 # Libraries that Blender needs beyond glibc and libstdc++, and the Debian package of each.
 _SYSTEM_LIBRARIES = {

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import click
 
-from blender_assets import ASSET_SUFFIXES, AssetLibrary
-from loaders.commands.command_line import progress
-from loaders.errors import InputError
+from candlelight.blender_assets import ASSET_SUFFIXES, AssetLibrary
+from candlelight.loaders.commands.command_line import progress
+from candlelight.loaders.errors import InputError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -82,10 +82,10 @@ def load_any_plan(
     seed: int | None = None,
 ) -> Any:
     """Plan a recipe (with ``ids``, only the samples of these ids), or read a plan file."""
-    from generators import load_recipe, make_plan
-    from generators.planning.plan import plan_samples
-    from generators.planning.plan_table import load_plan
-    from generators.planning.sample_values import count_samples
+    from candlelight.generators import load_recipe, make_plan
+    from candlelight.generators.planning.plan import plan_samples
+    from candlelight.generators.planning.plan_table import load_plan
+    from candlelight.generators.planning.sample_values import count_samples
 
     if recipe.endswith(".parquet"):
         for flag, given in (("--set", overrides), ("--preset", preset), ("--seed", seed is not None)):
@@ -170,8 +170,8 @@ def plan(
     candlelight plan mine.yaml --seed 1 --limit 100 --out small.parquet --report
     candlelight plan candle --estimate --workers 1,8,64
     """
-    from generators.planning.plan_table import save_plan
-    from generators.reports.plan_report import report_text, write_plan_report
+    from candlelight.generators.planning.plan_table import save_plan
+    from candlelight.generators.reports.plan_report import report_text, write_plan_report
 
     if out is None and not report and not estimate:
         raise InputError("expected --out FILE.parquet, --report, --estimate, or several of them")
@@ -208,9 +208,9 @@ def _estimate(made: Any, workers: tuple[int, ...], seconds: float, frames: Path 
     """Print the estimated cost of rendering a plan, without the frames that a folder already holds."""
     from tqdm import tqdm
 
-    from generators.reports.estimate import estimate
-    from generators.reports.estimate_text import estimate_text
-    from loaders.frames import is_complete
+    from candlelight.generators.reports.estimate import estimate
+    from candlelight.generators.reports.estimate_text import estimate_text
+    from candlelight.loaders.frames import is_complete
 
     # Until now this process has only planned.
     planning = time.process_time()

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from generators.commands.plan_commands import assets_option, load_any_plan, tell_draws
-from loaders.errors import InputError
+from candlelight.generators.commands.plan_commands import assets_option, load_any_plan, tell_draws
+from candlelight.loaders.errors import InputError
 
 
 @click.group(invoke_without_command=True)
@@ -19,8 +19,8 @@ def recipes(ctx: click.Context) -> None:
     candlelight recipes show candle > mine.yaml
     candlelight recipes validate mine.yaml --set image.width=64
     """
-    from generators import load_recipe
-    from generators.language.load_recipe import shipped_recipes
+    from candlelight.generators import load_recipe
+    from candlelight.generators.language.load_recipe import shipped_recipes
 
     if ctx.invoked_subcommand is None:
         formatter = click.HelpFormatter(width=100)
@@ -36,7 +36,7 @@ def show(recipe: str) -> None:
     \b
     candlelight recipes show concepts > mine.yaml
     """
-    from generators.language.load_recipe import find_recipe
+    from candlelight.generators.language.load_recipe import find_recipe
 
     click.echo(find_recipe(recipe).read_text(encoding="utf-8"), nl=False)
 
@@ -71,7 +71,7 @@ def fields(name: str, page: bool) -> None:
     candlelight recipes fields lights
     candlelight recipes fields camera.location
     """
-    from generators.language.recipe_fields import describe_fields, fields_page
+    from candlelight.generators.language.recipe_fields import describe_fields, fields_page
 
     if name and page:
         raise InputError("--page prints all fields; expected no NAME")

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from generators.engine.clusters import CLUSTER_KINDS
-from generators.engine.devices import DEVICE_CHOICES
-from loaders.errors import InputError
+from candlelight.generators.engine.clusters import CLUSTER_KINDS
+from candlelight.generators.engine.devices import DEVICE_CHOICES
+from candlelight.loaders.errors import InputError
 
 if TYPE_CHECKING:
-    from generators.engine.render_plan import RenderOutcome
+    from candlelight.generators.engine.render_plan import RenderOutcome
 
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -84,8 +84,8 @@ def plan_to_repair(out: Path | str, repair: bool) -> str:
         UsageError: there is no --repair, or the folder is not on this machine.
         InputError: the plan file is damaged or missing.
     """
-    from loaders.verification.checksums import find_changed_files
-    from loaders.verification.verify_frames import DESCRIPTION, PLAN
+    from candlelight.loaders.verification.checksums import find_changed_files
+    from candlelight.loaders.verification.verify_frames import DESCRIPTION, PLAN
 
     if not repair:
         raise click.UsageError("Missing argument 'RECIPE'; it may be left out only with --repair.")
@@ -123,7 +123,7 @@ def check_outcome(outcome: "RenderOutcome", out: Path | str) -> None:
 
 def read_changes(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[dict[str, Any]]:
     """Read interventions such as ``color=blue,object_type=cube``, as a callback of click."""
-    from loaders.files.plain_yaml import parse_yaml
+    from candlelight.loaders.files.plain_yaml import parse_yaml
 
     changes: list[dict[str, Any]] = []
     for value in values:

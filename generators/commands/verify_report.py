@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from loaders.commands.command_line import progress
-from loaders.files.object_stores import open_store
-from loaders.verification.verify_frames import PLAN, Findings, verify
-from loaders.verification.verify_pack import is_pack, verify_pack
-from loaders.verification.verify_store import verify_store
+from candlelight.loaders.commands.command_line import progress
+from candlelight.loaders.files.object_stores import open_store
+from candlelight.loaders.verification.verify_frames import PLAN, Findings, verify
+from candlelight.loaders.verification.verify_pack import is_pack, verify_pack
+from candlelight.loaders.verification.verify_store import verify_store
 
 MOST_NAMED = 20  # missing samples and unknown files that are named; all damaged files are named
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from generators.engine import retry_limits
-from loaders.errors import InputError
+from candlelight.generators.engine import retry_limits
+from candlelight.loaders.errors import InputError
 
 # Module, class, and the extra that installs the module.
 _CLASSES = {

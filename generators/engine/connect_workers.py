@@ -10,9 +10,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from generators.engine import retry_limits
-from generators.engine.clusters import LOCAL_HTTP, start_cluster
-from loaders.errors import InputError
+from candlelight.generators.engine import retry_limits
+from candlelight.generators.engine.clusters import LOCAL_HTTP, start_cluster
+from candlelight.loaders.errors import InputError
 
 if TYPE_CHECKING:
     from distributed import Client

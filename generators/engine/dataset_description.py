@@ -6,22 +6,28 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from blender_assets import AssetLibrary
-from blender_assets.asset_manifest import ASSET_MANIFEST
-from generators.engine.blender_version import blender_version
-from generators.engine.output_locks import GROUP_LOCKS_FILE, RUN_LOCK_FILE, cannot_write
-from generators.language.load_recipe import recipe_sha256
-from generators.language.set_settings import factor_infos, is_traced, settings, stored_layers
-from generators.planning.plan import Plan
-from generators.planning.plan_table import join, load_plan, planned_assets, planned_traces, save_plan
-from generators.planning.provenance import check_assets, shown_assets
-from generators.scenes.plan_records import Trace
-from loaders.errors import InputError
-from loaders.files.safe_writing import is_partial
-from loaders.frames import DATASET, read_dataset_info, read_metadata
-from loaders.schema import DatasetInfo, Metadata, RecipeRecord, SetInfo
-from loaders.verification.checksums import NEXT_SUMS, find_changed_files, replace_files
-from loaders.verification.verify_frames import DESCRIPTION, PLAN
+from candlelight.blender_assets import AssetLibrary
+from candlelight.blender_assets.asset_manifest import ASSET_MANIFEST
+from candlelight.generators.engine.blender_version import blender_version
+from candlelight.generators.engine.output_locks import GROUP_LOCKS_FILE, RUN_LOCK_FILE, cannot_write
+from candlelight.generators.language.load_recipe import recipe_sha256
+from candlelight.generators.language.set_settings import factor_infos, is_traced, settings, stored_layers
+from candlelight.generators.planning.plan import Plan
+from candlelight.generators.planning.plan_table import (
+    join,
+    load_plan,
+    planned_assets,
+    planned_traces,
+    save_plan,
+)
+from candlelight.generators.planning.provenance import check_assets, shown_assets
+from candlelight.generators.scenes.plan_records import Trace
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.safe_writing import is_partial
+from candlelight.loaders.frames import DATASET, read_dataset_info, read_metadata
+from candlelight.loaders.schema import DatasetInfo, Metadata, RecipeRecord, SetInfo
+from candlelight.loaders.verification.checksums import NEXT_SUMS, find_changed_files, replace_files
+from candlelight.loaders.verification.verify_frames import DESCRIPTION, PLAN
 
 _Value = TypeVar("_Value")
 

@@ -7,19 +7,19 @@ from pathlib import Path
 import numpy as np
 from numpy import ndarray
 
-from blender_assets import AssetLibrary
-from generators.engine.devices import CPU_REQUEST, DeviceRequest
-from generators.engine.render_server import WriteSamples, cpu_features, run_renderer
-from generators.language.load_recipe import recipe_sha256
-from generators.language.recipe import Recipe
-from generators.language.set_settings import settings
-from generators.planning.provenance import check_group
-from generators.scenes.dead_leaves import SUBSAMPLES, PaintedImage, paint_dead_leaves
-from generators.scenes.plan_records import SamplePlan
-from loaders.colour import to_display, to_half
-from loaders.frames import write_frame
-from loaders.samples import Frame
-from loaders.schema import ChecksRecord, Metadata, RecipeRecord, RendererRecord, array_sha256
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.engine.devices import CPU_REQUEST, DeviceRequest
+from candlelight.generators.engine.render_server import WriteSamples, cpu_features, run_renderer
+from candlelight.generators.language.load_recipe import recipe_sha256
+from candlelight.generators.language.recipe import Recipe
+from candlelight.generators.language.set_settings import settings
+from candlelight.generators.planning.provenance import check_group
+from candlelight.generators.scenes.dead_leaves import SUBSAMPLES, PaintedImage, paint_dead_leaves
+from candlelight.generators.scenes.plan_records import SamplePlan
+from candlelight.loaders.colour import to_display, to_half
+from candlelight.loaders.frames import write_frame
+from candlelight.loaders.samples import Frame
+from candlelight.loaders.schema import ChecksRecord, Metadata, RecipeRecord, RendererRecord, array_sha256
 
 # Fields that a planned sample and the metadata of its frame have in common.
 PLAN_FIELDS = Metadata.model_fields.keys() & SamplePlan.model_fields.keys()

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from generators.engine import retry_limits
-from generators.engine.helper_process import run_helper
-from loaders.errors import InputError
+from candlelight.generators.engine import retry_limits
+from candlelight.generators.engine.helper_process import run_helper
+from candlelight.loaders.errors import InputError
 
 GPU_KINDS = ("optix", "cuda", "hip", "oneapi", "metal")  # best first
 DEVICE_CHOICES = ("auto", "cpu", *GPU_KINDS)
@@ -90,7 +90,7 @@ def find_devices() -> list[Device]:
         InputError: Blender crashed or took too long, as some drivers cause.
     """
     try:
-        output = run_helper("generators.blender.cycles_devices", None, retry_limits.PROBE_LIMIT)
+        output = run_helper("candlelight.generators.blender.cycles_devices", None, retry_limits.PROBE_LIMIT)
     except TimeoutError:
         raise InputError(
             f"devices: Blender did not list them within {retry_limits.PROBE_LIMIT:g} s; use --device cpu"

@@ -7,7 +7,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from loaders.files.safe_writing import lock_file
+from candlelight.loaders.files.safe_writing import lock_file
 
 # Environment variables by which batch systems limit the GPUs that a process sees.
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ONEAPI_DEVICE_SELECTOR")

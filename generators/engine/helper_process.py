@@ -1,7 +1,7 @@
 """Run a request in a process of its own, so that a crash there does not end the command.
 
 Drivers and files that Blender reads may crash a process. Render processes live longer and have a time limit
-for each trace group; see `generators.engine.render_process.RenderProcess`.
+for each trace group; see `candlelight.generators.engine.render_process.RenderProcess`.
 """
 
 import ctypes
@@ -40,7 +40,7 @@ def run_helper(module: str, request: Any, time_limit: float) -> HelperOutput:
         TimeoutError: the process was killed.
 
     Example:
-        >>> run_helper("generators.nothing", None, 60.0).replies
+        >>> run_helper("candlelight.generators.nothing", None, 60.0).replies
         ()
     """
     with tempfile.NamedTemporaryFile("r", encoding="utf-8") as replies:

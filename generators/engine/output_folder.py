@@ -1,8 +1,8 @@
 """The output of a run: a folder of this machine, or a store at a URL.
 
 A folder of this machine stands for a store: the description of the data set is written there and copied. The
-workers copy the samples (`generators.engine.upload`). A sample counts once all its files are in the store, so
-a run can be killed at any moment.
+workers copy the samples (`candlelight.generators.engine.upload`). A sample counts once all its files are in
+the store, so a run can be killed at any moment.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from generators.engine.group_result import GroupResult
-from generators.engine.repair import find_damaged, move_damaged_samples
-from generators.engine.staging_folders import staging_folder
-from generators.planning.plan import Plan
-from generators.planning.planned_samples import SampleKey
-from generators.scenes.plan_records import SamplePlan
-from loaders.errors import InputError
-from loaders.files.object_stores import Store, open_store
-from loaders.files.urls import is_elsewhere, local_folder
-from loaders.frames import DATASET, METADATA, frame_path, is_complete
-from loaders.verification.checksums import NEXT_SUMS, SUMS, find_changed_files
-from loaders.verification.verify_frames import DESCRIPTION
-from loaders.verification.verify_store import verify_store
+from candlelight.generators.engine.group_result import GroupResult
+from candlelight.generators.engine.repair import find_damaged, move_damaged_samples
+from candlelight.generators.engine.staging_folders import staging_folder
+from candlelight.generators.planning.plan import Plan
+from candlelight.generators.planning.planned_samples import SampleKey
+from candlelight.generators.scenes.plan_records import SamplePlan
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.object_stores import Store, open_store
+from candlelight.loaders.files.urls import is_elsewhere, local_folder
+from candlelight.loaders.frames import DATASET, METADATA, frame_path, is_complete
+from candlelight.loaders.verification.checksums import NEXT_SUMS, SUMS, find_changed_files
+from candlelight.loaders.verification.verify_frames import DESCRIPTION
+from candlelight.loaders.verification.verify_store import verify_store
 
 _LOGS = "failed"
 

@@ -2,8 +2,9 @@
 
 Each run shares a lock on the folder; a run that is alone removes unfinished files. A run locks each trace
 group while it renders it. The lock of a group is held on one byte of a file; the byte follows from the
-group's name. All locks end with their holder (`loaders.files.safe_writing`), and hold between hosts if the
-file system has locks. Without locks two runs may render the same group; the first to finish counts.
+group's name. All locks end with their holder (`candlelight.loaders.files.safe_writing`), and hold between
+hosts if the file system has locks. Without locks two runs may render the same group; the first to finish
+counts.
 """
 
 import errno
@@ -15,10 +16,10 @@ from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from generators.engine.repair import remove_replaced_samples
-from loaders.errors import InputError
-from loaders.files.safe_writing import is_partial, lock_file
-from loaders.frames import DATASET, clean_partial
+from candlelight.generators.engine.repair import remove_replaced_samples
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.safe_writing import is_partial, lock_file
+from candlelight.loaders.frames import DATASET, clean_partial
 
 RUN_LOCK_FILE = ".lock"
 GROUP_LOCKS_FILE = ".group-locks"

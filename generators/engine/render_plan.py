@@ -4,21 +4,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from blender_assets import AssetLibrary
-from generators.engine.clusters import cluster_class
-from generators.engine.dataset_description import describe_folder
-from generators.engine.devices import DeviceRequest, check_device_choice, usable_devices
-from generators.engine.group_result import GroupResult, GroupStatus
-from generators.engine.output_folder import OutputFolder, open_output
-from generators.engine.output_locks import description_lock, hold_folder
-from generators.engine.render_process import RunSettings
-from generators.engine.tasks import WorkersWanted, render_on_workers
-from generators.engine.worker import TraceGroup
-from generators.language.recipe import Recipe
-from generators.language.set_settings import is_traced
-from generators.planning.plan import Plan
-from generators.planning.provenance import check_assets
-from loaders.errors import InputError
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.engine.clusters import cluster_class
+from candlelight.generators.engine.dataset_description import describe_folder
+from candlelight.generators.engine.devices import DeviceRequest, check_device_choice, usable_devices
+from candlelight.generators.engine.group_result import GroupResult, GroupStatus
+from candlelight.generators.engine.output_folder import OutputFolder, open_output
+from candlelight.generators.engine.output_locks import description_lock, hold_folder
+from candlelight.generators.engine.render_process import RunSettings
+from candlelight.generators.engine.tasks import WorkersWanted, render_on_workers
+from candlelight.generators.engine.worker import TraceGroup
+from candlelight.generators.language.recipe import Recipe
+from candlelight.generators.language.set_settings import is_traced
+from candlelight.generators.planning.plan import Plan
+from candlelight.generators.planning.provenance import check_assets
+from candlelight.loaders.errors import InputError
 
 # Bytes. The measured peak is 0.65e9 at 320x240; environment maps and larger images need more.
 _MEMORY_PER_WORKER = 1.5e9
@@ -66,7 +66,7 @@ def render(
 
     Args:
         plan: the plan.
-        out: folder of the data set, made if necessary, or a URL (`loaders.files.object_stores`).
+        out: folder of the data set, made if necessary, or a URL (`candlelight.loaders.files.object_stores`).
         workers: number of render processes at a time; by default as many as fit into processors and memory,
             or one for each GPU; with a scheduler all of its workers.
         threads: render threads of each process.
@@ -88,7 +88,7 @@ def render(
             installed, there is no such device, or the workers cannot be started or reached.
 
     Example:
-        >>> from generators import load_recipe, make_plan
+        >>> from candlelight.generators import load_recipe, make_plan
         >>> plan = make_plan(load_recipe("demo")).limit(1)
         >>> outcome = render(plan, Path("frames"))  # doctest: +SKIP
     """

@@ -14,14 +14,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from generators.engine import retry_limits
-from generators.engine.devices import CPU_REQUEST, DeviceRequest
-from generators.engine.group_result import GroupResult, GroupStatus
-from generators.engine.processor_count import THREADS_VARIABLE
-from generators.engine.render_server import TRACE_GROUPS
-from generators.language.recipe import Recipe
-from generators.language.set_settings import is_traced
-from generators.scenes.plan_records import SamplePlan
+from candlelight.generators.engine import retry_limits
+from candlelight.generators.engine.devices import CPU_REQUEST, DeviceRequest
+from candlelight.generators.engine.group_result import GroupResult, GroupStatus
+from candlelight.generators.engine.processor_count import THREADS_VARIABLE
+from candlelight.generators.engine.render_server import TRACE_GROUPS
+from candlelight.generators.language.recipe import Recipe
+from candlelight.generators.language.set_settings import is_traced
+from candlelight.generators.scenes.plan_records import SamplePlan
 
 _LOG_TAIL = 4000  # bytes
 
@@ -37,7 +37,7 @@ class RunSettings:
         time_limit: seconds for one trace group.
         lifetime: number of samples after which a process is replaced, because Blender's memory grows.
         store: URL that samples are copied to, or empty; with a URL, ``root`` is a folder of this machine that
-            samples pass through (`generators.engine.upload`).
+            samples pass through (`candlelight.generators.engine.upload`).
         device: device to trace on.
         run: unique name of the run; runs may share a worker.
     """
@@ -250,7 +250,11 @@ class _Process:
 
 
 def _module(recipe: Recipe) -> str:
-    return "generators.blender.renderer" if is_traced(recipe) else "generators.engine.dead_leaves_process"
+    return (
+        "candlelight.generators.blender.renderer"
+        if is_traced(recipe)
+        else "candlelight.generators.engine.dead_leaves_process"
+    )
 
 
 def _result(reply: dict[str, Any], seconds: float, process: _Process) -> GroupResult:

@@ -19,12 +19,12 @@ from typing import Any, Protocol, TextIO, runtime_checkable
 
 from pydantic import TypeAdapter
 
-from generators.engine.devices import DeviceRequest
-from generators.engine.helper_process import end_with_owner
-from generators.language.recipe import Recipe
-from generators.planning.provenance import EditedAssetError
-from generators.scenes.plan_records import SamplePlan
-from loaders.errors import InputError
+from candlelight.generators.engine.devices import DeviceRequest
+from candlelight.generators.engine.helper_process import end_with_owner
+from candlelight.generators.language.recipe import Recipe
+from candlelight.generators.planning.provenance import EditedAssetError
+from candlelight.generators.scenes.plan_records import SamplePlan
+from candlelight.loaders.errors import InputError
 
 TRACE_GROUPS = TypeAdapter(tuple[tuple[SamplePlan, ...], ...])
 WriteSamples = Callable[[], list[str]]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from generators.planning.plan import Plan
-from loaders.errors import InputError
-from loaders.frames import METADATA
-from loaders.verification.verify_frames import Findings, verify
+from candlelight.generators.planning.plan import Plan
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frames import METADATA
+from candlelight.loaders.verification.verify_frames import Findings, verify
 
 DAMAGED_FOLDER = ".damaged"
 

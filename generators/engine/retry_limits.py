@@ -8,8 +8,8 @@
 | a task costs over `LOST_WORKERS` workers      | lists its groups as failed and goes on                   |
 | no disk, no device, no scheduler              | ends the run at once, because another try would not help |
 
-`loaders.files.object_stores` has its own pauses between tries of an object store, because readers use it too.
-Modules read these numbers as ``retry_limits.NAME``. Times are in seconds.
+`candlelight.loaders.files.object_stores` has its own pauses between tries of an object store, because readers
+use it too. Modules read these numbers as ``retry_limits.NAME``. Times are in seconds.
 """
 
 # Render processes, each owned by one worker.

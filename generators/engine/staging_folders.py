@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from loaders.files.safe_writing import lock_file
+from candlelight.loaders.files.safe_writing import lock_file
 
 _PREFIX = f"candlelight-staging-{os.getuid()}-"
 _LOCK = ".held"

@@ -10,14 +10,19 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
-from generators.engine import retry_limits
-from generators.engine.connect_workers import connected
-from generators.engine.group_result import GroupResult, GroupStatus
-from generators.engine.render_process import RunSettings
-from generators.engine.worker import TraceGroup, close_render_processes, render_groups, stop_render_processes
-from generators.engine.worker_checks import worker_requirements
-from generators.engine.worker_pool import WorkerPool, WorkersLost
-from loaders.schema import AssetRecord
+from candlelight.generators.engine import retry_limits
+from candlelight.generators.engine.connect_workers import connected
+from candlelight.generators.engine.group_result import GroupResult, GroupStatus
+from candlelight.generators.engine.render_process import RunSettings
+from candlelight.generators.engine.worker import (
+    TraceGroup,
+    close_render_processes,
+    render_groups,
+    stop_render_processes,
+)
+from candlelight.generators.engine.worker_checks import worker_requirements
+from candlelight.generators.engine.worker_pool import WorkerPool, WorkersLost
+from candlelight.loaders.schema import AssetRecord
 
 _log = logging.getLogger("candlelight")
 

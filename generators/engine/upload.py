@@ -10,14 +10,14 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from generators.engine import retry_limits
-from generators.engine.group_result import GroupResult, GroupStatus
-from generators.engine.render_process import RunSettings
-from generators.scenes.plan_records import SamplePlan
-from loaders.errors import InputError
-from loaders.files.object_stores import Store, open_store
-from loaders.files.urls import without_password
-from loaders.frames import frame_path, is_complete
+from candlelight.generators.engine import retry_limits
+from candlelight.generators.engine.group_result import GroupResult, GroupStatus
+from candlelight.generators.engine.render_process import RunSettings
+from candlelight.generators.scenes.plan_records import SamplePlan
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.object_stores import Store, open_store
+from candlelight.loaders.files.urls import without_password
+from candlelight.loaders.frames import frame_path, is_complete
 
 
 def upload_results(

@@ -8,15 +8,15 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from generators.engine import retry_limits
-from generators.engine.gpu_slots import GpuSlot
-from generators.engine.group_result import GroupResult, GroupStatus
-from generators.engine.output_locks import GroupLocks
-from generators.engine.render_process import RenderProcess, RunSettings
-from generators.engine.staging_folders import staging_folder
-from generators.engine.upload import upload_results
-from generators.scenes.plan_records import SamplePlan
-from loaders.frames import is_complete
+from candlelight.generators.engine import retry_limits
+from candlelight.generators.engine.gpu_slots import GpuSlot
+from candlelight.generators.engine.group_result import GroupResult, GroupStatus
+from candlelight.generators.engine.output_locks import GroupLocks
+from candlelight.generators.engine.render_process import RenderProcess, RunSettings
+from candlelight.generators.engine.staging_folders import staging_folder
+from candlelight.generators.engine.upload import upload_results
+from candlelight.generators.scenes.plan_records import SamplePlan
+from candlelight.loaders.frames import is_complete
 
 TraceGroup = Sequence[SamplePlan]
 

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from blender_assets import AssetLibrary
-from generators.engine.devices import choose_devices, find_devices
-from generators.engine.render_process import RunSettings
-from generators.language.set_settings import is_traced
-from generators.planning.provenance import check_assets
-from loaders.errors import InputError
-from loaders.files.safe_writing import partial_name
-from loaders.schema import AssetKind, AssetRecord
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.engine.devices import choose_devices, find_devices
+from candlelight.generators.engine.render_process import RunSettings
+from candlelight.generators.language.set_settings import is_traced
+from candlelight.generators.planning.provenance import check_assets
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.safe_writing import partial_name
+from candlelight.loaders.schema import AssetKind, AssetRecord
 
 _ALWAYS = ("candlelight", "dask", "distributed")
 _TRACING = ("bpy", "numpy", "OpenEXR", "pyoidn")  # pixels depend on these as well

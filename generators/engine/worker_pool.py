@@ -29,10 +29,10 @@ from enum import Enum
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from generators.engine import retry_limits
-from generators.engine.worker import stop_render_processes
-from generators.engine.worker_checks import WorkerRequirements, find_unmet_requirement
-from loaders.errors import InputError
+from candlelight.generators.engine import retry_limits
+from candlelight.generators.engine.worker import stop_render_processes
+from candlelight.generators.engine.worker_checks import WorkerRequirements, find_unmet_requirement
+from candlelight.loaders.errors import InputError
 
 _log = logging.getLogger("candlelight")
 

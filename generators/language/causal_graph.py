@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 
-from generators.language.factors import Factor, Rule
+from candlelight.generators.language.factors import Factor, Rule
 
 Graph = dict[str, tuple[str, ...]]
 
@@ -24,7 +24,7 @@ def causal_graph(
         Name to the names of its parents, in the order of ``mechanisms``.
 
     Example:
-        >>> from generators.language.factors import Categorical
+        >>> from candlelight.generators.language.factors import Categorical
         >>> color = Categorical(values=("red", "blue"))
         >>> rule = Rule(exclude={"kind": ["cube"], "color": ["red"]}, target="color")
         >>> causal_graph({"kind": Categorical(values=("cube", "cone")), "color": color}, [rule])

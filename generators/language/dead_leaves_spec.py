@@ -4,7 +4,14 @@ from typing import Annotated
 
 from pydantic import model_validator
 
-from generators.language.field_types import Label, Model, NumberOrReference, Pair, Share, described
+from candlelight.generators.language.field_types import (
+    Label,
+    Model,
+    NumberOrReference,
+    Pair,
+    Share,
+    described,
+)
 
 
 class DeadLeavesSpec(Model):

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from loaders.errors import InputError
-from loaders.schema import FactorValue
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import FactorValue
 
 _LONGEST = 400  # characters
 _LARGEST_POWER = 64.0

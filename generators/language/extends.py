@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from generators.language.field_types import described, is_choice
-from generators.language.overrides import copy_apart
-from loaders.errors import InputError, did_you_mean
+from candlelight.generators.language.field_types import described, is_choice
+from candlelight.generators.language.overrides import copy_apart
+from candlelight.loaders.errors import InputError, did_you_mean
 
 FOR_ALL_SETS = ("image", "render", "layers", "exposure")  # a recipe gives them for its sets; a set may differ
 # `extends` is merged before the models check a recipe, so that no model has this field.

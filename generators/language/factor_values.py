@@ -1,16 +1,16 @@
 """Values of factors: those that assets give a categorical factor, and those that interventions set.
 
 Interventions stand in a recipe's `do`, a set's `do` and a set of counterfactuals;
-`generators.planning.interventions` says what an intervention is.
+`candlelight.generators.planning.interventions` says what an intervention is.
 """
 
 from collections.abc import Mapping
 
-from blender_assets import AssetLibrary
-from generators.language.factors import Categorical, Factor
-from generators.language.recipe import Recipe
-from loaders.errors import InputError, did_you_mean
-from loaders.schema import FactorValue
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.factors import Categorical, Factor
+from candlelight.generators.language.recipe import Recipe
+from candlelight.loaders.errors import InputError, did_you_mean
+from candlelight.loaders.schema import FactorValue
 
 FactorValues = Mapping[str, FactorValue]  # values by name of the factor or variable
 

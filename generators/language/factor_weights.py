@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from generators.language.field_types import key_of, with_keys
-from loaders.errors import InputError
-from loaders.schema import FactorValue
-from loaders.selection.conditional_tables import row_weights
+from candlelight.generators.language.field_types import key_of, with_keys
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import FactorValue
+from candlelight.loaders.selection.conditional_tables import row_weights
 
 Weights = dict[str, float] | tuple[float, ...]
 

@@ -1,8 +1,9 @@
 """Factors, variables and rules of an image set, as pydantic models.
 
 A mechanism may depend on other factors and variables of its set, its parents: ``given`` and ``table`` name
-categorical parents, and any number may be an expression of parents (`generators.language.expressions`). A
-variable that factors depend on is a hidden confounder: drawn and recorded, but no label.
+categorical parents, and any number may be an expression of parents
+(`candlelight.generators.language.expressions`). A variable that factors depend on is a hidden confounder:
+drawn and recorded, but no label.
 """
 
 import math
@@ -12,11 +13,16 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from generators.language.expressions import names_in_expression
-from generators.language.factor_weights import Weights, check_row, read_conditional_table, read_weights
-from generators.language.field_types import Model, PlainType, Share, described, key_of
-from loaders.schema import AssetKind, FactorValue
-from loaders.selection.conditional_tables import table_rows
+from candlelight.generators.language.expressions import names_in_expression
+from candlelight.generators.language.factor_weights import (
+    Weights,
+    check_row,
+    read_conditional_table,
+    read_weights,
+)
+from candlelight.generators.language.field_types import Model, PlainType, Share, described, key_of
+from candlelight.loaders.schema import AssetKind, FactorValue
+from candlelight.loaders.selection.conditional_tables import table_rows
 
 NAME_PATTERN = r"^[a-z][a-z0-9_]*$"
 Name = Annotated[str, Field(pattern=NAME_PATTERN, max_length=100), PlainType("name")]

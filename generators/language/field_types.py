@@ -7,8 +7,8 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
-from loaders.errors import InputError
-from loaders.schema import FactorValue
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import FactorValue
 
 _T = TypeVar("_T")
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from generators.language.field_types import Model, described
+from candlelight.generators.language.field_types import Model, described
 
 
 class ImageSize(Model):

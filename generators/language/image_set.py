@@ -5,16 +5,16 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_serializer, model_validator
 
-from blender_assets import AssetLibrary
-from generators.language.causal_graph import Graph, causal_graph, causal_order
-from generators.language.expressions import CONSTANTS
-from generators.language.factor_weights import Weights
-from generators.language.factors import Categorical, Continuous, Factor, Name, Rule, Value
-from generators.language.field_types import Model, described, references
-from generators.language.image_and_render import ImageSize, RenderSettings
-from generators.language.layout import SceneLayout
-from loaders.errors import did_you_mean
-from loaders.schema import LAYERS
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.causal_graph import Graph, causal_graph, causal_order
+from candlelight.generators.language.expressions import CONSTANTS
+from candlelight.generators.language.factor_weights import Weights
+from candlelight.generators.language.factors import Categorical, Continuous, Factor, Name, Rule, Value
+from candlelight.generators.language.field_types import Model, described, references
+from candlelight.generators.language.image_and_render import ImageSize, RenderSettings
+from candlelight.generators.language.layout import SceneLayout
+from candlelight.loaders.errors import did_you_mean
+from candlelight.loaders.schema import LAYERS
 
 _RESERVED = {*LAYERS, "id", "index", "objects", "metadata", "set"}
 

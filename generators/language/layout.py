@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_serializer, model_validator
 
-from generators.language.dead_leaves_spec import DeadLeavesSpec
-from generators.language.field_types import (
+from candlelight.generators.language.dead_leaves_spec import DeadLeavesSpec
+from candlelight.generators.language.field_types import (
     Choice,
     Color,
     Label,
@@ -21,8 +21,8 @@ from generators.language.field_types import (
     described,
     is_choice,
 )
-from generators.language.lights_and_camera import CameraSpec, EnvironmentSpec, LightSpec
-from generators.language.material_spec import MaterialOrLabel, RandomMaterial
+from candlelight.generators.language.lights_and_camera import CameraSpec, EnvironmentSpec, LightSpec
+from candlelight.generators.language.material_spec import MaterialOrLabel, RandomMaterial
 
 
 class ObjectSpec(Model):

@@ -4,7 +4,15 @@ from typing import Annotated, Literal
 
 from pydantic import model_validator
 
-from generators.language.field_types import Color, Label, Model, NumberOrReference, Pair, Point, described
+from candlelight.generators.language.field_types import (
+    Color,
+    Label,
+    Model,
+    NumberOrReference,
+    Pair,
+    Point,
+    described,
+)
 
 DEFAULT_LIGHT_NAME = "light"  # name of a light, and so of its light layer, that the recipe does not name
 ENVIRONMENT_LIGHT = "environment"  # name of the environment's light layer

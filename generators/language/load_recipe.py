@@ -8,13 +8,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from generators.language.extends import SetMerger, asset_folders
-from generators.language.factor_values import check_interventions
-from generators.language.overrides import copy_apart, override
-from generators.language.recipe import Recipe
-from generators.language.wrong_field import first_error
-from loaders.errors import InputError, did_you_mean, nearest_file
-from loaders.files.plain_yaml import parse_yaml
+from candlelight.generators.language.extends import SetMerger, asset_folders
+from candlelight.generators.language.factor_values import check_interventions
+from candlelight.generators.language.overrides import copy_apart, override
+from candlelight.generators.language.recipe import Recipe
+from candlelight.generators.language.wrong_field import first_error
+from candlelight.loaders.errors import InputError, did_you_mean, nearest_file
+from candlelight.loaders.files.plain_yaml import parse_yaml
 
 
 def shipped_recipes() -> dict[str, Path]:
@@ -24,7 +24,7 @@ def shipped_recipes() -> dict[str, Path]:
         >>> "candle" in shipped_recipes()
         True
     """
-    folder = Path(str(files("generators"))) / "recipes"
+    folder = Path(str(files("candlelight.generators"))) / "recipes"
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
@@ -41,8 +41,8 @@ def load_recipe(
         overrides: ``field=value`` with dots into nested fields, as in "image.width=64"; the value is YAML.
             An override of ``render.preset`` removes all other fields of ``render``; later overrides may
             set them again.
-        preset: a name in `generators.language.image_and_render.RENDER_PRESETS`, which replaces the field
-            ``render`` of the recipe and of all sets; overrides change it.
+        preset: a name in `candlelight.generators.language.image_and_render.RENDER_PRESETS`, which replaces
+            the field ``render`` of the recipe and of all sets; overrides change it.
         assets: folders of the user's own assets by kind, in place of the recipe's folders.
 
     Returns:
@@ -100,7 +100,7 @@ def recipe_sha256(recipe: Recipe) -> str:
     """Hash all fields of a recipe but its texts and its folders of assets.
 
     The content of the assets is part of each trace group's id instead
-    (`generators.planning.provenance.group_id`).
+    (`candlelight.generators.planning.provenance.group_id`).
     """
     text = recipe.model_dump_json(exclude={"description", "licence", "statements", "assets"})
     return hashlib.sha256(text.encode()).hexdigest()

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from generators.language.field_types import (
+from candlelight.generators.language.field_types import (
     Color,
     Label,
     Model,
@@ -13,7 +13,7 @@ from generators.language.field_types import (
     Share,
     described,
 )
-from loaders.schema import Vector
+from candlelight.loaders.schema import Vector
 
 # Every shipped texture, in alphabetical order.
 TEXTURES = (

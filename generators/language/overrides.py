@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from loaders.errors import InputError, did_you_mean
-from loaders.files.plain_yaml import parse_yaml
+from candlelight.loaders.errors import InputError, did_you_mean
+from candlelight.loaders.files.plain_yaml import parse_yaml
 
 
 def override(data: dict[str, Any], change: str) -> None:

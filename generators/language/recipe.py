@@ -5,12 +5,12 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from generators.language.factors import Categorical, Name, Value
-from generators.language.field_types import Model, described
-from generators.language.image_and_render import ImageSize, RenderSettings
-from generators.language.image_set import ImageSet
-from loaders.errors import InputError, did_you_mean
-from loaders.schema import LIGHT_PREFIX, AssetKind, Statements, layer
+from candlelight.generators.language.factors import Categorical, Name, Value
+from candlelight.generators.language.field_types import Model, described
+from candlelight.generators.language.image_and_render import ImageSize, RenderSettings
+from candlelight.generators.language.image_set import ImageSet
+from candlelight.loaders.errors import InputError, did_you_mean
+from candlelight.loaders.schema import LIGHT_PREFIX, AssetKind, Statements, layer
 
 ALL_LIGHTS = "light/*"
 DATA_SET_PATTERN = r"^[a-z][a-z0-9-]*$"

@@ -11,13 +11,13 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from generators.language.extends import EXTENDS
-from generators.language.factors import Categorical, Continuous
-from generators.language.field_types import Choice, PlainType
-from generators.language.image_set import ImageSet
-from generators.language.material_spec import StatedMaterial
-from generators.language.recipe import Recipe
-from loaders.errors import InputError, did_you_mean
+from candlelight.generators.language.extends import EXTENDS
+from candlelight.generators.language.factors import Categorical, Continuous
+from candlelight.generators.language.field_types import Choice, PlainType
+from candlelight.generators.language.image_set import ImageSet
+from candlelight.generators.language.material_spec import StatedMaterial
+from candlelight.generators.language.recipe import Recipe
+from candlelight.loaders.errors import InputError, did_you_mean
 
 _WIDTH = 100
 _WORDS = {bool: "true or false", int: "whole number", float: "number", str: "text", Path: "path"}

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from generators.language.factors import Continuous
-from generators.language.field_types import Choice
-from generators.language.image_and_render import ImageSize, RenderSettings
-from generators.language.image_set import ImageSet
-from generators.language.lights_and_camera import DEFAULT_LIGHT_NAME, ENVIRONMENT_LIGHT
-from generators.language.recipe import ALL_LIGHTS, Recipe
-from loaders.errors import InputError
-from loaders.schema import LAYERS, LIGHT_PREFIX, FactorInfo
+from candlelight.generators.language.factors import Continuous
+from candlelight.generators.language.field_types import Choice
+from candlelight.generators.language.image_and_render import ImageSize, RenderSettings
+from candlelight.generators.language.image_set import ImageSet
+from candlelight.generators.language.lights_and_camera import DEFAULT_LIGHT_NAME, ENVIRONMENT_LIGHT
+from candlelight.generators.language.recipe import ALL_LIGHTS, Recipe
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import LAYERS, LIGHT_PREFIX, FactorInfo
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ import re
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from generators.language.factors import NAME_PATTERN
-from generators.language.recipe import DATA_SET_PATTERN, Recipe
-from generators.language.recipe_fields import all_fields
-from loaders.errors import did_you_mean
+from candlelight.generators.language.factors import NAME_PATTERN
+from candlelight.generators.language.recipe import DATA_SET_PATTERN, Recipe
+from candlelight.generators.language.recipe_fields import all_fields
+from candlelight.loaders.errors import did_you_mean
 
 _EXPECTED = {
     "missing": "the field is required",

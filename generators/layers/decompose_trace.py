@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float32, UInt8
 from numpy import ndarray
 
-from generators.scenes.camera import world_to_camera
-from generators.scenes.plan_records import Camera
+from candlelight.generators.scenes.camera import world_to_camera
+from candlelight.generators.scenes.plan_records import Camera
 
 Passes = dict[str, Float32[ndarray, "height width *channels"]]  # keys: Cycles' pass names, AOVs
 OneChannel = Float32[ndarray, "height width"]
@@ -55,7 +55,7 @@ def decompose_trace(passes: Passes, *, camera: Camera, catcher: bool, split: boo
     albedo. The residual is Combined minus the diffuse radiance.
 
     Args:
-        passes: passes as `generators.blender.passes.read` returns them.
+        passes: passes as `candlelight.generators.blender.passes.read` returns them.
         camera: the camera of the trace, to turn normals, which Cycles writes in world axes.
         catcher: whether the floor is a shadow catcher.
         split: whether to keep the direct and indirect shares of the shading apart.
@@ -111,8 +111,8 @@ def _identity_error(passes: Passes, diffuse: ThreeChannels) -> float:
 def camera_normals(normals: ThreeChannels, camera: Camera) -> ThreeChannels:
     """Turn world normals into unit normals in OpenCV camera axes; 0 where nothing was hit.
 
-    A pixel on an edge averages several normals, and the average is renormalised; `loaders.mixed_edges` finds
-    these pixels.
+    A pixel on an edge averages several normals, and the average is renormalised;
+    `candlelight.loaders.mixed_edges` finds these pixels.
     """
     turned = normals @ world_to_camera(camera)[:3, :3].T.astype(np.float32)
     length = np.linalg.norm(turned, axis=-1, keepdims=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from generators.layers.decompose_trace import Passes, ThreeChannels, TracedLayers
-from generators.layers.shadow_catcher import backdrop_radiance
+from candlelight.generators.layers.decompose_trace import Passes, ThreeChannels, TracedLayers
+from candlelight.generators.layers.shadow_catcher import backdrop_radiance
 
 _HAS_TORCH = "torch" in sys.modules
 if not _HAS_TORCH:  # pyoidn imports torch for tensors; without, a render process starts in half the CPU time
@@ -46,7 +46,8 @@ def denoise_layers(
         traced: the layers.
         passes: the passes that the layers were made from, as guides.
         backdrop: over a shadow catcher, a less noisy backdrop for the residual
-            (`generators.layers.shadow_catcher.exact_backdrop`); by default the backdrop of ``passes``.
+            (`candlelight.generators.layers.shadow_catcher.exact_backdrop`); by default the backdrop of
+            ``passes``.
 
     Returns:
         The layers with shading, residual and lights denoised, and all others unchanged.

@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Float32
 from numpy import ndarray
 
-from generators.scenes.camera import intrinsics, world_to_camera
-from generators.scenes.plan_records import Camera, Environment
+from candlelight.generators.scenes.camera import intrinsics, world_to_camera
+from candlelight.generators.scenes.plan_records import Camera, Environment
 
 _FILTER_WIDTH = 3.0  # pixels, of the Blackman-Harris window by which Cycles weights the samples of a pixel
 _WINDOW_TERMS = (

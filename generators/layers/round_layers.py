@@ -5,10 +5,10 @@ from collections.abc import Collection
 import numpy as np
 from numpy import ndarray
 
-from generators.layers.decompose_trace import TracedLayers
-from loaders.colour import to_display, to_half
-from loaders.light_sum import light_sum_error
-from loaders.schema import LIGHT_PREFIX, ChecksRecord, Vector
+from candlelight.generators.layers.decompose_trace import TracedLayers
+from candlelight.loaders.colour import to_display, to_half
+from candlelight.loaders.light_sum import light_sum_error
+from candlelight.loaders.schema import LIGHT_PREFIX, ChecksRecord, Vector
 
 
 def frame_layers(

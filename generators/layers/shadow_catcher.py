@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from generators.layers.decompose_trace import (
+from candlelight.generators.layers.decompose_trace import (
     LEAST_ALBEDO,
     OneChannel,
     Passes,
@@ -19,7 +19,7 @@ from generators.layers.decompose_trace import (
     TracedLayers,
     camera_normals,
 )
-from generators.scenes.plan_records import Camera
+from candlelight.generators.scenes.plan_records import Camera
 
 LEAST_BACKDROP = 1e-3  # radiance; under a darker backdrop, shadows cannot be told from noise
 
@@ -42,8 +42,8 @@ def exact_backdrop(
     Args:
         passes: passes of the trace with light.
         geometry: passes of the geometry trace; None if no object is in the image.
-        view: the environment map as `generators.layers.environment_view.view_map` computes it; by default
-            the map that ``passes`` show.
+        view: the environment map as `candlelight.generators.layers.environment_view.view_map` computes it; by
+            default the map that ``passes`` show.
 
     Returns:
         The backdrop with the coverage of the geometry trace.
@@ -73,7 +73,7 @@ def replace_geometry(traced: TracedLayers, passes: Passes, geometry: Passes, cam
     Args:
         traced: denoised layers over a shadow catcher.
         passes: the passes that the layers were made from.
-        geometry: passes of `generators.blender.geometry_trace`.
+        geometry: passes of `candlelight.generators.blender.geometry_trace`.
         camera: the camera of both traces.
 
     Returns:

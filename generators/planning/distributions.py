@@ -3,10 +3,10 @@
 import math
 from statistics import NormalDist
 
-from generators.language.expressions import evaluate_expression
-from generators.language.factor_values import FactorValues
-from generators.language.factors import Continuous, Quantity
-from loaders.errors import InputError
+from candlelight.generators.language.expressions import evaluate_expression
+from candlelight.generators.language.factor_values import FactorValues
+from candlelight.generators.language.factors import Continuous, Quantity
+from candlelight.loaders.errors import InputError
 
 _DECIMALS = 9  # decimals kept of every value whose spread is a thousandth or more
 _DIGITS = 6  # decimals kept below the leading digit of a smaller spread

@@ -5,8 +5,8 @@ exogenous draws of each unit are kept, and the descendants of X are recomputed f
 selections stay those of the population without the intervention. `do` intervenes on whole sets,
 `counterfactual` on single planned samples. A recipe states interventions on all sets in its field ``do``, on
 one set in ``sets.NAME.do``, and sets of counterfactuals in ``sets.NAME.counterfactual``;
-`generators.language.factor_values` checks the values of all of them. `condition` intervenes on nothing:
-it selects samples.
+`candlelight.generators.language.factor_values` checks the values of all of them. `condition` intervenes on
+nothing: it selects samples.
 """
 
 import itertools
@@ -14,14 +14,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from blender_assets import AssetLibrary
-from generators.language.load_recipe import revise
-from generators.language.recipe import Recipe
-from generators.planning.plan import Plan, new_plan, plan_set
-from generators.planning.provenance import check_assets
-from generators.planning.sample_values import factual_set
-from loaders.errors import InputError
-from loaders.schema import FactorValue
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.load_recipe import revise
+from candlelight.generators.language.recipe import Recipe
+from candlelight.generators.planning.plan import Plan, new_plan, plan_set
+from candlelight.generators.planning.provenance import check_assets
+from candlelight.generators.planning.sample_values import factual_set
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import FactorValue
 
 COUNTERFACTUAL_SUFFIX = "_counterfactual"
 
@@ -44,8 +44,8 @@ def do(recipe: Recipe, /, *sets: str, **values: FactorValue) -> Recipe:
             value. A number may lie outside the range of its factor.
 
     Example:
-        >>> from generators.language.load_recipe import load_recipe
-        >>> from generators.planning.plan import make_plan
+        >>> from candlelight.generators.language.load_recipe import load_recipe
+        >>> from candlelight.generators.planning.plan import make_plan
         >>> plan = make_plan(do(load_recipe("negatives", ["sets.negatives.draws=9"]), count=1))
         >>> {sample.factors["count"] for sample in plan.samples}
         {1}
@@ -77,8 +77,8 @@ def condition(plan: Plan, /, **values: FactorValue | Collection[FactorValue]) ->
         InputError: no set has such a factor, or no sample is left.
 
     Example:
-        >>> from generators.language.load_recipe import load_recipe
-        >>> from generators.planning.plan import make_plan
+        >>> from candlelight.generators.language.load_recipe import load_recipe
+        >>> from candlelight.generators.planning.plan import make_plan
         >>> values = {"rotation": "[0]", "scene": "[bridge, garden]"}
         >>> some = [f"sets.candle.factors.{name}.values={listed}" for name, listed in values.items()]
         >>> plan = make_plan(load_recipe("candle", some))
@@ -124,8 +124,8 @@ def counterfactual(plan: Plan, /, *changes: Mapping[str, FactorValue], **values:
             are counterfactuals themselves, or an asset that was edited since the samples were planned.
 
     Example:
-        >>> from generators.language.load_recipe import load_recipe
-        >>> from generators.planning.plan import make_plan
+        >>> from candlelight.generators.language.load_recipe import load_recipe
+        >>> from candlelight.generators.planning.plan import make_plan
         >>> plan = make_plan(load_recipe("candle"), limit=1)
         >>> changed = counterfactual(plan, color="yellow", object_type="cube").samples[0]
         >>> changed.factors["color"], changed.counterfactual_of == plan.samples[0].id

@@ -2,20 +2,20 @@
 
 import numpy as np
 
-from blender_assets import AssetLibrary
-from generators.language.factors import Categorical
-from generators.planning.mechanisms import Mechanisms, mechanisms_of
-from generators.planning.plan import Plan
-from loaders.errors import InputError
-from loaders.schema import FactorValue
-from loaders.selection.conditional_tables import inverse_weights
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.factors import Categorical
+from candlelight.generators.planning.mechanisms import Mechanisms, mechanisms_of
+from candlelight.generators.planning.plan import Plan
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import FactorValue
+from candlelight.loaders.selection.conditional_tables import inverse_weights
 
 
 def inverse_propensity_weights(plan: Plan, factor: str) -> dict[str, float]:
     """Weight the samples of a plan so that a factor no longer depends on its parents.
 
-    The weights are `loaders.selection.conditional_tables.inverse_weights` of the mechanism's propensities
-    given all parents, hidden confounders included.
+    The weights are `candlelight.loaders.selection.conditional_tables.inverse_weights` of the mechanism's
+    propensities given all parents, hidden confounders included.
 
     Args:
         plan: samples of one set, without an intervention on ``factor``.
@@ -30,8 +30,8 @@ def inverse_propensity_weights(plan: Plan, factor: str) -> dict[str, float]:
             values of the parents, so that no weight can make up for it.
 
     Example:
-        >>> from generators.language.load_recipe import load_recipe
-        >>> from generators.planning.plan import make_plan
+        >>> from candlelight.generators.language.load_recipe import load_recipe
+        >>> from candlelight.generators.planning.plan import make_plan
         >>> plan = make_plan(load_recipe("negatives"), 20)
         >>> set(inverse_propensity_weights(plan, "texturing").values())
         {1.0}

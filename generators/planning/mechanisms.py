@@ -8,19 +8,19 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from blender_assets import AssetLibrary
-from generators.language.causal_graph import Graph, causal_order
-from generators.language.expressions import compared_texts
-from generators.language.factor_values import FactorValues, values_of
-from generators.language.factor_weights import Weights, weights_of
-from generators.language.factors import Categorical, Continuous, Factor, Rule
-from generators.language.field_types import key_of
-from generators.language.image_set import ImageSet
-from generators.planning.distributions import draw_number
-from generators.random_streams import stream
-from loaders.errors import InputError
-from loaders.schema import FactorValue
-from loaders.selection.conditional_tables import conditional
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.causal_graph import Graph, causal_order
+from candlelight.generators.language.expressions import compared_texts
+from candlelight.generators.language.factor_values import FactorValues, values_of
+from candlelight.generators.language.factor_weights import Weights, weights_of
+from candlelight.generators.language.factors import Categorical, Continuous, Factor, Rule
+from candlelight.generators.language.field_types import key_of
+from candlelight.generators.language.image_set import ImageSet
+from candlelight.generators.planning.distributions import draw_number
+from candlelight.generators.random_streams import stream
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import FactorValue
+from candlelight.loaders.selection.conditional_tables import conditional
 
 _SMALLEST_SUM = 1e-12  # sum of probabilities that counts as 0, because of rounding errors
 

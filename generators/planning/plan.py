@@ -5,25 +5,25 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from blender_assets import AssetLibrary
-from generators.language.factor_values import fill_in_labels
-from generators.language.recipe import Recipe
-from generators.language.set_settings import light_names
-from generators.planning.planned_samples import PlannedSamples, SampleCompressor
-from generators.planning.provenance import group_id, used_assets
-from generators.planning.sample_values import (
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.factor_values import fill_in_labels
+from candlelight.generators.language.recipe import Recipe
+from candlelight.generators.language.set_settings import light_names
+from candlelight.generators.planning.planned_samples import PlannedSamples, SampleCompressor
+from candlelight.generators.planning.provenance import group_id, used_assets
+from candlelight.generators.planning.sample_values import (
     factual_set,
     sample_id,
     sample_values,
     unit_index,
     unit_indices,
 )
-from generators.random_streams import stream
-from generators.scenes.layout_inputs import LayoutInputs
-from generators.scenes.plan_records import SamplePlan
-from generators.scenes.resolve_trace import resolve
-from loaders.errors import InputError
-from loaders.schema import AssetRecord
+from candlelight.generators.random_streams import stream
+from candlelight.generators.scenes.layout_inputs import LayoutInputs
+from candlelight.generators.scenes.plan_records import SamplePlan
+from candlelight.generators.scenes.resolve_trace import resolve
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import AssetRecord
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def make_plan(
             names the set and the field.
 
     Example:
-        >>> from generators.language.load_recipe import load_recipe
+        >>> from candlelight.generators.language.load_recipe import load_recipe
         >>> plan = make_plan(load_recipe("negatives", ["sets.negatives.draws=3"]))
         >>> [sample.id for sample in plan.samples]
         ['negatives-000000', 'negatives-000001', 'negatives-000002']
@@ -173,7 +173,7 @@ def plan_samples(recipe: Recipe, ids: Collection[str]) -> Plan:
         InputError: as `make_plan`.
 
     Example:
-        >>> from generators.language.load_recipe import load_recipe
+        >>> from candlelight.generators.language.load_recipe import load_recipe
         >>> plan_samples(load_recipe("candle"), ["candle-003541"]).samples[0].factors["color"]
         'blue'
     """

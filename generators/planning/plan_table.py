@@ -13,21 +13,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
-from generators.language.factors import Categorical
-from generators.language.recipe import Recipe
-from generators.language.wrong_field import first_error
-from generators.planning.plan import Plan
-from generators.planning.planned_samples import (
+from candlelight.generators.language.factors import Categorical
+from candlelight.generators.language.recipe import Recipe
+from candlelight.generators.language.wrong_field import first_error
+from candlelight.generators.planning.plan import Plan
+from candlelight.generators.planning.planned_samples import (
     PlannedSamples,
     SampleCompressor,
     SampleKey,
     SampleLine,
     compress_samples,
 )
-from generators.scenes.plan_records import SamplePlan
-from loaders.errors import InputError
-from loaders.files.safe_writing import replacing
-from loaders.schema import AssetRecord, FactorValue
+from candlelight.generators.scenes.plan_records import SamplePlan
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.safe_writing import replacing
+from candlelight.loaders.schema import AssetRecord, FactorValue
 
 _PLAN_VERSION = 3
 _FACTOR, _DRAWN, _DO, _PROPENSITY = "factor.", "drawn.", "do.", "propensity."

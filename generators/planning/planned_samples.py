@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
-from generators.scenes.plan_records import SamplePlan
+from candlelight.generators.scenes.plan_records import SamplePlan
 
 # Number of samples that are compressed together. Larger blocks take less memory (640, 160 and 130 bytes a
 # sample for blocks of 1, 16 and 64), but reading a single sample takes longer.
@@ -35,7 +35,7 @@ class PlannedSamples(Sequence[SamplePlan]):
     makes a sequence from samples.
 
     Example:
-        >>> from generators import load_recipe, make_plan
+        >>> from candlelight.generators import load_recipe, make_plan
         >>> samples = make_plan(load_recipe("negatives"), 3).samples
         >>> [key.index for key in samples.where(lambda key: key.index > 200).keys]
         [201, 228]

@@ -5,11 +5,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from blender_assets import AssetLibrary
-from generators.scenes.object_materials import OWN, PLAIN
-from generators.scenes.plan_records import Material, SamplePlan, Trace
-from loaders.errors import InputError
-from loaders.schema import AssetKind, AssetRecord
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.scenes.object_materials import OWN, PLAIN
+from candlelight.generators.scenes.plan_records import Material, SamplePlan, Trace
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import AssetKind, AssetRecord
 
 
 def used_assets(traces: Iterable[Trace], library: AssetLibrary) -> tuple[AssetRecord, ...]:
@@ -25,7 +25,7 @@ def used_assets(traces: Iterable[Trace], library: AssetLibrary) -> tuple[AssetRe
         InputError: an asset is not found, or its manifest describes another file.
 
     Example:
-        >>> from generators import load_recipe, make_plan
+        >>> from candlelight.generators import load_recipe, make_plan
         >>> plan = make_plan(load_recipe("candle"), limit=1)
         >>> [asset.label for asset in used_assets([plan.samples[0].trace], AssetLibrary())]
         ['yellow', 'cone', 'hall']

@@ -5,13 +5,13 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from blender_assets import AssetLibrary
-from generators.language.factor_values import FactorValues, intervention_values
-from generators.language.image_set import ImageSet
-from generators.language.recipe import Recipe
-from generators.planning.mechanisms import Mechanisms, mechanisms_of
-from loaders.errors import InputError
-from loaders.schema import FactorValue
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.factor_values import FactorValues, intervention_values
+from candlelight.generators.language.image_set import ImageSet
+from candlelight.generators.language.recipe import Recipe
+from candlelight.generators.planning.mechanisms import Mechanisms, mechanisms_of
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import FactorValue
 
 _MOST_ATTEMPTS = 1000  # draws of one unit that selections may reject
 _LARGEST_SET = 10**8  # units of a set, including the units that rules leave out

@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from generators.random_streams import stream
-from generators.scenes.plan_records import SamplePlan
-from loaders.schema import FactorValue
+from candlelight.generators.random_streams import stream
+from candlelight.generators.scenes.plan_records import SamplePlan
+from candlelight.loaders.schema import FactorValue
 
 _BINS = 10  # number of ranges that many numbers are sorted into
 _SHUFFLES = 400  # number of random tables that estimate the information by chance

@@ -13,17 +13,17 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from generators.engine.devices import DeviceRequest, usable_devices
-from generators.engine.group_result import GroupStatus
-from generators.engine.render_plan import default_workers, require_rendering
-from generators.engine.render_process import RenderProcess, RunSettings
-from generators.engine.staging_folders import staging_folder
-from generators.engine.worker import TraceGroup
-from generators.language.set_settings import is_traced
-from generators.planning.plan import Plan
-from generators.random_streams import stream
-from loaders.errors import InputError
-from loaders.frames import frame_path
+from candlelight.generators.engine.devices import DeviceRequest, usable_devices
+from candlelight.generators.engine.group_result import GroupStatus
+from candlelight.generators.engine.render_plan import default_workers, require_rendering
+from candlelight.generators.engine.render_process import RenderProcess, RunSettings
+from candlelight.generators.engine.staging_folders import staging_folder
+from candlelight.generators.engine.worker import TraceGroup
+from candlelight.generators.language.set_settings import is_traced
+from candlelight.generators.planning.plan import Plan
+from candlelight.generators.random_streams import stream
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frames import frame_path
 
 _FEWEST_TIMED = 2  # groups of each set that are timed even if the time is up
 _GOLDEN_SECTION = (math.sqrt(5) - 1) / 2
@@ -106,9 +106,9 @@ def estimate(
 ) -> Estimate:
     """Render some trace groups of each image set of a plan, and multiply their cost by the number of groups.
 
-    The estimate runs as many render processes as `generators.render` starts here by default, because each is
-    slower when others use the same memory. The frames are written into a temporary folder. The choice of the
-    groups is random, but always the same.
+    The estimate runs as many render processes as `candlelight.generators.render` starts here by default,
+    because each is slower when others use the same memory. The frames are written into a temporary folder.
+    The choice of the groups is random, but always the same.
 
     Args:
         plan: the plan.
@@ -125,7 +125,7 @@ def estimate(
             set could be rendered.
 
     Example:
-        >>> from generators import load_recipe, make_plan
+        >>> from candlelight.generators import load_recipe, make_plan
         >>> plan = make_plan(load_recipe("dead-leaves", ["image={width: 16, height: 16}"]), limit=2)
         >>> round(estimate(plan, seconds=1).total(workers=1).inodes)  # doctest: +SKIP
         8

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from generators.planning.plan import Plan
-from generators.reports.estimate import Estimate
+from candlelight.generators.planning.plan import Plan
+from candlelight.generators.reports.estimate import Estimate
 
 _WORKERS_SHOWN = (1, 16, 128)  # numbers of workers in the report by default
 _NOTES = """\

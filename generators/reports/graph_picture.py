@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping
 from html import escape
 
-from generators.language.causal_graph import Graph, causal_order
-from generators.language.factors import Rule
+from candlelight.generators.language.causal_graph import Graph, causal_order
+from candlelight.generators.language.factors import Rule
 
 _BOX = (132, 34)  # width and height of a node, pixels
 _LETTER = 7.5  # width of a letter, pixels

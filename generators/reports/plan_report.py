@@ -6,15 +6,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from generators.language.factor_values import FactorValues
-from generators.language.factors import Categorical, Rule
-from generators.language.image_set import ImageSet
-from generators.planning.plan import Plan
-from generators.planning.planned_samples import PlannedSamples
-from generators.reports.dependence import Dependence, Marginal, dependences, marginals
-from generators.reports.graph_picture import draw_graph
-from loaders.files.safe_writing import replacing
-from loaders.schema import FactorValue
+from candlelight.generators.language.factor_values import FactorValues
+from candlelight.generators.language.factors import Categorical, Rule
+from candlelight.generators.language.image_set import ImageSet
+from candlelight.generators.planning.plan import Plan
+from candlelight.generators.planning.planned_samples import PlannedSamples
+from candlelight.generators.reports.dependence import Dependence, Marginal, dependences, marginals
+from candlelight.generators.reports.graph_picture import draw_graph
+from candlelight.loaders.files.safe_writing import replacing
+from candlelight.loaders.schema import FactorValue
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ def report_plan(plan: Plan) -> list[SetReport]:
         One report for each set that has samples.
 
     Example:
-        >>> from generators.language.load_recipe import load_recipe
-        >>> from generators.planning.plan import make_plan
+        >>> from candlelight.generators.language.load_recipe import load_recipe
+        >>> from candlelight.generators.planning.plan import make_plan
         >>> report_plan(make_plan(load_recipe("negatives"), 100))[0].marginals[0].name
         'scene'
     """
@@ -93,7 +93,7 @@ def write_plan_report(plan: Plan, path: Path) -> None:
     import jinja2
     from markupsafe import Markup
 
-    text = (files("generators.reports") / "plan_report.html").read_text(encoding="utf-8")
+    text = (files("candlelight.generators.reports") / "plan_report.html").read_text(encoding="utf-8")
     template = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(text)
     sets: list[dict[str, Any]] = []
     for report in report_plan(plan):

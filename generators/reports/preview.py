@@ -2,14 +2,14 @@
 
 import itertools
 
-from generators.language.factors import Categorical
-from generators.language.image_and_render import ImageSize, RenderSettings
-from generators.language.image_set import ImageSet
-from generators.language.load_recipe import revise
-from generators.language.set_settings import settings
-from generators.planning.plan import Plan, plan_samples
-from generators.planning.planned_samples import PlannedSamples
-from loaders.schema import FactorValue
+from candlelight.generators.language.factors import Categorical
+from candlelight.generators.language.image_and_render import ImageSize, RenderSettings
+from candlelight.generators.language.image_set import ImageSet
+from candlelight.generators.language.load_recipe import revise
+from candlelight.generators.language.set_settings import settings
+from candlelight.generators.planning.plan import Plan, plan_samples
+from candlelight.generators.planning.planned_samples import PlannedSamples
+from candlelight.loaders.schema import FactorValue
 
 PREVIEW_SIDE = 96  # longest side of a preview image, pixels
 _DRAFT = RenderSettings.model_validate({"preset": "draft"})
@@ -28,7 +28,7 @@ def preview_plan(plan: Plan) -> Plan:
         A plan of these samples, with images of at most `PREVIEW_SIDE` pixels a side.
 
     Example:
-        >>> from generators import load_recipe, make_plan
+        >>> from candlelight.generators import load_recipe, make_plan
         >>> full = make_plan(load_recipe("candle", ["sets.candle.factors.scene.values=[garden]"]))
         >>> len(full), len(preview_plan(full))
         (1350, 6)

@@ -4,9 +4,9 @@ from functools import cache
 
 import numpy as np
 
-from loaders.errors import InputError
-from loaders.illuminants import observer, xyz_to_rec709
-from loaders.schema import Vector
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.illuminants import observer, xyz_to_rec709
+from candlelight.loaders.schema import Vector
 
 LOWEST, HIGHEST = 1000.0, 40000.0
 

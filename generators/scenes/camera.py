@@ -6,12 +6,12 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from blender_assets import AssetLibrary
-from generators.language.layout import SceneLayout
-from generators.scenes.layout_inputs import LayoutInputs, require_asset
-from generators.scenes.plan_records import Camera
-from loaders.errors import InputError
-from loaders.schema import CameraRecord
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.layout import SceneLayout
+from candlelight.generators.scenes.layout_inputs import LayoutInputs, require_asset
+from candlelight.generators.scenes.plan_records import Camera
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import CameraRecord
 
 _SAME_PLACE = 1e-6  # m; points nearer to each other count as one
 _FURTHEST_SHIFT = 45.0  # degrees of visual angle

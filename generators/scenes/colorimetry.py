@@ -2,7 +2,7 @@
 
 import colorsys
 
-from loaders.schema import Vector
+from candlelight.loaders.schema import Vector
 
 
 def hue_to_rgb(hue: float, saturation: float, value: float) -> Vector:

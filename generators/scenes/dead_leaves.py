@@ -12,12 +12,12 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32, Int, Int32
 from numpy import ndarray
 
-from generators.language.dead_leaves_spec import DeadLeavesSpec
-from generators.random_streams import cycles_seed, stream
-from generators.scenes.layout_inputs import LayoutInputs
-from generators.scenes.plan_records import DeadLeaves, Trace
-from loaders.colour import srgb_to_linear
-from loaders.errors import InputError
+from candlelight.generators.language.dead_leaves_spec import DeadLeavesSpec
+from candlelight.generators.random_streams import cycles_seed, stream
+from candlelight.generators.scenes.layout_inputs import LayoutInputs
+from candlelight.generators.scenes.plan_records import DeadLeaves, Trace
+from candlelight.loaders.colour import srgb_to_linear
+from candlelight.loaders.errors import InputError
 
 SUBSAMPLES = 3  # each way; a pixel is the mean of nine
 SMALLEST = 0.002  # of the longer side; smaller leaves are many, slow, and below a pixel

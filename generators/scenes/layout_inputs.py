@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from blender_assets import AssetLibrary
-from generators.language.field_types import Choice, Hue, substitute
-from generators.random_streams import stream
-from generators.scenes.colorimetry import hue_to_rgb
-from loaders.errors import InputError
-from loaders.schema import FactorValue, Vector
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.field_types import Choice, Hue, substitute
+from candlelight.generators.random_streams import stream
+from candlelight.generators.scenes.colorimetry import hue_to_rgb
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import FactorValue, Vector
 
 _T = TypeVar("_T")
 

@@ -4,15 +4,15 @@ import math
 
 import numpy as np
 
-from blender_assets import AssetLibrary
-from generators.language.layout import SceneLayout
-from generators.language.lights_and_camera import DEFAULT_LIGHT_NAME, ENVIRONMENT_LIGHT, LightSpec
-from generators.scenes.blackbody import blackbody
-from generators.scenes.layout_inputs import LayoutInputs, require_asset
-from generators.scenes.plan_records import Camera
-from loaders.errors import InputError
-from loaders.illuminants import illuminant
-from loaders.schema import LightRecord, Vector
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.layout import SceneLayout
+from candlelight.generators.language.lights_and_camera import DEFAULT_LIGHT_NAME, ENVIRONMENT_LIGHT, LightSpec
+from candlelight.generators.scenes.blackbody import blackbody
+from candlelight.generators.scenes.layout_inputs import LayoutInputs, require_asset
+from candlelight.generators.scenes.plan_records import Camera
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.illuminants import illuminant
+from candlelight.loaders.schema import LightRecord, Vector
 
 _SAME_PLACE = 1e-6  # m; points nearer to each other count as one
 _WHITE = (1.0, 1.0, 1.0)

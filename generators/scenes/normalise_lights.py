@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from loaders.schema import LightRecord, Vector
+from candlelight.loaders.schema import LightRecord, Vector
 
 REFERENCE_POWER = 1000.0  # W of the first light of a trace that several samples share
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from blender_assets import AssetLibrary
-from generators.language.layout import SceneLayout
-from generators.language.material_spec import TEXTURES, RandomMaterial, StatedMaterial
-from generators.scenes.layout_inputs import LayoutInputs, require_asset
-from generators.scenes.plan_records import Floor, Material, PartMaterial
-from generators.scenes.texture_images import check_texture_image
-from loaders.colour import srgb_to_linear
-from loaders.errors import InputError
-from loaders.schema import Vector
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.layout import SceneLayout
+from candlelight.generators.language.material_spec import TEXTURES, RandomMaterial, StatedMaterial
+from candlelight.generators.scenes.layout_inputs import LayoutInputs, require_asset
+from candlelight.generators.scenes.plan_records import Floor, Material, PartMaterial
+from candlelight.generators.scenes.texture_images import check_texture_image
+from candlelight.loaders.colour import srgb_to_linear
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import Vector
 
 PLAIN = "rgb"  # label of a material of one colour that the plan states
 OWN = "own"  # label of the material of an object whose parts have the colours in its manifest

@@ -7,14 +7,14 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from blender_assets import AssetLibrary
-from generators.language.field_types import Choice
-from generators.language.layout import ObjectSpec, Scatter, SceneLayout
-from generators.scenes.layout_inputs import LayoutInputs, require_asset
-from generators.scenes.object_materials import choose_material, choose_part_materials
-from generators.scenes.plan_records import Environment, Material, SceneObject
-from generators.scenes.random_poses import vary_pose
-from loaders.errors import InputError
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.field_types import Choice
+from candlelight.generators.language.layout import ObjectSpec, Scatter, SceneLayout
+from candlelight.generators.scenes.layout_inputs import LayoutInputs, require_asset
+from candlelight.generators.scenes.object_materials import choose_material, choose_part_materials
+from candlelight.generators.scenes.plan_records import Environment, Material, SceneObject
+from candlelight.generators.scenes.random_poses import vary_pose
+from candlelight.loaders.errors import InputError
 
 PLACING_ATTEMPTS = 2000  # random places tried for one object
 PLACINGS = 20  # times that all objects are placed anew

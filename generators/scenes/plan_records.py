@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from loaders.schema import FactorValue, LightRecord, Vector
+from candlelight.loaders.schema import FactorValue, LightRecord, Vector
 
 # Part of a file name: a plan of another author must not name files elsewhere.
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=200)]
@@ -81,7 +81,7 @@ class Camera(PlanRecord):
 
     ``yaw``, ``pitch`` and ``roll`` then turn it about its own Y, X and Z axes. ``zoom`` multiplies the focal
     length; ``shift`` moves the image right and down, in degrees of visual angle
-    (`generators.scenes.camera.intrinsics`).
+    (`candlelight.generators.scenes.camera.intrinsics`).
     """
 
     location: Vector
@@ -104,7 +104,7 @@ class Floor(PlanRecord):
 
 
 class DeadLeaves(PlanRecord):
-    """Dead leaves: `generators.language.dead_leaves_spec.DeadLeavesSpec` with the values of a sample."""
+    """Dead leaves: `DeadLeavesSpec` of `language.dead_leaves_spec`, with the values of a sample."""
 
     shape: Literal["disc", "ellipse", "polygon"]
     exponent: float

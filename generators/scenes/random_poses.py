@@ -1,7 +1,7 @@
 """Turn and move the objects of a layout at random, for sets in which only the poses change."""
 
-from generators.language.layout import ObjectSpec, RandomPose
-from generators.scenes.layout_inputs import LayoutInputs
+from candlelight.generators.language.layout import ObjectSpec, RandomPose
+from candlelight.generators.scenes.layout_inputs import LayoutInputs
 
 
 def vary_pose(

@@ -1,17 +1,17 @@
 """Resolve the layout of an image set for one sample: its trace, its lights and its gain."""
 
-from blender_assets import AssetLibrary
-from generators.language.layout import SceneLayout
-from generators.random_streams import cycles_seed
-from generators.scenes.camera import place_camera, use_scene_camera
-from generators.scenes.dead_leaves import resolve_dead_leaves
-from generators.scenes.layout_inputs import LayoutInputs
-from generators.scenes.lights import place_lights
-from generators.scenes.normalise_lights import normalise_lights
-from generators.scenes.object_materials import place_floor
-from generators.scenes.object_placement import place_environment, place_objects
-from generators.scenes.plan_records import Trace
-from loaders.schema import LightRecord, Vector
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.layout import SceneLayout
+from candlelight.generators.random_streams import cycles_seed
+from candlelight.generators.scenes.camera import place_camera, use_scene_camera
+from candlelight.generators.scenes.dead_leaves import resolve_dead_leaves
+from candlelight.generators.scenes.layout_inputs import LayoutInputs
+from candlelight.generators.scenes.lights import place_lights
+from candlelight.generators.scenes.normalise_lights import normalise_lights
+from candlelight.generators.scenes.object_materials import place_floor
+from candlelight.generators.scenes.object_placement import place_environment, place_objects
+from candlelight.generators.scenes.plan_records import Trace
+from candlelight.loaders.schema import LightRecord, Vector
 
 
 def resolve(

@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Float32
 from numpy import ndarray
 
-from loaders.colour import srgb_to_linear
-from loaders.errors import blaming
-from loaders.files.safe_decoding import open_image
+from candlelight.loaders.colour import srgb_to_linear
+from candlelight.loaders.errors import blaming
+from candlelight.loaders.files.safe_decoding import open_image
 
 LONGEST_TEXTURE_SIDE = 2048  # pixels; a larger image fills memory and shows no more detail
 
@@ -23,7 +23,7 @@ def check_texture_image(path: Path) -> None:
 
     Raises:
         InputError: it is damaged, neither JPEG nor PNG, or claims more pixels than
-            `loaders.files.safe_decoding.MAX_PIXELS`.
+            `candlelight.loaders.files.safe_decoding.MAX_PIXELS`.
     """
     with _opened(path) as image:
         image.draft("RGB", (16, 16))  # a JPEG is decoded at an eighth of its size
@@ -45,7 +45,7 @@ def read_texture(path: Path) -> Float32[ndarray, "side side 3"]:
 
     Raises:
         InputError: it is damaged, neither JPEG nor PNG, or claims more pixels than
-            `loaders.files.safe_decoding.MAX_PIXELS`.
+            `candlelight.loaders.files.safe_decoding.MAX_PIXELS`.
     """
     with _opened(path) as image:
         side = min(image.size)

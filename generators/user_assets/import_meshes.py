@@ -6,16 +6,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from blender_assets.asset_manifest import (
+from candlelight.blender_assets.asset_manifest import (
     ASSET_MANIFEST,
     manifest_entry,
     read_asset_manifest,
     write_asset_manifest,
 )
-from generators.engine.helper_process import run_helper
-from loaders.errors import InputError
-from loaders.files.safe_writing import replacing
-from loaders.verification.checksums import file_sha256
+from candlelight.generators.engine.helper_process import run_helper
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.safe_writing import replacing
+from candlelight.loaders.verification.checksums import file_sha256
 
 # The axis that points up, by the format (glTF) or in most files.
 _UP_AXIS = {".obj": "y", ".ply": "z", ".stl": "z", ".glb": "y"}
@@ -57,7 +57,8 @@ def add_mesh(
     Example:
         >>> add_mesh(Path("spot.txt"), Path("objects"))
         Traceback (most recent call last):
-        loaders.errors.InputError: spot.txt: expected a mesh of type .obj, .ply, .stl, .glb; convert it first
+        candlelight.loaders.errors.InputError: spot.txt: expected a mesh of type .obj, .ply, .stl, .glb; \
+convert it first
     """
     suffix = mesh.suffix.lower()
     if suffix not in _UP_AXIS:
@@ -104,7 +105,7 @@ def _import_in_process(
         target = Path(scratch) / "object.blend"
         request = {"source": str(source), "target": str(target), "label": label, "up": up}
         try:
-            answer = run_helper("generators.blender.mesh_files", request, time_limit)
+            answer = run_helper("candlelight.generators.blender.mesh_files", request, time_limit)
         except TimeoutError:
             raise InputError(f"{mesh}: not imported within {time_limit:g} s; reduce the mesh") from None
         if not answer.replies:

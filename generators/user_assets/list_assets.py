@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from blender_assets import ASSET_SUFFIXES, AssetLibrary, shipped
-from loaders.errors import InputError
+from candlelight.blender_assets import ASSET_SUFFIXES, AssetLibrary, shipped
+from candlelight.loaders.errors import InputError
 
 
 def list_assets(folder: Path | None = None, kind: str | None = None) -> Iterator[str]:
@@ -14,7 +14,7 @@ def list_assets(folder: Path | None = None, kind: str | None = None) -> Iterator
     Args:
         folder: a folder that holds a folder for each kind, or the folder of one kind; by default the shipped
             library.
-        kind: the only kind to list, one of `blender_assets.ASSET_SUFFIXES`; by default all.
+        kind: the only kind to list, one of `candlelight.blender_assets.ASSET_SUFFIXES`; by default all.
 
     Yields:
         Headings, and the label of each asset with its facts, licence and source. Dimensions of objects are in
@@ -61,7 +61,7 @@ def _describe(entry: dict[str, Any] | None) -> str:
 
 
 def _facts(facts: dict[str, Any]) -> Iterator[str]:
-    """Yield the facts of `blender_assets.asset_manifest.AssetFacts` that are recorded, with their units."""
+    """Yield the facts of `asset_manifest.AssetFacts` that are recorded, with their units."""
     if "dimensions" in facts:
         yield " x ".join(f"{side:.2f}" for side in facts["dimensions"]) + " m"
     if "parts" in facts:

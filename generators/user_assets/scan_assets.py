@@ -4,15 +4,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from blender_assets import check_inside
-from blender_assets.asset_manifest import (
+from candlelight.blender_assets import check_inside
+from candlelight.blender_assets.asset_manifest import (
     ASSET_MANIFEST,
     manifest_entry,
     read_asset_manifest,
     write_asset_manifest,
 )
-from generators.engine.helper_process import run_helper
-from loaders.errors import InputError
+from candlelight.generators.engine.helper_process import run_helper
+from candlelight.loaders.errors import InputError
 
 ASSET_KINDS = ("objects", "materials", "lights", "scenes")
 _UNKNOWN = "the user's own; not stated"
@@ -51,7 +51,7 @@ def scan_assets(
     Example:
         >>> scan_assets(Path("nowhere"))
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere: there is no such folder
+        candlelight.loaders.errors.InputError: nowhere: there is no such folder
     """
     folders = _folders(folder, kind)
     files = {name: sorted(path.glob("[!.]*.blend")) for name, path in folders.items()}
@@ -85,7 +85,7 @@ def _scan_files(kind: str, paths: list[Path], time_limit: float) -> list[dict[st
     """Scan files in a process of its own; raise an error for the first file that cannot be used."""
     try:
         answer = run_helper(
-            "generators.blender.scan_file",
+            "candlelight.generators.blender.scan_file",
             [(kind, path.stem, str(path.absolute())) for path in paths],
             time_limit,
         )

@@ -11,9 +11,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from loaders.commands.interrupts import Interrupted, interrupt
-from loaders.errors import InputError, is_out_of_memory
-from loaders.files.urls import is_elsewhere, local_folder
+from candlelight.loaders.commands.interrupts import Interrupted, interrupt
+from candlelight.loaders.errors import InputError, is_out_of_memory
+from candlelight.loaders.files.urls import is_elsewhere, local_folder
 
 LOG_PAUSE = 30.0  # s between lines of progress in a log file, to keep the file small
 # Commands that continue an interrupted run when they are run again.

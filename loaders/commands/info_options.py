@@ -6,15 +6,15 @@ from typing import Any
 
 import click
 
-from loaders.commands.command_line import given_options, split_names
-from loaders.errors import InputError
+from candlelight.loaders.commands.command_line import given_options, split_names
+from candlelight.loaders.errors import InputError
 
 _ONE_OF = ("--verify", "--json", "--sheet")
 _OF_SHEETS = ("--set", "--split", "--layers", "--by", "--limit", "--seed")
 
 
 def sheet_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of `loaders.looking.draw_sheet`."""
+    """Give a command the options of `candlelight.loaders.looking.draw_sheet`."""
     options = (
         click.option(
             "--sheet",

@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 import click
 
-from loaders.commands.command_line import Folder, progress
-from loaders.commands.pack_options import pack_options, refuse_options_of_others
+from candlelight.loaders.commands.command_line import Folder, progress
+from candlelight.loaders.commands.pack_options import pack_options, refuse_options_of_others
 
 
 @click.command()
@@ -36,7 +36,7 @@ def pack(
 
     A pack holds Parquet files (hub) or HDF5 files, one or more for each image set and split.
     The same command continues an interrupted run. Read a pack with datasets.load_dataset("pack", "candle") or
-    loaders.open_frames("h5", "candle", split="train").
+    candlelight.loaders.open_frames("h5", "candle", split="train").
 
     \b
     candlelight pack frames --to hub --out pack
@@ -46,8 +46,8 @@ def pack(
     candlelight pack frames --sets candle --to hub --out pack --split-by color --split test=blue,red
     candlelight pack frames --sets candle --to hub --out pack --hold-out object_type=torus,color=red
     """
-    from loaders import pack_hdf5, pack_hub
-    from loaders.packs.split_plan import read_split_plan
+    from candlelight.loaders import pack_hdf5, pack_hub
+    from candlelight.loaders.packs.split_plan import read_split_plan
 
     refuse_options_of_others(kind, {"--compression": "hdf5"})
     plan = read_split_plan(split, split_seed, split_by, hold_out)
@@ -78,8 +78,8 @@ def push(folder: Path, repo: str, dry_run: bool, yes: bool, **how: Any) -> None:
     candlelight push pack me/candle --dry-run
     candlelight push pack me/candle --private
     """
-    from loaders.frames import read_dataset_info
-    from loaders.hub.push import push_hub
+    from candlelight.loaders.frames import read_dataset_info
+    from candlelight.loaders.hub.push import push_hub
 
     silent = (
         f"{folder} states no licence, so nobody may use it; add `licence:` to the recipe, then run "
@@ -157,7 +157,7 @@ def export(
     candlelight export frames --to mit --by passes --out mit
     candlelight export frames --to webdataset --shard-size 500 --out tar
     """
-    from loaders.exports import export_candle, export_concepts, export_mit, export_webdataset
+    from candlelight.loaders.exports import export_candle, export_concepts, export_mit, export_webdataset
 
     owners = {"--layout": "candle", "--bounds": "candle", "--by": "mit", "--shard-size": "webdataset"}
     refuse_options_of_others(kind, owners)

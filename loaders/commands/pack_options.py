@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 import click
 
-from loaders.commands.command_line import given_options, split_names
-from loaders.errors import InputError
+from candlelight.loaders.commands.command_line import given_options, split_names
+from candlelight.loaders.errors import InputError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

@@ -2,7 +2,8 @@
 
 R. Grosse, M. K. Johnson, E. H. Adelson, W. T. Freeman: Ground truth dataset and baseline evaluations for
 intrinsic image algorithms, ICCV 2009, section 3.2. With aligned captures,
-`loaders.exports.intrinsic_images.from_captures` gives shading, reflectance (eq. 5) and highlights.
+`candlelight.loaders.exports.intrinsic_images.from_captures` gives shading, reflectance (eq. 5) and
+highlights.
 """
 
 import numpy as np
@@ -10,7 +11,7 @@ from jaxtyping import Float, Float64
 from numpy import ndarray
 from scipy.optimize import minimize
 
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 _CORRELATION_STEP = 1e-3  # pixels; the search for the shift ends at this precision
 _Shift = tuple[float, float]

@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.exports.intrinsic_images import (
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.exports.intrinsic_images import (
     Captures,
     Intrinsic,
     ObjectMask,
@@ -16,9 +16,9 @@ from loaders.exports.intrinsic_images import (
     from_captures,
     from_passes,
 )
-from loaders.mixed_edges import mixed_edges
-from loaders.samples import Frame, Frames
-from loaders.schema import Record, array_sha256
+from candlelight.loaders.mixed_edges import mixed_edges
+from candlelight.loaders.samples import Frame, Frames
+from candlelight.loaders.schema import Record, array_sha256
 
 _FACTORS = ("item", "light", "material")
 MAIN, SECOND = "main", "second"  # the fixed lights: of all images, and the second light of equation 5
@@ -32,7 +32,7 @@ CaptureFrames = dict[tuple[str, str], Frame]  # by light and paint
 class IntrinsicDifferences(Record):
     """Differences between intrinsic images by the paper's equations and from passes, within the outline.
 
-    Each number is `loaders.exports.intrinsic_images.difference`. ``reflectance_direct`` and
+    Each number is `candlelight.loaders.exports.intrinsic_images.difference`. ``reflectance_direct`` and
     ``shading_direct`` count only light that comes straight from a light source; ``bounced`` is the share of
     all other light in the shading. The last three are None where the frames have no ``shading_direct``.
     """

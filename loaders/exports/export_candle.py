@@ -8,13 +8,13 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.exports.export_folder import ExportCounts, open_export_folder
-from loaders.files.layer_codecs import encode_png
-from loaders.files.safe_writing import replacing
-from loaders.frame_folder import FrameFolder
-from loaders.frames import read_dataset_info
-from loaders.schema import CameraRecord, Metadata, ObjectRecord
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.exports.export_folder import ExportCounts, open_export_folder
+from candlelight.loaders.files.layer_codecs import encode_png
+from candlelight.loaders.files.safe_writing import replacing
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.frames import read_dataset_info
+from candlelight.loaders.schema import CameraRecord, Metadata, ObjectRecord
 
 CandleLayout = Literal["flat", "nested"]
 Bounds = Literal["exact", "faithful"]
@@ -56,7 +56,8 @@ def export_candle(
     Example:
         >>> export_candle(Path("nowhere"), Path("candle"))
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere/dataset.json is missing; name a folder of rendered frames
+        candlelight.loaders.errors.InputError: nowhere/dataset.json is missing; name a folder of rendered \
+frames
     """
     frames, out = Path(frames), Path(out)
     opened = FrameFolder(frames, _choose(frames, set_name), layers=("image",))

@@ -3,12 +3,12 @@
 import re
 from pathlib import Path
 
-from loaders.errors import InputError
-from loaders.exports.export_folder import open_export_folder
-from loaders.files.safe_writing import replacing
-from loaders.frame_folder import FrameFolder
-from loaders.frames import IMAGE, read_dataset_info
-from loaders.schema import FactorValue, SetInfo
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.exports.export_folder import open_export_folder
+from candlelight.loaders.files.safe_writing import replacing
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.frames import IMAGE, read_dataset_info
+from candlelight.loaders.schema import FactorValue, SetInfo
 
 _FOLDER = Path("IID_data") / "concepts"
 _ALBEDO, _ILLUMINATION = "material", "light_azimuth"  # the factor that varies inside a concept set

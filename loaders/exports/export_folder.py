@@ -4,8 +4,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from loaders.errors import InputError
-from loaders.files.safe_writing import is_partial, replacing
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.safe_writing import is_partial, replacing
 
 # Hidden, so that readers of the published layout, which list *.json, do not see it.
 _MARKER = ".candlelight-export"

@@ -8,8 +8,8 @@ from jaxtyping import Float64, UInt16
 from numpy import ndarray
 from pydantic import Field
 
-from loaders.errors import InputError
-from loaders.exports.capture_frames import (
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.exports.capture_frames import (
     MAIN,
     OWN,
     SECOND,
@@ -23,12 +23,12 @@ from loaders.exports.capture_frames import (
     measure_differences,
     read_captures,
 )
-from loaders.exports.export_folder import open_export_folder
-from loaders.exports.intrinsic_images import ColourImage, Intrinsic, ObjectMask
-from loaders.files.layer_codecs import encode_png
-from loaders.files.safe_writing import replacing
-from loaders.open_frames import open_frames
-from loaders.schema import LightRecord, RecipeRecord, Record
+from candlelight.loaders.exports.export_folder import open_export_folder
+from candlelight.loaders.exports.intrinsic_images import ColourImage, Intrinsic, ObjectMask
+from candlelight.loaders.files.layer_codecs import encode_png
+from candlelight.loaders.files.safe_writing import replacing
+from candlelight.loaders.open_frames import open_frames
+from candlelight.loaders.schema import LightRecord, RecipeRecord, Record
 
 IntrinsicMethod = Literal["paper", "passes"]
 MIT_WHITE = 255 * 255  # largest value of the data set's images and masks

@@ -7,13 +7,13 @@ import tarfile
 from collections.abc import Collection
 from pathlib import Path
 
-from loaders.errors import InputError
-from loaders.exports.export_folder import ExportCounts, open_export_folder
-from loaders.files.layer_codecs import encode_npy
-from loaders.files.safe_writing import replacing
-from loaders.frame_folder import FrameFolder
-from loaders.frames import IMAGE, METADATA, read_dataset_info
-from loaders.samples import Frame
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.exports.export_folder import ExportCounts, open_export_folder
+from candlelight.loaders.files.layer_codecs import encode_npy
+from candlelight.loaders.files.safe_writing import replacing
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.frames import IMAGE, METADATA, read_dataset_info
+from candlelight.loaders.samples import Frame
 
 SHARD_SIZE = 1000  # samples
 
@@ -50,7 +50,8 @@ def export_webdataset(
     Example:
         >>> export_webdataset(Path("nowhere"), Path("tar"))
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere/dataset.json is missing; name a folder of rendered frames
+        candlelight.loaders.errors.InputError: nowhere/dataset.json is missing; name a folder of rendered \
+frames
     """
     frames, out = Path(frames), Path(out)
     if shard_size < 1:

@@ -13,8 +13,8 @@ from jaxtyping import UInt8
 from numpy import ndarray
 from PIL import Image, ImageCms, ImageOps
 
-from loaders.errors import blaming
-from loaders.files.safe_decoding import open_image
+from candlelight.loaders.errors import blaming
+from candlelight.loaders.files.safe_decoding import open_image
 
 IMAGE_SUFFIXES = frozenset(".bmp .gif .jpeg .jpg .png .ppm .tif .tiff .webp".split())
 
@@ -35,7 +35,7 @@ def decode_image(data: bytes, where: str, size: tuple[int, int]) -> UInt8[ndarra
 
     Raises:
         InputError: the file is damaged, has an unknown format, or claims more than
-            `loaders.files.safe_decoding.MAX_PIXELS`.
+            `candlelight.loaders.files.safe_decoding.MAX_PIXELS`.
     """
     with blaming(f"{where}: cannot be read as an image", "replace or remove it"), open_image(data) as image:
         # `draft` decodes a large JPEG at a smaller size, for a fraction of the cost.

@@ -1,18 +1,18 @@
-"""Read records of `loaders.schema` from JSON, with errors of one line."""
+"""Read records of `candlelight.loaders.schema` from JSON, with errors of one line."""
 
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import ValidationError
 
-from loaders.errors import InputError, nearest_file
-from loaders.schema import SCHEMA_VERSION, Record
+from candlelight.loaders.errors import InputError, nearest_file
+from candlelight.loaders.schema import SCHEMA_VERSION, Record
 
 _RecordType = TypeVar("_RecordType", bound=Record)
 
 
 def parse_record(kind: type[_RecordType], text: str | bytes, where: str, remedy: str) -> _RecordType:
-    """Parse a record of ``loaders.schema``.
+    """Parse a record of ``candlelight.loaders.schema``.
 
     Args:
         kind: class of the record.

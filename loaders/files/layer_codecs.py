@@ -18,9 +18,9 @@ import numpy as np
 from jaxtyping import UInt8, UInt16
 from numpy import ndarray
 
-from loaders.errors import DAMAGED, InputError, blame
-from loaders.files.safe_decoding import MAX_PIXELS, RAW, crc32, inflate, open_image
-from loaders.schema import layer, schema_order
+from candlelight.loaders.errors import DAMAGED, InputError, blame
+from candlelight.loaders.files.safe_decoding import MAX_PIXELS, RAW, crc32, inflate, open_image
+from candlelight.loaders.schema import layer, schema_order
 
 _PNG_HEAD = struct.Struct(">8s4x4sIIBB")
 _COLOUR_TYPES = {1: 0, 3: 2, 4: 6}  # of PNG, by channels: gray, RGB, RGBA

@@ -1,8 +1,8 @@
 """Read and write folders of frames on an object store, or at any other URL that `fsspec` supports.
 
-The layout is the same as in a local folder (`loaders.frames`). An object store cannot rename a folder, but
-writes each object atomically. A sample's ``metadata.json`` is therefore written last, and a folder without
-it is not a sample.
+The layout is the same as in a local folder (`candlelight.loaders.frames`). An object store cannot rename a
+folder, but writes each object atomically. A sample's ``metadata.json`` is therefore written last, and a
+folder without it is not a sample.
 """
 
 import re
@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from loaders.errors import InputError
-from loaders.files.urls import without_password
-from loaders.frames import METADATA, frame_path
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.urls import without_password
+from candlelight.loaders.frames import METADATA, frame_path
 
 PAUSES = (1.0, 2.0, 4.0, 8.0)  # s between tries; an error that lasts longer ends the run
 LISTERS = 8  # listing requests at a time

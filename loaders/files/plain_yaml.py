@@ -4,7 +4,7 @@ from typing import Any
 
 import yaml
 
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 # Each value counts like VALUE characters; the total is at most LARGEST. A recipe has some hundred values.
 VALUE, LARGEST = 8, 10_000_000

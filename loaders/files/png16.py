@@ -1,6 +1,6 @@
 """Decode 16-bit PNG with all bits: Pillow alone keeps the upper 8 bits of colour.
 
-The package imagecodecs decodes them too, but takes 80 MB (see `loaders.public.radiance`).
+The package imagecodecs decodes them too, but takes 80 MB (see `candlelight.loaders.public.radiance`).
 """
 
 import zlib
@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import UInt16
 from numpy import ndarray
 
-from loaders.files.safe_decoding import open_image
+from candlelight.loaders.files.safe_decoding import open_image
 
 _GRAY, _RGB = 0, 2  # PNG colour types
 # First row and column, and steps between them, of the passes of an interlaced image (Adam7).
@@ -28,10 +28,10 @@ def decode_png16(data: bytes) -> UInt16[ndarray, "height width *channels"]:
 
     Raises:
         ValueError: the data are not a 16-bit PNG, gray or RGB, or end early. Errors of
-            `loaders.files.safe_decoding.open_image` are passed on.
+            `candlelight.loaders.files.safe_decoding.open_image` are passed on.
 
     Example:
-        >>> from loaders.files.layer_codecs import encode_png
+        >>> from candlelight.loaders.files.layer_codecs import encode_png
         >>> decode_png16(encode_png(np.array([[[1, 256, 65025]]], np.uint16)))
         array([[[    1,   256, 65025]]], dtype=uint16)
     """

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from isal import isal_zlib  # takes half the time of zlib for the same bytes
 from PIL import Image, UnidentifiedImageError
 
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 # 8192 x 8192: more than any frame, and less than Pillow's limit for a decompression bomb.
 MAX_PIXELS = 2**26
@@ -30,10 +30,11 @@ def open_image(data: bytes, formats: tuple[str, ...] = FORMATS) -> Iterator[Imag
 
     Raises:
         ValueError: the image has another format, or claims more than `MAX_PIXELS`. Pillow's errors on damaged
-            bytes, here or while pixels are decoded, are passed on: wrap the call in `loaders.errors.blaming`.
+            bytes, here or while pixels are decoded, are passed on: wrap the call in
+            `candlelight.loaders.errors.blaming`.
 
     Example:
-        >>> from loaders.files.layer_codecs import encode_png
+        >>> from candlelight.loaders.files.layer_codecs import encode_png
         >>> import numpy as np
         >>> with open_image(encode_png(np.zeros((2, 3), np.uint8))) as image:
         ...     image.size

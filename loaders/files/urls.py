@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 
 def is_url(path: str | Path) -> bool:

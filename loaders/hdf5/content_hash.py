@@ -13,8 +13,8 @@ import hashlib
 import h5py
 import numpy as np
 
-from loaders.hdf5.hdf5_datasets import HASHED_ATTRIBUTES, hdf5_columns, is_layer, read_attribute
-from loaders.schema import SetInfo
+from candlelight.loaders.hdf5.hdf5_datasets import HASHED_ATTRIBUTES, hdf5_columns, is_layer, read_attribute
+from candlelight.loaders.schema import SetInfo
 
 HASH_ATTRIBUTE = "sha256"
 # Bytes that are read at once, or one row if a row is larger.

@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 from numpy import ndarray
 
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 Compression = Literal["gzip", "none", "zstd", "blosc"]
 _LEVEL = {"gzip": 4, "zstd": 3, "blosc": 3}

@@ -13,9 +13,9 @@ import h5py
 import numpy as np
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.files.safe_decoding import inflate
-from loaders.schema import LAYERS, LIGHT_PREFIX, SetInfo, layer
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.safe_decoding import inflate
+from candlelight.loaders.schema import LAYERS, LIGHT_PREFIX, SetInfo, layer
 
 # Attribute `format` of every file; increase it when the layout of a file changes.
 HDF5_FORMAT = 3

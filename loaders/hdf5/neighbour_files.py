@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from loaders.errors import InputError
-from loaders.frames import DATASET
-from loaders.hdf5.read_hdf5 import HDF5Frames
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frames import DATASET
+from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
 
 
 def describe_conflict(readers: Iterable[HDF5Frames]) -> str:

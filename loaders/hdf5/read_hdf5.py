@@ -14,14 +14,20 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from loaders.choices import choose_layers
-from loaders.errors import DAMAGED, InputError, blame
-from loaders.files.json_records import parse_record
-from loaders.files.safe_decoding import MAX_PIXELS
-from loaders.hdf5.hdf5_datasets import HDF5_FORMAT, LONGEST_TEXT, hdf5_columns, read_attribute, row_reader
-from loaders.packed_frames import PackedFrames
-from loaders.samples import Frame, row_number
-from loaders.schema import DatasetInfo, Metadata, SetInfo
+from candlelight.loaders.choices import choose_layers
+from candlelight.loaders.errors import DAMAGED, InputError, blame
+from candlelight.loaders.files.json_records import parse_record
+from candlelight.loaders.files.safe_decoding import MAX_PIXELS
+from candlelight.loaders.hdf5.hdf5_datasets import (
+    HDF5_FORMAT,
+    LONGEST_TEXT,
+    hdf5_columns,
+    read_attribute,
+    row_reader,
+)
+from candlelight.loaders.packed_frames import PackedFrames
+from candlelight.loaders.samples import Frame, row_number
+from candlelight.loaders.schema import DatasetInfo, Metadata, SetInfo
 
 Locking = bool | Literal["best-effort"] | None
 
@@ -47,7 +53,7 @@ class HDF5Frames(PackedFrames):
     Example:
         >>> HDF5Frames(Path("nowhere.h5"))
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere.h5 is missing; make it with `candlelight pack`
+        candlelight.loaders.errors.InputError: nowhere.h5 is missing; make it with `candlelight pack`
     """
 
     def __init__(

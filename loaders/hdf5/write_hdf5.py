@@ -2,10 +2,10 @@
 
 File attributes: ``format``, ``dataset`` (the text of ``dataset.json``), ``set``, ``split``, ``split_made``
 (how its rows were chosen), ``splits`` (JSON: the names of all splits of the set) and ``sha256``
-(`loaders.hdf5.content_hash`). Datasets, whose first axis is the row: each layer under its name, ``id``,
-``index``, ``factors/<name>`` (class index or value) and ``metadata`` (the content of ``metadata.json`` in one
-line). Strings are UTF-8 of a fixed length, padded with zeros. With `datasets` 4 or newer,
-``load_dataset("hdf5", data_files=...)`` reads the same file.
+(`candlelight.loaders.hdf5.content_hash`). Datasets, whose first axis is the row: each layer under its name,
+``id``, ``index``, ``factors/<name>`` (class index or value) and ``metadata`` (the content of
+``metadata.json`` in one line). Strings are UTF-8 of a fixed length, padded with zeros. With `datasets` 4 or
+newer, ``load_dataset("hdf5", data_files=...)`` reads the same file.
 """
 
 import json
@@ -17,18 +17,18 @@ from typing import BinaryIO
 import h5py
 import numpy as np
 
-from loaders.errors import InputError
-from loaders.files.safe_writing import sync
-from loaders.hdf5.content_hash import HASH_ATTRIBUTE, columns_sha256
-from loaders.hdf5.filters import Compression, dataset_filters, encode_chunk, encoder_versions
-from loaders.hdf5.hdf5_datasets import HDF5_FORMAT, encode_texts, hdf5_columns, write_attribute
-from loaders.hdf5.neighbour_files import refuse_other_splits
-from loaders.packs.finished_rows import append_rows, count_finished_rows, read_finished_rows
-from loaders.packs.pack_source import PackSource, open_sources, packed_info, prepare_rows
-from loaders.packs.split_plan import TRAIN, SplitPlan
-from loaders.packs.splits import PackSplit
-from loaders.packs.working_folder import open_working_folder
-from loaders.schema import DatasetInfo, layer
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.safe_writing import sync
+from candlelight.loaders.hdf5.content_hash import HASH_ATTRIBUTE, columns_sha256
+from candlelight.loaders.hdf5.filters import Compression, dataset_filters, encode_chunk, encoder_versions
+from candlelight.loaders.hdf5.hdf5_datasets import HDF5_FORMAT, encode_texts, hdf5_columns, write_attribute
+from candlelight.loaders.hdf5.neighbour_files import refuse_other_splits
+from candlelight.loaders.packs.finished_rows import append_rows, count_finished_rows, read_finished_rows
+from candlelight.loaders.packs.pack_source import PackSource, open_sources, packed_info, prepare_rows
+from candlelight.loaders.packs.split_plan import TRAIN, SplitPlan
+from candlelight.loaders.packs.splits import PackSplit
+from candlelight.loaders.packs.working_folder import open_working_folder
+from candlelight.loaders.schema import DatasetInfo, layer
 
 # HDF5 1.10 is the first version with checksums of all headers and chunk indices, and with attributes above
 # 64 kB, which the text of dataset.json may need.

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.samples import Frame, factor_number, factor_value
-from loaders.schema import FactorInfo, Layer, Metadata, SetInfo, layer, schema_order
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.samples import Frame, factor_number, factor_value
+from candlelight.loaders.schema import FactorInfo, Layer, Metadata, SetInfo, layer, schema_order
 
 _MASKS = ("object", "part")
 _NOT_FACTORS = ("id", "index", "objects", "metadata")

@@ -7,11 +7,11 @@ import yaml
 from jaxtyping import Float64
 from numpy import ndarray
 
-from loaders.hub.arrow_tables import arrow_columns
-from loaders.hub.set_facts import SetFacts, count_values
-from loaders.licences import hub_licence, is_known
-from loaders.packs.pack_manifest import PackManifest
-from loaders.schema import DatasetInfo, FactorInfo, SetInfo
+from candlelight.loaders.hub.arrow_tables import arrow_columns
+from candlelight.loaders.hub.set_facts import SetFacts, count_values
+from candlelight.loaders.licences import hub_licence, is_known
+from candlelight.loaders.packs.pack_manifest import PackManifest
+from candlelight.loaders.schema import DatasetInfo, FactorInfo, SetInfo
 
 # The Hub's own names.
 _SIZES = {10**3: "n<1K", 10**4: "1K<n<10K", 10**5: "10K<n<100K", 10**6: "100K<n<1M", 10**7: "1M<n<10M"}
@@ -109,7 +109,7 @@ def _overview(info: DatasetInfo, manifest: PackManifest) -> list[str]:
         "",
         "The name of the data set on the Hub works instead of the folder. `with_format` matters: without it, "
         "float arrays are nested Python lists. It turns float16 into float32, which changes no value; "
-        f'`loaders.HubFrames("path/to/this/folder", "{first}")` of candlelight keeps float16.',
+        f'`candlelight.loaders.HubFrames("path/to/this/folder", "{first}")` of candlelight keeps float16.',
         "",
         *_table(("set", "samples", "width x height", "changes within a concept set"), rows),
     ]

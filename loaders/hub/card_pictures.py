@@ -11,14 +11,14 @@ from jaxtyping import Float64
 from numpy import ndarray
 from PIL import Image
 
-from loaders.hub.arrow_tables import layer_column
-from loaders.hub.set_facts import decode_layer, read_rows
-from loaders.looking.layer_pixels import Pixels
-from loaders.looking.sheet import contact_sheet
-from loaders.looking.sheet_rows import choose_sheet_rows
-from loaders.packs.pack_manifest import Shard
-from loaders.samples import Frame
-from loaders.schema import Metadata, SetInfo
+from candlelight.loaders.hub.arrow_tables import layer_column
+from candlelight.loaders.hub.set_facts import decode_layer, read_rows
+from candlelight.loaders.looking.layer_pixels import Pixels
+from candlelight.loaders.looking.sheet import contact_sheet
+from candlelight.loaders.looking.sheet_rows import choose_sheet_rows
+from candlelight.loaders.packs.pack_manifest import Shard
+from candlelight.loaders.samples import Frame
+from candlelight.loaders.schema import Metadata, SetInfo
 
 LARGEST_PICTURE = 300_000  # bytes
 ROWS, COLUMNS, TILE = (
@@ -31,7 +31,7 @@ _SHOWN = ("image", "albedo", "shading", "depth", "normal", "object")
 
 @dataclass(frozen=True, eq=False)
 class PackedRows:
-    """Rows of the Parquet files of an image set, as `loaders.looking.sheet_rows.SheetRows`.
+    """Rows of the Parquet files of an image set, as `candlelight.loaders.looking.sheet_rows.SheetRows`.
 
     Attributes:
         folder: folder of the pack.

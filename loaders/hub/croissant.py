@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Any
 
-from loaders.hub.croissant_records import distribution, record_set
-from loaders.hub.set_facts import SetFacts, count_values
-from loaders.licences import is_known, licence_url
-from loaders.packs.pack_manifest import PackManifest
-from loaders.schema import AssetRecord, DatasetInfo, SetInfo
+from candlelight.loaders.hub.croissant_records import distribution, record_set
+from candlelight.loaders.hub.set_facts import SetFacts, count_values
+from candlelight.loaders.licences import is_known, licence_url
+from candlelight.loaders.packs.pack_manifest import PackManifest
+from candlelight.loaders.schema import AssetRecord, DatasetInfo, SetInfo
 
 # The context that the specification prescribes, and the provenance vocabulary.
 _CONTEXT = {

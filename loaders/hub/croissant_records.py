@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from loaders.hub.arrow_tables import Column, arrow_columns
-from loaders.packs.pack_manifest import Shard
-from loaders.schema import SetInfo
+from candlelight.loaders.hub.arrow_tables import Column, arrow_columns
+from candlelight.loaders.packs.pack_manifest import Shard
+from candlelight.loaders.schema import SetInfo
 
 _PARQUET = "application/x-parquet"
 _TYPES = {

@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from loaders.errors import InputError
-from loaders.frames import DATASET
-from loaders.packs.pack_manifest import PACK_MANIFEST, read_pack_manifest
-from loaders.verification.checksums import SUMS, parse_sums
-from loaders.verification.verify_pack import verify_pack
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frames import DATASET
+from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST, read_pack_manifest
+from candlelight.loaders.verification.checksums import SUMS, parse_sums
+from candlelight.loaders.verification.verify_pack import verify_pack
 
 _REPO = re.compile(r"[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.-]*", re.ASCII)
 # Files that the Hub or its web page adds to an empty repository.
@@ -58,7 +58,7 @@ def push_hub(
     Example:
         >>> push_hub(Path("pack"), "no-name")
         Traceback (most recent call last):
-        loaders.errors.InputError: repository: expected ORG/NAME, got `no-name`
+        candlelight.loaders.errors.InputError: repository: expected ORG/NAME, got `no-name`
     """
     pack = Path(pack)
     if not _REPO.fullmatch(repo) or ".." in repo or "--" in repo:

@@ -13,16 +13,16 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from loaders.choices import choose_layers, choose_name, choose_split
-from loaders.errors import DAMAGED, InputError, blame
-from loaders.files.json_records import parse_record
-from loaders.files.layer_codecs import decode_png_bytes
-from loaders.frames import read_dataset_info
-from loaders.packed_frames import PackedFrames
-from loaders.packs.pack_manifest import PACK_MANIFEST, PackManifest, read_pack_manifest
-from loaders.samples import Frame, row_number
-from loaders.schema import Metadata, SetInfo, layer
-from loaders.verification.checksums import file_sha256
+from candlelight.loaders.choices import choose_layers, choose_name, choose_split
+from candlelight.loaders.errors import DAMAGED, InputError, blame
+from candlelight.loaders.files.json_records import parse_record
+from candlelight.loaders.files.layer_codecs import decode_png_bytes
+from candlelight.loaders.frames import read_dataset_info
+from candlelight.loaders.packed_frames import PackedFrames
+from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST, PackManifest, read_pack_manifest
+from candlelight.loaders.samples import Frame, row_number
+from candlelight.loaders.schema import Metadata, SetInfo, layer
+from candlelight.loaders.verification.checksums import file_sha256
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,7 +46,7 @@ class _Batches:
 
 
 class HubFrames(PackedFrames):
-    """One split of an image set in a folder that `pack_hub` wrote, as `loaders.samples.Frames`.
+    """One split of an image set in a folder that `pack_hub` wrote, as `candlelight.loaders.samples.Frames`.
 
     On first opening, `datasets` copies the set without compression (images stay PNG) into its cache, whose
     folder the environment variable ``HF_DATASETS_CACHE`` sets. Rows are read from the cache, without network.
@@ -55,7 +55,8 @@ class HubFrames(PackedFrames):
     Example:
         >>> HubFrames(Path("nowhere"), "candle")
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere/manifest.json is missing; make the folder with `candlelight pack`
+        candlelight.loaders.errors.InputError: nowhere/manifest.json is missing; make the folder with \
+`candlelight pack`
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class HubFrames(PackedFrames):
             InputError: the folder is missing, damaged or was not written by `pack_hub`, or there is no such
                 set, split or layer, or several sets and none is named.
         """
-        from loaders.hub.arrow_tables import layer_column
+        from candlelight.loaders.hub.arrow_tables import layer_column
 
         self.path = path = Path(path)
         manifest = read_pack_manifest(path)
@@ -154,7 +155,7 @@ class HubFrames(PackedFrames):
     @cached_property
     def factor_table(self) -> Float64[ndarray, "n k"]:
         """Factors of every row."""
-        from loaders.hub.arrow_tables import factor_columns
+        from candlelight.loaders.hub.arrow_tables import factor_columns
 
         names = factor_columns(self.set_info).values()
         table = np.empty((len(self), len(names)))
@@ -224,7 +225,7 @@ def _check_table(table: Any, set_info: SetInfo) -> None:
     """Refuse rows whose columns do not fit the description of the set."""
     import datasets
 
-    from loaders.hub.arrow_tables import arrow_columns
+    from candlelight.loaders.hub.arrow_tables import arrow_columns
 
     expected = datasets.Features.from_dict(
         {column.name: column.feature for column in arrow_columns(set_info)}

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 from jaxtyping import Float64
 from numpy import ndarray
 
-from loaders.files.layer_codecs import decode_png_bytes
-from loaders.hub.arrow_tables import factor_columns, layer_column
-from loaders.packs.pack_manifest import Shard
-from loaders.schema import FactorInfo, Metadata, SetInfo, layer
+from candlelight.loaders.files.layer_codecs import decode_png_bytes
+from candlelight.loaders.hub.arrow_tables import factor_columns, layer_column
+from candlelight.loaders.packs.pack_manifest import Shard
+from candlelight.loaders.schema import FactorInfo, Metadata, SetInfo, layer
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +23,8 @@ class SetFacts:
     """Facts of one image set, read from its files.
 
     Attributes:
-        table: factors of every row, in order of the files, as `loaders.samples.Frames.factor_table`.
+        table: factors of every row, in order of the files, as
+            `candlelight.loaders.samples.Frames.factor_table`.
         first: metadata of the first row.
         picture: path of the set's picture within the folder, "" for none.
     """

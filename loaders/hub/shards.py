@@ -9,12 +9,12 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from loaders.errors import InputError
-from loaders.files.json_records import read_record
-from loaders.files.layer_codecs import encode_png
-from loaders.files.safe_writing import replacing, sync
-from loaders.frames import IMAGE
-from loaders.hub.arrow_tables import (
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.json_records import read_record
+from candlelight.loaders.files.layer_codecs import encode_png
+from candlelight.loaders.files.safe_writing import replacing, sync
+from candlelight.loaders.frames import IMAGE
+from candlelight.loaders.hub.arrow_tables import (
     ArrowRow,
     Column,
     arrow_columns,
@@ -22,11 +22,11 @@ from loaders.hub.arrow_tables import (
     arrow_table,
     writer_options,
 )
-from loaders.packs.pack_manifest import Shard
-from loaders.packs.pack_source import PackSource, prepare_rows
-from loaders.packs.splits import PackSplit
-from loaders.schema import Record, layer
-from loaders.verification.checksums import file_sha256
+from candlelight.loaders.packs.pack_manifest import Shard
+from candlelight.loaders.packs.pack_source import PackSource, prepare_rows
+from candlelight.loaders.packs.splits import PackSplit
+from candlelight.loaders.schema import Record, layer
+from candlelight.loaders.verification.checksums import file_sha256
 
 # The Hub recommends row groups of 100 to 300 MB in memory; its viewer refuses more than 286 MB.
 ROW_GROUP_BYTES = 100 * 2**20

@@ -12,10 +12,10 @@ from collections.abc import Collection
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from loaders.errors import InputError
-from loaders.files.safe_writing import sync
-from loaders.frames import DATASET
-from loaders.packs.pack_manifest import (
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.safe_writing import sync
+from candlelight.loaders.frames import DATASET
+from candlelight.loaders.packs.pack_manifest import (
     CARD,
     CROISSANT,
     PACK_MANIFEST,
@@ -25,11 +25,11 @@ from loaders.packs.pack_manifest import (
     picture_path,
     read_pack_manifest,
 )
-from loaders.packs.pack_source import PackSource, open_sources, packed_info
-from loaders.packs.split_plan import SplitPlan
-from loaders.packs.working_folder import open_working_folder, text_sha256
-from loaders.schema import DatasetInfo
-from loaders.verification.checksums import SUMS, file_sha256, sums_text
+from candlelight.loaders.packs.pack_source import PackSource, open_sources, packed_info
+from candlelight.loaders.packs.split_plan import SplitPlan
+from candlelight.loaders.packs.working_folder import open_working_folder, text_sha256
+from candlelight.loaders.schema import DatasetInfo
+from candlelight.loaders.verification.checksums import SUMS, file_sha256, sums_text
 
 # Increase when the layout of a shard changes.
 _LAYOUT = 2
@@ -68,7 +68,7 @@ def pack_hub(
             ``size``, a frame is damaged, ``out_dir`` holds other files than a pack, or another process is
             packing into it.
     """
-    from loaders.hub import shards as shard_files
+    from candlelight.loaders.hub import shards as shard_files
 
     root, out_dir = Path(root), Path(out_dir)
     sources = open_sources(root, sets, layers, size, plan)
@@ -97,7 +97,7 @@ def pack_hub(
 def _made_of(sources: Collection[PackSource], info: DatasetInfo) -> dict[str, object]:
     import pyarrow as pa
 
-    from loaders.hub import shards as shard_files
+    from candlelight.loaders.hub import shards as shard_files
 
     return {
         "layout": [_LAYOUT, shard_files.ROW_GROUP_BYTES, shard_files.SHARD_BYTES],
@@ -124,10 +124,10 @@ def _day_made(root: Path) -> date:
 
 def _describe(folder: Path, info: DatasetInfo, manifest: PackManifest, made: date) -> None:
     """Write the files that describe the Parquet files: pictures, card, Croissant, hashes."""
-    from loaders.hub.card import card
-    from loaders.hub.card_pictures import PackedRows, draw_picture
-    from loaders.hub.croissant import croissant
-    from loaders.hub.set_facts import read_facts
+    from candlelight.loaders.hub.card import card
+    from candlelight.loaders.hub.card_pictures import PackedRows, draw_picture
+    from candlelight.loaders.hub.croissant import croissant
+    from candlelight.loaders.hub.set_facts import read_facts
 
     facts = {}
     for name, set_info in info.sets.items():

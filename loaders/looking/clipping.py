@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from loaders.frames import frame_path, read_metadata
+from candlelight.loaders.frames import frame_path, read_metadata
 
 LOOKED_AT = 64  # frames
 MUCH = 0.03  # share of pixels

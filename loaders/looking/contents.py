@@ -8,12 +8,21 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.schema import AssetRecord, DatasetInfo, FactorInfo, FactorValue, Metadata, Record, SetInfo, layer
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import (
+    AssetRecord,
+    DatasetInfo,
+    FactorInfo,
+    FactorValue,
+    Metadata,
+    Record,
+    SetInfo,
+    layer,
+)
 
 
 class LayerContents(Record):
-    """One layer of an image set, from `loaders.schema.Layer`."""
+    """One layer of an image set, from `candlelight.loaders.schema.Layer`."""
 
     name: str
     dtype: str
@@ -101,7 +110,7 @@ class StoredSet:
         splits: numbers of rows by split.
         bytes: size of the samples.
         compression: description in one line.
-        table: factors of every row as `loaders.samples.Frames.factor_table`; None if unknown.
+        table: factors of every row as `candlelight.loaders.samples.Frames.factor_table`; None if unknown.
         first: metadata of the first sample; None if there is no sample.
         clipped: share of over-exposed pixels; None if unknown.
     """

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from loaders.looking.clipping import clipping_line
-from loaders.looking.contents import Contents, FactorContents, LayerContents, SetContents
-from loaders.looking.look import look
+from candlelight.loaders.looking.clipping import clipping_line
+from candlelight.loaders.looking.contents import Contents, FactorContents, LayerContents, SetContents
+from candlelight.loaders.looking.look import look
 
 _SHOWN = 24  # values of a factor that are written out
 

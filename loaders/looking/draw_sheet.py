@@ -3,11 +3,11 @@
 from collections.abc import Collection
 from pathlib import Path
 
-from loaders.errors import InputError
-from loaders.looking.sheet import contact_sheet, tile_scale, write_png
-from loaders.looking.sheet_rows import choose_sheet_rows
-from loaders.open_frames import open_frames
-from loaders.samples import Frames
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.looking.sheet import contact_sheet, tile_scale, write_png
+from candlelight.loaders.looking.sheet_rows import choose_sheet_rows
+from candlelight.loaders.open_frames import open_frames
+from candlelight.loaders.samples import Frames
 
 _LAYERS = ("image", "albedo", "shading", "depth")
 _ROWS = 6  # samples of a sheet that is not by a factor
@@ -27,7 +27,7 @@ def draw_sheet(
     """Draw a contact sheet: samples of an image set as rows, their layers as columns.
 
     Args:
-        path: a path that `loaders.open_frames` opens.
+        path: a path that `candlelight.loaders.open_frames` opens.
         out: the PNG to write; an existing file is replaced.
         set_name: name of the image set; None for the only one.
         split: name of the split; None for the only one, or `train` of several.

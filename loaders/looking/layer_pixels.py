@@ -4,8 +4,8 @@ import numpy as np
 from jaxtyping import Float, UInt8
 from numpy import ndarray
 
-from loaders.colour import to_display
-from loaders.schema import LAYERS
+from candlelight.loaders.colour import to_display
+from candlelight.loaders.schema import LAYERS
 
 Pixels = UInt8[ndarray, "height width 3"]
 

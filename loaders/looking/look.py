@@ -8,19 +8,26 @@ import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 
-from loaders.errors import DAMAGED, InputError, blame, nearest_file
-from loaders.files.json_records import parse_record
-from loaders.files.object_stores import Store, open_store
-from loaders.files.urls import is_elsewhere, local_folder
-from loaders.frame_folder import FrameFolder
-from loaders.frames import DATASET, METADATA, complete_indices, frame_path, read_dataset_info, read_metadata
-from loaders.hdf5.read_hdf5 import HDF5Frames
-from loaders.looking.clipping import clipped_share
-from loaders.looking.contents import Contents, StoredSet, build_contents, bytes_below
-from loaders.open_frames import EXPECTED, open_hdf5
-from loaders.packs.pack_manifest import PACK_MANIFEST, Shard, read_pack_manifest
-from loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo
-from loaders.verification.verify_frames import PLAN
+from candlelight.loaders.errors import DAMAGED, InputError, blame, nearest_file
+from candlelight.loaders.files.json_records import parse_record
+from candlelight.loaders.files.object_stores import Store, open_store
+from candlelight.loaders.files.urls import is_elsewhere, local_folder
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.frames import (
+    DATASET,
+    METADATA,
+    complete_indices,
+    frame_path,
+    read_dataset_info,
+    read_metadata,
+)
+from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
+from candlelight.loaders.looking.clipping import clipped_share
+from candlelight.loaders.looking.contents import Contents, StoredSet, build_contents, bytes_below
+from candlelight.loaders.open_frames import EXPECTED, open_hdf5
+from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST, Shard, read_pack_manifest
+from candlelight.loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo
+from candlelight.loaders.verification.verify_frames import PLAN
 
 _FOLDER_COMPRESSION = "image as PNG, other layers deflated"
 
@@ -42,8 +49,8 @@ def look(path: Path | str) -> Contents:
     Example:
         >>> look("nowhere")
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere: expected a folder of frames, an .h5 file or a folder of them, or \
-a Hugging Face folder
+        candlelight.loaders.errors.InputError: nowhere: expected a folder of frames, an .h5 file or a folder \
+of them, or a Hugging Face folder
     """
     if is_elsewhere(path):
         return _look_at_store(open_store(str(path)))
@@ -191,7 +198,7 @@ def _look_at_hub(path: Path) -> Contents:
 def _look_at_shards(path: Path, set_info: SetInfo, shards: list[Shard], splits: dict[str, int]) -> StoredSet:
     import pyarrow.parquet as pq
 
-    from loaders.hub.set_facts import read_facts
+    from candlelight.loaders.hub.set_facts import read_facts
 
     try:
         facts = read_facts(path, set_info, shards)

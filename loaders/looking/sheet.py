@@ -8,12 +8,12 @@ from jaxtyping import UInt8
 from numpy import ndarray
 from PIL import Image, ImageDraw, ImageFont
 
-from loaders.errors import InputError
-from loaders.files.layer_codecs import encode_png
-from loaders.files.safe_writing import replacing
-from loaders.looking.layer_pixels import Pixels, show_layer
-from loaders.looking.sheet_rows import SheetRows, value_text
-from loaders.schema import FactorValue, SetInfo
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.layer_codecs import encode_png
+from candlelight.loaders.files.safe_writing import replacing
+from candlelight.loaders.looking.layer_pixels import Pixels, show_layer
+from candlelight.loaders.looking.sheet_rows import SheetRows, value_text
+from candlelight.loaders.schema import FactorValue, SetInfo
 
 SMALLEST_TILE, LARGEST_TILE = 128, 384  # pixels of a tile's longer side after scaling by a whole factor
 TILE_GAP = 4
@@ -49,7 +49,7 @@ def contact_sheet(
         InputError: there are no rows or layers, a row or layer does not exist, or the tiles do not fit.
 
     Example:
-        >>> from loaders.frame_folder import FrameFolder
+        >>> from candlelight.loaders.frame_folder import FrameFolder
         >>> frames = FrameFolder(Path("frames"), "candle")  # doctest: +SKIP
         >>> sheet = contact_sheet(frames, pick_rows(frames, 4), ["image", "albedo"])  # doctest: +SKIP
     """
@@ -79,7 +79,7 @@ def factor_text(set_info: SetInfo, factors: dict[str, FactorValue]) -> list[str]
     """Name each factor of a sample with its value and unit, in the order of the set.
 
     Example:
-        >>> from loaders.schema import FactorInfo
+        >>> from candlelight.loaders.schema import FactorInfo
         >>> size = FactorInfo(name="size", kind="categorical", values=(1.5, 2), unit="m")
         >>> factor_text(SetInfo(count=1, width=1, height=1, layers=(), factors=(size,)), {"size": 2})
         ['size 2 m']

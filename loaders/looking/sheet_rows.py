@@ -6,16 +6,16 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.samples import Frame
-from loaders.schema import FactorInfo, FactorValue, SetInfo
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.samples import Frame
+from candlelight.loaders.schema import FactorInfo, FactorValue, SetInfo
 
 FACTOR_PARTS = 4  # intervals that a continuous factor is cut into
 
 
 @runtime_checkable
 class SheetRows(Protocol):
-    """The part of `loaders.samples.Frames` that a contact sheet needs."""
+    """The part of `candlelight.loaders.samples.Frames` that a contact sheet needs."""
 
     @property
     def set_info(self) -> SetInfo:

@@ -5,8 +5,8 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from loaders.errors import InputError
-from loaders.files.safe_writing import sync
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.safe_writing import sync
 
 # A killed call loses at most this much work. Smaller parts would need more files.
 PART_BYTES = 32 * 2**20

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from loaders.files.json_records import read_record
-from loaders.frames import DATASET
-from loaders.schema import Record
-from loaders.verification.checksums import SUMS
+from candlelight.loaders.files.json_records import read_record
+from candlelight.loaders.frames import DATASET
+from candlelight.loaders.schema import Record
+from candlelight.loaders.verification.checksums import SUMS
 
 PACK_MANIFEST, CARD, CROISSANT = "manifest.json", "README.md", "croissant.json"
 

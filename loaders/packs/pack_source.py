@@ -14,16 +14,16 @@ from jaxtyping import Int
 from numpy import ndarray
 from tqdm import tqdm
 
-from loaders.choices import choose_layers
-from loaders.downscale import downscale, downscaled_set
-from loaders.errors import InputError
-from loaders.frame_folder import FrameFolder
-from loaders.frames import read_dataset_info
-from loaders.packs.pack_manifest import PACK_MANIFEST
-from loaders.packs.split_plan import SplitPlan
-from loaders.packs.splits import PackSplit, SetRows, split_rows
-from loaders.samples import Frame, factor_number
-from loaders.schema import DatasetInfo, Metadata, SetInfo
+from candlelight.loaders.choices import choose_layers
+from candlelight.loaders.downscale import downscale, downscaled_set
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.frames import read_dataset_info
+from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST
+from candlelight.loaders.packs.split_plan import SplitPlan
+from candlelight.loaders.packs.splits import PackSplit, SetRows, split_rows
+from candlelight.loaders.samples import Frame, factor_number
+from candlelight.loaders.schema import DatasetInfo, Metadata, SetInfo
 
 _Prepared = TypeVar("_Prepared")
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 TRAIN, HELD_OUT = "train", "test_ood"
 _NAME = re.compile(r"\w+(\.\w+)*", re.ASCII)
@@ -28,7 +28,8 @@ class SplitPlan:
     Example:
         >>> SplitPlan(shares={"train": 0.8, "test": 0.1})
         Traceback (most recent call last):
-        loaders.errors.InputError: split: expected shares above 0 that add up to 1, got train=0.8, test=0.1
+        candlelight.loaders.errors.InputError: split: expected shares above 0 that add up to 1, got \
+train=0.8, test=0.1
     """
 
     shares: Mapping[str, float] = field(default_factory=dict)
@@ -84,7 +85,7 @@ def read_split_plan(
         {'test': ('blue', 'red')}
         >>> read_split_plan(["train=4"])
         Traceback (most recent call last):
-        loaders.errors.InputError: split: expected shares above 0 that add up to 1, got train=4
+        candlelight.loaders.errors.InputError: split: expected shares above 0 that add up to 1, got train=4
     """
     combinations = tuple(_once("hold-out", _pairs("hold-out", text.split(","))) for text in held_out)
     if by is not None:

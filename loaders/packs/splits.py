@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.packs.split_plan import HELD_OUT, TRAIN, SplitPlan
-from loaders.schema import SetInfo
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.packs.split_plan import HELD_OUT, TRAIN, SplitPlan
+from candlelight.loaders.schema import SetInfo
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class SetRows:
     Attributes:
         set_name: name of the image set.
         set_info: its description.
-        table: factors of every row, as `loaders.samples.Frames.factor_table`.
+        table: factors of every row, as `candlelight.loaders.samples.Frames.factor_table`.
         links: strings of every row; rows that share a string are one family. The first names the unit.
     """
 

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from loaders.errors import InputError
-from loaders.files.safe_writing import lock_file, replacing
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.safe_writing import lock_file, replacing
 
 # A folder with files but without a lock file was made by another program.
 _LOCK, _RECORD = "candlelight.lock", "made-of.json"

@@ -6,11 +6,11 @@ from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
-from loaders.public.folder_names import list_names
-from loaders.public.image_formats import read_linear, same_size, to_tensor
-from loaders.public.missing_files import require_path
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.folder_names import list_names
+from candlelight.loaders.public.image_formats import read_linear, same_size, to_tensor
+from candlelight.loaders.public.missing_files import require_path
 
 SOURCE = "https://perso.liris.cnrs.fr/nicolas.bonneel/intrinsicstar/ground_truth"
 # Scenes that the paper of the concept sensitivity metric leaves out.
@@ -52,7 +52,7 @@ class ARAP:
     Example:
         >>> ARAP("nowhere")
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere is missing; get it from https://perso.liris.cnrs.fr/nicolas.bonneel/intrinsicstar/ground_truth
+        candlelight.loaders.errors.InputError: nowhere is missing; get it from https://perso.liris.cnrs.fr/nicolas.bonneel/intrinsicstar/ground_truth
     """
 
     def __init__(self, root: Path | str, scenes: Scenes = "all") -> None:

@@ -12,13 +12,13 @@ from jaxtyping import Float64
 from numpy import ndarray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
-from loaders.factor_space import FactorSpace
-from loaders.public.image_formats import read_rgb8
-from loaders.public.missing_files import require_path
-from loaders.public.pixel_tensors import image_tensor
-from loaders.schema import FactorInfo, FactorValue
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.factor_space import FactorSpace
+from candlelight.loaders.public.image_formats import read_rgb8
+from candlelight.loaders.public.missing_files import require_path
+from candlelight.loaders.public.pixel_tensors import image_tensor
+from candlelight.loaders.schema import FactorInfo, FactorValue
 
 SOURCE = "https://github.com/causal-disentanglement/CANDLE"
 FactorNumbering = Literal["simulator", "disentanglement_lib"]
@@ -64,9 +64,10 @@ class Candle:
 
     ``data[row]`` is a dict of ``id`` (str) and ``index`` (int), the number in the file's name, ``image``
     (uint8 sRGB [3, height, width], or float32 scene-linear in [0, 1]), ``factors`` (name to class number) and
-    ``bbox`` (int64 left, top, right, bottom in pixels with y from the top, as in `loaders.schema`; the
-    files count y from the bottom, and bounds may leave the image). Rows are in order of the grid, which for
-    the published set is the order of ``index``; `loaders.collate` batches them.
+    ``bbox`` (int64 left, top, right, bottom in pixels with y from the top, as in
+    `candlelight.loaders.schema`; the files count y from the bottom, and bounds may leave the image). Rows are
+    in order of the grid, which for the published set is the order of ``index``; `candlelight.loaders.collate`
+    batches them.
 
     The published set has 12546 of the 21600 images of the full grid, with gaps in the numbers. The first
     release nests its JSON under the id and has no lights, so ``factors`` has no lights either. Folders that
@@ -78,7 +79,7 @@ class Candle:
     Example:
         >>> Candle("nowhere")  # doctest: +NORMALIZE_WHITESPACE
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere is missing; get it
+        candlelight.loaders.errors.InputError: nowhere is missing; get it
             from https://github.com/causal-disentanglement/CANDLE
     """
 

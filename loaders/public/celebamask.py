@@ -10,14 +10,14 @@ import numpy as np
 from jaxtyping import Bool, Float64
 from numpy import ndarray
 
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
-from loaders.public.folder_names import list_names
-from loaders.public.image_formats import read_rgb8
-from loaders.public.missing_files import require_path
-from loaders.public.pixel_tensors import PartGroups, check_groups, image_tensor, read_part_masks
-from loaders.public.text_lists import read_lines, wrong_line
-from loaders.schema import FactorInfo
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.folder_names import list_names
+from candlelight.loaders.public.image_formats import read_rgb8
+from candlelight.loaders.public.missing_files import require_path
+from candlelight.loaders.public.pixel_tensors import PartGroups, check_groups, image_tensor, read_part_masks
+from candlelight.loaders.public.text_lists import read_lines, wrong_line
+from candlelight.loaders.schema import FactorInfo
 
 SOURCE = "https://github.com/switchablenorms/CelebAMask-HQ"
 _FOLDER = "CelebAMask-HQ-mask-anno"
@@ -61,7 +61,7 @@ class CelebAMaskHQ:
     Example:
         >>> CelebAMaskHQ("nowhere")  # doctest: +NORMALIZE_WHITESPACE
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere/CelebA-HQ-img is missing; get it from
+        candlelight.loaders.errors.InputError: nowhere/CelebA-HQ-img is missing; get it from
             https://github.com/switchablenorms/CelebAMask-HQ
     """
 

@@ -8,12 +8,12 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int8
 from numpy import ndarray
 
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
-from loaders.public.image_formats import read_rgb8, to_tensor
-from loaders.public.missing_files import require_path
-from loaders.public.pixel_tensors import image_tensor, read_mask
-from loaders.public.text_lists import each_line, path_inside, read_lines, wrong_line
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.image_formats import read_rgb8, to_tensor
+from candlelight.loaders.public.missing_files import require_path
+from candlelight.loaders.public.pixel_tensors import image_tensor, read_mask
+from candlelight.loaders.public.text_lists import each_line, path_inside, read_lines, wrong_line
 
 SOURCE = "https://www.vision.caltech.edu/datasets/cub_200_2011"
 _Split = Literal["all", "train", "test"]
@@ -47,7 +47,7 @@ class CUB200:
     Example:
         >>> CUB200("nowhere")  # doctest: +NORMALIZE_WHITESPACE
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere/CUB_200_2011/images.txt is missing; get it from
+        candlelight.loaders.errors.InputError: nowhere/CUB_200_2011/images.txt is missing; get it from
             https://www.vision.caltech.edu/datasets/cub_200_2011
     """
 

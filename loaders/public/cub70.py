@@ -7,12 +7,12 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
-from loaders.public.cub200 import CUB200
-from loaders.public.missing_files import require_path
-from loaders.public.pixel_tensors import PartGroups, check_groups, read_part_masks
-from loaders.schema import FactorInfo
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.cub200 import CUB200
+from candlelight.loaders.public.missing_files import require_path
+from candlelight.loaders.public.pixel_tensors import PartGroups, check_groups, read_part_masks
+from candlelight.loaders.schema import FactorInfo
 
 SOURCE = "https://github.com/hamedbehzadi/CUB70-PartSegmentationDataset"
 _FOLDER = "AnnotationMasksPerclass"
@@ -42,7 +42,7 @@ class CUB70:
     Example:
         >>> CUB70("nowhere", "nowhere")  # doctest: +NORMALIZE_WHITESPACE
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere/AnnotationMasksPerclass is missing; get it from
+        candlelight.loaders.errors.InputError: nowhere/AnnotationMasksPerclass is missing; get it from
             https://github.com/hamedbehzadi/CUB70-PartSegmentationDataset
     """
 

@@ -6,10 +6,10 @@ import numpy as np
 from jaxtyping import UInt8
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.public.file_rows import open_array, read_table
-from loaders.public.grid_images import GridImages, find_file, number_values
-from loaders.schema import FactorInfo
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.file_rows import open_array, read_table
+from candlelight.loaders.public.grid_images import GridImages, find_file, number_values
+from candlelight.loaders.schema import FactorInfo
 
 SOURCE = "https://github.com/google-deepmind/dsprites-dataset"
 FILE_STEM = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64"
@@ -27,7 +27,8 @@ class DSprites(GridImages):
     Example:
         >>> DSprites("nowhere")  # doctest: +NORMALIZE_WHITESPACE
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere/dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz is missing; get it
+        candlelight.loaders.errors.InputError: nowhere/dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz is \
+missing; get it
             from https://github.com/google-deepmind/dsprites-dataset
     """
 

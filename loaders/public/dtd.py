@@ -4,11 +4,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, SupportsIndex
 
-from loaders.errors import InputError
-from loaders.public.folder_names import list_names
-from loaders.public.image_formats import read_rgb8
-from loaders.public.pixel_tensors import image_tensor
-from loaders.public.text_lists import path_inside, read_lines, wrong_line
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.folder_names import list_names
+from candlelight.loaders.public.image_formats import read_rgb8
+from candlelight.loaders.public.pixel_tensors import image_tensor
+from candlelight.loaders.public.text_lists import path_inside, read_lines, wrong_line
 
 SOURCE = "https://www.robots.ox.ac.uk/~vgg/data/dtd"
 _Split = Literal["all", "train", "val", "test"]
@@ -26,7 +26,7 @@ class DTD:
     Example:
         >>> DTD("nowhere")  # doctest: +NORMALIZE_WHITESPACE
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere/images is missing; get it
+        candlelight.loaders.errors.InputError: nowhere/images is missing; get it
             from https://www.robots.ox.ac.uk/~vgg/data/dtd
     """
 

@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float32
 from numpy import ndarray
 
-from loaders.errors import InputError, blaming
-from loaders.files.safe_decoding import MAX_PIXELS
-from loaders.public.missing_files import require_path
+from candlelight.loaders.errors import InputError, blaming
+from candlelight.loaders.files.safe_decoding import MAX_PIXELS
+from candlelight.loaders.public.missing_files import require_path
 
 _MAX_VALUES = 4 * MAX_PIXELS
 
@@ -26,7 +26,7 @@ def read_exr(path: Path, source: str) -> Float32[ndarray, "height width 3"]:
 
     Raises:
         InputError: OpenEXR is not installed; or the file is missing, damaged, lacks the channels, or claims
-            more than `loaders.files.safe_decoding.MAX_PIXELS`.
+            more than `candlelight.loaders.files.safe_decoding.MAX_PIXELS`.
     """
     require_path(path, source)
     try:

@@ -13,10 +13,10 @@ import h5py
 import numpy as np
 from numpy import ndarray
 
-from loaders.errors import DAMAGED, InputError, blame
-from loaders.files.layer_codecs import entry_start
-from loaders.files.safe_writing import replacing
-from loaders.verification.checksums import file_sha256
+from candlelight.loaders.errors import DAMAGED, InputError, blame
+from candlelight.loaders.files.layer_codecs import entry_start
+from candlelight.loaders.files.safe_writing import replacing
+from candlelight.loaders.verification.checksums import file_sha256
 
 _MAX_TABLE_BYTES = 2**30  # largest array that `read_table` reads: labels, not images
 _BLOCK_BYTES = 2**26

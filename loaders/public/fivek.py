@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Literal
 
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
-from loaders.image_frames import ImageFolder, ImageFrames
-from loaders.public.missing_files import require_path
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.image_frames import ImageFolder, ImageFrames
+from candlelight.loaders.public.missing_files import require_path
 
 SOURCE = "https://data.csail.mit.edu/graphics/fivek"
 Expert = Literal["a", "b", "c", "d", "e"]
@@ -18,7 +18,8 @@ def open_fivek(
     """Open the photographs as developed by one of the five experts.
 
     The files are 16-bit TIFF in ProPhoto RGB; their embedded profile converts them to 8-bit sRGB
-    (`loaders.files.decode_image`). Any other folder of pictures opens with `loaders.open_pictures`.
+    (`candlelight.loaders.files.decode_image`). Any other folder of pictures opens with
+    `candlelight.loaders.open_pictures`.
 
     Args:
         root: the data set's folder; ``tiff16_<expert>`` lies in it, in its ``img`` or in its ``processed``.
@@ -36,7 +37,7 @@ def open_fivek(
     Example:
         >>> open_fivek("nowhere", (64, 64))  # doctest: +NORMALIZE_WHITESPACE
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere/tiff16_c is missing; get it
+        candlelight.loaders.errors.InputError: nowhere/tiff16_c is missing; get it
             from https://data.csail.mit.edu/graphics/fivek
     """
     base = Path(root)

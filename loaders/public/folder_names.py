@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from loaders.errors import InputError
-from loaders.public.missing_files import require_path
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.missing_files import require_path
 
 
 def list_names(folder: Path, source: str) -> tuple[str, ...]:
@@ -24,7 +24,7 @@ def list_names(folder: Path, source: str) -> tuple[str, ...]:
     Example:
         >>> list_names(Path("nowhere"), "https://example.org")
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere is missing; get it from https://example.org
+        candlelight.loaders.errors.InputError: nowhere is missing; get it from https://example.org
     """
     if not require_path(folder, source).is_dir():
         raise InputError(f"{folder}: expected a folder, got a file; get it from {source}")

@@ -11,20 +11,20 @@ import numpy as np
 from jaxtyping import Float64, Int, UInt8
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.factor_space import FactorSpace
-from loaders.public.file_rows import ArrayRows
-from loaders.public.missing_files import require_path
-from loaders.public.pixel_tensors import image_tensor
-from loaders.schema import FactorInfo, FactorValue
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.factor_space import FactorSpace
+from candlelight.loaders.public.file_rows import ArrayRows
+from candlelight.loaders.public.missing_files import require_path
+from candlelight.loaders.public.pixel_tensors import image_tensor
+from candlelight.loaders.schema import FactorInfo, FactorValue
 
 
 class GridImages(ABC):
     """Images of every combination of factors in one array; the row number is the grid index.
 
     ``data[row]`` is a dict of ``id`` (str), ``index`` (int), ``image`` (a tensor, channels first) and
-    ``factors`` (name to class number); `loaders.collate` batches such dicts. Forked and spawned workers may
-    share a reader.
+    ``factors`` (name to class number); `candlelight.loaders.collate` batches such dicts. Forked and spawned
+    workers may share a reader.
 
     Attributes:
         factors: the factors with their values, in the order of the grid.
@@ -82,7 +82,7 @@ def find_file(root: Path, names: Sequence[str], source: str) -> Path:
     Example:
         >>> find_file(Path("nowhere"), ["3dshapes.h5"], "https://example.org")
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere/3dshapes.h5 is missing; get it from https://example.org
+        candlelight.loaders.errors.InputError: nowhere/3dshapes.h5 is missing; get it from https://example.org
     """
     if root.is_file():
         return root

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any, Literal, SupportsIndex
 
-from loaders.check_choice import check_choice
-from loaders.public.hypersim_frames import read_frame_list, read_prepared, read_released
-from loaders.public.hypersim_truth import hypersim_truth
-from loaders.public.image_formats import to_tensor
-from loaders.public.pixel_tensors import image_tensor
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.public.hypersim_frames import read_frame_list, read_prepared, read_released
+from candlelight.loaders.public.hypersim_truth import hypersim_truth
+from candlelight.loaders.public.image_formats import to_tensor
+from candlelight.loaders.public.pixel_tensors import image_tensor
 
 _Split = Literal["train", "val", "test"]
 _LISTS = {"train": "hypersim_train_filtered.txt", "val": "hypersim_val.txt", "test": "hypersim_test.txt"}
@@ -26,7 +26,7 @@ class Hypersim:
     * ``mask``: bool [H, W], where reflectance and shading are known.
 
     Reflectance, shading and residual are linear. Shading and residual are clipped to [0, c] and divided by c,
-    the larger of their 98th percentiles, anew for each frame (`loaders.public.hypersim_truth`). So
+    the larger of their 98th percentiles, anew for each frame (`candlelight.loaders.public.hypersim_truth`). So
     ``reflectance * shading + residual`` is proportional to light below the cut-off; residual is light that is
     not diffuse.
 
@@ -46,7 +46,7 @@ class Hypersim:
     Example:
         >>> Hypersim("nowhere", "test")
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere/hypersim_test.txt is missing; get it from https://github.com/prs-eth/Marigold (script/iid/dataset_preprocess, data_split/hypersim_iid)
+        candlelight.loaders.errors.InputError: nowhere/hypersim_test.txt is missing; get it from https://github.com/prs-eth/Marigold (script/iid/dataset_preprocess, data_split/hypersim_iid)
     """  # noqa: E501
 
     def __init__(self, root: Path | str, split: _Split) -> None:

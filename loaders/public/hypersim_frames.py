@@ -8,12 +8,12 @@ import numpy as np
 from jaxtyping import Float64, UInt8
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.public.file_rows import read_table
-from loaders.public.image_formats import read_rgb8, same_size
-from loaders.public.missing_files import require_path
-from loaders.public.npy_numbers import read_numbers
-from loaders.public.text_lists import each_line, wrong_line
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.file_rows import read_table
+from candlelight.loaders.public.image_formats import read_rgb8, same_size
+from candlelight.loaders.public.missing_files import require_path
+from candlelight.loaders.public.npy_numbers import read_numbers
+from candlelight.loaders.public.text_lists import each_line, wrong_line
 
 PREPARED = "https://github.com/prs-eth/Marigold (script/iid/dataset_preprocess, data_split/hypersim_iid)"
 RELEASED = "https://github.com/apple/ml-hypersim (dataset_download_images.py)"

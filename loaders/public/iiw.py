@@ -9,12 +9,12 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 from pydantic import BaseModel, Field, ValidationError
 
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
-from loaders.public.folder_names import list_names
-from loaders.public.image_formats import read_rgb8
-from loaders.public.missing_files import require_path
-from loaders.public.pixel_tensors import image_tensor
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.folder_names import list_names
+from candlelight.loaders.public.image_formats import read_rgb8
+from candlelight.loaders.public.missing_files import require_path
+from candlelight.loaders.public.pixel_tensors import image_tensor
 
 SOURCE = "http://opensurfaces.cs.cornell.edu/publications/intrinsic (iiw-dataset-release-0.zip)"
 COUNT = 5230  # photographs of the release
@@ -86,7 +86,7 @@ class IIW:
     Example:
         >>> IIW("nowhere")
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere is missing; get it from http://opensurfaces.cs.cornell.edu/publications/intrinsic (iiw-dataset-release-0.zip)
+        candlelight.loaders.errors.InputError: nowhere is missing; get it from http://opensurfaces.cs.cornell.edu/publications/intrinsic (iiw-dataset-release-0.zip)
     """  # noqa: E501
 
     def __init__(self, root: Path | str, split: _Split = "all", count: int = COUNT) -> None:

@@ -9,12 +9,12 @@ from jaxtyping import Float32, UInt8
 from numpy import ndarray
 from PIL import Image
 
-from loaders.errors import InputError, blaming
-from loaders.files.png16 import decode_png16, is_png16
-from loaders.files.safe_decoding import open_image
-from loaders.public.exr import read_exr
-from loaders.public.missing_files import require_path
-from loaders.public.radiance import decode_radiance
+from candlelight.loaders.errors import InputError, blaming
+from candlelight.loaders.files.png16 import decode_png16, is_png16
+from candlelight.loaders.files.safe_decoding import open_image
+from candlelight.loaders.public.exr import read_exr
+from candlelight.loaders.public.missing_files import require_path
+from candlelight.loaders.public.radiance import decode_radiance
 
 _FORMATS = ("PNG", "JPEG", "BMP")  # not TIFF: of 16 bits Pillow would keep the upper 8 without a warning
 
@@ -30,7 +30,7 @@ def read_rgb8(path: Path, source: str) -> UInt8[ndarray, "height width 3"]:
 
     Raises:
         InputError: the file is missing, damaged, of another kind or of more bits, or claims more than
-            `loaders.files.safe_decoding.MAX_PIXELS`.
+            `candlelight.loaders.files.safe_decoding.MAX_PIXELS`.
     """
     return _decoded(path, source, _rgb)
 
@@ -48,7 +48,7 @@ def read_linear(path: Path, source: str) -> Float32[ndarray, "height width 3"]:
 
     Raises:
         InputError: the file is missing, damaged, of another kind, or claims more than
-            `loaders.files.safe_decoding.MAX_PIXELS`.
+            `candlelight.loaders.files.safe_decoding.MAX_PIXELS`.
     """
     require_path(path, source)
     kind = path.suffix.lower()
@@ -68,7 +68,7 @@ def read_png16(path: Path, source: str) -> Float32[ndarray, "height width *chann
 
     Raises:
         InputError: the file is missing, damaged, of another kind, or claims more than
-            `loaders.files.safe_decoding.MAX_PIXELS`.
+            `candlelight.loaders.files.safe_decoding.MAX_PIXELS`.
     """
     return _decoded(path, source, decode_png16).astype(np.float32) / np.float32(65535)
 
@@ -82,7 +82,7 @@ def read_indices(path: Path, source: str) -> UInt8[ndarray, "height width"]:
 
     Raises:
         InputError: the file is missing, damaged, has several channels or more bits, or claims more than
-            `loaders.files.safe_decoding.MAX_PIXELS`.
+            `candlelight.loaders.files.safe_decoding.MAX_PIXELS`.
     """
     return _decoded(path, source, _one_channel)
 
@@ -112,7 +112,8 @@ def same_size(images: dict[str, ndarray], where: str) -> None:
     Example:
         >>> same_size({"image": np.zeros((2, 4, 3)), "mask": np.zeros((2, 5))}, "cup")
         Traceback (most recent call last):
-        loaders.errors.InputError: cup: expected images of one size, got `image` 2 x 4 and `mask` 2 x 5
+        candlelight.loaders.errors.InputError: cup: expected images of one size, got `image` 2 x 4 and \
+`mask` 2 x 5
     """
     first, *others = images
     for name in others:

@@ -8,14 +8,20 @@ from jaxtyping import Float32, Int64, UInt8
 from numpy import ndarray
 from pydantic import BaseModel
 
-from loaders.errors import InputError
-from loaders.primaries import ADOBE_RGB, REC709, xyz_matrix
-from loaders.public.iiw import ComparisonRecord, PointComparisons, PointRecord, read_json, valid_comparisons
-from loaders.public.image_formats import read_indices, read_rgb8, to_tensor
-from loaders.public.npy_numbers import read_numbers
-from loaders.public.pixel_tensors import image_tensor
-from loaders.public.text_lists import each_line, path_inside, wrong_line
-from loaders.regions import scale_regions
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.primaries import ADOBE_RGB, REC709, xyz_matrix
+from candlelight.loaders.public.iiw import (
+    ComparisonRecord,
+    PointComparisons,
+    PointRecord,
+    read_json,
+    valid_comparisons,
+)
+from candlelight.loaders.public.image_formats import read_indices, read_rgb8, to_tensor
+from candlelight.loaders.public.npy_numbers import read_numbers
+from candlelight.loaders.public.pixel_tensors import image_tensor
+from candlelight.loaders.public.text_lists import each_line, path_inside, wrong_line
+from candlelight.loaders.regions import scale_regions
 
 SOURCE = "https://measuredalbedo.github.io (labels.zip, images_png.zip)"
 _COLUMNS = "six columns: colours, mask, scene, photograph, picture of the albedo, judgements or None"
@@ -61,7 +67,7 @@ class MAW:
     Example:
         >>> MAW("nowhere")
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere/labels/meta.csv is missing; get it from https://measuredalbedo.github.io (labels.zip, images_png.zip)
+        candlelight.loaders.errors.InputError: nowhere/labels/meta.csv is missing; get it from https://measuredalbedo.github.io (labels.zip, images_png.zip)
     """  # noqa: E501
 
     def __init__(self, root: Path | str) -> None:

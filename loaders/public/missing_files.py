@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 
 def require_path(path: Path, source: str) -> Path:
@@ -18,7 +18,7 @@ def require_path(path: Path, source: str) -> Path:
     Example:
         >>> require_path(Path("nowhere/mos.txt"), "https://ponomarenko.info/tid2013.htm")
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere/mos.txt is missing; get it from https://ponomarenko.info/tid2013.htm
+        candlelight.loaders.errors.InputError: nowhere/mos.txt is missing; get it from https://ponomarenko.info/tid2013.htm
     """
     try:
         found = path.exists()

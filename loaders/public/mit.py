@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, SupportsIndex
 
-from loaders.errors import InputError
-from loaders.public.folder_names import list_names
-from loaders.public.image_formats import read_png16, same_size, to_tensor
-from loaders.public.missing_files import require_path
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.folder_names import list_names
+from candlelight.loaders.public.image_formats import read_png16, same_size, to_tensor
+from candlelight.loaders.public.missing_files import require_path
 
 SOURCE = "https://people.csail.mit.edu/rgrosse/intrinsic (intrinsic-data.tar.gz)"
 MIT_SETS = {
@@ -55,7 +55,7 @@ class MITIntrinsic:
     Example:
         >>> MITIntrinsic("nowhere")
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere is missing; get it from https://people.csail.mit.edu/rgrosse/intrinsic (intrinsic-data.tar.gz)
+        candlelight.loaders.errors.InputError: nowhere is missing; get it from https://people.csail.mit.edu/rgrosse/intrinsic (intrinsic-data.tar.gz)
     """  # noqa: E501
 
     def __init__(
@@ -69,7 +69,7 @@ class MITIntrinsic:
 
         Args:
             root: folder with ``data/<object>/``, ``data/test/<object>/`` or ``<object>/``; also the output
-                of `loaders.exports.export_mit.export_mit`.
+                of `candlelight.loaders.exports.export_mit.export_mit`.
             split: "all" takes every object of the folder; "grosse" the 16 objects of the paper, "set1" and
                 "set2"; "extra" the four others; "barron-train" and "barron-test" the split of Barron and
                 Malik.

@@ -8,11 +8,11 @@ from typing import Literal
 from jaxtyping import UInt8
 from numpy import ndarray
 
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
-from loaders.public.file_rows import open_array
-from loaders.public.grid_images import GridImages, find_file
-from loaders.schema import FactorInfo, FactorValue
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.file_rows import open_array
+from candlelight.loaders.public.grid_images import GridImages, find_file
+from candlelight.loaders.schema import FactorInfo, FactorValue
 
 SOURCE = "https://github.com/rr-learning/disentanglement_dataset"
 Variant = Literal["toy", "realistic", "real", "complex"]
@@ -58,7 +58,7 @@ class MPI3D(GridImages):
     Example:
         >>> MPI3D("nowhere", "real")  # doctest: +NORMALIZE_WHITESPACE
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere/mpi3d_real.npz is missing; get it from
+        candlelight.loaders.errors.InputError: nowhere/mpi3d_real.npz is missing; get it from
             https://github.com/rr-learning/disentanglement_dataset
     """
 

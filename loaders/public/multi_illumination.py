@@ -10,13 +10,13 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
-from loaders.public.exr import read_exr
-from loaders.public.folder_names import list_names
-from loaders.public.image_formats import read_indices, read_rgb8, same_size, to_tensor
-from loaders.public.missing_files import require_path
-from loaders.public.pixel_tensors import image_tensor
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.exr import read_exr
+from candlelight.loaders.public.folder_names import list_names
+from candlelight.loaders.public.image_formats import read_indices, read_rgb8, same_size, to_tensor
+from candlelight.loaders.public.missing_files import require_path
+from candlelight.loaders.public.pixel_tensors import image_tensor
 
 SOURCE = "https://projects.csail.mit.edu/illumination (multi_illumination_{train,test}_mip2_{jpg,exr}.zip)"
 _DIRECTIONS = 25
@@ -49,7 +49,7 @@ class MultiIllumination:
     Example:
         >>> MultiIllumination("nowhere")
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere is missing; get it from https://projects.csail.mit.edu/illumination (multi_illumination_{train,test}_mip2_{jpg,exr}.zip)
+        candlelight.loaders.errors.InputError: nowhere is missing; get it from https://projects.csail.mit.edu/illumination (multi_illumination_{train,test}_mip2_{jpg,exr}.zip)
     """  # noqa: E501
 
     def __init__(

@@ -6,9 +6,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy import ndarray
 
-from loaders.errors import InputError, blaming
-from loaders.files.safe_decoding import MAX_PIXELS
-from loaders.public.missing_files import require_path
+from candlelight.loaders.errors import InputError, blaming
+from candlelight.loaders.files.safe_decoding import MAX_PIXELS
+from candlelight.loaders.public.missing_files import require_path
 
 NumberKind = Literal["integers", "floats"]
 _CODES = {"integers": "iu", "floats": "f"}  # kinds of numpy dtypes
@@ -29,12 +29,12 @@ def read_numbers(path: Path, source: str, kind: NumberKind, axes: int) -> ndarra
 
     Raises:
         InputError: the file is missing, damaged or pickled, holds other numbers, or claims more values than
-            `loaders.files.safe_decoding.MAX_PIXELS`.
+            `candlelight.loaders.files.safe_decoding.MAX_PIXELS`.
 
     Example:
         >>> read_numbers(Path("nowhere/54.npy"), "https://example.org", "integers", 2)
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere/54.npy is missing; get it from https://example.org
+        candlelight.loaders.errors.InputError: nowhere/54.npy is missing; get it from https://example.org
     """
     require_path(path, source)
     with blaming(f"{path}: cannot be read", f"get it again from {source}"):

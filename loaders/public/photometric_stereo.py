@@ -8,12 +8,12 @@ import numpy as np
 from jaxtyping import Bool, Float32
 from numpy import ndarray
 
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
-from loaders.public.exr import read_exr
-from loaders.public.folder_names import list_names
-from loaders.public.image_formats import read_indices, same_size, to_tensor
-from loaders.public.text_lists import read_lines, wrong_line
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.exr import read_exr
+from candlelight.loaders.public.folder_names import list_names
+from candlelight.loaders.public.image_formats import read_indices, same_size, to_tensor
+from candlelight.loaders.public.text_lists import read_lines, wrong_line
 
 SOURCE = "https://vision.ucsd.edu/~nalldrin/research/cvpr08/datasets"
 Lights = Literal["refined", "unrefined"]
@@ -40,7 +40,7 @@ class PhotometricStereo:
     Example:
         >>> PhotometricStereo("nowhere")
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere is missing; get it from https://vision.ucsd.edu/~nalldrin/research/cvpr08/datasets
+        candlelight.loaders.errors.InputError: nowhere is missing; get it from https://vision.ucsd.edu/~nalldrin/research/cvpr08/datasets
     """
 
     def __init__(

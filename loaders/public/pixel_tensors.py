@@ -9,9 +9,9 @@ from jaxtyping import Bool, UInt8
 from numpy import ndarray
 from PIL import Image
 
-from loaders.colour import srgb_to_linear
-from loaders.errors import InputError
-from loaders.public.image_formats import read_rgb8, to_tensor
+from candlelight.loaders.colour import srgb_to_linear
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.image_formats import read_rgb8, to_tensor
 
 PartGroups = Mapping[str, Sequence[str]]  # the parts of each group
 
@@ -90,7 +90,8 @@ def check_groups(groups: PartGroups | None, parts: Sequence[str]) -> None:
     Example:
         >>> check_groups({"eyes": ["l_eye", "eye"]}, ["l_eye", "r_eye"])
         Traceback (most recent call last):
-        loaders.errors.InputError: groups: `eyes` has a part `eye`; expected parts among l_eye, r_eye
+        candlelight.loaders.errors.InputError: groups: `eyes` has a part `eye`; expected parts among l_eye, \
+r_eye
     """
     for name, members in (groups or {}).items():
         for part in members:

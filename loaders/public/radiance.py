@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Float32, UInt8
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.files.safe_decoding import MAX_PIXELS
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.safe_decoding import MAX_PIXELS
 
 _SIZE = re.compile(rb"-Y (\d{1,6}) \+X (\d{1,6})")
 
@@ -31,7 +31,7 @@ def decode_radiance(data: bytes) -> Float32[ndarray, "height width 3"]:
 
     Raises:
         InputError: the data are not an RGBE image, end early, or claim more than
-            `loaders.files.safe_decoding.MAX_PIXELS`.
+            `candlelight.loaders.files.safe_decoding.MAX_PIXELS`.
 
     Example:
         >>> head = b"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n-Y 1 +X 2\n"

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.public.text_lists import read_lines, wrong_line
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.text_lists import read_lines, wrong_line
 
 SOURCE = "https://github.com/paudauo/BBDD_Affine_Transformations"
 # Prefix of the image names, to the word in the list of trials.
@@ -41,7 +41,7 @@ def read_raid_trials(path: Path | str) -> dict[str, ndarray]:
     Example:
         >>> read_raid_trials("nowhere/answers.csv")  # doctest: +NORMALIZE_WHITESPACE
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere/answers.csv is missing; get it from
+        candlelight.loaders.errors.InputError: nowhere/answers.csv is missing; get it from
             https://github.com/paudauo/BBDD_Affine_Transformations
     """
     rows = _read(Path(path), _TRIALS, _trial)

@@ -7,12 +7,12 @@ import numpy as np
 from jaxtyping import Int64
 from numpy import ndarray
 
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
-from loaders.public.image_formats import read_rgb8, same_size, to_tensor
-from loaders.public.npy_numbers import read_numbers
-from loaders.public.pixel_tensors import image_tensor
-from loaders.public.saw_annotations import SOURCE, SAWAnnotations, read_saw_annotations
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.image_formats import read_rgb8, same_size, to_tensor
+from candlelight.loaders.public.npy_numbers import read_numbers
+from candlelight.loaders.public.pixel_tensors import image_tensor
+from candlelight.loaders.public.saw_annotations import SOURCE, SAWAnnotations, read_saw_annotations
 
 LABELS = {0: "discontinuity of normal or depth", 1: "shadow boundary", 2: "smooth", 100: "ignore"}
 LABEL_FOLDER = "saw_data-filter_size_0-ignore_border_0.05-normal_gradmag_thres_1.5-depth_gradmag_thres_2.0"
@@ -38,7 +38,7 @@ class SAW:
     Example:
         >>> SAW("nowhere", "test")
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere/saw_splits/test_ids.npy is missing; get it from https://github.com/kovibalu/saw_release (download_saw.sh)
+        candlelight.loaders.errors.InputError: nowhere/saw_splits/test_ids.npy is missing; get it from https://github.com/kovibalu/saw_release (download_saw.sh)
     """  # noqa: E501
 
     def __init__(self, root: Path | str, split: _Split, skip_missing: bool = False) -> None:

@@ -8,8 +8,14 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 from pydantic import BaseModel, Field
 
-from loaders.errors import InputError
-from loaders.public.iiw import ComparisonRecord, PointComparisons, PointRecord, read_json, valid_comparisons
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.iiw import (
+    ComparisonRecord,
+    PointComparisons,
+    PointRecord,
+    read_json,
+    valid_comparisons,
+)
 
 SOURCE = "https://github.com/kovibalu/saw_release (download_saw.sh)"
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -37,7 +43,7 @@ class SAWAnnotations(NamedTuple):
 
     ``shadow_points`` are x and y over width and height. ``on_shadow`` says whether each point is on the
     boundary of a shadow: 1 yes, 0 no, -1 no answer. ``reflectance`` and ``shading`` are the valid comparisons
-    (`loaders.public.iiw.PointComparisons`) of reflectance and of shading.
+    (`candlelight.loaders.public.iiw.PointComparisons`) of reflectance and of shading.
     """
 
     regions: tuple[ShadingRegion, ...]
@@ -89,7 +95,7 @@ def read_saw_annotations(path: Path) -> SAWAnnotations:
     Example:
         >>> read_saw_annotations(Path("nowhere/54.json"))  # doctest: +NORMALIZE_WHITESPACE
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere/54.json is missing; get it
+        candlelight.loaders.errors.InputError: nowhere/54.json is missing; get it
             from https://github.com/kovibalu/saw_release (download_saw.sh)
     """
     found = read_json(path, _Photograph, SOURCE)

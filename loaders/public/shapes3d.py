@@ -6,10 +6,10 @@ import numpy as np
 from jaxtyping import UInt8
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.public.file_rows import open_array, read_table
-from loaders.public.grid_images import GridImages, find_file, number_values
-from loaders.schema import FactorInfo, FactorValue
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.file_rows import open_array, read_table
+from candlelight.loaders.public.grid_images import GridImages, find_file, number_values
+from candlelight.loaders.schema import FactorInfo, FactorValue
 
 SOURCE = "https://github.com/google-deepmind/3d-shapes"
 _FILES = (
@@ -29,7 +29,7 @@ class Shapes3D(GridImages):
     Example:
         >>> Shapes3D("nowhere")  # doctest: +NORMALIZE_WHITESPACE
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere/3dshapes.h5 is missing; get it from
+        candlelight.loaders.errors.InputError: nowhere/3dshapes.h5 is missing; get it from
             https://github.com/google-deepmind/3d-shapes
     """
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from loaders.errors import InputError
-from loaders.public.missing_files import require_path
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.missing_files import require_path
 
 
 def each_line(path: Path, source: str) -> Iterator[str]:
@@ -59,7 +59,7 @@ def path_inside(folder: Path, name: str, where: str) -> Path:
     Example:
         >>> path_inside(Path("images"), "../../secret", "images.txt")
         Traceback (most recent call last):
-        loaders.errors.InputError: images.txt: '../../secret' leads out of images
+        candlelight.loaders.errors.InputError: images.txt: '../../secret' leads out of images
     """
     path = folder / name
     if "\0" in name or not path.resolve().is_relative_to(folder.resolve()):

@@ -9,14 +9,14 @@ import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
-from loaders.public.folder_names import list_names
-from loaders.public.image_formats import read_rgb8
-from loaders.public.missing_files import require_path
-from loaders.public.pixel_tensors import image_tensor
-from loaders.public.text_lists import read_lines, wrong_line
-from loaders.schema import FactorInfo, FactorValue
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.folder_names import list_names
+from candlelight.loaders.public.image_formats import read_rgb8
+from candlelight.loaders.public.missing_files import require_path
+from candlelight.loaders.public.pixel_tensors import image_tensor
+from candlelight.loaders.public.text_lists import read_lines, wrong_line
+from candlelight.loaders.schema import FactorInfo, FactorValue
 
 SOURCE = "https://ponomarenko.info/tid2013.htm"
 REFERENCES, LEVELS = 25, 5
@@ -58,7 +58,7 @@ class TID2013:
     Example:
         >>> TID2013("nowhere")  # doctest: +NORMALIZE_WHITESPACE
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere/mos_with_names.txt is missing; get it from
+        candlelight.loaders.errors.InputError: nowhere/mos_with_names.txt is missing; get it from
             https://ponomarenko.info/tid2013.htm
     """
 

@@ -8,10 +8,10 @@ import numpy as np
 from jaxtyping import Float32, Int
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.selection.factor_index import FactorIndex
-from loaders.selection.factor_rows import FactorRows
-from loaders.selection.pair_dataset import read_samples
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.selection.factor_index import FactorIndex
+from candlelight.loaders.selection.factor_rows import FactorRows
+from candlelight.loaders.selection.pair_dataset import read_samples
 
 Random = np.random.RandomState | np.random.Generator
 
@@ -27,7 +27,7 @@ class DisentanglementLibData:
 
     Example:
         >>> import torch
-        >>> from loaders.factor_space import FactorSpace
+        >>> from candlelight.loaders.factor_space import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("color", "size"), (("red", "blue"), (1, 2, 3))))
         >>> data = [{"image": torch.full((3, 2, 4), 51 * row, dtype=torch.uint8)} for row in range(6)]
         >>> adapted = DisentanglementLibData(data, index)
@@ -107,7 +107,7 @@ class DisentData:
 
     Example:
         >>> import torch
-        >>> from loaders.factor_space import FactorSpace
+        >>> from candlelight.loaders.factor_space import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("color", "size"), (("red", "blue"), (1, 2, 3))))
         >>> data = [{"image": torch.full((3, 2, 4), 51 * row, dtype=torch.uint8)} for row in range(6)]
         >>> adapted = DisentData(data, index)

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.schema import FactorValue
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import FactorValue
 
 _HEAVIEST = 1e300  # larger weights may have an infinite sum
 

@@ -14,11 +14,16 @@ import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.schema import FactorValue
-from loaders.selection.conditional_tables import conditional, inverse_weights, row_weights, table_rows
-from loaders.selection.factor_index import FactorIndex
-from loaders.selection.numbered_draws import NumberedDraws
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import FactorValue
+from candlelight.loaders.selection.conditional_tables import (
+    conditional,
+    inverse_weights,
+    row_weights,
+    table_rows,
+)
+from candlelight.loaders.selection.factor_index import FactorIndex
+from candlelight.loaders.selection.numbered_draws import NumberedDraws
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,7 @@ class Selection:
         if not self.propensity:
             raise InputError(
                 "inverse propensity: rules alone state no probabilities; "
-                "`loaders.counted_inverse_propensity` counts them"
+                "`candlelight.loaders.counted_inverse_propensity` counts them"
             )
         weights = np.ones(len(self.rows))
         for name in self.propensity if names is None else names:
@@ -133,7 +138,7 @@ def select_by_rules(index: FactorIndex, rules: Iterable[Mapping[str, RuleValues]
         InputError: a rule names an unknown factor or value, or no row is left.
 
     Example:
-        >>> from loaders.factor_space import FactorSpace
+        >>> from candlelight.loaders.factor_space import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("color", "size"), (("red", "blue"), (1, 2, 3))))
         >>> select_by_rules(index, [{"color": "red", "size": [2, 3]}])
         array([0, 3, 4, 5])
@@ -179,7 +184,7 @@ def select_by_tables(
             a strength is outside 0..1; or the set lacks a combination that should occur.
 
     Example:
-        >>> from loaders.factor_space import FactorSpace
+        >>> from candlelight.loaders.factor_space import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("shape", "color"), (("cube", "cone"), ("red", "blue"))))
         >>> table = ConditionalTable("shape", {"cube": ["red"], "cone": ["blue", "red"]})
         >>> selection = select_by_tables(index, {"color": table}, seed=0, keep="most")

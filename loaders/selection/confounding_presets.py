@@ -5,15 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from loaders.errors import InputError
-from loaders.selection.confounding import (
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.selection.confounding import (
     ConditionalTable,
     Selection,
     ValueRange,
     select_by_rules,
     select_by_tables,
 )
-from loaders.selection.factor_index import FactorIndex
+from candlelight.loaders.selection.factor_index import FactorIndex
 
 _SUPPLEMENT = (
     "Reddy, Godfrey and Balasubramanian, On Causally Disentangled Representations, AAAI 2022, supplement"

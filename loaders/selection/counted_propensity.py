@@ -6,9 +6,9 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from loaders.schema import FactorValue
-from loaders.selection.conditional_tables import inverse_weights
-from loaders.selection.factor_index import FactorIndex
+from candlelight.loaders.schema import FactorValue
+from candlelight.loaders.selection.conditional_tables import inverse_weights
+from candlelight.loaders.selection.factor_index import FactorIndex
 
 
 def counted_inverse_propensity(
@@ -20,7 +20,7 @@ def counted_inverse_propensity(
     values are equally frequent for every combination of the values of ``given``, and the frequencies of
     these combinations do not change (Horvitz and Thompson 1952). The mean weight is 1:
     ``rng.choice(n, m, p=weights / n)`` draws m of n rows by weight. If the probabilities are known, as in a
-    `loaders.selection.confounding.Selection`, its ``weights`` avoid the error of counting.
+    `candlelight.loaders.selection.confounding.Selection`, its ``weights`` avoid the error of counting.
 
     Args:
         index: the rows.
@@ -32,7 +32,7 @@ def counted_inverse_propensity(
             parents, so no weight can balance it.
 
     Example:
-        >>> from loaders.factor_space import FactorSpace
+        >>> from candlelight.loaders.factor_space import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("shape", "color"), (("cube", "cone"), ("red", "blue"))))
         >>> counted_inverse_propensity(index.select(np.array([0, 0, 1, 2, 3])), "color", ["shape"])
         array([0.75, 0.75, 1.5 , 1.  , 1.  ])

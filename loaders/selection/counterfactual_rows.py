@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from loaders.samples import Frames
-from loaders.schema import Metadata
+from candlelight.loaders.samples import Frames
+from candlelight.loaders.schema import Metadata
 
 ReadMetadata = Callable[[int], Metadata]
 

@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.factor_space import FactorSpace
-from loaders.schema import FactorInfo, FactorValue
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.factor_space import FactorSpace
+from candlelight.loaders.schema import FactorInfo, FactorValue
 
 
 class FactorClasses:

@@ -8,13 +8,13 @@ import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.schema import FactorInfo, FactorValue, Metadata
-from loaders.selection.counterfactual_rows import ReadMetadata, choose_counterfactual_row
-from loaders.selection.factor_classes import FactorClasses, classes_of, factors_and_table
-from loaders.selection.factor_partners import MissingPartner, draw_partners
-from loaders.selection.factor_rows import FactorRows
-from loaders.selection.numbered_draws import NumberedDraws
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import FactorInfo, FactorValue, Metadata
+from candlelight.loaders.selection.counterfactual_rows import ReadMetadata, choose_counterfactual_row
+from candlelight.loaders.selection.factor_classes import FactorClasses, classes_of, factors_and_table
+from candlelight.loaders.selection.factor_partners import MissingPartner, draw_partners
+from candlelight.loaders.selection.factor_rows import FactorRows
+from candlelight.loaders.selection.numbered_draws import NumberedDraws
 
 
 class FactorIndex(FactorRows):
@@ -28,7 +28,7 @@ class FactorIndex(FactorRows):
     needs no sorting, only arithmetic.
 
     Example:
-        >>> from loaders.factor_space import FactorSpace
+        >>> from candlelight.loaders.factor_space import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("color", "size"), (("red", "blue"), (1.5, 2, 2.5))))
         >>> index.rows(color="blue"), index.values(4), index.counterfactual(4, color="red")
         (array([3, 4, 5]), {'color': 'blue', 'size': 2}, 1)
@@ -84,7 +84,7 @@ class FactorIndex(FactorRows):
 
         Args:
             data: data with ``factor_table``, and with ``set_info.factors`` or ``factors``; or a
-                `loaders.factor_space.FactorSpace`.
+                `candlelight.loaders.factor_space.FactorSpace`.
             tolerance: width of the bins of continuous factors, in their units.
 
         Raises:
@@ -101,7 +101,7 @@ class FactorIndex(FactorRows):
             InputError: ``rows`` is empty, or a row does not exist.
 
         Example:
-            >>> from loaders.factor_space import FactorSpace
+            >>> from candlelight.loaders.factor_space import FactorSpace
             >>> FactorIndex.of(FactorSpace(("x",), ((5, 6, 7),))).select(np.array([2, 0])).values(0)
             {'x': 7}
         """
@@ -170,7 +170,7 @@ class FactorIndex(FactorRows):
             InputError: the row or the factor does not exist.
 
         Example:
-            >>> from loaders.factor_space import FactorSpace
+            >>> from candlelight.loaders.factor_space import FactorSpace
             >>> FactorIndex.of(FactorSpace(("x", "y"), ((0, 1), (0, 1, 2)))).traverse(4, "y")
             array([3, 4, 5])
         """

@@ -7,10 +7,10 @@ import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.selection.factor_groups import RowGroups
-from loaders.selection.factor_rows import FactorRows
-from loaders.selection.numbered_draws import NumberedDraws
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.selection.factor_groups import RowGroups
+from candlelight.loaders.selection.factor_rows import FactorRows
+from candlelight.loaders.selection.numbered_draws import NumberedDraws
 
 MissingPartner = Literal["error", "mask"]
 _ROUNDS = 16  # draws from a group before its members are listed
@@ -42,8 +42,8 @@ def draw_partners(
         InputError: a factor or row does not exist, or a row has no partner.
 
     Example:
-        >>> from loaders.selection.factor_index import FactorIndex
-        >>> from loaders.factor_space import FactorSpace
+        >>> from candlelight.loaders.selection.factor_index import FactorIndex
+        >>> from candlelight.loaders.factor_space import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("color", "size"), (("red", "blue"), (1, 2, 3))))
         >>> draw_partners(index, np.array([0, 5]), ["color"], NumberedDraws(0, np.arange(2)), distinct=True)
         array([3, 2])

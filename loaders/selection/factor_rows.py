@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.schema import FactorValue
-from loaders.selection.factor_classes import FactorClasses
-from loaders.selection.factor_groups import RowGroups
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import FactorValue
+from candlelight.loaders.selection.factor_classes import FactorClasses
+from candlelight.loaders.selection.factor_groups import RowGroups
 
 _CACHE = 2**30  # bytes of groups to keep
 

@@ -1,4 +1,4 @@
-"""Read the pairs of samples that `loaders.selection.supervision` draws, as a torch data set."""
+"""Read the pairs of samples that `candlelight.loaders.selection.supervision` draws, as a torch data set."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.samples import collate
-from loaders.selection.supervision import Pairs
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.samples import collate
+from candlelight.loaders.selection.supervision import Pairs
 
 
 class PairDataset:
@@ -20,9 +20,9 @@ class PairDataset:
 
     Example:
         >>> from functools import partial
-        >>> from loaders.selection.factor_index import FactorIndex
-        >>> from loaders.factor_space import FactorSpace
-        >>> from loaders.selection.supervision import k_pairs
+        >>> from candlelight.loaders.selection.factor_index import FactorIndex
+        >>> from candlelight.loaders.factor_space import FactorSpace
+        >>> from candlelight.loaders.selection.supervision import k_pairs
         >>> index = FactorIndex.of(FactorSpace(("color", "size"), (("red", "blue"), (1, 2, 3))))
         >>> data = [{"id": str(row)} for row in range(6)]
         >>> pairs = PairDataset(data, partial(k_pairs, index, 0, k=1), length=100)

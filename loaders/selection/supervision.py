@@ -13,10 +13,10 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Shaped
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.selection.factor_index import FactorIndex
-from loaders.selection.factor_partners import MissingPartner, draw_partners
-from loaders.selection.numbered_draws import NumberedDraws
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.selection.factor_index import FactorIndex
+from candlelight.loaders.selection.factor_partners import MissingPartner, draw_partners
+from candlelight.loaders.selection.numbered_draws import NumberedDraws
 
 Names = str | tuple[str, ...]
 
@@ -70,7 +70,7 @@ def match_pairs(
         InputError: there is no mask, or a factor is unknown.
 
     Example:
-        >>> from loaders.factor_space import FactorSpace
+        >>> from candlelight.loaders.factor_space import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("color", "size"), (("red", "blue"), (1, 2, 3))))
         >>> pairs = match_pairs(index, 0, np.arange(4), share=["color"], change=["color"])
         >>> pairs.first, pairs.second, pairs.label
@@ -106,7 +106,7 @@ def rank_pairs(
         InputError: a factor is unknown.
 
     Example:
-        >>> from loaders.factor_space import FactorSpace
+        >>> from candlelight.loaders.factor_space import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("color", "size"), (("red", "blue"), (1, 2, 3))))
         >>> pairs = rank_pairs(index, 0, np.array([3, 4, 7]), ["size"])
         >>> pairs.first, pairs.second, pairs.label.ravel()
@@ -151,7 +151,7 @@ def k_pairs(
         InputError: a factor is unknown; k exceeds the number of factors; or a pair has no second row.
 
     Example:
-        >>> from loaders.factor_space import FactorSpace
+        >>> from candlelight.loaders.factor_space import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("color", "size"), (("red", "blue"), (1, 2, 3))))
         >>> pairs = k_pairs(index, 0, np.array([3, 4, 7]), k=1, distinct=True)
         >>> pairs.first, pairs.second
@@ -191,7 +191,7 @@ def restricted_labels(
         InputError: a factor or row does not exist.
 
     Example:
-        >>> from loaders.factor_space import FactorSpace
+        >>> from candlelight.loaders.factor_space import FactorSpace
         >>> index = FactorIndex.of(FactorSpace(("color", "size"), (("red", "blue"), (1, 2, 3))))
         >>> restricted_labels(index, np.array([0, 4]), ["color"])
         array([[-1.,  0.],

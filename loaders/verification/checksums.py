@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-from loaders.files.safe_writing import partial_name, replacing, sync
+from candlelight.loaders.files.safe_writing import partial_name, replacing, sync
 
 SUMS = "SHA256SUMS"
 # The future SUMS, while its files are replaced one after the other.

@@ -12,10 +12,18 @@ import numpy as np
 from jaxtyping import Bool, Int64
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.frames import DATASET, IMAGE, METADATA, NPZ, frame_path, read_dataset_info, read_metadata
-from loaders.schema import DatasetInfo
-from loaders.verification.checksums import NEXT_SUMS, SUMS, find_changed_files
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frames import (
+    DATASET,
+    IMAGE,
+    METADATA,
+    NPZ,
+    frame_path,
+    read_dataset_info,
+    read_metadata,
+)
+from candlelight.loaders.schema import DatasetInfo
+from candlelight.loaders.verification.checksums import NEXT_SUMS, SUMS, find_changed_files
 
 PLAN = "plan.parquet"
 DESCRIPTION = (DATASET, PLAN)
@@ -110,7 +118,7 @@ def verify(root: Path | str, advance: Callable[[int], object] | None = None) -> 
     Example:
         >>> verify(Path("nowhere"))
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere: expected a folder of frames, with dataset.json
+        candlelight.loaders.errors.InputError: nowhere: expected a folder of frames, with dataset.json
     """
     root = Path(root)
     if not (root / "samples").is_dir() and not (root / DATASET).is_file():

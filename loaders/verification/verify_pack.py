@@ -7,16 +7,16 @@ from pathlib import Path, PurePosixPath
 
 import h5py
 
-from loaders.errors import DAMAGED, InputError
-from loaders.frames import DATASET, read_dataset_info
-from loaders.hdf5.content_hash import HASH_ATTRIBUTE, columns_sha256
-from loaders.hdf5.hdf5_datasets import read_attribute
-from loaders.hdf5.neighbour_files import describe_conflict
-from loaders.hdf5.read_hdf5 import HDF5Frames
-from loaders.packs.pack_manifest import PACK_MANIFEST, Shard, pack_files, read_pack_manifest
-from loaders.schema import array_sha256
-from loaders.verification.checksums import SUMS, find_changed_files, parse_sums
-from loaders.verification.verify_frames import Damage, Findings
+from candlelight.loaders.errors import DAMAGED, InputError
+from candlelight.loaders.frames import DATASET, read_dataset_info
+from candlelight.loaders.hdf5.content_hash import HASH_ATTRIBUTE, columns_sha256
+from candlelight.loaders.hdf5.hdf5_datasets import read_attribute
+from candlelight.loaders.hdf5.neighbour_files import describe_conflict
+from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
+from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST, Shard, pack_files, read_pack_manifest
+from candlelight.loaders.schema import array_sha256
+from candlelight.loaders.verification.checksums import SUMS, find_changed_files, parse_sums
+from candlelight.loaders.verification.verify_frames import Damage, Findings
 
 
 def is_pack(path: Path) -> bool:
@@ -47,7 +47,7 @@ def verify_pack(path: Path, advance: Callable[[int], object] | None = None) -> F
     Example:
         >>> verify_pack(Path("nowhere.h5"))
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere.h5 is missing; make it with `candlelight pack`
+        candlelight.loaders.errors.InputError: nowhere.h5 is missing; make it with `candlelight pack`
     """
     if _is_hub(path):
         return _verify_hub(path, advance)

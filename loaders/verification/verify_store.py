@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from loaders.errors import InputError
-from loaders.files.object_stores import Store
-from loaders.frames import DATASET
-from loaders.verification.checksums import NEXT_SUMS, SUMS
-from loaders.verification.verify_frames import (
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.object_stores import Store
+from candlelight.loaders.frames import DATASET
+from candlelight.loaders.verification.checksums import NEXT_SUMS, SUMS
+from candlelight.loaders.verification.verify_frames import (
     DESCRIPTION,
     Damage,
     Findings,
@@ -38,10 +38,11 @@ def verify_store(store: Store, advance: Callable[[int], object] | None = None) -
         InputError: the folder holds no frames, or the store does not answer, or refuses.
 
     Example:
-        >>> from loaders.files.object_stores import open_store
+        >>> from candlelight.loaders.files.object_stores import open_store
         >>> verify_store(open_store("memory://nowhere"))
         Traceback (most recent call last):
-        loaders.errors.InputError: memory://nowhere: expected a folder of frames, with dataset.json
+        candlelight.loaders.errors.InputError: memory://nowhere: expected a folder of frames, with \
+dataset.json
     """
     names = store.names()
     if not {"samples", DATASET} & set(names):

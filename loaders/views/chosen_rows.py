@@ -9,9 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, SupportsIndex, TypeVar
 
-from loaders.errors import InputError
-from loaders.samples import row_number
-from loaders.views.view_items import DataIdentity
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.samples import row_number
+from candlelight.loaders.views.view_items import DataIdentity
 
 RowChoice = str | Iterable[SupportsIndex]
 _Item = TypeVar("_Item")
@@ -72,7 +72,7 @@ class NamedRows:
 
 @dataclass(frozen=True, eq=False)
 class ChosenRows(Generic[_Item]):
-    """A view of chosen rows: `loaders.views.view_protocols.View`.
+    """A view of chosen rows: `candlelight.loaders.views.view_protocols.View`.
 
     Attributes:
         named: the rows.

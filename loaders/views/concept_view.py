@@ -6,17 +6,17 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from loaders.errors import InputError
-from loaders.public import MITIntrinsic
-from loaders.samples import Frames, factor_value
-from loaders.schema import FactorValue, Metadata
-from loaders.views.chosen_rows import ChosenRows, NamedRows, Request, RowChoice, choose_rows
-from loaders.views.data_source import Content, open_rows, parse_data
-from loaders.views.frame_rows import FrameRows, all_layers
-from loaders.views.image_view import read_image
-from loaders.views.public_rows import open_public
-from loaders.views.view_items import ConceptSet
-from loaders.views.view_protocols import Varies
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public import MITIntrinsic
+from candlelight.loaders.samples import Frames, factor_value
+from candlelight.loaders.schema import FactorValue, Metadata
+from candlelight.loaders.views.chosen_rows import ChosenRows, NamedRows, Request, RowChoice, choose_rows
+from candlelight.loaders.views.data_source import Content, open_rows, parse_data
+from candlelight.loaders.views.frame_rows import FrameRows, all_layers
+from candlelight.loaders.views.image_view import read_image
+from candlelight.loaders.views.public_rows import open_public
+from candlelight.loaders.views.view_items import ConceptSet
+from candlelight.loaders.views.view_protocols import Varies
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,7 +32,7 @@ _LIGHTS = 10  # of each object of MIT Intrinsic Images
 
 @dataclass(frozen=True, eq=False)
 class ConceptRows(ChosenRows[Tensor]):
-    """Chosen rows with the members of `loaders.views.ConceptSets`."""
+    """Chosen rows with the members of `candlelight.loaders.views.ConceptSets`."""
 
     sets: tuple[ConceptSet, ...]
     varies: Varies | None
@@ -56,7 +56,7 @@ def open_concepts(
 
     Args:
         data: PATH, LAYOUT:PATH (mit, arap, multi-illumination, photometric-stereo) or hf:NAME, see
-            `parse_data`; any reader of frames, or one of `loaders.public`.
+            `parse_data`; any reader of frames, or one of `candlelight.loaders.public`.
         set_name: image set of frames; may be left out where there is only one.
         split: may be left out where there is only one.
         rows: row numbers, or text for `parse_rows`; None for all. A row of MIT Intrinsic Images is one of
@@ -64,7 +64,7 @@ def open_concepts(
         limit: largest number of rows; None for all.
 
     Returns:
-        The view: `loaders.views.ConceptSets`.
+        The view: `candlelight.loaders.views.ConceptSets`.
 
     Raises:
         InputError: the data are missing or have no concept sets; the set, split or row does not exist; or
@@ -73,8 +73,8 @@ def open_concepts(
     Example:
         >>> open_concepts("iiw:photographs")
         Traceback (most recent call last):
-        loaders.errors.InputError: iiw:photographs: `iiw` has no concept sets; expected frames or one of the \
-layouts mit, arap, multi-illumination, photometric-stereo
+        candlelight.loaders.errors.InputError: iiw:photographs: `iiw` has no concept sets; expected frames \
+or one of the layouts mit, arap, multi-illumination, photometric-stereo
     """
     request = Request(data, set_name, split, rows, limit)
     named = _open_lights(request) or open_rows(request, _CONTENT)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 from jaxtyping import Float32
 
-from loaders.errors import InputError
-from loaders.files.urls import local_folder
-from loaders.open_frames import open_frames
-from loaders.samples import Frames, row_number
-from loaders.schema import Metadata, ObjectRecord
-from loaders.views.frame_rows import list_sets
-from loaders.views.part_view import open_parts
-from loaders.views.view_colours import to_srgb
-from loaders.views.view_items import DataIdentity, PartImage
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.urls import local_folder
+from candlelight.loaders.open_frames import open_frames
+from candlelight.loaders.samples import Frames, row_number
+from candlelight.loaders.schema import Metadata, ObjectRecord
+from candlelight.loaders.views.frame_rows import list_sets
+from candlelight.loaders.views.part_view import open_parts
+from candlelight.loaders.views.view_colours import to_srgb
+from candlelight.loaders.views.view_items import DataIdentity, PartImage
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -58,7 +58,7 @@ class _Original(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CounterfactualRows:
-    """A view of frames that have counterfactuals: `loaders.views.View` of `CounterfactualImages`."""
+    """A view of frames that have counterfactuals: `View` of `CounterfactualImages`."""
 
     identity: DataIdentity
     originals: tuple[_Original, ...]
@@ -127,8 +127,8 @@ def open_counterfactuals(
     Example:
         >>> open_counterfactuals("nowhere")
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere: expected a folder of frames, an .h5 file or a folder of them, or \
-a Hugging Face folder
+        candlelight.loaders.errors.InputError: nowhere: expected a folder of frames, an .h5 file or a folder \
+of them, or a Hugging Face folder
     """
     path = local_folder(data)
     pairs = [

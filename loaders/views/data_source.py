@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from loaders.errors import InputError, did_you_mean
-from loaders.views.chosen_rows import NamedRows, Request
-from loaders.views.frame_rows import LayersOf, name_frames, open_frame_rows
-from loaders.views.public_rows import LAYOUTS, layout_of, name_public, open_public
+from candlelight.loaders.errors import InputError, did_you_mean
+from candlelight.loaders.views.chosen_rows import NamedRows, Request
+from candlelight.loaders.views.frame_rows import LayersOf, name_frames, open_frame_rows
+from candlelight.loaders.views.public_rows import LAYOUTS, layout_of, name_public, open_public
 
 FRAMES, HUGGING_FACE = "frames", "hf"
 _PREFIXES = (*LAYOUTS, HUGGING_FACE)
@@ -31,7 +31,7 @@ class Content:
         name: plural noun for messages.
         layouts: public layouts that have the content.
         layers_of: chooses the layers of frames; None if frames never have the content.
-        options: further arguments of the classes of `loaders.public`, by layout.
+        options: further arguments of the classes of `candlelight.loaders.public`, by layout.
     """
 
     name: str
@@ -54,8 +54,8 @@ def parse_data(text: str | Path) -> DataText:
         (DataText(layout='mit', place='data/MIT-intrinsic'), DataText(layout='frames', place='frames'))
         >>> parse_data("cub7:birds")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        loaders.errors.InputError: cub7:birds: there is no such path and no layout `cub7`; expected a path \
-or one of mit:PATH, ..., hf:NAME; did you mean `cub70`?
+        candlelight.loaders.errors.InputError: cub7:birds: there is no such path and no layout `cub7`; \
+expected a path or one of mit:PATH, ..., hf:NAME; did you mean `cub70`?
     """
     name = str(text)
     prefix, colon, place = name.partition(":")
@@ -81,7 +81,8 @@ def split_secondary(text: str) -> tuple[str, dict[str, str]]:
         text: text from the user; it stays whole if the path before the colons does not exist.
 
     Returns:
-        Text for `parse_data`, and keyword arguments with set and split for the functions of `loaders.views`.
+        Text for `parse_data`, and keyword arguments with set and split for the functions of
+        `candlelight.loaders.views`.
 
     Example:
         >>> split_secondary(".:negatives:train"), split_secondary("frames")
@@ -154,8 +155,8 @@ def _name_rows(request: Request, content: Content) -> NamedRows:
         return name_public(request.data, layout, request)
     if not hasattr(request.data, "set_info"):
         raise InputError(
-            "expected PATH, LAYOUT:PATH, hf:NAME, a reader of frames or one of loaders.public, got "
-            f"{request.name}"
+            "expected PATH, LAYOUT:PATH, hf:NAME, a reader of frames or one of candlelight.loaders.public, "
+            f"got {request.name}"
         )
     if content.layers_of is None:
         raise _missing_content(request, FRAMES, content)

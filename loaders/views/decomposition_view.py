@@ -5,16 +5,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
-from loaders.mixed_edges import mixed_edges
-from loaders.samples import Frames
-from loaders.schema import Metadata
-from loaders.views.chosen_rows import ChosenRows, Request, RowChoice
-from loaders.views.data_source import FRAMES, Content, open_rows
-from loaders.views.view_colours import linear_image, linear_layer, to_linear
-from loaders.views.view_items import DecomposedImage
-from loaders.views.view_protocols import Explains
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.mixed_edges import mixed_edges
+from candlelight.loaders.samples import Frames
+from candlelight.loaders.schema import Metadata
+from candlelight.loaders.views.chosen_rows import ChosenRows, Request, RowChoice
+from candlelight.loaders.views.data_source import FRAMES, Content, open_rows
+from candlelight.loaders.views.view_colours import linear_image, linear_layer, to_linear
+from candlelight.loaders.views.view_items import DecomposedImage
+from candlelight.loaders.views.view_protocols import Explains
 
 _TRUTH = ("albedo", "shading")
 MITImage = Literal["diffuse", "original"]
@@ -22,7 +22,7 @@ MITImage = Literal["diffuse", "original"]
 
 @dataclass(frozen=True, eq=False)
 class DecompositionRows(ChosenRows[DecomposedImage]):
-    """Chosen rows with the members of `loaders.views.Decompositions`."""
+    """Chosen rows with the members of `candlelight.loaders.views.Decompositions`."""
 
     explains: Explains
 
@@ -48,7 +48,7 @@ def open_decompositions(
 
     Args:
         data: PATH, LAYOUT:PATH (mit, arap, hypersim) or hf:NAME, see `parse_data`; any reader of
-            frames, or one of `loaders.public`.
+            frames, or one of `candlelight.loaders.public`.
         set_name: image set of frames; may be left out where there is only one.
         split: may be left out where there is only one.
         rows: row numbers, or text for `parse_rows`; None for all.
@@ -56,11 +56,11 @@ def open_decompositions(
         lights: whether to read MIT's captures under ten more lights; other data have none.
         image: image of MIT Intrinsic Images: "diffuse", as in the benchmark, or "original" with highlights.
         leave_edges: pixels of frames as near as this to another object are left out of the mask, because
-            layers are anti-aliased and mix both surfaces there (`loaders.mixed_edges`, which finds every
-            such pixel with 2). 0 leaves none out.
+            layers are anti-aliased and mix both surfaces there (`candlelight.loaders.mixed_edges`, which
+            finds every such pixel with 2). 0 leaves none out.
 
     Returns:
-        The view: `loaders.views.Decompositions`.
+        The view: `candlelight.loaders.views.Decompositions`.
 
     Raises:
         InputError: the data are missing or have no decompositions; the set, split or row does not exist;
@@ -70,8 +70,8 @@ def open_decompositions(
     Example:
         >>> open_decompositions("dsprites:grid")
         Traceback (most recent call last):
-        loaders.errors.InputError: dsprites:grid: `dsprites` has no decompositions; expected frames or one \
-of the layouts mit, arap, hypersim
+        candlelight.loaders.errors.InputError: dsprites:grid: `dsprites` has no decompositions; expected \
+frames or one of the layouts mit, arap, hypersim
     """
     check_choice("image", image, MITImage)
     if leave_edges < 0:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from jaxtyping import Float64
 from numpy import ndarray
 
-from loaders.errors import InputError
-from loaders.schema import FactorInfo
-from loaders.views.chosen_rows import ChosenRows, Request, RowChoice
-from loaders.views.data_source import Content, open_rows
-from loaders.views.frame_rows import FrameRows, all_layers
-from loaders.views.image_view import read_image
-from loaders.views.public_rows import NO_MASKS
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import FactorInfo
+from candlelight.loaders.views.chosen_rows import ChosenRows, Request, RowChoice
+from candlelight.loaders.views.data_source import Content, open_rows
+from candlelight.loaders.views.frame_rows import FrameRows, all_layers
+from candlelight.loaders.views.image_view import read_image
+from candlelight.loaders.views.public_rows import NO_MASKS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,7 +26,7 @@ _CONTENT = Content("factors", _LAYOUTS, all_layers("image"), NO_MASKS)
 
 @dataclass(frozen=True, eq=False)
 class FactoredRows(ChosenRows[Tensor]):
-    """Chosen rows with the members of `loaders.views.Factors`."""
+    """Chosen rows with the members of `candlelight.loaders.views.Factors`."""
 
     factors: tuple[FactorInfo, ...]
     table: Float64[ndarray, "n k"]
@@ -44,15 +44,15 @@ def open_factors(
 
     Args:
         data: PATH, LAYOUT:PATH (cub70, celebamask, dsprites, mpi3d, shapes3d, candle, tid2013) or hf:NAME,
-            see `parse_data`; any reader of frames, or one of `loaders.public`. Compressed npz files are
-            unpacked once, to ``candlelight`` in the user's cache folder.
+            see `parse_data`; any reader of frames, or one of `candlelight.loaders.public`. Compressed npz
+            files are unpacked once, to ``candlelight`` in the user's cache folder.
         set_name: image set of frames, or variant of MPI3D; may be left out where there is only one.
         split: may be left out where there is only one.
         rows: row numbers, or text for `parse_rows`; None for all.
         limit: largest number of rows; None for all.
 
     Returns:
-        The view: `loaders.views.Factors`.
+        The view: `candlelight.loaders.views.Factors`.
 
     Raises:
         InputError: the data are missing or have no factors; the set, split or row does not exist; or
@@ -61,8 +61,8 @@ def open_factors(
     Example:
         >>> open_factors("saw:photographs")
         Traceback (most recent call last):
-        loaders.errors.InputError: saw:photographs: `saw` has no factors; expected frames or one of the \
-layouts cub70, celebamask, dsprites, mpi3d, shapes3d, candle, tid2013
+        candlelight.loaders.errors.InputError: saw:photographs: `saw` has no factors; expected frames or one \
+of the layouts cub70, celebamask, dsprites, mpi3d, shapes3d, candle, tid2013
     """
     named = open_rows(Request(data, set_name, split, rows, limit), _CONTENT)
     reader = named.reader

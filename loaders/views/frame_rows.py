@@ -10,17 +10,17 @@ from jaxtyping import Float64
 from numpy import ndarray
 from tqdm import tqdm
 
-from loaders.choices import choose_name
-from loaders.errors import InputError, nearest_file
-from loaders.files.urls import local_folder
-from loaders.frames import DATASET, read_dataset_info
-from loaders.open_frames import EXPECTED, open_frames, open_hdf5
-from loaders.packed_frames import PackedFrames
-from loaders.packs.pack_manifest import PACK_MANIFEST, read_pack_manifest
-from loaders.samples import Frames, factor_number
-from loaders.schema import SetInfo
-from loaders.views.chosen_rows import NamedRows, Request, choose_rows
-from loaders.views.view_items import DataIdentity
+from candlelight.loaders.choices import choose_name
+from candlelight.loaders.errors import InputError, nearest_file
+from candlelight.loaders.files.urls import local_folder
+from candlelight.loaders.frames import DATASET, read_dataset_info
+from candlelight.loaders.open_frames import EXPECTED, open_frames, open_hdf5
+from candlelight.loaders.packed_frames import PackedFrames
+from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST, read_pack_manifest
+from candlelight.loaders.samples import Frames, factor_number
+from candlelight.loaders.schema import SetInfo
+from candlelight.loaders.views.chosen_rows import NamedRows, Request, choose_rows
+from candlelight.loaders.views.view_items import DataIdentity
 
 LayersOf = Callable[[Collection[str]], tuple[str, ...]]
 _MANY = 1000  # more rows than this get a progress bar

@@ -7,20 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import ExifTags
 
-from loaders.errors import InputError, blaming
-from loaders.files.decode_image import decode_image
-from loaders.files.safe_decoding import open_image
-from loaders.files.urls import local_folder
-from loaders.image_frames import ImageFolder, ImageTable, load_hugging_face
-from loaders.open_frames import EXPECTED
-from loaders.packs.pack_manifest import PACK_MANIFEST
-from loaders.samples import to_tensors
-from loaders.views.chosen_rows import ChosenRows, NamedRows, Request, RowChoice, choose_rows
-from loaders.views.data_source import FRAMES, HUGGING_FACE, Content, hub_folder, open_rows, parse_data
-from loaders.views.frame_rows import all_layers, is_frames
-from loaders.views.public_rows import LAYOUTS, NO_MASKS
-from loaders.views.view_colours import to_srgb
-from loaders.views.view_items import DataIdentity
+from candlelight.loaders.errors import InputError, blaming
+from candlelight.loaders.files.decode_image import decode_image
+from candlelight.loaders.files.safe_decoding import open_image
+from candlelight.loaders.files.urls import local_folder
+from candlelight.loaders.image_frames import ImageFolder, ImageTable, load_hugging_face
+from candlelight.loaders.open_frames import EXPECTED
+from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST
+from candlelight.loaders.samples import to_tensors
+from candlelight.loaders.views.chosen_rows import ChosenRows, NamedRows, Request, RowChoice, choose_rows
+from candlelight.loaders.views.data_source import (
+    FRAMES,
+    HUGGING_FACE,
+    Content,
+    hub_folder,
+    open_rows,
+    parse_data,
+)
+from candlelight.loaders.views.frame_rows import all_layers, is_frames
+from candlelight.loaders.views.public_rows import LAYOUTS, NO_MASKS
+from candlelight.loaders.views.view_colours import to_srgb
+from candlelight.loaders.views.view_items import DataIdentity
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,8 +52,8 @@ def open_images(
 
     Args:
         data: PATH, LAYOUT:PATH (any) or hf:NAME, see `parse_data`; any reader of frames, or one of
-            `loaders.public`. PATH may also be a folder of pictures, and NAME a data set with one column of
-            images, as ``hf:NAME``, ``hf:NAME:SPLIT`` or ``hf:NAME:SPLIT:CONFIGURATION``.
+            `candlelight.loaders.public`. PATH may also be a folder of pictures, and NAME a data set with one
+            column of images, as ``hf:NAME``, ``hf:NAME:SPLIT`` or ``hf:NAME:SPLIT:CONFIGURATION``.
         set_name: image set of frames, or configuration of a Hugging Face data set; may be left out where
             there is only one.
         split: may be left out where there is only one.
@@ -56,7 +63,7 @@ def open_images(
             Images of other data keep their sizes always.
 
     Returns:
-        The view: `loaders.views.Images`.
+        The view: `candlelight.loaders.views.Images`.
 
     Raises:
         InputError: the data are missing; the set, split or row does not exist; or there are several sets
@@ -65,8 +72,8 @@ def open_images(
     Example:
         >>> open_images("nowhere")
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere: expected a folder of frames, an .h5 file or a folder of them, or \
-a Hugging Face folder; or a folder of pictures
+        candlelight.loaders.errors.InputError: nowhere: expected a folder of frames, an .h5 file or a folder \
+of them, or a Hugging Face folder; or a folder of pictures
     """
     if size is not None and min(size) < 1:
         raise InputError(f"size: expected height and width of at least 1, got {size}")

@@ -5,20 +5,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from loaders.samples import Frames
-from loaders.views.chosen_rows import ChosenRows, Request, RowChoice
-from loaders.views.data_source import FRAMES, Content, open_rows
-from loaders.views.synthetic_judgements import synthetic_comparisons, synthetic_labels
-from loaders.views.view_colours import to_linear
-from loaders.views.view_items import Comparisons, JudgedImage
-from loaders.views.view_protocols import Origin
+from candlelight.loaders.samples import Frames
+from candlelight.loaders.views.chosen_rows import ChosenRows, Request, RowChoice
+from candlelight.loaders.views.data_source import FRAMES, Content, open_rows
+from candlelight.loaders.views.synthetic_judgements import synthetic_comparisons, synthetic_labels
+from candlelight.loaders.views.view_colours import to_linear
+from candlelight.loaders.views.view_items import Comparisons, JudgedImage
+from candlelight.loaders.views.view_protocols import Origin
 
 _TRUTH = ("albedo", "shading", "depth", "normal", "object")
 
 
 @dataclass(frozen=True, eq=False)
 class JudgementRows(ChosenRows[JudgedImage]):
-    """Chosen rows with the members of `loaders.views.Judgements`."""
+    """Chosen rows with the members of `candlelight.loaders.views.Judgements`."""
 
     origin: Origin
 
@@ -39,14 +39,14 @@ def open_judgements(
 
     Args:
         data: PATH, LAYOUT:PATH (iiw, saw) or hf:NAME, see `parse_data`; any reader of frames, or one of
-            `loaders.public`.
+            `candlelight.loaders.public`.
         set_name: image set of frames; may be left out where there is only one.
         split: split of the data set; may be left out for frames where there is only one.
         rows: row numbers, or text for `parse_rows`; None for all.
         limit: largest number of rows; None for all.
 
     Returns:
-        The view: `loaders.views.Judgements`.
+        The view: `candlelight.loaders.views.Judgements`.
 
     Raises:
         InputError: the data are missing or have no judgements; the set, split, row or a layer of the ground
@@ -55,8 +55,8 @@ def open_judgements(
     Example:
         >>> open_judgements("mit:MIT-intrinsic")
         Traceback (most recent call last):
-        loaders.errors.InputError: mit:MIT-intrinsic: `mit` has no judgements; expected frames or one of the \
-layouts iiw, saw
+        candlelight.loaders.errors.InputError: mit:MIT-intrinsic: `mit` has no judgements; expected frames \
+or one of the layouts iiw, saw
     """
     request = Request(data, set_name, split, rows, limit)
     named = open_rows(request, Content("judgements", ("iiw", "saw"), _layers))

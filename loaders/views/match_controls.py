@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from loaders.errors import InputError
-from loaders.schema import FactorValue
-from loaders.views.view_items import ConceptSet
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import FactorValue
+from candlelight.loaders.views.view_items import ConceptSet
 
 
 def match_controls(concepts: Sequence[ConceptSet], controls: Sequence[ConceptSet]) -> tuple[ConceptSet, ...]:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 from jaxtyping import Float32, Float64
 
-from loaders.errors import InputError
-from loaders.files.urls import local_folder
-from loaders.open_frames import open_frames
-from loaders.samples import Frames, row_number
-from loaders.schema import Metadata, SetInfo
-from loaders.views.data_source import FRAMES, parse_data
-from loaders.views.frame_rows import is_frames, list_sets
-from loaders.views.view_colours import to_srgb
-from loaders.views.view_items import DataIdentity
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.urls import local_folder
+from candlelight.loaders.open_frames import open_frames
+from candlelight.loaders.samples import Frames, row_number
+from candlelight.loaders.schema import Metadata, SetInfo
+from candlelight.loaders.views.data_source import FRAMES, parse_data
+from candlelight.loaders.views.frame_rows import is_frames, list_sets
+from candlelight.loaders.views.view_colours import to_srgb
+from candlelight.loaders.views.view_items import DataIdentity
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -85,7 +85,7 @@ class _Scene(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MovedRows:
-    """A view with one row for each scene and transform: `loaders.views.View` of `MovedImages`.
+    """A view with one row for each scene and transform: `candlelight.loaders.views.View` of `MovedImages`.
 
     Attributes:
         identity: name, set and split of the data.
@@ -146,7 +146,7 @@ def has_moves(data: str, set_name: str | None = None) -> bool:
     """Tell whether data are frames or a pack with a set in which only the camera or the illuminant moves.
 
     Args:
-        data: PATH, LAYOUT:PATH or hf:NAME, see `loaders.views.parse_data`.
+        data: PATH, LAYOUT:PATH or hf:NAME, see `candlelight.loaders.views.parse_data`.
         set_name: ask for this set alone.
 
     Example:
@@ -196,8 +196,8 @@ def open_moved_images(
     Example:
         >>> open_moved_images("nowhere")
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere: expected a folder of frames, an .h5 file or a folder of them, or \
-a Hugging Face folder
+        candlelight.loaders.errors.InputError: nowhere: expected a folder of frames, an .h5 file or a folder \
+of them, or a Hugging Face folder
     """
     path = local_folder(data)
     sets = {

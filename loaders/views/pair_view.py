@@ -3,11 +3,11 @@
 from functools import partial
 from typing import Any
 
-from loaders.public import TID2013
-from loaders.views.chosen_rows import ChosenRows, Request, RowChoice
-from loaders.views.data_source import Content, open_rows
-from loaders.views.view_colours import to_srgb
-from loaders.views.view_items import RatedPair
+from candlelight.loaders.public import TID2013
+from candlelight.loaders.views.chosen_rows import ChosenRows, Request, RowChoice
+from candlelight.loaders.views.data_source import Content, open_rows
+from candlelight.loaders.views.view_colours import to_srgb
+from candlelight.loaders.views.view_items import RatedPair
 
 _CONTENT = Content("rated pairs", ("tid2013",))
 
@@ -23,14 +23,14 @@ def open_pairs(
     """Open images with distorted copies and opinion scores.
 
     Args:
-        data: ``tid2013:PATH``, see `parse_data`; or a `loaders.public.TID2013`.
+        data: ``tid2013:PATH``, see `parse_data`; or a `candlelight.loaders.public.TID2013`.
         set_name: None, because these data have no sets.
         split: None, because these data have no splits.
         rows: row numbers, or text for `parse_rows`; None for all.
         limit: largest number of rows; None for all.
 
     Returns:
-        The view, `loaders.views.RatedPairs`; the group of a pair is its reference.
+        The view, `candlelight.loaders.views.RatedPairs`; the group of a pair is its reference.
 
     Raises:
         InputError: the data are missing or have no rated pairs, or a row does not exist.
@@ -38,8 +38,8 @@ def open_pairs(
     Example:
         >>> open_pairs("iiw:photographs")
         Traceback (most recent call last):
-        loaders.errors.InputError: iiw:photographs: `iiw` has no rated pairs; expected one of the layouts \
-tid2013
+        candlelight.loaders.errors.InputError: iiw:photographs: `iiw` has no rated pairs; expected one of \
+the layouts tid2013
     """
     named = open_rows(Request(data, set_name, split, rows, limit), _CONTENT)
     return ChosenRows(named, partial(_read, named.reader))

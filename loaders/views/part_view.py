@@ -3,13 +3,13 @@
 from functools import partial
 from typing import Any, Literal, get_args
 
-from loaders.errors import InputError
-from loaders.samples import Frames
-from loaders.views.chosen_rows import ChosenRows, Request, RowChoice
-from loaders.views.data_source import FRAMES, Content, open_rows
-from loaders.views.frame_rows import all_layers
-from loaders.views.view_colours import to_srgb
-from loaders.views.view_items import PartImage
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.samples import Frames
+from candlelight.loaders.views.chosen_rows import ChosenRows, Request, RowChoice
+from candlelight.loaders.views.data_source import FRAMES, Content, open_rows
+from candlelight.loaders.views.frame_rows import all_layers
+from candlelight.loaders.views.view_colours import to_srgb
+from candlelight.loaders.views.view_items import PartImage
 
 MaskKind = Literal["type", "part"]
 
@@ -28,7 +28,7 @@ def open_parts(
     Args:
         data: PATH, LAYOUT:PATH (cub70, whose folder holds both ``AnnotationMasksPerclass`` and
             ``CUB_200_2011``; celebamask, in the groups of the coverage paper) or hf:NAME, see `parse_data`;
-            any reader of frames, or one of `loaders.public`.
+            any reader of frames, or one of `candlelight.loaders.public`.
         set_name: image set of frames; may be left out where there is only one.
         split: may be left out where there is only one.
         rows: row numbers, or text for `parse_rows`; None for all.
@@ -36,8 +36,8 @@ def open_parts(
         by: "type" for masks of object types, "part" for masks of named parts; public data have only parts.
 
     Returns:
-        The view, `loaders.views.Parts`; masks of one name in one image are united. The label is the type
-        that all objects of a frame share, or the species in CUB-70.
+        The view, `candlelight.loaders.views.Parts`; masks of one name in one image are united. The label is
+        the type that all objects of a frame share, or the species in CUB-70.
 
     Raises:
         InputError: the data are missing or have no such masks; the set, split or row does not exist; or
@@ -46,8 +46,8 @@ def open_parts(
     Example:
         >>> open_parts("mit:MIT-intrinsic")
         Traceback (most recent call last):
-        loaders.errors.InputError: mit:MIT-intrinsic: `mit` has no parts; expected frames or one of the \
-layouts cub70, celebamask
+        candlelight.loaders.errors.InputError: mit:MIT-intrinsic: `mit` has no parts; expected frames or one \
+of the layouts cub70, celebamask
     """
     if by not in get_args(MaskKind):
         raise InputError(f"by: expected type or part, got {by!r}")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from loaders.errors import InputError
-from loaders.public import (
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public import (
     ARAP,
     CUB70,
     IIW,
@@ -25,13 +25,13 @@ from loaders.public import (
     PhotometricStereo,
     Shapes3D,
 )
-from loaders.public.arap import scene_of
-from loaders.public.celebamask import CELEBAMASK_SPLITS
-from loaders.public.cub70 import CUB70_SPLITS
-from loaders.public.mit import MIT_SPLITS
-from loaders.public.mpi3d import MPI3D_FILES
-from loaders.views.chosen_rows import NamedRows, Request, choose_rows
-from loaders.views.view_items import DataIdentity
+from candlelight.loaders.public.arap import scene_of
+from candlelight.loaders.public.celebamask import CELEBAMASK_SPLITS
+from candlelight.loaders.public.cub70 import CUB70_SPLITS
+from candlelight.loaders.public.mit import MIT_SPLITS
+from candlelight.loaders.public.mpi3d import MPI3D_FILES
+from candlelight.loaders.views.chosen_rows import NamedRows, Request, choose_rows
+from candlelight.loaders.views.view_items import DataIdentity
 
 _PHOTOGRAPH = re.compile(r"dir_[0-9]+_mip([0-9])\.(jpg|exr)")
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from loaders.errors import InputError
-from loaders.public.image_formats import to_tensor
-from loaders.regions import constant_regions, scale_regions
-from loaders.samples import Frames
-from loaders.views.chosen_rows import ChosenRows, Request, RowChoice
-from loaders.views.data_source import FRAMES, Content, open_rows
-from loaders.views.view_colours import linear_image, linear_layer, to_linear
-from loaders.views.view_items import RegionImage
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.image_formats import to_tensor
+from candlelight.loaders.regions import constant_regions, scale_regions
+from candlelight.loaders.samples import Frames
+from candlelight.loaders.views.chosen_rows import ChosenRows, Request, RowChoice
+from candlelight.loaders.views.data_source import FRAMES, Content, open_rows
+from candlelight.loaders.views.view_colours import linear_image, linear_layer, to_linear
+from candlelight.loaders.views.view_items import RegionImage
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,7 +22,7 @@ else:
 
 @dataclass(frozen=True, eq=False)
 class RegionRows(ChosenRows[RegionImage]):
-    """Chosen rows with the members of `loaders.views.Regions`."""
+    """Chosen rows with the members of `candlelight.loaders.views.Regions`."""
 
     synthetic: bool
 
@@ -40,13 +40,13 @@ def open_regions(
 
     The regions of MAW have measured colours. The regions of Multi-Illumination Images are the scene's classes
     of materials, without colours; class 0 counts as no material. The regions of frames are those of
-    `loaders.regions.constant_regions`, pixels of one object with one true albedo, which is their colour. The
-    groups are scenes (MAW's folders of a scene), and units of frames: rows of a unit that differ in light
-    alone have the same regions.
+    `candlelight.loaders.regions.constant_regions`, pixels of one object with one true albedo, which is their
+    colour. The groups are scenes (MAW's folders of a scene), and units of frames: rows of a unit that differ
+    in light alone have the same regions.
 
     Args:
         data: PATH, LAYOUT:PATH (maw, multi-illumination) or hf:NAME, see `parse_data`; any reader of frames,
-            or one of `loaders.public`.
+            or one of `candlelight.loaders.public`.
         set_name: image set of frames; may be left out where there is only one.
         split: may be left out where there is only one.
         rows: row numbers, or text for `parse_rows`; None for all.
@@ -56,7 +56,7 @@ def open_regions(
             keep their size always.
 
     Returns:
-        The view: `loaders.views.Regions`.
+        The view: `candlelight.loaders.views.Regions`.
 
     Raises:
         InputError: the data are missing or have no regions; the set, split or row does not exist; there are
@@ -65,8 +65,8 @@ def open_regions(
     Example:
         >>> open_regions("mit:MIT-intrinsic")
         Traceback (most recent call last):
-        loaders.errors.InputError: mit:MIT-intrinsic: `mit` has no regions; expected frames or one of the \
-layouts maw, multi-illumination
+        candlelight.loaders.errors.InputError: mit:MIT-intrinsic: `mit` has no regions; expected frames or \
+one of the layouts maw, multi-illumination
     """
     if longest is not None and longest < 1:
         raise InputError(f"longest: expected at least 1 pixel, got {longest}")

@@ -6,9 +6,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64, UInt8
 from numpy import ndarray
 
-from loaders.image_gradients import gradient_magnitude, window_maximum
-from loaders.mixed_edges import REACH, mixed_edges
-from loaders.public.iiw import PointComparisons
+from candlelight.loaders.image_gradients import gradient_magnitude, window_maximum
+from candlelight.loaders.mixed_edges import REACH, mixed_edges
+from candlelight.loaders.public.iiw import PointComparisons
 
 PAIRS = 200  # comparisons drawn for a frame; photographs of IIW have 167 on average
 DARKER_BY = 0.10  # relative difference that counts as darker, as in Bell et al. 2014

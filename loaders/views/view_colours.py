@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Float32, Shaped
 
-from loaders.colour import linear_to_srgb
-from loaders.errors import InputError
-from loaders.public.pixel_tensors import SRGB8_TO_LINEAR
-from loaders.samples import Sample
+from candlelight.loaders.colour import linear_to_srgb
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.pixel_tensors import SRGB8_TO_LINEAR
+from candlelight.loaders.samples import Sample
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Bool, Float32, Float64, Int64
 
-from loaders.schema import FactorValue
+from candlelight.loaders.schema import FactorValue
 
 # Importing views must not import torch; tests still check shapes and dtypes.
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class PartImage:
 
 @dataclass(frozen=True, eq=False)
 class Comparisons:
-    """Valid comparisons of two points of one image, from `loaders.public.IIW` or made of a true albedo.
+    """Valid comparisons of two points of one image, from `public.IIW` or made of a true albedo.
 
     Attributes:
         points: x and y of both points in [0, 1), relative to width and height: the pixel is
@@ -114,8 +114,8 @@ class JudgedImage:
     Attributes:
         image: scene-linear Rec.709, in [0, 1]; unbounded above for rendered frames.
         comparisons: comparisons of reflectance; None for a data set of labels.
-        labels: labels of shading, 0 and 1 not smooth, 2 smooth, 100 to be ignored (`loaders.public.SAW`);
-            None for a data set of comparisons. Rendered frames have both.
+        labels: labels of shading, 0 and 1 not smooth, 2 smooth, 100 to be ignored
+            (`candlelight.loaders.public.SAW`); None for a data set of comparisons. Rendered frames have both.
     """
 
     image: Float32[Tensor, "3 height width"]

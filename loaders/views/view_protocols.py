@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_check
 from jaxtyping import Float64
 from numpy import ndarray
 
-from loaders.schema import FactorInfo
-from loaders.views.view_items import (
+from candlelight.loaders.schema import FactorInfo
+from candlelight.loaders.views.view_items import (
     ConceptSet,
     DataIdentity,
     DecomposedImage,

@@ -15,8 +15,6 @@ from typing import Any
 
 import bpy
 
-from blender_assets import shipped
-from blender_assets.asset_manifest import ASSET_MANIFEST, read_asset_manifest, write_asset_manifest
 from build_files import copy, save, start
 from build_interiors import SETS as INTERIORS
 from build_objects import FROM_NPM, OBJECTS, build_object
@@ -24,6 +22,12 @@ from build_outdoors import SETS as OUTDOORS
 from build_parts import CLASSES, build_with_parts
 from build_scenes import build_set
 from build_textures import TEXTURES, paint_texture
+from candlelight.blender_assets import shipped
+from candlelight.blender_assets.asset_manifest import (
+    ASSET_MANIFEST,
+    read_asset_manifest,
+    write_asset_manifest,
+)
 
 # Base colours of CANDLE's materials, linear Rec.709 (candle-simulator, read from its .blend files).
 COLORS = {

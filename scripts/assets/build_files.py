@@ -6,7 +6,7 @@ from typing import Any
 
 import bpy
 
-from blender_assets.asset_manifest import manifest_entry
+from candlelight.blender_assets.asset_manifest import manifest_entry
 
 OURS = "built by scripts/assets/build.py"
 CC0 = "CC0-1.0"

@@ -17,7 +17,7 @@ import numpy as np
 from numpy import ndarray
 
 from build_files import save, start
-from generators.blender.mesh_files import fit_to_unit
+from candlelight.generators.blender.mesh_files import fit_to_unit
 from shapes import Shape, lathe, prism, tube
 
 FROM_NPM = {"bunny": ("bunny", "index.js", "1.0.1"), "teapot": ("teapot", "teapot.js", "1.0.0")}

@@ -12,7 +12,7 @@ import bpy
 import numpy as np
 
 from build_files import save, start
-from generators.blender.mesh_files import fit_to_unit
+from candlelight.generators.blender.mesh_files import fit_to_unit
 from part_animals import BIRDS, FISHES, bird, fish
 from part_robots_and_houses import HOUSES, ROBOTS, house, robot
 from part_vehicles import CARS, PLANES, car, plane

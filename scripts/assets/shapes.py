@@ -1,7 +1,7 @@
 """Shapes as vertices and faces, in numpy: surfaces of revolution, tubes, prisms.
 
-Lengths are arbitrary until `generators.blender.mesh_files.fit_to_unit` makes an object of a shape. Faces run
-anticlockwise seen from outside.
+Lengths are arbitrary until `candlelight.generators.blender.mesh_files.fit_to_unit` makes an object of a
+shape. Faces run anticlockwise seen from outside.
 """
 
 from collections.abc import Callable, Sequence

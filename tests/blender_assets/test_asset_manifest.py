@@ -3,9 +3,9 @@ import json
 
 import pytest
 
-from blender_assets import AssetLibrary
-from blender_assets.asset_manifest import read_asset_manifest, write_asset_manifest
-from loaders.errors import InputError
+from candlelight.blender_assets import AssetLibrary
+from candlelight.blender_assets.asset_manifest import read_asset_manifest, write_asset_manifest
+from candlelight.loaders.errors import InputError
 
 
 def entry(**fields):

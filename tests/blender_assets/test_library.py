@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from blender_assets import ASSET_SUFFIXES, AssetLibrary, manifest, shipped
-from loaders.errors import InputError
+from candlelight.blender_assets import ASSET_SUFFIXES, AssetLibrary, manifest, shipped
+from candlelight.loaders.errors import InputError
 
 CANDLE = {
     "objects": {"cube", "sphere", "cylinder", "cone", "torus"},
@@ -123,7 +123,7 @@ LOOK = """
 import json, sys
 from pathlib import Path
 import bpy, bmesh
-from blender_assets.asset_manifest import read_asset_manifest
+from candlelight.blender_assets.asset_manifest import read_asset_manifest
 
 KINDS = ("objects", "materials", "lights", "meshes", "texts", "images", "collections", "worlds")
 

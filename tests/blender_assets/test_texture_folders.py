@@ -1,8 +1,8 @@
 import pytest
 
-from blender_assets import AssetLibrary
-from blender_assets.texture_folders import find_images
-from loaders.errors import InputError
+from candlelight.blender_assets import AssetLibrary
+from candlelight.blender_assets.texture_folders import find_images
+from candlelight.loaders.errors import InputError
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ import torch
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.results.mean_intervals import Score
-from evaluation.results.resampled_intervals import resampled_interval
-from evaluation.results.result import Provenance, StatisticResult
-from loaders.views import DataIdentity, DecomposedImage
+from candlelight.evaluation.results.mean_intervals import Score
+from candlelight.evaluation.results.resampled_intervals import resampled_interval
+from candlelight.evaluation.results.result import Provenance, StatisticResult
+from candlelight.loaders.views import DataIdentity, DecomposedImage
 
 
 @pytest.fixture(autouse=True)
@@ -23,16 +23,18 @@ def few_resamples(monkeypatch) -> None:
     few = functools.partial(resampled_interval, resamples=40)
     # `evaluation.concepts.score_concepts` is the function as an attribute, but the module as an import.
     for module in (
-        "evaluation.causal.scoring.score_rendered",
-        "evaluation.concepts.score_concepts",
-        "evaluation.coverage.score_causal_check",
-        "evaluation.coverage.score_coverage",
-        "evaluation.intrinsic.score_judgements",
-        "evaluation.perception.score_perception",
-        "evaluation.protocols.score_rules",
+        "candlelight.evaluation.causal.scoring.score_rendered",
+        "candlelight.evaluation.concepts.score_concepts",
+        "candlelight.evaluation.coverage.score_causal_check",
+        "candlelight.evaluation.coverage.score_coverage",
+        "candlelight.evaluation.intrinsic.score_judgements",
+        "candlelight.evaluation.perception.score_perception",
+        "candlelight.evaluation.protocols.score_rules",
     ):
         monkeypatch.setattr(import_module(module), "resampled_interval", few)
-    monkeypatch.setattr(import_module("evaluation.causal.scoring.measure_codes"), "MOST_RESAMPLES", 40)
+    monkeypatch.setattr(
+        import_module("candlelight.evaluation.causal.scoring.measure_codes"), "MOST_RESAMPLES", 40
+    )
 
 
 class MemoryView:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from evaluation.causal import (
+from candlelight.evaluation.causal import (
     BinRule,
     Correlation,
     Regression,
@@ -43,8 +43,8 @@ from evaluation.causal import (
     t_mex,
     unconfoundedness,
 )
-from evaluation.causal.interventions.baseline_codes import baseline_codes
-from evaluation.concepts import (
+from candlelight.evaluation.causal.interventions.baseline_codes import baseline_codes
+from candlelight.evaluation.concepts import (
     csm,
     directional_derivatives,
     fit_cavs,
@@ -54,8 +54,8 @@ from evaluation.concepts import (
     sensitivity,
     significant,
 )
-from evaluation.concepts.tcav_scores import LayerScorer
-from evaluation.coverage import (
+from candlelight.evaluation.concepts.tcav_scores import LayerScorer
+from candlelight.evaluation.coverage import (
     VEBI,
     WeightedFilters,
     ablate_filters,
@@ -69,7 +69,7 @@ from evaluation.coverage import (
     waiou,
     weigh_iou,
 )
-from evaluation.intrinsic import (
+from candlelight.evaluation.intrinsic import (
     SAWVariant,
     chroma_drift,
     chroma_retention,
@@ -94,11 +94,11 @@ from evaluation.intrinsic import (
     ssim,
     whdr,
 )
-from evaluation.models import ColourRetinex
-from evaluation.models.autoencoders.conv_vae import Posterior
-from evaluation.perception import DISTANCES, LPIPS, TransformFamily, place_on_canvas
-from evaluation.perception.feature_stacks import FEATURE_STACKS
-from evaluation.training import (
+from candlelight.evaluation.models import ColourRetinex
+from candlelight.evaluation.models.autoencoders.conv_vae import Posterior
+from candlelight.evaluation.perception import DISTANCES, LPIPS, TransformFamily, place_on_canvas
+from candlelight.evaluation.perception.feature_stacks import FEATURE_STACKS
+from candlelight.evaluation.training import (
     bernoulli_error,
     density_ratio,
     dip_penalty,
@@ -110,8 +110,8 @@ from evaluation.training import (
     supervised_codes_loss,
     total_correlation,
 )
-from evaluation.training.foreground import box_masks, mask_boxes
-from loaders.views import Comparisons
+from candlelight.evaluation.training.foreground import box_masks, mask_boxes
+from candlelight.loaders.views import Comparisons
 
 # Tolerances by the dtype of the arguments, because a GPU sums in another order.
 TOLERANCES = {torch.float32: {"rtol": 1e-5, "atol": 1e-6}, torch.float64: {"rtol": 1e-9, "atol": 1e-10}}

@@ -12,13 +12,13 @@ import torch
 from click.testing import CliRunner
 from PIL import Image
 
-from candlelight import main
-from evaluation.models.network import IntrinsicNet
-from evaluation.models.weights import save_model
-from evaluation.perception import open_distance, pair_distances
-from loaders.frames import write_dataset_info, write_frame
-from loaders.samples import Frame
-from loaders.schema import DatasetInfo, SetInfo
+from candlelight.cli import main
+from candlelight.evaluation.models.network import IntrinsicNet
+from candlelight.evaluation.models.weights import save_model
+from candlelight.evaluation.perception import open_distance, pair_distances
+from candlelight.loaders.frames import write_dataset_info, write_frame
+from candlelight.loaders.samples import Frame
+from candlelight.loaders.schema import DatasetInfo, SetInfo
 
 ROOT = Path(__file__).parents[2]
 PAGES = (

@@ -16,15 +16,15 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from candlelight import main
-from evaluation.models.network import IntrinsicNet
-from evaluation.models.weights import save_model
-from loaders import pack_hdf5, pack_hub, write_dataset_info
-from loaders.frames import write_frame
-from loaders.public import mpi3d
-from loaders.samples import Frame
-from loaders.schema import DatasetInfo, SetInfo
-from loaders.views import LAYOUTS, open_images
+from candlelight.cli import main
+from candlelight.evaluation.models.network import IntrinsicNet
+from candlelight.evaluation.models.weights import save_model
+from candlelight.loaders import pack_hdf5, pack_hub, write_dataset_info
+from candlelight.loaders.frames import write_frame
+from candlelight.loaders.public import mpi3d
+from candlelight.loaders.samples import Frame
+from candlelight.loaders.schema import DatasetInfo, SetInfo
+from candlelight.loaders.views import LAYOUTS, open_images
 
 TESTS = Path(__file__).parents[1]
 DOCS = TESTS.parent / "docs" / "evaluation.md"

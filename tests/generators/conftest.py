@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from generators.engine.render_plan import RenderOutcome, render
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import Plan, make_plan
-from generators.scenes.plan_records import SamplePlan
-from loaders.frames import frame_path, read_frame
-from loaders.samples import Frame
+from candlelight.generators.engine.render_plan import RenderOutcome, render
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import Plan, make_plan
+from candlelight.generators.scenes.plan_records import SamplePlan
+from candlelight.loaders.frames import frame_path, read_frame
+from candlelight.loaders.samples import Frame
 
 # A short complete recipe.
 TINY = """

@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from blender_assets import AssetLibrary, shipped
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from generators.planning.plan_table import load_plan, save_plan
-from generators.reports.plan_report import write_plan_report
-from generators.user_assets.import_meshes import add_mesh
-from generators.user_assets.scan_assets import scan_assets
-from loaders.errors import InputError
+from candlelight.blender_assets import AssetLibrary, shipped
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.generators.planning.plan_table import load_plan, save_plan
+from candlelight.generators.reports.plan_report import write_plan_report
+from candlelight.generators.user_assets.import_meshes import add_mesh
+from candlelight.generators.user_assets.scan_assets import scan_assets
+from candlelight.loaders.errors import InputError
 
 SCRIPT = "<script>alert(1)</script>"
 LAUGHS = "a0: &a0 lol\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 30))

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from generators.random_streams import cycles_seed, stream
+from candlelight.generators.random_streams import cycles_seed, stream
 
 # `stream` wrote these numbers once. The numbers do not matter, but they must never change.
 GOLDEN = json.loads((Path(__file__).parent / "golden_streams.json").read_text())

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import generators
+import candlelight.generators
 
-FOLDER = Path(generators.__file__).parent
+FOLDER = Path(candlelight.generators.__file__).parent
 BANNED = {"random", "secrets", "uuid", "datetime"}  # modules that are not needed for anything else
 CALLS = {
     "time": {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"},
@@ -25,7 +25,7 @@ STREAMS = {"Generator", "PCG64", "SeedSequence"}  # names of numpy.random that `
 
 
 def offences(source: str) -> list[str]:
-    """List the sources of randomness in a module, except `generators.random_streams.stream`."""
+    """List the sources of randomness in a module, except `candlelight.generators.random_streams.stream`."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy import ndarray
 
-from loaders.frames import write_dataset_info, write_frame
-from loaders.samples import Frame
-from loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo, array_sha256
+from candlelight.loaders.frames import write_dataset_info, write_frame
+from candlelight.loaders.samples import Frame
+from candlelight.loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo, array_sha256
 
 HEIGHT, WIDTH = 24, 32
 LAYERS = (

@@ -2,8 +2,8 @@ from typing import Literal
 
 import pytest
 
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
 
 Fruit = Literal["apple", "pear"]
 

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from loaders.epoch_order import ResumableSampler
-from loaders.errors import InputError
-from loaders.hdf5.read_hdf5 import HDF5Frames
-from loaders.hdf5.write_hdf5 import pack_hdf5
-from loaders.samples import collate
+from candlelight.loaders.epoch_order import ResumableSampler
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
+from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
+from candlelight.loaders.samples import collate
 
 # Python 3.12 and newer warn of forking after torch has started threads; these tests fork on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")

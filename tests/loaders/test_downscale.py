@@ -3,10 +3,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from loaders.colour import srgb_to_linear, to_display
-from loaders.downscale import downscale, downscaled_set, light_sum_error
-from loaders.errors import InputError
-from loaders.schema import PartRecord, SetInfo, array_sha256
+from candlelight.loaders.colour import srgb_to_linear, to_display
+from candlelight.loaders.downscale import downscale, downscaled_set, light_sum_error
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import PartRecord, SetInfo, array_sha256
 
 SAMPLED = ("depth", "position", "object", "part")
 MEANS = ("albedo", "residual", "roughness", "metallic", "light/left", "light/right")
@@ -74,8 +74,8 @@ def test_a_half_black_block_matches_values_computed_by_hand():
 
 
 def _bare(layers):
-    from loaders.samples import Frame
-    from loaders.schema import ChecksRecord, Metadata, RecipeRecord
+    from candlelight.loaders.samples import Frame
+    from candlelight.loaders.schema import ChecksRecord, Metadata, RecipeRecord
 
     metadata = Metadata(
         id="a-000000",

@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from loaders.epoch_order import EpochOrder, ResumableSampler
-from loaders.errors import InputError
+from candlelight.loaders.epoch_order import EpochOrder, ResumableSampler
+from candlelight.loaders.errors import InputError
 
 
 def all_rows(epoch, **options):
@@ -208,8 +208,7 @@ def test_a_state_of_another_order_is_refused():
 
 
 def test_importing_epoch_order_does_not_import_torch():
-    code = (
-        "import sys, loaders.epoch_order; print([name for name in ('numpy', 'torch') if name in sys.modules])"
-    )
+    code = "import sys, candlelight.loaders.epoch_order; print([name for name in ('numpy', 'torch') "
+    code += "if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "['numpy']\n"

@@ -9,12 +9,12 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from candlelight import main
-from loaders import HDF5Frames, pack_hdf5
-from loaders.errors import InputError
-from loaders.files.layer_codecs import decode_npz, decode_png
-from loaders.frames import frame_path
-from loaders.public.file_rows import read_table
+from candlelight.cli import main
+from candlelight.loaders import HDF5Frames, pack_hdf5
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.layer_codecs import decode_npz, decode_png
+from candlelight.loaders.frames import frame_path
+from candlelight.loaders.public.file_rows import read_table
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@ import itertools
 import numpy as np
 import pytest
 
-from loaders.errors import InputError
-from loaders.factor_space import FactorSpace
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.factor_space import FactorSpace
 
 SCENES = (
     *("indoor", "outdoor", "playground", "bridge", "city square", "hall", "grassland", "garage", "street"),

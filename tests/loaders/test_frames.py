@@ -10,10 +10,10 @@ import torch
 from PIL import Image
 from torch.utils.data import DataLoader
 
-from loaders.errors import InputError
-from loaders.files import layer_codecs
-from loaders.frame_folder import FrameFolder
-from loaders.frames import (
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files import layer_codecs
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.frames import (
     clean_partial,
     complete_indices,
     frame_path,
@@ -23,7 +23,7 @@ from loaders.frames import (
     write_dataset_info,
     write_frame,
 )
-from loaders.samples import Frame, collate
+from candlelight.loaders.samples import Frame, collate
 
 
 def tree(root):
@@ -125,7 +125,7 @@ def test_a_failed_write_leaves_no_files(tmp_path, make_frame, monkeypatch):
     def no_space(path, data):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("loaders.frames.write_synced", no_space)
+    monkeypatch.setattr("candlelight.loaders.frames.write_synced", no_space)
     with pytest.raises(OSError, match="No space"):
         write_frame(tmp_path, make_frame())
     assert not tree(tmp_path)

@@ -11,18 +11,18 @@ import h5py
 import numpy as np
 import pytest
 
-from loaders.errors import InputError
-from loaders.exports import export_concepts
-from loaders.files.plain_yaml import LARGEST, VALUE, parse_yaml
-from loaders.frame_folder import FrameFolder
-from loaders.frames import frame_path, read_frame, write_dataset_info
-from loaders.hdf5.read_hdf5 import HDF5Frames
-from loaders.hdf5.write_hdf5 import pack_hdf5
-from loaders.hub.read_hub import HubFrames
-from loaders.hub.write_hub import pack_hub
-from loaders.looking.describe import describe
-from loaders.open_frames import open_frames
-from loaders.schema import FactorInfo
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.exports import export_concepts
+from candlelight.loaders.files.plain_yaml import LARGEST, VALUE, parse_yaml
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.frames import frame_path, read_frame, write_dataset_info
+from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
+from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
+from candlelight.loaders.hub.read_hub import HubFrames
+from candlelight.loaders.hub.write_hub import pack_hub
+from candlelight.loaders.looking.describe import describe
+from candlelight.loaders.open_frames import open_frames
+from candlelight.loaders.schema import FactorInfo
 
 CLIMBING = ("../up", "/etc", "a/b", "..", ".", ".hidden", "a\nb", "a\0b", "", "~", "C:\\x")
 

@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from loaders.errors import InputError
-from loaders.illuminants import illuminant, observer, xyz_to_rec709
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.illuminants import illuminant, observer, xyz_to_rec709
 
 LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
 REC709_TO_XYZ = np.array(

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from PIL import Image, ImageCms
 
-from loaders.colour import srgb_to_linear
-from loaders.errors import InputError
-from loaders.files.decode_image import decode_image
-from loaders.files.layer_codecs import encode_png, png_file
-from loaders.files.safe_decoding import MAX_PIXELS
-from loaders.image_frames import ImageFolder, ImageFrames, ImageTable, open_image_frames
-from loaders.samples import Frames, collate
-from loaders.schema import array_sha256
+from candlelight.loaders.colour import srgb_to_linear
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.decode_image import decode_image
+from candlelight.loaders.files.layer_codecs import encode_png, png_file
+from candlelight.loaders.files.safe_decoding import MAX_PIXELS
+from candlelight.loaders.image_frames import ImageFolder, ImageFrames, ImageTable, open_image_frames
+from candlelight.loaders.samples import Frames, collate
+from candlelight.loaders.schema import array_sha256
 
 SIZE = (6, 8)
 

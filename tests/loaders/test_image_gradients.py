@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from loaders.image_gradients import gradient_magnitude, window_maximum
+from candlelight.loaders.image_gradients import gradient_magnitude, window_maximum
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 7), (2, 3), (13, 9), (40, 31)])

@@ -4,9 +4,9 @@ import sys
 HEAVY = {"bpy", "datasets", "matplotlib", "pandas", "pyarrow", "scipy", "sklearn"}
 CODE = f"""
 import sys
-import loaders
+import candlelight.loaders
 print(*({HEAVY!r} & sys.modules.keys()))
-import loaders.hub.arrow_tables
+import candlelight.loaders.hub.arrow_tables
 print(*({HEAVY!r} & sys.modules.keys()))
 """
 

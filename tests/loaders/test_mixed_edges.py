@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from loaders.mixed_edges import mixed_edges
+from candlelight.loaders.mixed_edges import mixed_edges
 
 
 def marked(text: str) -> str:

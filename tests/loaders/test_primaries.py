@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from loaders.primaries import ADOBE_RGB, REC709, xyz_matrix
+from candlelight.loaders.primaries import ADOBE_RGB, REC709, xyz_matrix
 
 
 def test_matrices_are_those_of_the_standards():

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from loaders.frame_folder import FrameFolder
-from loaders.frames import write_dataset_info, write_frame
-from loaders.hdf5.read_hdf5 import HDF5Frames
-from loaders.hdf5.write_hdf5 import pack_hdf5
-from loaders.hub.read_hub import HubFrames
-from loaders.hub.write_hub import pack_hub
-from loaders.samples import Frame, collate
-from loaders.schema import LAYERS, PartRecord, array_sha256, layer
-from loaders.tensors_in_memory import load_tensors
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.frames import write_dataset_info, write_frame
+from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
+from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
+from candlelight.loaders.hub.read_hub import HubFrames
+from candlelight.loaders.hub.write_hub import pack_hub
+from candlelight.loaders.samples import Frame, collate
+from candlelight.loaders.schema import LAYERS, PartRecord, array_sha256, layer
+from candlelight.loaders.tensors_in_memory import load_tensors
 
 # Readers use `datasets` too, so that every test needs the setup of this fixture.
 pytestmark = pytest.mark.usefixtures("datasets")

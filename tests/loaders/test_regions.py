@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from loaders.mixed_edges import mixed_edges
-from loaders.regions import constant_regions, scale_regions
+from candlelight.loaders.mixed_edges import mixed_edges
+from candlelight.loaders.regions import constant_regions, scale_regions
 
 
 def slow_regions(objects, albedo, least):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from loaders.errors import InputError
-from loaders.frame_folder import FrameFolder
-from loaders.samples import (
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.samples import (
     Frame,
     Frames,
     collate,

@@ -1,13 +1,15 @@
 import numpy as np
 import torch
 
-from loaders.frame_folder import FrameFolder
-from loaders.samples import collate
-from loaders.tensors_in_memory import load_tensors
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.samples import collate
+from candlelight.loaders.tensors_in_memory import load_tensors
 
 
 def test_a_set_is_loaded_completely(frames_root, monkeypatch):
-    monkeypatch.setattr("loaders.tensors_in_memory._BLOCK", 4)  # six rows, so that the last block is not full
+    monkeypatch.setattr(
+        "candlelight.loaders.tensors_in_memory._BLOCK", 4
+    )  # six rows, so that the last block is not full
     frames = FrameFolder(frames_root, "grid", ["image", "albedo", "depth"])
     data = load_tensors(frames)
     batch = collate(frames.__getitems__(range(6)))

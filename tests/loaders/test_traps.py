@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from loaders.frames import write_dataset_info, write_frame
-from loaders.hdf5.read_hdf5 import HDF5Frames
-from loaders.hdf5.write_hdf5 import pack_hdf5
-from loaders.hub.write_hub import pack_hub
+from candlelight.loaders.frames import write_dataset_info, write_frame
+from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
+from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
+from candlelight.loaders.hub.write_hub import pack_hub
 
 pytest.importorskip("torch", exc_type=ImportError)
 

@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 
-from evaluation.causal.estimation.discretise import BinRule, discretise
-from evaluation.inputs.check_shapes import check_bool, check_shapes
-from loaders.errors import InputError
+from candlelight.evaluation.causal.estimation.discretise import BinRule, discretise
+from candlelight.evaluation.inputs.check_shapes import check_bool, check_shapes
+from candlelight.loaders.errors import InputError
 
 _ROUNDING = 64 * torch.finfo(torch.float64).eps
 

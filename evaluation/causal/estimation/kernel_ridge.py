@@ -4,8 +4,8 @@ import torch
 from jaxtyping import Float, Real
 from torch import Tensor
 
-from evaluation.causal.estimation.code_inputs import standardise
-from loaders.errors import InputError
+from candlelight.evaluation.causal.estimation.code_inputs import standardise
+from candlelight.loaders.errors import InputError
 
 PENALTIES = (1.0, 0.1, 0.01, 0.001)
 WIDTHS = tuple(10.0**power for power in (-2, -2 / 3, 2 / 3, 2))

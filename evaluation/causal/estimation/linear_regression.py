@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Real
 from torch import Tensor
 
-from evaluation.causal.estimation.code_inputs import standardise
+from candlelight.evaluation.causal.estimation.code_inputs import standardise
 
 
 def predict_by_line(

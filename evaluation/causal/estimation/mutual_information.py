@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor
 
-from evaluation.inputs.check_shapes import check_shapes
-from loaders.errors import InputError
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.loaders.errors import InputError
 
 _CELLS = 2**22  # cells of the tables of counts in memory at a time
 

@@ -4,10 +4,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from evaluation.causal.estimation.code_inputs import standardise
-from evaluation.causal.estimation.mutual_information import numbered_classes
-from evaluation.inputs.check_shapes import check_shapes
-from loaders.errors import InputError
+from candlelight.evaluation.causal.estimation.code_inputs import standardise
+from candlelight.evaluation.causal.estimation.mutual_information import numbered_classes
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.loaders.errors import InputError
 
 _JITTER = 1e-10  # of standardised codes, as in scikit-learn: separates equal values
 

@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.causal.estimation.code_inputs import all_finite
-from evaluation.causal.interventions.interventional_effects import CodeOutput, ice
-from evaluation.inputs.check_shapes import check_shapes
-from loaders.errors import InputError
+from candlelight.evaluation.causal.estimation.code_inputs import all_finite
+from candlelight.evaluation.causal.interventions.interventional_effects import CodeOutput, ice
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.loaders.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from evaluation.causal.interventions.factor_probabilities import (
+from candlelight.evaluation.causal.interventions.factor_probabilities import (
     FactorClassifier,
     check_class_indices,
     classify_factors,
 )
-from evaluation.inputs.check_shapes import check_shapes
-from evaluation.running.hidden_layers import evaluation_mode
-from loaders.errors import InputError
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.evaluation.running.hidden_layers import evaluation_mode
+from candlelight.loaders.errors import InputError
 
 CounterfactualModel = Callable[
     [

@@ -8,20 +8,24 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from evaluation.causal.interventions.baseline_codes import Baseline, baseline_codes
-from evaluation.causal.interventions.decode_codes import DecodedCounterfactuals, Decoder, decode_codes
-from evaluation.causal.interventions.factor_probabilities import (
+from candlelight.evaluation.causal.interventions.baseline_codes import Baseline, baseline_codes
+from candlelight.evaluation.causal.interventions.decode_codes import (
+    DecodedCounterfactuals,
+    Decoder,
+    decode_codes,
+)
+from candlelight.evaluation.causal.interventions.factor_probabilities import (
     ClassifierOutput,
     FactorClassifier,
     check_class_indices,
     factor_probabilities,
 )
-from evaluation.causal.interventions.interventional_effects import check_columns
-from evaluation.inputs.check_shapes import check_shapes
-from evaluation.results.mean_intervals import Score, mean_interval
-from evaluation.running.hidden_layers import evaluation_mode
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
+from candlelight.evaluation.causal.interventions.interventional_effects import check_columns
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.evaluation.results.mean_intervals import Score, mean_interval
+from candlelight.evaluation.running.hidden_layers import evaluation_mode
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
 
 LEAST_ACCURACY = 0.95
 

@@ -8,8 +8,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
-from evaluation.inputs.check_shapes import check_shapes
-from loaders.errors import InputError
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.loaders.errors import InputError
 
 Decoder = Callable[[Float[Tensor, "batch codes"]], Float[Tensor, "batch channels height width"]]
 

@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from evaluation.inputs.check_shapes import check_shapes
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
 
 ClassifierOutput = Literal["logits", "probabilities"]
 FactorClassifier = Callable[
@@ -80,7 +80,8 @@ def classify_factors(
         >>> images = torch.zeros(1, 2, 4, 4)
         >>> classify_factors(lambda images: [images.mean((2, 3))], images, torch.tensor([[2]]))
         Traceback (most recent call last):
-        loaders.errors.InputError: classes of factor 0 must lie in 0..1, as the classifier has 2, got 2 to 2
+        candlelight.loaders.errors.InputError: classes of factor 0 must lie in 0..1, as the classifier has \
+2, got 2 to 2
     """
     check_shapes(images=(images, "batch _ _ _"), factors=(factors, "batch factors"))
     check_class_indices(factors)
@@ -112,7 +113,8 @@ def check_class_indices(factors: Tensor) -> None:
     Example:
         >>> check_class_indices(torch.ones(2, 1))
         Traceback (most recent call last):
-        loaders.errors.InputError: `factors` must be class indices, got floats; cast indices with .long()
+        candlelight.loaders.errors.InputError: `factors` must be class indices, got floats; cast indices \
+with .long()
     """
     if factors.is_floating_point():
         raise InputError("`factors` must be class indices, got floats; cast indices with .long()")

@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.inputs.check_shapes import check_shapes
-from evaluation.running.hidden_layers import evaluation_mode
-from loaders.errors import InputError
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.evaluation.running.hidden_layers import evaluation_mode
+from candlelight.loaders.errors import InputError
 
 CodeOutput = Callable[[Float[Tensor, "batch codes"]], Float[Tensor, "batch units"]]
 
@@ -138,7 +138,7 @@ def check_columns(name: str, columns: Sequence[int], count: int) -> None:
     Example:
         >>> check_columns("columns", [0, 3], 3)
         Traceback (most recent call last):
-        loaders.errors.InputError: `columns` must lie in 0..2, got 3
+        candlelight.loaders.errors.InputError: `columns` must lie in 0..2, got 3
     """
     if not len(columns):
         raise InputError(f"`{name}` needs at least one code, got none")

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from evaluation.causal.interventions.decode_codes import Decoder, decode_codes
-from evaluation.inputs.check_shapes import check_bool, check_shapes
+from candlelight.evaluation.causal.interventions.decode_codes import Decoder, decode_codes
+from candlelight.evaluation.inputs.check_shapes import check_bool, check_shapes
 
 _BATCH = 64  # images that are decoded at a time
 

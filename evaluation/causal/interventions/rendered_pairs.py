@@ -8,11 +8,11 @@ import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
 
-from evaluation.models.named_streams import named_stream
-from loaders.errors import InputError
-from loaders.selection.factor_index import FactorIndex
-from loaders.selection.factor_rows import FactorRows
-from loaders.views import Factors
+from candlelight.evaluation.models.named_streams import named_stream
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.selection.factor_index import FactorIndex
+from candlelight.loaders.selection.factor_rows import FactorRows
+from candlelight.loaders.views import Factors
 
 _TRIES = 20  # rows that are tried for each pair that is wanted
 
@@ -59,8 +59,8 @@ def find_rendered_pairs(
         InputError: the views have different factors.
 
     Example:
-        >>> from loaders.schema import FactorInfo
-        >>> from loaders.views import DataIdentity
+        >>> from candlelight.loaders.schema import FactorInfo
+        >>> from candlelight.loaders.views import DataIdentity
         >>> class Rows:
         ...     identity, ids, groups = DataIdentity("rows", "memory"), tuple("abcd"), tuple("abcd")
         ...     known_ids = frozenset(ids)

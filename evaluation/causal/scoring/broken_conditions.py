@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from evaluation.causal.estimation.mutual_information import entropy, mutual_information_matrix
-from evaluation.causal.scoring.code_metrics import CODE_METRICS, Condition
-from evaluation.causal.scoring.factor_table import FactorTable
+from candlelight.evaluation.causal.estimation.mutual_information import entropy, mutual_information_matrix
+from candlelight.evaluation.causal.scoring.code_metrics import CODE_METRICS, Condition
+from candlelight.evaluation.causal.scoring.factor_table import FactorTable
 
 LARGE_CLASS = 20  # images of a value below which IRS of random codes is clearly above that of many images
 ROWS_PER_CODE = 10

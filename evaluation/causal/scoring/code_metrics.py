@@ -8,24 +8,24 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from evaluation.causal.block_r2 import block_r2
-from evaluation.causal.dci import dci
-from evaluation.causal.dci_es import dci_es
-from evaluation.causal.dci_fast import dci_fast
-from evaluation.causal.dci_from_classifiers import DCI
-from evaluation.causal.explicitness import explicitness
-from evaluation.causal.infomec import infomec
-from evaluation.causal.irs import irs
-from evaluation.causal.mcc import mcc
-from evaluation.causal.mig import mig
-from evaluation.causal.minimality_and_sufficiency import minimality_and_sufficiency
-from evaluation.causal.modularity import modularity
-from evaluation.causal.sap import sap
-from evaluation.causal.scoring.factor_table import FactorTable
-from evaluation.causal.select_codes import SelectionCompat
-from evaluation.causal.t_mex import t_mex
-from evaluation.causal.unconfoundedness import unconfoundedness
-from loaders.errors import InputError, did_you_mean
+from candlelight.evaluation.causal.block_r2 import block_r2
+from candlelight.evaluation.causal.dci import dci
+from candlelight.evaluation.causal.dci_es import dci_es
+from candlelight.evaluation.causal.dci_fast import dci_fast
+from candlelight.evaluation.causal.dci_from_classifiers import DCI
+from candlelight.evaluation.causal.explicitness import explicitness
+from candlelight.evaluation.causal.infomec import infomec
+from candlelight.evaluation.causal.irs import irs
+from candlelight.evaluation.causal.mcc import mcc
+from candlelight.evaluation.causal.mig import mig
+from candlelight.evaluation.causal.minimality_and_sufficiency import minimality_and_sufficiency
+from candlelight.evaluation.causal.modularity import modularity
+from candlelight.evaluation.causal.sap import sap
+from candlelight.evaluation.causal.scoring.factor_table import FactorTable
+from candlelight.evaluation.causal.select_codes import SelectionCompat
+from candlelight.evaluation.causal.t_mex import t_mex
+from candlelight.evaluation.causal.unconfoundedness import unconfoundedness
+from candlelight.loaders.errors import InputError, did_you_mean
 
 Condition = Literal[
     "independent factors",

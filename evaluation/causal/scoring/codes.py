@@ -3,9 +3,9 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from evaluation.causal.scoring.score_causal import Encoder
-from evaluation.running.hidden_layers import run_recorded
-from loaders.errors import InputError
+from candlelight.evaluation.causal.scoring.score_causal import Encoder
+from candlelight.evaluation.running.hidden_layers import run_recorded
+from candlelight.loaders.errors import InputError
 
 
 def layer_codes(model: nn.Module, layer: str) -> Encoder:

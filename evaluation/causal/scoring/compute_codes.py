@@ -8,15 +8,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.inputs.match_ids import first_three
-from evaluation.inputs.predictions import Codes
-from evaluation.models.model_spec import NamedModel
-from evaluation.running.batches import Fingerprint, check_srgb_image, read_batches
-from evaluation.running.finished_steps import FinishedSteps, batch_key, model_key
-from evaluation.running.model_outputs import checked_codes
-from evaluation.running.named_models import decode, run_model
-from loaders.errors import InputError
-from loaders.views import Factors
+from candlelight.evaluation.inputs.match_ids import first_three
+from candlelight.evaluation.inputs.predictions import Codes
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.running.batches import Fingerprint, check_srgb_image, read_batches
+from candlelight.evaluation.running.finished_steps import FinishedSteps, batch_key, model_key
+from candlelight.evaluation.running.model_outputs import checked_codes
+from candlelight.evaluation.running.named_models import decode, run_model
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import Factors
 
 
 def compute_codes(

@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from evaluation.causal.estimation.discretise import equal_width_classes
-from loaders.errors import InputError, did_you_mean
-from loaders.schema import FactorInfo
-from loaders.views import Factors
+from candlelight.evaluation.causal.estimation.discretise import equal_width_classes
+from candlelight.loaders.errors import InputError, did_you_mean
+from candlelight.loaders.schema import FactorInfo
+from candlelight.loaders.views import Factors
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ def tabulate_factors(data: Factors, names: Sequence[str] = (), bins: int = 20) -
             as images, or ``bins`` is below 2.
 
     Example:
-        >>> from loaders.schema import FactorInfo
-        >>> from loaders.views import DataIdentity
+        >>> from candlelight.loaders.schema import FactorInfo
+        >>> from candlelight.loaders.views import DataIdentity
         >>> class Rows:
         ...     identity, ids, groups = DataIdentity("rows", "memory"), tuple("abcd"), tuple("abcd")
         ...     known_ids = frozenset(ids)

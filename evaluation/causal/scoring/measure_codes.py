@@ -9,13 +9,13 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.causal.scoring.code_metrics import CODE_METRICS, CodeMetric, CodeScores
-from evaluation.causal.scoring.factor_table import FactorTable
-from evaluation.causal.scoring.score_bounds import cut_at_bounds
-from evaluation.results.mean_intervals import Score
-from evaluation.results.resampled_intervals import LEAST_GROUPS, resampled_interval
-from evaluation.results.split_intervals import split_groups, split_interval
-from loaders.errors import InputError
+from candlelight.evaluation.causal.scoring.code_metrics import CODE_METRICS, CodeMetric, CodeScores
+from candlelight.evaluation.causal.scoring.factor_table import FactorTable
+from candlelight.evaluation.causal.scoring.score_bounds import cut_at_bounds
+from candlelight.evaluation.results.mean_intervals import Score
+from candlelight.evaluation.results.resampled_intervals import LEAST_GROUPS, resampled_interval
+from candlelight.evaluation.results.split_intervals import split_groups, split_interval
+from candlelight.loaders.errors import InputError
 
 MOST_RESAMPLES = 500  # fewer than of other metrics, because each resample sorts the rows again
 

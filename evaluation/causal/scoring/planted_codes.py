@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Float, Int, Real
 from torch import Generator, Tensor
 
-from evaluation.causal.estimation.code_inputs import standardise
-from evaluation.inputs.check_shapes import check_shapes
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
+from candlelight.evaluation.causal.estimation.code_inputs import standardise
+from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
 
 PlantedName = Literal[
     "identity",

@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 
-from evaluation.results.mean_intervals import Score
+from candlelight.evaluation.results.mean_intervals import Score
 
 # A fit worse than a constant, and a ranking worse than chance, have negative scores. So has a code with gross
 # errors in IRS: its deviation from the mean of a class may be twice the largest one from its own mean.

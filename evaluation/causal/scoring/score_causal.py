@@ -10,38 +10,42 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
 
-from evaluation.causal.estimation.code_inputs import standardise
-from evaluation.causal.interventions.baseline_codes import Baseline
-from evaluation.causal.interventions.decode_codes import Decoder
-from evaluation.causal.interventions.rendered_pairs import check_same_factors
-from evaluation.causal.irs import irs
-from evaluation.causal.scoring.broken_conditions import broken_conditions
-from evaluation.causal.scoring.code_metrics import CODE_METRICS, DEFAULT_METRICS, check_metric_names
-from evaluation.causal.scoring.compute_codes import compute_codes
-from evaluation.causal.scoring.factor_table import FactorTable, tabulate_factors
-from evaluation.causal.scoring.measure_codes import (
+from candlelight.evaluation.causal.estimation.code_inputs import standardise
+from candlelight.evaluation.causal.interventions.baseline_codes import Baseline
+from candlelight.evaluation.causal.interventions.decode_codes import Decoder
+from candlelight.evaluation.causal.interventions.rendered_pairs import check_same_factors
+from candlelight.evaluation.causal.irs import irs
+from candlelight.evaluation.causal.scoring.broken_conditions import broken_conditions
+from candlelight.evaluation.causal.scoring.code_metrics import (
+    CODE_METRICS,
+    DEFAULT_METRICS,
+    check_metric_names,
+)
+from candlelight.evaluation.causal.scoring.compute_codes import compute_codes
+from candlelight.evaluation.causal.scoring.factor_table import FactorTable, tabulate_factors
+from candlelight.evaluation.causal.scoring.measure_codes import (
     MeasuredCodes,
     measure_codes,
     pack_measured,
     unpack_measured,
 )
-from evaluation.causal.scoring.score_bounds import cut_at_bounds
-from evaluation.causal.scoring.score_decoded_images import score_decoded_images
-from evaluation.causal.scoring.score_decoder import find_decoder
-from evaluation.inputs.predictions import Codes
-from evaluation.models.model_spec import ModelIdentity, NamedModel
-from evaluation.results.mean_intervals import distinct_groups
-from evaluation.results.pool_seeds import pool_seeds
-from evaluation.results.result import StatisticResult, model_name
-from evaluation.running.batches import Fingerprint, make_provenance
-from evaluation.running.finished_steps import FinishedSteps
-from evaluation.running.named_models import identify_models
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
-from loaders.views import Factors
+from candlelight.evaluation.causal.scoring.score_bounds import cut_at_bounds
+from candlelight.evaluation.causal.scoring.score_decoded_images import score_decoded_images
+from candlelight.evaluation.causal.scoring.score_decoder import find_decoder
+from candlelight.evaluation.inputs.predictions import Codes
+from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
+from candlelight.evaluation.results.mean_intervals import distinct_groups
+from candlelight.evaluation.results.pool_seeds import pool_seeds
+from candlelight.evaluation.results.result import StatisticResult, model_name
+from candlelight.evaluation.running.batches import Fingerprint, make_provenance
+from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.evaluation.running.named_models import identify_models
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import Factors
 
 if TYPE_CHECKING:
-    from evaluation.causal.scoring.supervised_codes import SupervisedCodes
+    from candlelight.evaluation.causal.scoring.supervised_codes import SupervisedCodes
 
 METRIC, VERSION = "causal", 6
 CODE_CONTROLS = ("random codes", "factors as codes", "supervised codes")
@@ -94,13 +98,13 @@ def score_causal(
     the scores describe the confounded joint distribution.
 
     Args:
-        encoders: by name: a callable from images to codes, or `evaluation.inputs.predictions.Codes`. An
-            encoder receives sRGB-encoded images in [0, 1], on which most encoders are trained, or
-            scene-linear images if its ``colour_space`` is "linear". A `torch.nn.Module` runs in evaluation
-            mode and must be on ``device``. If it has a method ``decode`` from codes to images in [0, 1], its
-            counterfactual generativeness is computed too, and the distance of decoded counterfactuals from
-            rendered ones (`rendered_counterfactuals`).
-        data: images with at least two varying factors, from `loaders.views.open_factors`.
+        encoders: by name: a callable from images to codes, or
+            `candlelight.evaluation.inputs.predictions.Codes`. An encoder receives sRGB-encoded images in [0,
+            1], on which most encoders are trained, or scene-linear images if its ``colour_space`` is
+            "linear". A `torch.nn.Module` runs in evaluation mode and must be on ``device``. If it has a
+            method ``decode`` from codes to images in [0, 1], its counterfactual generativeness is computed
+            too, and the distance of decoded counterfactuals from rendered ones (`rendered_counterfactuals`).
+        data: images with at least two varying factors, from `candlelight.loaders.views.open_factors`.
         factors: names of the factors; none takes all that vary.
         metrics: names of `CODE_METRICS`. "dci" is left out for encoders of more than `DCI_CODES` codes.
         controls: whether to score `CODE_CONTROLS` as well: random codes, as many as those of the first
@@ -180,7 +184,11 @@ def _cut(pooled: StatisticResult) -> StatisticResult:
 
 def _supervise(run: _Run, notes: list[str]) -> "SupervisedCodes | None":
     """Train the networks of the supervised codes; if the images do not fit, add a note."""
-    from evaluation.causal.scoring.supervised_codes import WEIGHTS, restore_supervised_codes, supervised_codes
+    from candlelight.evaluation.causal.scoring.supervised_codes import (
+        WEIGHTS,
+        restore_supervised_codes,
+        supervised_codes,
+    )
 
     key = {"step": "supervised codes", "data": run.described, "device": run.device, **run.chosen}
 

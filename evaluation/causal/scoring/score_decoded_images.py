@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING, Any
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.causal.interventions.baseline_codes import Baseline
-from evaluation.causal.interventions.decode_codes import Decoder
-from evaluation.causal.scoring.factor_table import FactorTable
-from evaluation.causal.scoring.score_decoder import score_decoder
-from evaluation.causal.scoring.score_rendered import score_rendered
-from evaluation.models.model_spec import NamedModel
-from evaluation.results.mean_intervals import Score
-from loaders.errors import InputError
-from loaders.views import Factors
+from candlelight.evaluation.causal.interventions.baseline_codes import Baseline
+from candlelight.evaluation.causal.interventions.decode_codes import Decoder
+from candlelight.evaluation.causal.scoring.factor_table import FactorTable
+from candlelight.evaluation.causal.scoring.score_decoder import score_decoder
+from candlelight.evaluation.causal.scoring.score_rendered import score_rendered
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.results.mean_intervals import Score
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import Factors
 
 if TYPE_CHECKING:
-    from evaluation.causal.scoring.supervised_codes import SupervisedCodes
+    from candlelight.evaluation.causal.scoring.supervised_codes import SupervisedCodes
 
 
 def score_decoded_images(

@@ -9,22 +9,24 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.causal.interventions.baseline_codes import Baseline
-from evaluation.causal.interventions.counterfactual_generativeness import counterfactual_generativeness
-from evaluation.causal.interventions.decode_codes import Decoder, resize_decoded
-from evaluation.causal.interventions.factor_probabilities import FactorClassifier
-from evaluation.causal.irs import irs
-from evaluation.causal.scoring.code_metrics import RHO
-from evaluation.causal.scoring.factor_table import FactorTable
-from evaluation.causal.scoring.shrink_for_heads import shrink_for_heads
-from evaluation.causal.select_codes import select_codes
-from evaluation.models.model_spec import NamedModel
-from evaluation.results.mean_intervals import Score
-from evaluation.running.hidden_layers import evaluation_mode
-from evaluation.running.model_outputs import model_errors
-from evaluation.running.named_models import encode
-from loaders.errors import InputError
-from loaders.views import Factors
+from candlelight.evaluation.causal.interventions.baseline_codes import Baseline
+from candlelight.evaluation.causal.interventions.counterfactual_generativeness import (
+    counterfactual_generativeness,
+)
+from candlelight.evaluation.causal.interventions.decode_codes import Decoder, resize_decoded
+from candlelight.evaluation.causal.interventions.factor_probabilities import FactorClassifier
+from candlelight.evaluation.causal.irs import irs
+from candlelight.evaluation.causal.scoring.code_metrics import RHO
+from candlelight.evaluation.causal.scoring.factor_table import FactorTable
+from candlelight.evaluation.causal.scoring.shrink_for_heads import shrink_for_heads
+from candlelight.evaluation.causal.select_codes import select_codes
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.results.mean_intervals import Score
+from candlelight.evaluation.running.hidden_layers import evaluation_mode
+from candlelight.evaluation.running.model_outputs import model_errors
+from candlelight.evaluation.running.named_models import encode
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import Factors
 
 ROWS = 1000  # most images whose codes are decoded, spread evenly
 
@@ -35,7 +37,7 @@ def find_decoder(named: NamedModel, device: str) -> Decoder | None:
     The decoder runs in evaluation mode. It raises an InputError if the method fails or gives no tensor.
 
     Example:
-        >>> from evaluation.models import ModelIdentity
+        >>> from candlelight.evaluation.models import ModelIdentity
         >>> find_decoder(NamedModel(ModelIdentity("mean", "callable"), len, "srgb"), "cpu") is None
         True
     """

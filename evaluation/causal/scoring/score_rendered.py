@@ -10,21 +10,24 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.causal.interventions.decode_codes import Decoder, resize_decoded
-from evaluation.causal.interventions.rendered_counterfactuals import decoded_errors, rendered_share
-from evaluation.causal.interventions.rendered_pairs import RenderedPairs, find_rendered_pairs
-from evaluation.causal.irs import irs
-from evaluation.causal.scoring.code_metrics import RHO
-from evaluation.causal.scoring.compute_codes import encode_images
-from evaluation.causal.scoring.factor_table import FactorTable
-from evaluation.causal.scoring.shrink_for_heads import shrink_for_heads
-from evaluation.causal.select_codes import select_codes
-from evaluation.models.model_spec import NamedModel
-from evaluation.models.named_streams import named_stream
-from evaluation.results.mean_intervals import Score, mean_interval
-from evaluation.results.resampled_intervals import resampled_interval
-from loaders.errors import InputError
-from loaders.views import Factors
+from candlelight.evaluation.causal.interventions.decode_codes import Decoder, resize_decoded
+from candlelight.evaluation.causal.interventions.rendered_counterfactuals import (
+    decoded_errors,
+    rendered_share,
+)
+from candlelight.evaluation.causal.interventions.rendered_pairs import RenderedPairs, find_rendered_pairs
+from candlelight.evaluation.causal.irs import irs
+from candlelight.evaluation.causal.scoring.code_metrics import RHO
+from candlelight.evaluation.causal.scoring.compute_codes import encode_images
+from candlelight.evaluation.causal.scoring.factor_table import FactorTable
+from candlelight.evaluation.causal.scoring.shrink_for_heads import shrink_for_heads
+from candlelight.evaluation.causal.select_codes import select_codes
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.models.named_streams import named_stream
+from candlelight.evaluation.results.mean_intervals import Score, mean_interval
+from candlelight.evaluation.results.resampled_intervals import resampled_interval
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import Factors
 
 LEAST_GAIN = 0.01  # share of the error by which an image must come nearer when all codes change
 RENDERED_PAIRS = 200  # most pairs of each factor

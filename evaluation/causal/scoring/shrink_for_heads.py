@@ -4,7 +4,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from evaluation.running.named_models import decode, encode
+from candlelight.evaluation.running.named_models import decode, encode
 
 HEADS_SIDE = 64  # longest side of the images that the network takes, in pixels
 

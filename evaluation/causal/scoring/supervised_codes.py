@@ -8,13 +8,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.causal.scoring.factor_table import FactorTable
-from evaluation.causal.scoring.shrink_for_heads import shrink_for_heads
-from evaluation.models.backbones import BackboneName, FactorHeads
-from evaluation.results.split_intervals import split_groups
-from evaluation.training.train_factor_heads import train_factor_heads
-from loaders.errors import InputError
-from loaders.views import DataIdentity, Factors
+from candlelight.evaluation.causal.scoring.factor_table import FactorTable
+from candlelight.evaluation.causal.scoring.shrink_for_heads import shrink_for_heads
+from candlelight.evaluation.models.backbones import BackboneName, FactorHeads
+from candlelight.evaluation.results.split_intervals import split_groups
+from candlelight.evaluation.training.train_factor_heads import train_factor_heads
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import DataIdentity, Factors
 
 TRAINING_ROWS = 1500  # most images to train on, so that the time does not grow with the data
 NETWORK: BackboneName = "resnet_small"  # of the small ones the best at equal time on frames of candle
@@ -85,8 +85,8 @@ def supervised_codes(
             `train_factor_heads`.
 
     Example:
-        >>> from evaluation.causal.scoring.factor_table import tabulate_factors
-        >>> from loaders.views import open_factors
+        >>> from candlelight.evaluation.causal.scoring.factor_table import tabulate_factors
+        >>> from candlelight.loaders.views import open_factors
         >>> view = open_factors("demo/frames", set_name="candle")  # doctest: +SKIP
         >>> supervised_codes(view, tabulate_factors(view)).accuracy["lights"] > 0.5  # doctest: +SKIP
         True

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.concepts.rows.row_source import RowSource, columns_of
-from evaluation.inputs.check_shapes import check_shapes
+from candlelight.evaluation.concepts.rows.row_source import RowSource, columns_of
+from candlelight.evaluation.inputs.check_shapes import check_shapes
 
 # Numbers in one slice of both factors (2 MiB of float32), which fits in a processor's cache.
 _SLICE_ELEMENTS = 1 << 19

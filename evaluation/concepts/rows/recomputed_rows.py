@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.concepts.rows.row_source import RowSource, columns_of
-from loaders.errors import InputError
+from candlelight.evaluation.concepts.rows.row_source import RowSource, columns_of
+from candlelight.loaders.errors import InputError
 
 
 class RecomputedRows(RowSource):

@@ -8,7 +8,7 @@ from pathlib import Path
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.concepts.rows.stored_rows import StoredRows
+from candlelight.evaluation.concepts.rows.stored_rows import StoredRows
 
 # Bytes of the rows of one layer. A call of `score_concepts` holds the rows of eight layers at a time.
 _MEMORY = 1 << 27

@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.concepts.rows.row_source import RowSource
-from loaders.errors import InputError
+from candlelight.evaluation.concepts.rows.row_source import RowSource
+from candlelight.loaders.errors import InputError
 
 # Numbers in one block of the file (16 MiB of float32): long reads, and little memory for each object.
 _BLOCK_ELEMENTS = 1 << 22

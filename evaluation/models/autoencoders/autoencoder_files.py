@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from evaluation.adapters.published_weights import load_exactly, read_published
-from evaluation.models.autoencoders.conv_vae import ConvVAE
-from evaluation.models.weights_file import write_weights
-from loaders.errors import InputError
+from candlelight.evaluation.adapters.published_weights import load_exactly, read_published
+from candlelight.evaluation.models.autoencoders.conv_vae import ConvVAE
+from candlelight.evaluation.models.weights_file import write_weights
+from candlelight.loaders.errors import InputError
 
 AUTOENCODER_FORMAT = "candlelight autoencoder 1"
 
@@ -75,7 +75,7 @@ def load_autoencoder(path: str | Path, device: str | torch.device = "cpu") -> Tr
     Example:
         >>> load_autoencoder("missing.pt")
         Traceback (most recent call last):
-        loaders.errors.InputError: expected a file of weights, there is no missing.pt
+        candlelight.loaders.errors.InputError: expected a file of weights, there is no missing.pt
     """
     content = read_published(path)
     if content.get("format") != AUTOENCODER_FORMAT:

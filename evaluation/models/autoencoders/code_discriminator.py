@@ -5,7 +5,7 @@ from itertools import pairwise
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from evaluation.models.autoencoders.conv_vae import draw_glorot
+from candlelight.evaluation.models.autoencoders.conv_vae import draw_glorot
 
 _WIDTH, _DEPTH = 1000, 6
 _SLOPE = 0.2

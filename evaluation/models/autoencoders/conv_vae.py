@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 IMAGE_SIDES = (32, 64)
 MAX_CODES = 1024
@@ -104,7 +104,7 @@ class ConvVAE(nn.Module):
             raise InputError(
                 f"expected images [3, {self.side}, {self.side}], on which this network was trained, got "
                 f"{list(images.shape[1:])}; resize them (--size, in Python "
-                "`evaluation.coverage.ResizedImages`)"
+                "`candlelight.evaluation.coverage.ResizedImages`)"
             )
         features = self.encoder(images)
         return Posterior(self.means(features), self.log_variances(features))

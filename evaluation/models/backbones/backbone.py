@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 SMALLEST_SIDE = 32  # pixels; the deepest networks halve an image five times
 # Mean and standard deviation of ImageNet's sRGB colours, by which public weights expect images normalised.

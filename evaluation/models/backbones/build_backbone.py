@@ -8,13 +8,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from evaluation.adapters.published_weights import load_exactly, read_published
-from evaluation.models.backbones.backbone import Backbone
-from evaluation.models.backbones.densenet import DenseNet
-from evaluation.models.backbones.resnet import ResNet
-from evaluation.models.backbones.vgg import VGG
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
+from candlelight.evaluation.adapters.published_weights import load_exactly, read_published
+from candlelight.evaluation.models.backbones.backbone import Backbone
+from candlelight.evaluation.models.backbones.densenet import DenseNet
+from candlelight.evaluation.models.backbones.resnet import ResNet
+from candlelight.evaluation.models.backbones.vgg import VGG
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
 
 BackboneName = Literal[
     "vgg19", "vgg19_bn", "densenet121", "resnet50", "vgg_small", "densenet_small", "resnet_small"
@@ -102,7 +102,7 @@ def load_backbone(name: BackboneName, path: str | Path, classes: int = 1000, *, 
     Example:
         >>> load_backbone("resnet50", "resnet50.pth")
         Traceback (most recent call last):
-        loaders.errors.InputError: expected a file of weights, there is no resnet50.pth
+        candlelight.loaders.errors.InputError: expected a file of weights, there is no resnet50.pth
     """
     check_choice("name", name, BackboneName)
     content = {_new_name(key): values for key, values in read_published(path).items()}

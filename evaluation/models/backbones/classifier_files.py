@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import torch
 
-from evaluation.adapters.published_weights import load_exactly, read_published
-from evaluation.models.backbones.backbone import Backbone
-from evaluation.models.backbones.build_backbone import build_backbone
-from evaluation.models.backbones.trained_on import TrainedOn
-from evaluation.models.weights_file import weights_format, write_weights
-from loaders.errors import InputError
-from loaders.views import DataIdentity
+from candlelight.evaluation.adapters.published_weights import load_exactly, read_published
+from candlelight.evaluation.models.backbones.backbone import Backbone
+from candlelight.evaluation.models.backbones.build_backbone import build_backbone
+from candlelight.evaluation.models.backbones.trained_on import TrainedOn
+from candlelight.evaluation.models.weights_file import weights_format, write_weights
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import DataIdentity
 
 _FORMAT = "candlelight classifier 1"
 
@@ -88,7 +88,7 @@ def load_classifier(path: str | Path, device: str | torch.device = "cpu") -> Tra
     Example:
         >>> load_classifier("missing.pt")
         Traceback (most recent call last):
-        loaders.errors.InputError: expected a file of weights, there is no missing.pt
+        candlelight.loaders.errors.InputError: expected a file of weights, there is no missing.pt
     """
     content = read_published(path)
     if content.get("format") != _FORMAT:

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from evaluation.models.backbones.backbone import Backbone, normalise_images
+from candlelight.evaluation.models.backbones.backbone import Backbone, normalise_images
 
 _BOTTLENECK = 4  # channels between the two convolutions of a layer, in units of `growth`
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from evaluation.models.backbones.build_backbone import BackboneName, build_backbone
-from loaders.errors import InputError
+from candlelight.evaluation.models.backbones.build_backbone import BackboneName, build_backbone
+from candlelight.loaders.errors import InputError
 
 
 class FactorHeads(nn.Module):

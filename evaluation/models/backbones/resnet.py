@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from evaluation.models.backbones.backbone import Backbone, normalise_images
+from candlelight.evaluation.models.backbones.backbone import Backbone, normalise_images
 
 _EXPANSION = 4  # channels of a block's output, in units of its inner channels
 

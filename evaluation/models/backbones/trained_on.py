@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from loaders.views import DataIdentity
+from candlelight.loaders.views import DataIdentity
 
 
 @dataclass(frozen=True)
@@ -14,8 +14,8 @@ class TrainedOn:
     Attributes:
         label: name of the factor whose values are the classes.
         data: name, layout, set and split of the data, before images are resized.
-        size: height and width in pixels to which images were resized (`evaluation.coverage.ResizedImages`);
-            None for images of their own size.
+        size: height and width in pixels to which images were resized
+            (`candlelight.evaluation.coverage.ResizedImages`); None for images of their own size.
         training_ids: ids of the rows whose images were learned.
         held_out_ids: ids of the rows that only measured the accuracy.
 

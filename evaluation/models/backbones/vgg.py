@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from evaluation.models.backbones.backbone import Backbone, normalise_images
+from candlelight.evaluation.models.backbones.backbone import Backbone, normalise_images
 
 
 class VGG(Backbone):

@@ -8,9 +8,9 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from evaluation.perception.experiment.read_answers import AnswerRecord, LogHeader, read_log
-from loaders.errors import InputError, blame
-from loaders.files.safe_writing import lock_file, sync
+from candlelight.evaluation.perception.experiment.read_answers import AnswerRecord, LogHeader, read_log
+from candlelight.loaders.errors import InputError, blame
+from candlelight.loaders.files.safe_writing import lock_file, sync
 
 
 class AnswerLog:

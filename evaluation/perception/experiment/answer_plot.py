@@ -6,10 +6,10 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from evaluation.perception.experiment.fit_answers import AnswerFit
-from evaluation.perception.experiment.read_answers import ExperimentAnswers
-from evaluation.report.drawing import INK, drawing
-from evaluation.report.psychometric_axes import draw_psychometric
+from candlelight.evaluation.perception.experiment.fit_answers import AnswerFit
+from candlelight.evaluation.perception.experiment.read_answers import ExperimentAnswers
+from candlelight.evaluation.report.drawing import INK, drawing
+from candlelight.evaluation.report.psychometric_axes import draw_psychometric
 
 _PANEL = 2.6  # inches
 

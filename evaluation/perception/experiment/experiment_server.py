@@ -14,9 +14,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from evaluation.perception.experiment.stimuli import Side
-from evaluation.perception.experiment.trial_session import PictureName, TrialSession
-from loaders.errors import InputError
+from candlelight.evaluation.perception.experiment.stimuli import Side
+from candlelight.evaluation.perception.experiment.trial_session import PictureName, TrialSession
+from candlelight.loaders.errors import InputError
 
 _ADDRESS = "127.0.0.1"  # this machine alone
 _LONGEST = 1024  # bytes of a request's body
@@ -116,7 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
         if place is None:
             return
         if place == "":
-            page = files("evaluation.perception.experiment").joinpath("page.html").read_bytes()
+            page = files("candlelight.evaluation.perception.experiment").joinpath("page.html").read_bytes()
             self._send(page, "text/html; charset=utf-8")
         elif place == "state":
             self._send_json(self.server.state())

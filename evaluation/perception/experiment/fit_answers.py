@@ -8,13 +8,13 @@ import torch
 from jaxtyping import Bool
 from numpy import ndarray
 
-from evaluation.perception.curve_scores import all_human_thresholds
-from evaluation.perception.experiment.read_answers import ExperimentAnswers
-from evaluation.perception.fit_psychometric import PsychometricFit, fit_psychometric
-from evaluation.perception.human_ellipses import HUMAN_SATURATIONS
-from evaluation.perception.published_transductions import DETECTION_LEVELS
-from evaluation.perception.scene_curves import TRANSLATION_AXES
-from evaluation.perception.transform_families import ILLUMINANT, transform_unit
+from candlelight.evaluation.perception.curve_scores import all_human_thresholds
+from candlelight.evaluation.perception.experiment.read_answers import ExperimentAnswers
+from candlelight.evaluation.perception.fit_psychometric import PsychometricFit, fit_psychometric
+from candlelight.evaluation.perception.human_ellipses import HUMAN_SATURATIONS
+from candlelight.evaluation.perception.published_transductions import DETECTION_LEVELS
+from candlelight.evaluation.perception.scene_curves import TRANSLATION_AXES
+from candlelight.evaluation.perception.transform_families import ILLUMINANT, transform_unit
 
 _RATED = "D_T"
 

@@ -9,13 +9,17 @@ import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
-from evaluation.perception.curve_scores import all_human_thresholds
-from evaluation.perception.detection_levels import DetectionLevels, detection_levels
-from evaluation.perception.experiment.read_answers import read_answers
-from evaluation.perception.fit_psychometric import fit_psychometric
-from evaluation.perception.scene_curves import TRANSLATION_AXES
-from evaluation.perception.transform_families import ILLUMINANT, transform_unit, unchanged_magnitude
-from loaders.errors import InputError
+from candlelight.evaluation.perception.curve_scores import all_human_thresholds
+from candlelight.evaluation.perception.detection_levels import DetectionLevels, detection_levels
+from candlelight.evaluation.perception.experiment.read_answers import read_answers
+from candlelight.evaluation.perception.fit_psychometric import fit_psychometric
+from candlelight.evaluation.perception.scene_curves import TRANSLATION_AXES
+from candlelight.evaluation.perception.transform_families import (
+    ILLUMINANT,
+    transform_unit,
+    unchanged_magnitude,
+)
+from candlelight.loaders.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -52,8 +56,8 @@ def measured_thresholds(logs: Sequence[Path]) -> MeasuredThresholds:
     Example:
         >>> measured_thresholds([Path("nowhere.jsonl")])
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere.jsonl: cannot be read: No such file or directory; name a log of \
-`candlelight perception experiment`
+        candlelight.loaders.errors.InputError: nowhere.jsonl: cannot be read: No such file or directory; \
+name a log of `candlelight perception experiment`
     """
     if not logs:
         raise InputError("expected at least one log of answers, got none")

@@ -8,14 +8,14 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.models.named_streams import named_stream
-from evaluation.perception.experiment.stimuli import Stimulus, spaced_levels
-from evaluation.perception.human_thresholds import VISUAL_ANGLES
-from evaluation.perception.transform_families import unchanged_magnitude
-from loaders.check_choice import check_choice
-from loaders.errors import InputError
-from loaders.views import DataIdentity
-from loaders.views.moved_view import MovedRows
+from candlelight.evaluation.models.named_streams import named_stream
+from candlelight.evaluation.perception.experiment.stimuli import Stimulus, spaced_levels
+from candlelight.evaluation.perception.human_thresholds import VISUAL_ANGLES
+from candlelight.evaluation.perception.transform_families import unchanged_magnitude
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import DataIdentity
+from candlelight.loaders.views.moved_view import MovedRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class MovedStimuli:
     those of the screen.
 
     Args:
-        view: from `loaders.views.open_moved_images`.
+        view: from `candlelight.loaders.views.open_moved_images`.
         transforms: names of transforms of the view; empty for all.
         pixels_per_degree: pixels per degree of visual angle on the screen.
         levels: largest number of levels.

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass, field
 from typing import Any
 
-from evaluation.perception.experiment.moved_stimuli import MovedStimuli
-from evaluation.perception.experiment.rated_stimuli import RatedStimuli
-from evaluation.perception.experiment.stimuli import StimulusSet
-from evaluation.perception.experiment.transformed_stimuli import (
+from candlelight.evaluation.perception.experiment.moved_stimuli import MovedStimuli
+from candlelight.evaluation.perception.experiment.rated_stimuli import RatedStimuli
+from candlelight.evaluation.perception.experiment.stimuli import StimulusSet
+from candlelight.evaluation.perception.experiment.transformed_stimuli import (
     DEFAULT_TRANSFORMS,
     TransformedImageSet,
     default_largest,
 )
-from evaluation.perception.human_thresholds import PAPER_PIXELS_PER_DEGREE
-from loaders.errors import InputError
-from loaders.views import open_images, open_moved_images, open_pairs, parse_data
+from candlelight.evaluation.perception.human_thresholds import PAPER_PIXELS_PER_DEGREE
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import open_images, open_moved_images, open_pairs, parse_data
 
 PAPER_LEVELS, PAPER_REPEATS = 20, 15  # of Alabau-Bosque et al. 2024, sec. II.B, for each of 5 observers
 _RATED_LAYOUT = "tid2013"
@@ -77,7 +77,8 @@ def open_stimuli(
     """Open the data of an experiment.
 
     Args:
-        data: ``tid2013:PATH`` for rated pairs; else natural images, as for `loaders.views.open_images`.
+        data: ``tid2013:PATH`` for rated pairs; else natural images, as for
+            `candlelight.loaders.views.open_images`.
         settings: settings of the experiment.
         set_name: image set of frames.
         split: split of the data.
@@ -88,8 +89,8 @@ def open_stimuli(
     Example:
         >>> open_stimuli("tid2013:nowhere", ExperimentSettings({"rotation": None}))
         Traceback (most recent call last):
-        loaders.errors.InputError: tid2013:nowhere: rated pairs have no transforms, got rotation; leave \
-them out, or name a folder of images
+        candlelight.loaders.errors.InputError: tid2013:nowhere: rated pairs have no transforms, got \
+rotation; leave them out, or name a folder of images
     """
     numbers = (settings.levels, settings.repeats, settings.pairs)
     rated_layout = parse_data(data).layout == _RATED_LAYOUT

@@ -10,11 +10,11 @@ from jaxtyping import Float, Float64
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.perception.experiment.stimuli import Stimulus, spaced_levels
-from evaluation.perception.transduction import normalised_dmos
-from loaders.errors import InputError
-from loaders.views import DataIdentity, RatedPair
-from loaders.views.chosen_rows import ChosenRows
+from candlelight.evaluation.perception.experiment.stimuli import Stimulus, spaced_levels
+from candlelight.evaluation.perception.transduction import normalised_dmos
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import DataIdentity, RatedPair
+from candlelight.loaders.views.chosen_rows import ChosenRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class RatedStimuli:
     each keeps its own D.
 
     Args:
-        view: from `loaders.views.open_pairs`.
+        view: from `candlelight.loaders.views.open_pairs`.
         levels: number of levels, at least 2.
         repeats: answers at each level.
         images: largest number of different pairs at each level.

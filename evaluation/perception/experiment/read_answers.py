@@ -11,8 +11,8 @@ from jaxtyping import Bool, Float64
 from numpy import ndarray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from evaluation.perception.experiment.stimuli import Side, StimulusKind
-from loaders.errors import InputError, blame, nearest_file
+from candlelight.evaluation.perception.experiment.stimuli import Side, StimulusKind
+from candlelight.loaders.errors import InputError, blame, nearest_file
 
 ANSWERS_FORMAT: Literal["candlelight answers 1"] = "candlelight answers 1"
 _REMEDY = "name a log of `candlelight perception experiment`"
@@ -109,8 +109,8 @@ def read_answers(path: Path | str) -> ExperimentAnswers:
     Example:
         >>> read_answers("nowhere.jsonl")
         Traceback (most recent call last):
-        loaders.errors.InputError: nowhere.jsonl: cannot be read: No such file or directory; name a log of \
-`candlelight perception experiment`
+        candlelight.loaders.errors.InputError: nowhere.jsonl: cannot be read: No such file or directory; \
+name a log of `candlelight perception experiment`
     """
     header, records = read_log(Path(path))
     return ExperimentAnswers(

@@ -7,18 +7,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from evaluation.perception.experiment.answer_log import AnswerLog
-from evaluation.perception.experiment.experiment_server import ExperimentServer
-from evaluation.perception.experiment.fit_answers import fit_answers
-from evaluation.perception.experiment.open_experiment import (
+from candlelight.evaluation.perception.experiment.answer_log import AnswerLog
+from candlelight.evaluation.perception.experiment.experiment_server import ExperimentServer
+from candlelight.evaluation.perception.experiment.fit_answers import fit_answers
+from candlelight.evaluation.perception.experiment.open_experiment import (
     ExperimentSettings,
     log_settings,
     shows_original,
 )
-from evaluation.perception.experiment.read_answers import ExperimentAnswers, read_answers
-from evaluation.perception.experiment.stimuli import StimulusSet
-from evaluation.perception.experiment.trial_plan import plan_trials
-from evaluation.perception.experiment.trial_session import TrialSession
+from candlelight.evaluation.perception.experiment.read_answers import ExperimentAnswers, read_answers
+from candlelight.evaluation.perception.experiment.stimuli import StimulusSet
+from candlelight.evaluation.perception.experiment.trial_plan import plan_trials
+from candlelight.evaluation.perception.experiment.trial_session import TrialSession
 
 _PAUSE = 0.1  # s between two looks for the end
 _LAST_TRANSFER = 1.0  # s for the browser to receive the end of the page
@@ -84,7 +84,7 @@ def run_experiment(
 
 def summarise_log(path: Path) -> dict[str, Any]:
     """Make the end of the page: a line for each fit, and the plot."""
-    from evaluation.perception.experiment.answer_plot import draw_answers
+    from candlelight.evaluation.perception.experiment.answer_plot import draw_answers
 
     answers = read_answers(path)
     fits = fit_answers(answers)

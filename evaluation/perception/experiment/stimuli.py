@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from loaders.views import DataIdentity
+from candlelight.loaders.views import DataIdentity
 
 StimulusKind = Literal["rated", "transform"]
 Side = Literal["left", "right"]

@@ -7,14 +7,14 @@ from functools import cached_property
 from jaxtyping import Float
 from torch import Tensor
 
-from evaluation.models.named_streams import named_stream
-from evaluation.perception.experiment.stimuli import Stimulus, spaced_levels
-from evaluation.perception.human_thresholds import HUMAN_THRESHOLDS
-from evaluation.perception.illuminant_shift import PAPER_SATURATIONS
-from evaluation.perception.scene_curves import TRANSLATION_AXES
-from evaluation.perception.transform_families import TransformFamily, unchanged_magnitude
-from loaders.errors import InputError
-from loaders.views import DataIdentity, View
+from candlelight.evaluation.models.named_streams import named_stream
+from candlelight.evaluation.perception.experiment.stimuli import Stimulus, spaced_levels
+from candlelight.evaluation.perception.human_thresholds import HUMAN_THRESHOLDS
+from candlelight.evaluation.perception.illuminant_shift import PAPER_SATURATIONS
+from candlelight.evaluation.perception.scene_curves import TRANSLATION_AXES
+from candlelight.evaluation.perception.transform_families import TransformFamily, unchanged_magnitude
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import DataIdentity, View
 
 DEFAULT_TRANSFORMS = ("translation x", "rotation", "scale")
 _RANGE = 3.0  # largest magnitude of a transform, in human thresholds of the paper
@@ -46,7 +46,7 @@ class TransformedImageSet:
     changed image alone, and illuminants resample nothing.
 
     Args:
-        view: from `loaders.views.open_images`.
+        view: from `candlelight.loaders.views.open_images`.
         largest: largest magnitude of each transform, by name.
         pixels_per_degree: pixels per degree of visual angle on the screen, for translations.
         levels: largest number of levels, at least 2.

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evaluation.models.named_streams import named_stream
-from evaluation.perception.experiment.stimuli import SIDES, Side, Stimulus
+from candlelight.evaluation.models.named_streams import named_stream
+from candlelight.evaluation.perception.experiment.stimuli import SIDES, Side, Stimulus
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from jaxtyping import Float
 from PIL import Image
 from torch import Tensor
 
-from evaluation.perception.experiment.answer_log import AnswerLog
-from evaluation.perception.experiment.read_answers import AnswerRecord
-from evaluation.perception.experiment.stimuli import Side, StimulusSet
-from evaluation.perception.experiment.trial_plan import Trial
-from loaders.errors import InputError
+from candlelight.evaluation.perception.experiment.answer_log import AnswerLog
+from candlelight.evaluation.perception.experiment.read_answers import AnswerRecord
+from candlelight.evaluation.perception.experiment.stimuli import Side, StimulusSet
+from candlelight.evaluation.perception.experiment.trial_plan import Trial
+from candlelight.loaders.errors import InputError
 
 PictureName = Literal["left", "right", "original"]
 _FAST = 1  # level of compression: the pictures go no further than this machine

@@ -4,11 +4,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.adapters.adapted_network import choose_size, decode_srgb, resize_bilinear
-from evaluation.adapters.bigtime import _SIZES
-from evaluation.adapters.cgintrinsics import CGI_SIZES, SQUARE
-from evaluation.adapters.usi3d import shorter_side_size
-from loaders.colour import srgb_to_linear
+from candlelight.evaluation.adapters.adapted_network import choose_size, decode_srgb, resize_bilinear
+from candlelight.evaluation.adapters.bigtime import _SIZES
+from candlelight.evaluation.adapters.cgintrinsics import CGI_SIZES, SQUARE
+from candlelight.evaluation.adapters.usi3d import shorter_side_size
+from candlelight.loaders.colour import srgb_to_linear
 
 # Height and width of an image, its size for CGIntrinsics, and for BigTime.
 TABLE = [

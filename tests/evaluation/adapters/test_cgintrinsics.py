@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.adapters import load_cgintrinsics
-from evaluation.running.hidden_layers import run_recorded
-from loaders.colour import srgb_to_linear
-from loaders.errors import InputError
+from candlelight.evaluation.adapters import load_cgintrinsics
+from candlelight.evaluation.running.hidden_layers import run_recorded
+from candlelight.loaders.colour import srgb_to_linear
+from candlelight.loaders.errors import InputError
 
 IMAGES = torch.rand(2, 3, 384, 384, generator=torch.Generator().manual_seed(0))
 

@@ -5,8 +5,8 @@ from types import ModuleType
 import pytest
 import torch
 
-from evaluation.adapters.checkout_file import run_checkout_file
-from loaders.errors import InputError
+from candlelight.evaluation.adapters.checkout_file import run_checkout_file
+from candlelight.loaders.errors import InputError
 
 
 def write(folder: Path, **files: str) -> Path:

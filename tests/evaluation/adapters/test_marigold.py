@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.adapters import load_marigold
-from evaluation.adapters.adapted_network import decode_srgb
-from evaluation.adapters.marigold import MarigoldIID
-from evaluation.models.model_spec import open_model
-from loaders.colour import srgb_to_linear
-from loaders.errors import InputError
+from candlelight.evaluation.adapters import load_marigold
+from candlelight.evaluation.adapters.adapted_network import decode_srgb
+from candlelight.evaluation.adapters.marigold import MarigoldIID
+from candlelight.evaluation.models.model_spec import open_model
+from candlelight.loaders.colour import srgb_to_linear
+from candlelight.loaders.errors import InputError
 
 pytest.importorskip("diffusers")
 pytest.importorskip("transformers")
@@ -261,7 +261,7 @@ def replace(path: Path, old: str, new: str) -> None:
 
 
 def test_a_missing_package_is_named(saved, monkeypatch) -> None:
-    import evaluation.adapters.marigold as module
+    import candlelight.evaluation.adapters.marigold as module
 
     def missing(name: str) -> None:
         raise ImportError(name)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.adapters import load_niid_net
-from evaluation.running.hidden_layers import run_recorded
-from loaders.errors import InputError
+from candlelight.evaluation.adapters import load_niid_net
+from candlelight.evaluation.running.hidden_layers import run_recorded
+from candlelight.loaders.errors import InputError
 
 IMAGES = torch.rand(3, 3, 20, 30, generator=torch.Generator().manual_seed(0))
 PARTS = ("NEM_coarse_state_dict", "NEM_refine_state_dict", "IID_state_dict")

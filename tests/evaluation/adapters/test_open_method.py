@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from evaluation.intrinsic import score_intrinsic
-from evaluation.models.model_spec import PUBLISHED_METHODS, ModelIdentity, open_model, open_models
-from evaluation.running.finished_steps import model_key
-from evaluation.running.model_outputs import run_intrinsic
-from loaders.errors import InputError
+from candlelight.evaluation.intrinsic import score_intrinsic
+from candlelight.evaluation.models.model_spec import PUBLISHED_METHODS, ModelIdentity, open_model, open_models
+from candlelight.evaluation.running.finished_steps import model_key
+from candlelight.evaluation.running.model_outputs import run_intrinsic
+from candlelight.loaders.errors import InputError
 
 PAGE = (Path(__file__).parents[3] / "docs" / "others.md").read_text(encoding="utf-8")
 CHECKOUTS = [method for method in PUBLISHED_METHODS if method != "marigold"]

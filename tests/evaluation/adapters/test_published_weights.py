@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from evaluation.adapters.published_weights import entry, hash_files, load_exactly, read_published
-from loaders.errors import InputError
+from candlelight.evaluation.adapters.published_weights import entry, hash_files, load_exactly, read_published
+from candlelight.loaders.errors import InputError
 
 
 @pytest.mark.parametrize("zipped", [True, False])

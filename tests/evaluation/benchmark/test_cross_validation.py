@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from evaluation.benchmark.cross_validation import choose_left_out, two_halves
-from loaders.errors import InputError
-from loaders.public.mit import MIT_SETS
+from candlelight.evaluation.benchmark.cross_validation import choose_left_out, two_halves
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.mit import MIT_SETS
 
 
 def test_choice_equals_a_loop() -> None:

@@ -5,21 +5,27 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.benchmark import add_ranks, score_methods
-from evaluation.benchmark.decompose_methods import FIXED_BASELINES, METHODS
-from evaluation.benchmark.gradient_methods import GRADIENT_METHODS
-from evaluation.benchmark.summary import neighbour_comparisons, summary_rows
-from evaluation.intrinsic import lmse_score, score_intrinsic
-from evaluation.models import ColourRetinex, GrayRetinex, Weiss, constant_reflectance, constant_shading
-from evaluation.results.compare import compare
-from evaluation.running.finished_steps import FinishedSteps
-from loaders.errors import InputError
+from candlelight.evaluation.benchmark import add_ranks, score_methods
+from candlelight.evaluation.benchmark.decompose_methods import FIXED_BASELINES, METHODS
+from candlelight.evaluation.benchmark.gradient_methods import GRADIENT_METHODS
+from candlelight.evaluation.benchmark.summary import neighbour_comparisons, summary_rows
+from candlelight.evaluation.intrinsic import lmse_score, score_intrinsic
+from candlelight.evaluation.models import (
+    ColourRetinex,
+    GrayRetinex,
+    Weiss,
+    constant_reflectance,
+    constant_shading,
+)
+from candlelight.evaluation.results.compare import compare
+from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.loaders.errors import InputError
 
 GRADIENT = ("BAS", *GRADIENT_METHODS)
 
 
 def model_at(name: str, values: list[float]):
-    """Make the method with the thresholds of a candidate as a model of `evaluation.models`."""
+    """Make the method with the thresholds of a candidate as a model of `candlelight.evaluation.models`."""
     if name == "COL-RET":
         return ColourRetinex(*values)
     if name == "GR-RET":

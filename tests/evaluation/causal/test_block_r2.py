@@ -6,8 +6,8 @@ import torch
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 
-from evaluation.causal.block_r2 import block_r2
-from loaders.errors import InputError
+from candlelight.evaluation.causal.block_r2 import block_r2
+from candlelight.loaders.errors import InputError
 
 
 def _drawn(samples=50, codes=3):

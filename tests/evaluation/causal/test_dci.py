@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.causal.dci import dci
-from evaluation.causal.dci_fast import dci_fast
-from evaluation.causal.dci_from_classifiers import dci_from_classifiers
-from loaders.errors import InputError
+from candlelight.evaluation.causal.dci import dci
+from candlelight.evaluation.causal.dci_fast import dci_fast
+from candlelight.evaluation.causal.dci_from_classifiers import dci_from_classifiers
+from candlelight.loaders.errors import InputError
 
 BOTH = pytest.mark.parametrize("function", [dci, dci_fast])
 

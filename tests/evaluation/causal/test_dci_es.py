@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.causal.dci_es import _FEATURES, _PENALTIES, _features, dci_es
-from loaders.errors import InputError
+from candlelight.evaluation.causal.dci_es import _FEATURES, _PENALTIES, _features, dci_es
+from candlelight.loaders.errors import InputError
 
 EVEN = torch.arange(300) % 2 == 0
 

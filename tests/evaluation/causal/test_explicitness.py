@@ -6,9 +6,9 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 from torch.nn.functional import one_hot
 
-from evaluation.causal.estimation.discretise import discretise
-from evaluation.causal.explicitness import explicitness
-from loaders.errors import InputError
+from candlelight.evaluation.causal.estimation.discretise import discretise
+from candlelight.evaluation.causal.explicitness import explicitness
+from candlelight.loaders.errors import InputError
 
 GRID = torch.cartesian_prod(torch.arange(3), torch.arange(2)).repeat(4, 1)
 

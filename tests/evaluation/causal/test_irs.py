@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.causal.irs import irs
-from loaders.errors import InputError
+from candlelight.evaluation.causal.irs import irs
+from candlelight.loaders.errors import InputError
 
 
 def _slow(codes, factors, quantile):

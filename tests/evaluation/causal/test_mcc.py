@@ -6,9 +6,9 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
-from evaluation.causal.block_r2 import block_r2
-from evaluation.causal.mcc import mcc
-from loaders.errors import InputError
+from candlelight.evaluation.causal.block_r2 import block_r2
+from candlelight.evaluation.causal.mcc import mcc
+from candlelight.loaders.errors import InputError
 
 
 def _drawn(samples=40, codes=4):

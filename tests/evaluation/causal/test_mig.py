@@ -3,9 +3,9 @@ import pytest
 import torch
 from sklearn.metrics import mutual_info_score
 
-from evaluation.causal.estimation.discretise import discretise
-from evaluation.causal.mig import mig
-from loaders.errors import InputError
+from candlelight.evaluation.causal.estimation.discretise import discretise
+from candlelight.evaluation.causal.mig import mig
+from candlelight.loaders.errors import InputError
 
 GRID = torch.cartesian_prod(torch.arange(4), torch.arange(5), torch.arange(2))
 

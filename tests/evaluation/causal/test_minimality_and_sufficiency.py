@@ -5,9 +5,9 @@ import pytest
 import torch
 from sklearn.metrics import mutual_info_score
 
-from evaluation.causal.mig import mig
-from evaluation.causal.minimality_and_sufficiency import minimality_and_sufficiency
-from loaders.errors import InputError
+from candlelight.evaluation.causal.mig import mig
+from candlelight.evaluation.causal.minimality_and_sufficiency import minimality_and_sufficiency
+from candlelight.loaders.errors import InputError
 
 GRID = torch.cartesian_prod(torch.arange(4), torch.arange(5), torch.arange(2))
 

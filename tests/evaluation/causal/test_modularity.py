@@ -3,8 +3,8 @@ import pytest
 import torch
 from sklearn.metrics import mutual_info_score
 
-from evaluation.causal.modularity import modularity
-from loaders.errors import InputError
+from candlelight.evaluation.causal.modularity import modularity
+from candlelight.loaders.errors import InputError
 
 GRID = torch.cartesian_prod(torch.arange(4), torch.arange(4), torch.arange(4))
 

@@ -7,11 +7,11 @@ import torch
 from benchmarks.trials import planted_decoder
 from benchmarks.trials.planted_decoder import counterfactual_models, next_class, score_axioms
 from benchmarks.trials.rendered_grid import MixedCodes, RenderedGrid, score_codes
-from evaluation.training import train_factor_heads
-from evaluation.training.training_record import hold_out
-from loaders.errors import InputError
-from loaders.schema import FactorInfo
-from loaders.views import open_factors
+from candlelight.evaluation.training import train_factor_heads
+from candlelight.evaluation.training.training_record import hold_out
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import FactorInfo
+from candlelight.loaders.views import open_factors
 
 SIZES = (3, 5, 2)
 KNOWN = dict.fromkeys("abc", 1.0)
@@ -115,9 +115,9 @@ FEW = (
 
 @pytest.mark.blender
 def test_rendered_grid_from_frames_to_figures(tmp_path):
-    from generators.engine.render_plan import render
-    from generators.language.load_recipe import load_recipe
-    from generators.planning.plan import make_plan
+    from candlelight.generators.engine.render_plan import render
+    from candlelight.generators.language.load_recipe import load_recipe
+    from candlelight.generators.planning.plan import make_plan
 
     outcome = render(make_plan(load_recipe("candle", FEW)), tmp_path / "frames", workers=1)
     assert (outcome.written, outcome.failed) == (36, {})

@@ -12,18 +12,18 @@ import torch
 from PIL import Image
 from torch import nn
 
-from evaluation.causal import score_causal
-from evaluation.causal.interventions.rendered_counterfactuals import (
+from candlelight.evaluation.causal import score_causal
+from candlelight.evaluation.causal.interventions.rendered_counterfactuals import (
     decoded_errors,
     rendered_counterfactuals,
     rendered_share,
 )
-from evaluation.causal.interventions.rendered_pairs import find_rendered_pairs
-from evaluation.models.model_spec import ModelIdentity, NamedModel
-from evaluation.report import write_report
-from evaluation.report.rendered_pictures import rendered_pictures
-from loaders.errors import InputError
-from loaders.schema import FactorInfo
+from candlelight.evaluation.causal.interventions.rendered_pairs import find_rendered_pairs
+from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
+from candlelight.evaluation.report import write_report
+from candlelight.evaluation.report.rendered_pictures import rendered_pictures
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import FactorInfo
 
 SIZES = (3, 2, 2)
 NAMES = ("red", "green", "blue")

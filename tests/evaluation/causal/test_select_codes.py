@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.causal.irs import irs
-from evaluation.causal.select_codes import select_codes
-from loaders.errors import InputError
+from candlelight.evaluation.causal.irs import irs
+from candlelight.evaluation.causal.select_codes import select_codes
+from candlelight.loaders.errors import InputError
 
 
 def candle(column, rho):

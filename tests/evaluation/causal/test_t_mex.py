@@ -5,8 +5,8 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from evaluation.causal.t_mex import t_mex
-from loaders.errors import InputError
+from candlelight.evaluation.causal.t_mex import t_mex
+from candlelight.loaders.errors import InputError
 
 EXCLUSIVE = torch.eye(3, dtype=torch.bool)
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.causal.irs import irs
-from evaluation.causal.unconfoundedness import unconfoundedness
-from loaders.errors import InputError
+from candlelight.evaluation.causal.irs import irs
+from candlelight.evaluation.causal.unconfoundedness import unconfoundedness
+from candlelight.loaders.errors import InputError
 
 
 def _slow(matrix, rho):

@@ -8,9 +8,9 @@ import pytest
 from numpy import ndarray
 from PIL import Image
 
-from evaluation.models.backbones import TrainedOn, build_backbone, save_classifier
-from evaluation.running import finished_steps
-from loaders.views import open_factors
+from candlelight.evaluation.models.backbones import TrainedOn, build_backbone, save_classifier
+from candlelight.evaluation.running import finished_steps
+from candlelight.loaders.views import open_factors
 
 SPECIES = ("001.Black_footed_Albatross", "002.Laysan_Albatross")
 PER_SPECIES, SIDE = 6, 32

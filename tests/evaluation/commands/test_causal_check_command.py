@@ -4,13 +4,13 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from candlelight import main
-from evaluation.coverage import vebi
-from evaluation.coverage.measure_regions import ALL_PARTS
-from evaluation.models import open_model
-from evaluation.results.result_files import read_results
-from loaders import views
-from loaders.views import BACKGROUND_REGION, CounterfactualImages
+from candlelight.cli import main
+from candlelight.evaluation.coverage import vebi
+from candlelight.evaluation.coverage.measure_regions import ALL_PARTS
+from candlelight.evaluation.models import open_model
+from candlelight.evaluation.results.result_files import read_results
+from candlelight.loaders import views
+from candlelight.loaders.views import BACKGROUND_REGION, CounterfactualImages
 
 pytestmark = pytest.mark.usefixtures("fixed_code")
 SIDE = 32

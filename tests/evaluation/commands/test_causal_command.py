@@ -3,9 +3,9 @@ import itertools
 import numpy as np
 import pytest
 
-from evaluation.commands.causal_command import select_confounded
-from loaders.errors import InputError
-from loaders.schema import FactorInfo
+from candlelight.evaluation.commands.causal_command import select_confounded
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import FactorInfo
 
 OBJECTS = ("cube", "sphere", "cylinder", "cone", "torus")
 COLORS = ("red", "blue", "yellow", "purple", "orange")

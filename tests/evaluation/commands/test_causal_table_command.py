@@ -10,16 +10,16 @@ import torch
 from click.testing import CliRunner
 from PIL import Image
 
-from candlelight import main
-from evaluation.causal.resized_factors import ResizedFactors
-from evaluation.causal.supplement_tables import SUPPLEMENT_TABLES
-from evaluation.causal.train_table_models import train_table_models
-from evaluation.models.autoencoders import load_autoencoder
-from evaluation.results.result_files import read_results
-from evaluation.training import causal_settings
-from evaluation.training.causal_steps import CausalSteps
-from loaders.errors import InputError
-from loaders.views import open_factors
+from candlelight.cli import main
+from candlelight.evaluation.causal.resized_factors import ResizedFactors
+from candlelight.evaluation.causal.supplement_tables import SUPPLEMENT_TABLES
+from candlelight.evaluation.causal.train_table_models import train_table_models
+from candlelight.evaluation.models.autoencoders import load_autoencoder
+from candlelight.evaluation.results.result_files import read_results
+from candlelight.evaluation.training import causal_settings
+from candlelight.evaluation.training.causal_steps import CausalSteps
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import open_factors
 
 OBJECTS = ("cube", "sphere", "cylinder", "cone", "torus")
 COLORS = {

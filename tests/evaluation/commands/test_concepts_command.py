@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from candlelight import main
+from candlelight.cli import main
 
 openexr = pytest.importorskip("OpenEXR")
 

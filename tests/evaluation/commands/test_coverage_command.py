@@ -9,16 +9,21 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-import evaluation.coverage
-from candlelight import main
-from evaluation.coverage import fit_methods, topics, vebi
-from evaluation.coverage.fit_methods import METHOD_NAMES, MethodSettings, fit_method, read_training_images
-from evaluation.coverage.open_parameters import OpenParameters
-from evaluation.coverage.score_coverage import score_coverage
-from evaluation.models import open_model
-from evaluation.results.result_files import read_results
-from evaluation.running.finished_steps import FinishedSteps
-from loaders.views import open_factors, open_parts
+import candlelight.evaluation.coverage
+from candlelight.cli import main
+from candlelight.evaluation.coverage import fit_methods, topics, vebi
+from candlelight.evaluation.coverage.fit_methods import (
+    METHOD_NAMES,
+    MethodSettings,
+    fit_method,
+    read_training_images,
+)
+from candlelight.evaluation.coverage.open_parameters import OpenParameters
+from candlelight.evaluation.coverage.score_coverage import score_coverage
+from candlelight.evaluation.models import open_model
+from candlelight.evaluation.results.result_files import read_results
+from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.loaders.views import open_factors, open_parts
 
 QUICK = ("--quick", "--proportions", "0.05,0.1")
 pytestmark = pytest.mark.usefixtures("fixed_code")
@@ -47,7 +52,7 @@ def seen(monkeypatch) -> dict[str, Any]:
         return score_coverage(methods, data, *given, **options)
 
     monkeypatch.setattr(fit_methods, "read_training_images", read)
-    monkeypatch.setattr(evaluation.coverage, "score_coverage", score)
+    monkeypatch.setattr(candlelight.evaluation.coverage, "score_coverage", score)
     return found
 
 

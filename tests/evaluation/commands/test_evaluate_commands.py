@@ -3,10 +3,10 @@
 import pytest
 from click.testing import CliRunner
 
-from candlelight import main
-from evaluation.results.mean_intervals import Score
-from evaluation.results.result import Provenance, StatisticResult
-from evaluation.results.result_files import write_results
+from candlelight.cli import main
+from candlelight.evaluation.results.mean_intervals import Score
+from candlelight.evaluation.results.result import Provenance, StatisticResult
+from candlelight.evaluation.results.result_files import write_results
 
 RETINEX = ("--model", "retinex")
 

@@ -15,10 +15,10 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from candlelight import main
-from evaluation.perception.experiment import read_answers, run_experiment
-from evaluation.perception.experiment.answer_log import AnswerLog
-from evaluation.perception.experiment.read_answers import AnswerRecord
+from candlelight.cli import main
+from candlelight.evaluation.perception.experiment import read_answers, run_experiment
+from candlelight.evaluation.perception.experiment.answer_log import AnswerLog
+from candlelight.evaluation.perception.experiment.read_answers import AnswerRecord
 
 ANSWER = AnswerRecord(
     **{"session": "", "observer": "ann", "trial": 0, "kind": "rated", "image": "a", "transform": None},

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from candlelight import main
-from evaluation.coverage import topics
-from evaluation.models.backbones import TrainedOn, build_backbone, save_classifier
-from evaluation.results.result_files import read_results
-from loaders.views import DataIdentity
+from candlelight.cli import main
+from candlelight.evaluation.coverage import topics
+from candlelight.evaluation.models.backbones import TrainedOn, build_backbone, save_classifier
+from candlelight.evaluation.results.result_files import read_results
+from candlelight.loaders.views import DataIdentity
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.usefixtures("fixed_code")

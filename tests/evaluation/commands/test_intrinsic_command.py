@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from candlelight import main
-from loaders import FrameFolder
-from loaders.files.layer_codecs import encode_png
-from loaders.frames import write_dataset_info, write_frame
-from loaders.samples import Frame
-from loaders.schema import array_sha256
+from candlelight.cli import main
+from candlelight.loaders import FrameFolder
+from candlelight.loaders.files.layer_codecs import encode_png
+from candlelight.loaders.frames import write_dataset_info, write_frame
+from candlelight.loaders.samples import Frame
+from candlelight.loaders.schema import array_sha256
 
 TESTS = Path(__file__).parents[2]
 OBJECTS = ("box", "cup1", "deer", "frog1")

@@ -9,16 +9,16 @@ import torch
 from click.testing import CliRunner
 from PIL import Image
 
-from candlelight import main
-from evaluation.perception import TransformFamily
-from evaluation.report.tables import number
-from evaluation.results.compare import compare
-from evaluation.results.result_files import read_results
-from loaders import views
-from loaders.frames import write_dataset_info, write_frame
-from loaders.samples import Frame
-from loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo, array_sha256
-from loaders.views import RatedPair
+from candlelight.cli import main
+from candlelight.evaluation.perception import TransformFamily
+from candlelight.evaluation.report.tables import number
+from candlelight.evaluation.results.compare import compare
+from candlelight.evaluation.results.result_files import read_results
+from candlelight.loaders import views
+from candlelight.loaders.frames import write_dataset_info, write_frame
+from candlelight.loaders.samples import Frame
+from candlelight.loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo, array_sha256
+from candlelight.loaders.views import RatedPair
 
 pytestmark = pytest.mark.usefixtures("fixed_code")
 SIDE, STEP = 40, 2 / 255  # gray rises by STEP from each pixel to the next, to the right and down
@@ -234,7 +234,7 @@ def test_rated_answers_of_one_level_leave_the_published_d_t(pictures, tmp_path) 
 
 
 class _Frames:
-    """Frames that turned, as `loaders.views.open_moved_images` opens them."""
+    """Frames that turned, as `candlelight.loaders.views.open_moved_images` opens them."""
 
     def __init__(self, view):
         self.view = view

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from candlelight import main
-from evaluation.protocols import NEVER_COMPARE, PROTOCOLS
-from evaluation.results.result_files import read_results
+from candlelight.cli import main
+from candlelight.evaluation.protocols import NEVER_COMPARE, PROTOCOLS
+from candlelight.evaluation.results.result_files import read_results
 
 PAGES = Path(__file__).parents[1] / "test_pages.py"
 MODELS = ("--model", "constant-reflectance", "--model", "constant-shading")
@@ -89,7 +89,7 @@ def test_several_protocols_in_their_own_order(frames) -> None:
 
 
 def test_interrupted_run_resumes(frames, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("evaluation.results.result_files.write_results", lambda *_: 1 / 0)
+    monkeypatch.setattr("candlelight.evaluation.results.result_files.write_results", lambda *_: 1 / 0)
     out = tmp_path / "out.json"
     line = [
         "evaluate",
@@ -121,7 +121,7 @@ def test_results_of_a_protocol_are_not_compared_with_others(frames, tmp_path) ->
 
 @pytest.mark.slow
 def test_files_of_another_program_leave_out_the_resized_protocol(frames, tmp_path) -> None:
-    from loaders.views import open_decompositions
+    from candlelight.loaders.views import open_decompositions
 
     view = open_decompositions(frames, set_name="negatives")
     for row, name in enumerate(view.ids):

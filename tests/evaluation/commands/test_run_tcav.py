@@ -8,11 +8,11 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from candlelight import main
-from evaluation.commands.evaluate_options import split_pairs
-from evaluation.report import tcav_section
-from evaluation.results.result_files import read_results
-from loaders.errors import InputError
+from candlelight.cli import main
+from candlelight.evaluation.commands.evaluate_options import split_pairs
+from candlelight.evaluation.report import tcav_section
+from candlelight.evaluation.results.result_files import read_results
+from candlelight.loaders.errors import InputError
 
 CODE = """
 import torch

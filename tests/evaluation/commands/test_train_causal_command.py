@@ -8,17 +8,17 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from candlelight import main
-from evaluation.causal import score_causal
-from evaluation.coverage import ResizedImages
-from evaluation.models import open_model
-from evaluation.models.autoencoders import load_autoencoder
-from evaluation.running.named_models import decode
-from evaluation.training import causal_settings, read_foreground, train_causal
-from loaders import views
-from loaders.errors import InputError
-from loaders.schema import FactorInfo
-from loaders.views import PartImage
+from candlelight.cli import main
+from candlelight.evaluation.causal import score_causal
+from candlelight.evaluation.coverage import ResizedImages
+from candlelight.evaluation.models import open_model
+from candlelight.evaluation.models.autoencoders import load_autoencoder
+from candlelight.evaluation.running.named_models import decode
+from candlelight.evaluation.training import causal_settings, read_foreground, train_causal
+from candlelight.loaders import views
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import FactorInfo
+from candlelight.loaders.views import PartImage
 
 COUNT = 24
 FACTORS = (

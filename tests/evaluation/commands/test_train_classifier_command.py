@@ -9,15 +9,15 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from candlelight import main
-from evaluation.commands import train_classifier_command
-from evaluation.coverage import ResizedImages
-from evaluation.models.backbones import BackboneName, TrainedOn, build_backbone, load_classifier
-from evaluation.training import factor_labels
-from loaders import views
-from loaders.errors import InputError
-from loaders.schema import FactorInfo
-from loaders.verification.checksums import file_sha256
+from candlelight.cli import main
+from candlelight.evaluation.commands import train_classifier_command
+from candlelight.evaluation.coverage import ResizedImages
+from candlelight.evaluation.models.backbones import BackboneName, TrainedOn, build_backbone, load_classifier
+from candlelight.evaluation.training import factor_labels
+from candlelight.loaders import views
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import FactorInfo
+from candlelight.loaders.verification.checksums import file_sha256
 
 COUNT = 24
 FACTORS = (

@@ -8,12 +8,12 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from candlelight import main
-from evaluation.models import load_model, open_model
-from evaluation.models.model_spec import NETWORKS
-from evaluation.report.training_page import learning_curves
-from evaluation.training import History, hold_out
-from loaders.errors import InputError
+from candlelight.cli import main
+from candlelight.evaluation.models import load_model, open_model
+from candlelight.evaluation.models.model_spec import NETWORKS
+from candlelight.evaluation.report.training_page import learning_curves
+from candlelight.evaluation.training import History, hold_out
+from candlelight.loaders.errors import InputError
 
 PAGES = Path(__file__).parents[1] / "test_pages.py"
 

@@ -5,15 +5,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from evaluation.concepts.activations import (
+from candlelight.evaluation.concepts.activations import (
     layer_activations,
     layer_gradients,
     output_gradient,
     pixel_loss,
 )
-from evaluation.concepts.cav import fit_cavs
-from evaluation.concepts.sensitivity import sensitivity
-from loaders.errors import InputError
+from candlelight.evaluation.concepts.cav import fit_cavs
+from candlelight.evaluation.concepts.sensitivity import sensitivity
+from candlelight.loaders.errors import InputError
 
 
 def _generator(seed=0):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.concepts.cav import fit_cavs, random_cavs
-from loaders.errors import InputError
+from candlelight.evaluation.concepts.cav import fit_cavs, random_cavs
+from candlelight.loaders.errors import InputError
 
 CLASSIFIERS = ["svm", "logistic", "ridge", "mean", "sgd"]
 

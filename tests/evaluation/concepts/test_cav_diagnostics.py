@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from evaluation.concepts import (
+from candlelight.evaluation.concepts import (
     CAVs,
     concept_entanglement,
     directional_derivatives,
@@ -15,8 +15,8 @@ from evaluation.concepts import (
     run_consistency,
     run_cosines,
 )
-from evaluation.concepts.rows.gram import SharedRows
-from loaders.errors import InputError
+from candlelight.evaluation.concepts.rows.gram import SharedRows
+from candlelight.loaders.errors import InputError
 
 
 def generator(seed=0):

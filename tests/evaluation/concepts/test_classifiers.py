@@ -7,9 +7,9 @@ from sklearn.linear_model import LogisticRegression, Ridge, SGDClassifier
 from sklearn.model_selection import train_test_split
 from sklearn.svm import SVC, LinearSVC
 
-from evaluation.concepts.cav import fit_cavs
-from evaluation.concepts.sensitivity import directional_derivatives, sensitivity
-from loaders.errors import InputError
+from candlelight.evaluation.concepts.cav import fit_cavs
+from candlelight.evaluation.concepts.sensitivity import directional_derivatives, sensitivity
+from candlelight.loaders.errors import InputError
 
 RUNS = 3
 PENALTY = 0.03

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.concepts.csm import csm
-from loaders.errors import InputError
+from candlelight.evaluation.concepts.csm import csm
+from candlelight.loaders.errors import InputError
 
 # Gupta et al. 2022, Table 3: R_di, S_di, CSM_R on two natural concept sets.
 PUBLISHED = {

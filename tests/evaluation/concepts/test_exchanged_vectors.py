@@ -6,15 +6,15 @@ import pytest
 import torch
 from scipy import stats
 
-from evaluation.concepts.exchanged_vectors import (
+from candlelight.evaluation.concepts.exchanged_vectors import (
     exchange_derivatives,
     exchanged_members,
     gram_exchange_derivatives,
 )
-from evaluation.concepts.rows.gram import SharedRows
-from evaluation.concepts.sensitivity import COSINE_FLOOR
-from evaluation.concepts.solvers import train_classifiers
-from loaders.errors import InputError
+from candlelight.evaluation.concepts.rows.gram import SharedRows
+from candlelight.evaluation.concepts.sensitivity import COSINE_FLOOR
+from candlelight.evaluation.concepts.solvers import train_classifiers
+from candlelight.loaders.errors import InputError
 
 
 def _rows(rows, dim=40, seed=0, dtype=torch.float32):

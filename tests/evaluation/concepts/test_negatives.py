@@ -7,14 +7,14 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from candlelight import main
-from evaluation.concepts.solvers import Classifier
-from evaluation.results.result_files import read_results
-from generators.engine.dataset_description import dataset_info
-from generators.engine.dead_leaves_process import DeadLeavesRenderer
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from loaders import pack_hdf5, write_dataset_info
+from candlelight.cli import main
+from candlelight.evaluation.concepts.solvers import Classifier
+from candlelight.evaluation.results.result_files import read_results
+from candlelight.generators.engine.dataset_description import dataset_info
+from candlelight.generators.engine.dead_leaves_process import DeadLeavesRenderer
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.loaders import pack_hdf5, write_dataset_info
 
 # Concept sets without Blender: dead leaves with varying albedo, and the same leaves with varying light.
 RECIPE = """

@@ -3,9 +3,9 @@ import math
 import numpy as np
 import pytest
 
-from evaluation.concepts.score_by_runs import NUMBERS_OF_RUNS, score_by_runs
-from evaluation.concepts.set_scores import ALIGNMENTS, BranchScore, SetScore
-from loaders.errors import InputError
+from candlelight.evaluation.concepts.score_by_runs import NUMBERS_OF_RUNS, score_by_runs
+from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BranchScore, SetScore
+from candlelight.loaders.errors import InputError
 
 
 def one_set(concept, reflectance, shading):

@@ -8,22 +8,22 @@ import torch
 from sklearn.linear_model import SGDClassifier
 from torch import Tensor, nn
 
-from evaluation.concepts import (
+from candlelight.evaluation.concepts import (
     Target,
     fit_cavs,
     layer_activations,
     layer_gradients,
     set_images,
 )
-from evaluation.concepts.named_generator import named_generator
-from evaluation.concepts.score_tcav import score_tcav
-from evaluation.models import ModelIdentity, NamedModel
-from evaluation.results.compare import compare
-from evaluation.results.result import table
-from evaluation.results.result_files import read_results, write_results
-from evaluation.running.finished_steps import FinishedSteps
-from loaders.errors import InputError
-from loaders.views import ConceptSet
+from candlelight.evaluation.concepts.named_generator import named_generator
+from candlelight.evaluation.concepts.score_tcav import score_tcav
+from candlelight.evaluation.models import ModelIdentity, NamedModel
+from candlelight.evaluation.results.compare import compare
+from candlelight.evaluation.results.result import table
+from candlelight.evaluation.results.result_files import read_results, write_results
+from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import ConceptSet
 
 SIDE = 6
 unchecked = unwrap(score_tcav)  # without the checks of types, which come before the messages

@@ -5,9 +5,9 @@ import pytest
 import torch
 from scipy import stats
 
-from evaluation.concepts.cav import CAVs, fit_cavs
-from evaluation.concepts.sensitivity import directional_derivatives, sensitivity, significant
-from loaders.errors import InputError
+from candlelight.evaluation.concepts.cav import CAVs, fit_cavs
+from candlelight.evaluation.concepts.sensitivity import directional_derivatives, sensitivity, significant
+from candlelight.loaders.errors import InputError
 
 
 def _generator(seed=0):

@@ -6,9 +6,9 @@ import torch
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from evaluation.concepts import solvers
-from evaluation.concepts.solvers import train_classifiers
-from loaders.errors import InputError
+from candlelight.evaluation.concepts import solvers
+from candlelight.evaluation.concepts.solvers import train_classifiers
+from candlelight.loaders.errors import InputError
 
 
 def _problem(seed, rows=30, dim=4, distance=1.0):

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.concepts.targets import Target, parse_target
-from loaders.errors import InputError
+from candlelight.evaluation.concepts.targets import Target, parse_target
+from candlelight.loaders.errors import InputError
 
 
 @given(st.integers(0, 4), st.booleans())

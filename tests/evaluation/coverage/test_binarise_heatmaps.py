@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.coverage.binarise_heatmaps import (
+from candlelight.evaluation.coverage.binarise_heatmaps import (
     Explanations,
     binarise,
     explanation_heatmap,
     is_dead,
     set_threshold,
 )
-from evaluation.coverage.waiou import part_iou
-from loaders.errors import InputError
+from candlelight.evaluation.coverage.waiou import part_iou
+from candlelight.loaders.errors import InputError
 
 
 def _maps(seed=0, images=6, maps=5, height=4, width=3):

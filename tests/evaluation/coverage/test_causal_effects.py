@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 from torch import inf, nan
 
-from evaluation.coverage.causal_effects import (
+from candlelight.evaluation.coverage.causal_effects import (
     causal_effects,
     rank_agreement,
     region_density,
     region_hits,
     region_share,
 )
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 
 def softmax(logits):

@@ -5,15 +5,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from evaluation.coverage.concept_shap import (
+from candlelight.evaluation.coverage.concept_shap import (
     all_subsets,
     concept_shap,
     draw_subsets,
     regress_shapley,
     shapley_values,
 )
-from evaluation.coverage.topic_completeness import LabelledMaps, ReconstructionTraining
-from loaders.errors import InputError
+from candlelight.evaluation.coverage.topic_completeness import LabelledMaps, ReconstructionTraining
+from candlelight.loaders.errors import InputError
 
 HOW = ReconstructionTraining(seed=0, hidden=16, epochs=60, rate=0.03)
 

@@ -9,20 +9,20 @@ import pytest
 import torch
 from scipy.stats import binom
 
-from evaluation.coverage.binarise_heatmaps import Explanations, binarise, set_threshold
-from evaluation.coverage.control_explainers import (
+from candlelight.evaluation.coverage.binarise_heatmaps import Explanations, binarise, set_threshold
+from candlelight.evaluation.coverage.control_explainers import (
     CONTROLS,
     centre_blob,
     ideal_coverage,
     uniform_noise,
 )
-from evaluation.coverage.heatmap_streams import MaskStream
-from evaluation.coverage.open_parameters import OpenParameters
-from evaluation.coverage.score_coverage import score_coverage
-from evaluation.coverage.waiou import part_iou
-from evaluation.running.named_models import identify_models
-from loaders.errors import InputError
-from loaders.views import PartImage
+from candlelight.evaluation.coverage.heatmap_streams import MaskStream
+from candlelight.evaluation.coverage.open_parameters import OpenParameters
+from candlelight.evaluation.coverage.score_coverage import score_coverage
+from candlelight.evaluation.coverage.waiou import part_iou
+from candlelight.evaluation.running.named_models import identify_models
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import PartImage
 
 SHARES = (0.05, 0.2, 0.35)
 

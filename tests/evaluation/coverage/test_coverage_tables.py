@@ -3,9 +3,13 @@ from dataclasses import replace
 
 import pytest
 
-from evaluation.coverage.coverage_tables import coverage_tables, write_coverage_tables
-from evaluation.coverage.method_comparisons import make_comparison, split_comparisons, split_method_names
-from loaders.errors import InputError
+from candlelight.evaluation.coverage.coverage_tables import coverage_tables, write_coverage_tables
+from candlelight.evaluation.coverage.method_comparisons import (
+    make_comparison,
+    split_comparisons,
+    split_method_names,
+)
+from candlelight.loaders.errors import InputError
 
 CALL = ("comparison", "data", "classifier")
 OPTIONAL = (

@@ -3,9 +3,9 @@ from inspect import unwrap
 import pytest
 import torch
 
-from evaluation.coverage.binarise_heatmaps import explanation_heatmap
-from evaluation.coverage.explanations import Explanation, merge_explanation
-from loaders.errors import InputError
+from candlelight.evaluation.coverage.binarise_heatmaps import explanation_heatmap
+from candlelight.evaluation.coverage.explanations import Explanation, merge_explanation
+from candlelight.loaders.errors import InputError
 
 
 def _explanation(maps, concepts=None, scores=None):

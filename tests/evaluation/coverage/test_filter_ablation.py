@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-from evaluation.coverage.filter_ablation import ablate_filters
-from evaluation.coverage.vebi import VEBI
-from evaluation.models.backbones import build_backbone
-from loaders.errors import InputError
+from candlelight.evaluation.coverage.filter_ablation import ablate_filters
+from candlelight.evaluation.coverage.vebi import VEBI
+from candlelight.evaluation.models.backbones import build_backbone
+from candlelight.loaders.errors import InputError
 
 CLASSES, FILTERS = 3, 30
 

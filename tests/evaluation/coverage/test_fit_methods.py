@@ -4,20 +4,20 @@ import pytest
 import torch
 from torch import nn
 
-from evaluation.coverage import fit_methods, vebi
-from evaluation.coverage.check_classifier import check_classifier, order_classes
-from evaluation.coverage.fit_methods import (
+from candlelight.evaluation.coverage import fit_methods, vebi
+from candlelight.evaluation.coverage.check_classifier import check_classifier, order_classes
+from candlelight.evaluation.coverage.fit_methods import (
     METHOD_NAMES,
     MethodSettings,
     fit_method,
     make_method,
     read_training_images,
 )
-from evaluation.models.backbones import build_backbone
-from evaluation.models.model_spec import ModelIdentity, NamedModel
-from evaluation.running import finished_steps
-from evaluation.running.finished_steps import FinishedSteps
-from loaders.errors import InputError
+from candlelight.evaluation.models.backbones import build_backbone
+from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
+from candlelight.evaluation.running import finished_steps
+from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.loaders.errors import InputError
 
 LABELS = [0, 1, 0, 1]
 SETTINGS = MethodSettings(topics=2, per_class=2, epochs=1)

@@ -6,15 +6,15 @@ import pytest
 import torch
 from torch import nn
 
-from evaluation.coverage.explanations import ExplanationMethod
-from evaluation.coverage.grad_cam import (
+from candlelight.evaluation.coverage.explanations import ExplanationMethod
+from candlelight.evaluation.coverage.grad_cam import (
     GradCAM,
     WeightedFilters,
     grad_cam,
     grad_cam_by_filter,
     weigh_filters,
 )
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 
 def _linear_head(weights):

@@ -4,20 +4,25 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.coverage import array_spool, heatmap_streams
-from evaluation.coverage import quantiles as exact
-from evaluation.coverage.array_spool import ArraySpool
-from evaluation.coverage.binarise_heatmaps import Explanations, binarise, explanation_heatmap, set_threshold
-from evaluation.coverage.coverage_statistic import CoverageStatistic
-from evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream, stream_iou
-from evaluation.coverage.open_parameters import OpenParameters
-from evaluation.coverage.quantiles import quantiles
-from evaluation.coverage.score_coverage import score_coverage
-from evaluation.coverage.waiou import part_iou
-from evaluation.results.json_values import to_json_values
-from evaluation.running.named_models import decode, encode
-from loaders.errors import InputError
-from loaders.views import PartImage
+from candlelight.evaluation.coverage import array_spool, heatmap_streams
+from candlelight.evaluation.coverage import quantiles as exact
+from candlelight.evaluation.coverage.array_spool import ArraySpool
+from candlelight.evaluation.coverage.binarise_heatmaps import (
+    Explanations,
+    binarise,
+    explanation_heatmap,
+    set_threshold,
+)
+from candlelight.evaluation.coverage.coverage_statistic import CoverageStatistic
+from candlelight.evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream, stream_iou
+from candlelight.evaluation.coverage.open_parameters import OpenParameters
+from candlelight.evaluation.coverage.quantiles import quantiles
+from candlelight.evaluation.coverage.score_coverage import score_coverage
+from candlelight.evaluation.coverage.waiou import part_iou
+from candlelight.evaluation.results.json_values import to_json_values
+from candlelight.evaluation.running.named_models import decode, encode
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import PartImage
 
 HEIGHT, WIDTH, IMAGES = 13, 17, 9
 PARTS = ("head", "leg", "tail", "wing")

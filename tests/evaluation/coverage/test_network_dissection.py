@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.coverage import array_spool, heatmap_streams
-from evaluation.coverage import quantiles as exact
-from evaluation.coverage.explanations import Explanation
-from evaluation.coverage.heatmap_streams import MaskStream
-from evaluation.coverage.network_dissection import ConceptStream, network_dissection
-from loaders.errors import InputError
+from candlelight.evaluation.coverage import array_spool, heatmap_streams
+from candlelight.evaluation.coverage import quantiles as exact
+from candlelight.evaluation.coverage.explanations import Explanation
+from candlelight.evaluation.coverage.heatmap_streams import MaskStream
+from candlelight.evaluation.coverage.network_dissection import ConceptStream, network_dissection
+from candlelight.loaders.errors import InputError
 
 HEIGHT, WIDTH, IMAGES, CONCEPTS = 9, 11, 12, 7
 PARTS = ("head", "leg", "tail")
@@ -107,7 +107,9 @@ def limits(request, monkeypatch) -> None:
 @pytest.mark.parametrize("cuts", [(), (1, 5), tuple(range(1, IMAGES))])
 @pytest.mark.parametrize(("size", "share"), [((4, 5), 0.3), ((9, 11), 0.005), ((13, 3), 0.1)])
 def test_equals_loops(size, share, cuts, monkeypatch):
-    monkeypatch.setattr(import_module("evaluation.coverage.network_dissection"), "TOP_SHARE", share)
+    monkeypatch.setattr(
+        import_module("candlelight.evaluation.coverage.network_dissection"), "TOP_SHARE", share
+    )
     explanation, masks = _drawn(0, *size)
     expected, thresholds = _slow(explanation, masks, share)
     found = network_dissection(_stream(explanation, *cuts), _masks(*masks), PARTS)

@@ -4,8 +4,8 @@ from dataclasses import fields, replace
 
 import pytest
 
-from evaluation.coverage.open_parameters import PROPORTIONS, OpenParameters
-from loaders.errors import InputError
+from candlelight.evaluation.coverage.open_parameters import PROPORTIONS, OpenParameters
+from candlelight.loaders.errors import InputError
 
 
 def test_each_alternative_changes_one_parameter() -> None:

@@ -6,19 +6,19 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from evaluation.coverage.prototype_method import PrototypeMethod
-from evaluation.coverage.prototype_network import (
+from candlelight.evaluation.coverage.prototype_method import PrototypeMethod
+from candlelight.evaluation.coverage.prototype_network import (
     PrototypeNetwork,
     patch_distances,
     prototype_similarity,
     push_prototypes,
 )
-from evaluation.coverage.train_prototype_network import (
+from candlelight.evaluation.coverage.train_prototype_network import (
     PrototypeTraining,
     prototype_network_loss,
     train_prototype_network,
 )
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 HOW = PrototypeTraining(
     seed=0, per_class=2, dim=8, warm_epochs=40, epochs=45, push_every=45, rate=0.03, batch_size=8

@@ -10,11 +10,11 @@ import torch
 from click.testing import CliRunner
 from PIL import Image
 
-from candlelight import main
-from evaluation.coverage import ResizedImages
-from evaluation.models.backbones import load_classifier
-from evaluation.results.result_files import read_results
-from loaders.views import open_factors, open_parts
+from candlelight.cli import main
+from candlelight.evaluation.coverage import ResizedImages
+from candlelight.evaluation.models.backbones import load_classifier
+from candlelight.evaluation.results.result_files import read_results
+from candlelight.loaders.views import open_factors, open_parts
 
 SPECIES = ["001.Black_footed_Albatross", "002.Laysan_Albatross"]
 SIZES = ((36, 48), (48, 36), (40, 40), (33, 52))  # height, width

@@ -6,16 +6,16 @@ import torch
 from click.testing import CliRunner
 from PIL import Image
 
-from candlelight import main
-from evaluation.coverage.open_parameters import OpenParameters
-from evaluation.coverage.score_coverage import score_coverage
-from evaluation.models.network import IntrinsicNet
-from evaluation.models.weights import save_model
-from evaluation.results.result_files import read_results
-from loaders.colour import srgb_to_linear
-from loaders.errors import InputError
-from loaders.public import CelebAMaskHQ
-from loaders.views import open_parts
+from candlelight.cli import main
+from candlelight.evaluation.coverage.open_parameters import OpenParameters
+from candlelight.evaluation.coverage.score_coverage import score_coverage
+from candlelight.evaluation.models.network import IntrinsicNet
+from candlelight.evaluation.models.weights import save_model
+from candlelight.evaluation.results.result_files import read_results
+from candlelight.loaders.colour import srgb_to_linear
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public import CelebAMaskHQ
+from candlelight.loaders.views import open_parts
 
 SIDE = 24
 FACES = {0: 119613, 7: 182638, 9: 190000}  # the first is of the training split

@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from evaluation.coverage.explanations import Explanation, merge_explanation
-from evaluation.coverage.read_explanations import explain_images, read_explanations
-from evaluation.models.model_spec import ModelIdentity, NamedModel
-from evaluation.running import finished_steps
-from evaluation.running.batches import Fingerprint
-from evaluation.running.finished_steps import FinishedSteps
-from loaders.errors import InputError
-from loaders.views import PartImage
+from candlelight.evaluation.coverage.explanations import Explanation, merge_explanation
+from candlelight.evaluation.coverage.read_explanations import explain_images, read_explanations
+from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
+from candlelight.evaluation.running import finished_steps
+from candlelight.evaluation.running.batches import Fingerprint
+from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import PartImage
 
 MERGES = ((1, "sum"), (2, "sum"), (1, "score"))
 ROWS = 5

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.coverage import ResizedImages, score_coverage
-from loaders.colour import linear_to_srgb, srgb_to_linear
-from loaders.errors import InputError
-from loaders.views import PartImage
+from candlelight.evaluation.coverage import ResizedImages, score_coverage
+from candlelight.loaders.colour import linear_to_srgb, srgb_to_linear
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import PartImage
 
 SIZES = ((30, 20), (20, 40), (6, 9), (12, 16))
 

@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import nn
 
-from evaluation.coverage.causal_statistic import CausalStatistic
-from evaluation.coverage.explanations import Explanation
-from evaluation.coverage.grad_cam import GradCAM
-from evaluation.coverage.score_causal_check import score_causal_check
-from evaluation.results.compare import compare
-from loaders.errors import InputError
-from loaders.views import BACKGROUND_REGION, CounterfactualImages
+from candlelight.evaluation.coverage.causal_statistic import CausalStatistic
+from candlelight.evaluation.coverage.explanations import Explanation
+from candlelight.evaluation.coverage.grad_cam import GradCAM
+from candlelight.evaluation.coverage.score_causal_check import score_causal_check
+from candlelight.evaluation.results.compare import compare
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import BACKGROUND_REGION, CounterfactualImages
 
 SIZE = 12
 PLACES = {

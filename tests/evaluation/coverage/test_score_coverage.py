@@ -3,16 +3,16 @@ import pytest
 import torch
 from torch import nn
 
-from evaluation.coverage.binarise_heatmaps import binarise, explanation_heatmap, set_threshold
-from evaluation.coverage.coverage_statistic import CoverageStatistic
-from evaluation.coverage.explanations import Explanation
-from evaluation.coverage.open_parameters import OpenParameters
-from evaluation.coverage.score_coverage import layer_heatmaps, score_coverage
-from evaluation.coverage.waiou import waiou, weigh_iou
-from evaluation.inputs.predictions import open_heatmaps
-from evaluation.running.named_models import decode
-from loaders.errors import InputError
-from loaders.views import PartImage
+from candlelight.evaluation.coverage.binarise_heatmaps import binarise, explanation_heatmap, set_threshold
+from candlelight.evaluation.coverage.coverage_statistic import CoverageStatistic
+from candlelight.evaluation.coverage.explanations import Explanation
+from candlelight.evaluation.coverage.open_parameters import OpenParameters
+from candlelight.evaluation.coverage.score_coverage import layer_heatmaps, score_coverage
+from candlelight.evaluation.coverage.waiou import waiou, weigh_iou
+from candlelight.evaluation.inputs.predictions import open_heatmaps
+from candlelight.evaluation.running.named_models import decode
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import PartImage
 
 HEIGHT, WIDTH = 8, 10
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from evaluation.concepts.named_generator import named_generator
-from evaluation.coverage.topic_completeness import (
+from candlelight.evaluation.concepts.named_generator import named_generator
+from candlelight.evaluation.coverage.topic_completeness import (
     LabelledMaps,
     ReconstructionTraining,
     classifier_accuracy,
@@ -15,7 +15,7 @@ from evaluation.coverage.topic_completeness import (
     reconstruct,
     subset_completeness,
 )
-from evaluation.coverage.topic_scores import (
+from candlelight.evaluation.coverage.topic_scores import (
     distinct_topics,
     gated_responses,
     topic_maps,
@@ -23,8 +23,8 @@ from evaluation.coverage.topic_scores import (
     topic_overlap,
     topic_scores,
 )
-from evaluation.coverage.topics import TopicMethod, TopicSearch, discover_topics
-from loaders.errors import InputError
+from candlelight.evaluation.coverage.topics import TopicMethod, TopicSearch, discover_topics
+from candlelight.loaders.errors import InputError
 
 CLASSES, DIM = 4, 48
 HOW = ReconstructionTraining(seed=0, hidden=32, epochs=30, rate=0.01)
@@ -108,7 +108,7 @@ def test_subsets_trained_together_are_those_trained_alone(monkeypatch) -> None:
     together = subset_completeness(topics, subsets, head, train, test, HOW)
     alone = [subset_completeness(topics, one[None], head, train, test, HOW) for one in subsets]
     torch.testing.assert_close(together, torch.cat(alone))
-    monkeypatch.setattr("evaluation.coverage.topic_completeness._LARGEST", 1)
+    monkeypatch.setattr("candlelight.evaluation.coverage.topic_completeness._LARGEST", 1)
     torch.testing.assert_close(subset_completeness(topics, subsets, head, train, test, HOW), together)
     # Zeros are class 0, and topics respond to their class only: that of class 1 adds a quarter of all images.
     assert together[:3].tolist() == pytest.approx([0, 1 / 3, 1])

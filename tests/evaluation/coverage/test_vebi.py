@@ -7,10 +7,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from evaluation.coverage.explanations import ExplanationMethod
-from evaluation.coverage.grad_cam import grad_cam_by_filter, weigh_filters
-from evaluation.coverage.vebi import VEBI, filter_energies
-from loaders.errors import InputError
+from candlelight.evaluation.coverage.explanations import ExplanationMethod
+from candlelight.evaluation.coverage.grad_cam import grad_cam_by_filter, weigh_filters
+from candlelight.evaluation.coverage.vebi import VEBI, filter_energies
+from candlelight.loaders.errors import InputError
 
 CARRIERS = [5, 2, 6]  # filters of the planted network that carry red, green and blue
 

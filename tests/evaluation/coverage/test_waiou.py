@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.coverage.waiou import part_iou, waiou, weigh_iou
-from loaders.errors import InputError
+from candlelight.evaluation.coverage.waiou import part_iou, waiou, weigh_iou
+from candlelight.loaders.errors import InputError
 
 
 def _bool(shape, seed, share=0.5):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from evaluation.demo import rebuild
-from evaluation.demo.rebuild import make_if_changed, path_sha256
+from candlelight.evaluation.demo import rebuild
+from candlelight.evaluation.demo.rebuild import make_if_changed, path_sha256
 
 
 @pytest.fixture

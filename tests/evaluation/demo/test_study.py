@@ -2,9 +2,9 @@
 
 import pytest
 
-from evaluation.demo import rebuild, study
-from evaluation.results.result import MeanResult, Provenance, Score, StatisticResult
-from evaluation.results.result_files import write_results
+from candlelight.evaluation.demo import rebuild, study
+from candlelight.evaluation.results.result import MeanResult, Provenance, Score, StatisticResult
+from candlelight.evaluation.results.result_files import write_results
 
 SCORES = {
     "concepts": dict.fromkeys(("csm_s aligned, all sets", "csm_r aligned, all sets"), Score(1.0, 0.5, 2.0)),

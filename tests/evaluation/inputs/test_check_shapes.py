@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.inputs.check_shapes import check_bool, check_shapes
-from loaders.errors import InputError
+from candlelight.evaluation.inputs.check_shapes import check_bool, check_shapes
+from candlelight.loaders.errors import InputError
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ import torch
 from numpy import ndarray
 from PIL import Image
 
-from evaluation.inputs import array_files
-from evaluation.inputs.predictions import match_ids, open_codes, open_heatmaps, open_predictions
-from loaders.errors import InputError
-from loaders.files.layer_codecs import encode_png
+from candlelight.evaluation.inputs import array_files
+from candlelight.evaluation.inputs.predictions import match_ids, open_codes, open_heatmaps, open_predictions
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.layer_codecs import encode_png
 
 RNG = np.random.default_rng(0)
 REFLECTANCE = RNG.random((3, 4, 5), np.float32)

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation.intrinsic.constancy import chroma_drift, chroma_retention, material_variation
-from loaders.errors import InputError
+from candlelight.evaluation.intrinsic.constancy import chroma_drift, chroma_retention, material_variation
+from candlelight.loaders.errors import InputError
 
 
 def drawn(seed: int, batch: int = 2, lights: int = 4, materials: int = 5) -> torch.Tensor:

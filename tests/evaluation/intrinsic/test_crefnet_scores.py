@@ -3,9 +3,9 @@ import pytest
 import torch
 from numpy import ndarray
 
-from evaluation.intrinsic.crefnet_scores import dssim_crefnet, lmse_crefnet
-from evaluation.intrinsic.ssim import dssim
-from loaders.errors import InputError
+from candlelight.evaluation.intrinsic.crefnet_scores import dssim_crefnet, lmse_crefnet
+from candlelight.evaluation.intrinsic.ssim import dssim
+from candlelight.loaders.errors import InputError
 
 
 def literal_lmse(prediction: ndarray, target: ndarray, mask: ndarray) -> float:

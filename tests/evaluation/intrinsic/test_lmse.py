@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.intrinsic.lmse import ENERGY_FLOOR, gray, lmse, lmse_score
-from loaders.errors import InputError
+from candlelight.evaluation.intrinsic.lmse import ENERGY_FLOOR, gray, lmse, lmse_score
+from candlelight.loaders.errors import InputError
 
 
 def drawn(rng: np.random.Generator, *shape: int) -> torch.Tensor:

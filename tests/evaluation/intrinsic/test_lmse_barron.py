@@ -3,8 +3,8 @@ import pytest
 import torch
 from numpy import ndarray
 
-from evaluation.intrinsic.lmse_barron import geometric_mean, lmse_barron, lmse_barron_score
-from loaders.errors import InputError
+from candlelight.evaluation.intrinsic.lmse_barron import geometric_mean, lmse_barron, lmse_barron_score
+from candlelight.loaders.errors import InputError
 
 
 def literal(prediction: ndarray, target: ndarray, mask: ndarray) -> float:

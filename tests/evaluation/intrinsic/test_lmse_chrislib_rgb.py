@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.intrinsic.lmse import lmse
-from evaluation.intrinsic.lmse_chrislib_rgb import lmse_chrislib_rgb
-from loaders.errors import InputError
+from candlelight.evaluation.intrinsic.lmse import lmse
+from candlelight.evaluation.intrinsic.lmse_chrislib_rgb import lmse_chrislib_rgb
+from candlelight.loaders.errors import InputError
 
 
 def drawn(rng: np.random.Generator, *shape: int) -> torch.Tensor:

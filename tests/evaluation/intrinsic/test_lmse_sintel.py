@@ -5,8 +5,8 @@ import pytest
 import torch
 from numpy import ndarray
 
-from evaluation.intrinsic.lmse_sintel import lmse_sintel
-from loaders.errors import InputError
+from candlelight.evaluation.intrinsic.lmse_sintel import lmse_sintel
+from candlelight.loaders.errors import InputError
 
 
 def literal(prediction: ndarray, target: ndarray, mask: ndarray) -> float:

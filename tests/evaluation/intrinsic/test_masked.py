@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.intrinsic.lmse import lmse, lmse_score
-from evaluation.intrinsic.lmse_barron import lmse_barron
-from evaluation.intrinsic.lmse_chrislib_rgb import lmse_chrislib_rgb
-from evaluation.intrinsic.lmse_sintel import lmse_sintel
-from evaluation.intrinsic.masked import check_mask, is_failed
-from evaluation.intrinsic.mse import mse
-from evaluation.intrinsic.psnr import psnr
-from evaluation.intrinsic.si_mse import si_mse
-from evaluation.intrinsic.ssim import dssim, ssim
-from loaders.errors import InputError
+from candlelight.evaluation.intrinsic.lmse import lmse, lmse_score
+from candlelight.evaluation.intrinsic.lmse_barron import lmse_barron
+from candlelight.evaluation.intrinsic.lmse_chrislib_rgb import lmse_chrislib_rgb
+from candlelight.evaluation.intrinsic.lmse_sintel import lmse_sintel
+from candlelight.evaluation.intrinsic.masked import check_mask, is_failed
+from candlelight.evaluation.intrinsic.mse import mse
+from candlelight.evaluation.intrinsic.psnr import psnr
+from candlelight.evaluation.intrinsic.si_mse import si_mse
+from candlelight.evaluation.intrinsic.ssim import dssim, ssim
+from candlelight.loaders.errors import InputError
 
 METRICS = [lmse, lmse_chrislib_rgb, lmse_barron, lmse_sintel, mse, si_mse, psnr, ssim, dssim]
 BAD = [torch.nan, torch.inf, -torch.inf]

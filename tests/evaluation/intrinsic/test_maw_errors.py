@@ -6,9 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation.intrinsic.ciede2000 import ciede2000, linear_to_lab
-from evaluation.intrinsic.maw_errors import DENOMINATOR_FLOOR, maw_chromaticity, maw_intensity
-from loaders.errors import InputError
+from candlelight.evaluation.intrinsic.ciede2000 import ciede2000, linear_to_lab
+from candlelight.evaluation.intrinsic.maw_errors import DENOMINATOR_FLOOR, maw_chromaticity, maw_intensity
+from candlelight.loaders.errors import InputError
 
 METRICS = [maw_intensity, maw_chromaticity]
 

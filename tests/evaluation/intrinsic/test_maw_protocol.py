@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.intrinsic.maw_protocol import MAW_SIZE, resize_for_maw
-from loaders.colour import linear_to_srgb, srgb_to_linear
-from loaders.errors import InputError
+from candlelight.evaluation.intrinsic.maw_protocol import MAW_SIZE, resize_for_maw
+from candlelight.loaders.colour import linear_to_srgb, srgb_to_linear
+from candlelight.loaders.errors import InputError
 
 
 def blocks(rng, height: int, width: int) -> torch.Tensor:

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.intrinsic.lmse import ENERGY_FLOOR
-from evaluation.intrinsic.mse import mse
-from evaluation.intrinsic.si_mse import si_mse
-from loaders.errors import InputError
+from candlelight.evaluation.intrinsic.lmse import ENERGY_FLOOR
+from candlelight.evaluation.intrinsic.mse import mse
+from candlelight.evaluation.intrinsic.si_mse import si_mse
+from candlelight.loaders.errors import InputError
 
 
 def drawn(seed: int, *shape: int) -> torch.Tensor:

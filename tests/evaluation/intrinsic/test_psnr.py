@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.intrinsic.psnr import psnr
-from loaders.errors import InputError
+from candlelight.evaluation.intrinsic.psnr import psnr
+from candlelight.loaders.errors import InputError
 
 
 def test_equals_the_formula() -> None:

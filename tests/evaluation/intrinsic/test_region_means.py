@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.intrinsic.region_means import region_means
-from loaders.errors import InputError
+from candlelight.evaluation.intrinsic.region_means import region_means
+from candlelight.loaders.errors import InputError
 
 
 def slow_means(image, regions, count):

@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy import ndimage
 
-from evaluation.intrinsic.saw_precision import (
+from candlelight.evaluation.intrinsic.saw_precision import (
     SAWVariant,
     count_smooth,
     saw_average_precision,
@@ -18,8 +18,8 @@ from evaluation.intrinsic.saw_precision import (
     saw_thresholds,
     texture_weights,
 )
-from loaders.colour import linear_to_srgb
-from loaders.errors import InputError
+from candlelight.loaders.colour import linear_to_srgb
+from candlelight.loaders.errors import InputError
 
 VARIANTS = get_args(SAWVariant)
 SOBEL = [(-1, -1, 1), (-1, 0, 2), (-1, 1, 1), (1, -1, -1), (1, 0, -2), (1, 1, -1)]

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.inputs.predictions import open_predictions
-from evaluation.intrinsic.constancy import chroma_drift, chroma_retention, material_variation
-from evaluation.intrinsic.region_means import region_means
-from evaluation.intrinsic.score_constancy import score_constancy
-from evaluation.models.baselines import constant_shading
-from evaluation.running.finished_steps import FinishedSteps
-from loaders.errors import InputError
-from loaders.views import RegionImage
+from candlelight.evaluation.inputs.predictions import open_predictions
+from candlelight.evaluation.intrinsic.constancy import chroma_drift, chroma_retention, material_variation
+from candlelight.evaluation.intrinsic.region_means import region_means
+from candlelight.evaluation.intrinsic.score_constancy import score_constancy
+from candlelight.evaluation.models.baselines import constant_shading
+from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import RegionImage
 
 PALETTE = torch.tensor([[0.8, 0.1, 0.1], [0.2, 0.5, 0.3], [0.3, 0.4, 0.9]])
 COLUMNS = ("c_mat", "c_mat_unscaled", "chroma_drift", "chroma_loss")

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.inputs.ground_truth import stack_ground_truth
-from evaluation.inputs.predictions import open_predictions
-from evaluation.intrinsic.lmse import lmse_score
-from evaluation.intrinsic.mse import mse
-from evaluation.intrinsic.score_intrinsic import score_intrinsic
-from evaluation.intrinsic.si_mse import si_mse
-from evaluation.models.baselines import constant_shading
-from loaders.errors import InputError
-from loaders.views import DecomposedImage
+from candlelight.evaluation.inputs.ground_truth import stack_ground_truth
+from candlelight.evaluation.inputs.predictions import open_predictions
+from candlelight.evaluation.intrinsic.lmse import lmse_score
+from candlelight.evaluation.intrinsic.mse import mse
+from candlelight.evaluation.intrinsic.score_intrinsic import score_intrinsic
+from candlelight.evaluation.intrinsic.si_mse import si_mse
+from candlelight.evaluation.models.baselines import constant_shading
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import DecomposedImage
 
 
 def score(model, view, **options):
@@ -245,7 +245,7 @@ def test_result_records_its_provenance(view) -> None:
     assert about.model == {
         "name": "model",
         "source": "callable",
-        "version": "evaluation.models.baselines:constant_shading",
+        "version": "candlelight.evaluation.models.baselines:constant_shading",
     }
     assert about.data["rows"] == 5
     view.items[0].image[0, 0, 0] = 0.25

@@ -9,17 +9,17 @@ import pytest
 import torch
 from PIL import Image
 
-from evaluation.inputs.predictions import open_predictions
-from evaluation.intrinsic.saw_precision import count_smooth, saw_curve
-from evaluation.intrinsic.score_judgements import score_saw, score_whdr
-from evaluation.intrinsic.whdr import whdr
-from evaluation.models.baselines import constant_reflectance, constant_shading
-from evaluation.models.model_spec import open_model
-from evaluation.results.compare import compare
-from evaluation.running.finished_steps import FinishedSteps
-from loaders.errors import InputError
-from loaders.public.saw import LABEL_FOLDER
-from loaders.views import Comparisons, JudgedImage, open_judgements
+from candlelight.evaluation.inputs.predictions import open_predictions
+from candlelight.evaluation.intrinsic.saw_precision import count_smooth, saw_curve
+from candlelight.evaluation.intrinsic.score_judgements import score_saw, score_whdr
+from candlelight.evaluation.intrinsic.whdr import whdr
+from candlelight.evaluation.models.baselines import constant_reflectance, constant_shading
+from candlelight.evaluation.models.model_spec import open_model
+from candlelight.evaluation.results.compare import compare
+from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.saw import LABEL_FOLDER
+from candlelight.loaders.views import Comparisons, JudgedImage, open_judgements
 
 SIZES = [(24, 36), (36, 24), (24, 36), (24, 36)]
 SCORERS = {"whdr": score_whdr, "saw_ap": score_saw}

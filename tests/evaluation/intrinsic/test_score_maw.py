@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.inputs.predictions import open_predictions
-from evaluation.intrinsic.maw_errors import maw_chromaticity, maw_intensity
-from evaluation.intrinsic.maw_protocol import resize_for_maw
-from evaluation.intrinsic.region_means import region_means
-from evaluation.intrinsic.score_maw import score_maw
-from evaluation.models.baselines import constant_reflectance, constant_shading
-from evaluation.running.finished_steps import FinishedSteps
-from loaders.errors import InputError
-from loaders.views import RegionImage, Regions
+from candlelight.evaluation.inputs.predictions import open_predictions
+from candlelight.evaluation.intrinsic.maw_errors import maw_chromaticity, maw_intensity
+from candlelight.evaluation.intrinsic.maw_protocol import resize_for_maw
+from candlelight.evaluation.intrinsic.region_means import region_means
+from candlelight.evaluation.intrinsic.score_maw import score_maw
+from candlelight.evaluation.models.baselines import constant_reflectance, constant_shading
+from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import RegionImage, Regions
 
 PALETTE = torch.tensor([[0.8, 0.1, 0.1], [0.2, 0.5, 0.3], [0.4, 0.4, 0.4]])
 

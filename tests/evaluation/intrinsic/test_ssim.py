@@ -5,9 +5,9 @@ import torch
 from numpy import ndarray
 from numpy.lib.stride_tricks import sliding_window_view
 
-from evaluation.intrinsic import SSIM_DEFINITION
-from evaluation.intrinsic.ssim import dssim, ms_ssim, ssim
-from loaders.errors import InputError
+from candlelight.evaluation.intrinsic import SSIM_DEFINITION
+from candlelight.evaluation.intrinsic.ssim import dssim, ms_ssim, ssim
+from candlelight.loaders.errors import InputError
 
 TOLERANCE = 1e-10
 ACROSS = torch.exp(-((torch.arange(11).double() - 5) ** 2) / (2 * 1.5**2))

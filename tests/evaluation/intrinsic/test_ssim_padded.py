@@ -3,9 +3,9 @@ import pytest
 import torch
 from numpy import ndarray
 
-from evaluation.intrinsic.ssim import ssim
-from evaluation.intrinsic.ssim_padded import ssim_padded
-from loaders.errors import InputError
+from candlelight.evaluation.intrinsic.ssim import ssim
+from candlelight.evaluation.intrinsic.ssim_padded import ssim_padded
+from candlelight.loaders.errors import InputError
 
 
 def mirrored(place: int, length: int) -> int:

@@ -6,9 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation.intrinsic.whdr import whdr
-from loaders.errors import InputError
-from loaders.views import Comparisons
+from candlelight.evaluation.intrinsic.whdr import whdr
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import Comparisons
 
 
 def literal_whdr(reflectance, comparisons, threshold=0.10):

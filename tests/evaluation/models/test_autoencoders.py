@@ -3,10 +3,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from evaluation.models import IntrinsicNet, open_model, save_model
-from evaluation.models.autoencoders import CodeDiscriminator, ConvVAE, load_autoencoder, save_autoencoder
-from evaluation.models.weights_file import weights_format
-from loaders.errors import InputError
+from candlelight.evaluation.models import IntrinsicNet, open_model, save_model
+from candlelight.evaluation.models.autoencoders import (
+    CodeDiscriminator,
+    ConvVAE,
+    load_autoencoder,
+    save_autoencoder,
+)
+from candlelight.evaluation.models.weights_file import weights_format
+from candlelight.loaders.errors import InputError
 
 # Weights and biases of the published table: convolutions and linear layers, from the image to the image.
 ENCODER_64 = (16 * 3 * 32 + 32, 16 * 32 * 32 + 32, 4 * 32 * 64 + 64, 4 * 64 * 64 + 64, 1024 * 256 + 256)

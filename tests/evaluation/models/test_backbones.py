@@ -5,10 +5,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from evaluation.models.backbones import Backbone, build_backbone, load_backbone
-from evaluation.models.backbones.build_backbone import BACKBONES
-from evaluation.running.hidden_layers import run_recorded
-from loaders.errors import InputError
+from candlelight.evaluation.models.backbones import Backbone, build_backbone, load_backbone
+from candlelight.evaluation.models.backbones.build_backbone import BACKBONES
+from candlelight.evaluation.running.hidden_layers import run_recorded
+from candlelight.loaders.errors import InputError
 
 SMALL = ("vgg_small", "densenet_small", "resnet_small")
 # Totals of torchvision's networks with 1000 classes.

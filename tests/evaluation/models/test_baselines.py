@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from evaluation.intrinsic import lmse
-from evaluation.models.baselines import BASELINES, constant_reflectance, constant_shading
-from evaluation.models.model_protocols import IntrinsicModel
+from candlelight.evaluation.intrinsic import lmse
+from candlelight.evaluation.models.baselines import BASELINES, constant_reflectance, constant_shading
+from candlelight.evaluation.models.model_protocols import IntrinsicModel
 
 
 @pytest.mark.parametrize("model", BASELINES.values(), ids=BASELINES.keys())

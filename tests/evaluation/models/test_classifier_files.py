@@ -4,15 +4,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from evaluation.models.backbones import (
+from candlelight.evaluation.models.backbones import (
     TrainedOn,
     build_backbone,
     is_classifier,
     load_classifier,
     save_classifier,
 )
-from loaders.errors import InputError
-from loaders.views import DataIdentity
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import DataIdentity
 
 TRAINING = TrainedOn(
     "species", DataIdentity("CUB-70", "cub70", split="train"), (224, 200), ("a/1", "a/3"), ("a/2",)

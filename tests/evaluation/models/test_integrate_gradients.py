@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.models.integrate_gradients import decompose_by_gradients
-from evaluation.models.log_gradients import FLOOR, Gradients, backward_differences, log_gray
+from candlelight.evaluation.models.integrate_gradients import decompose_by_gradients
+from candlelight.evaluation.models.log_gradients import FLOOR, Gradients, backward_differences, log_gray
 
 
 def all_reflectance(row: int, pixels: np.ndarray, mask: np.ndarray) -> Gradients:

@@ -6,12 +6,18 @@ import pytest
 import torch
 from torch import nn
 
-from evaluation.models import ColourRetinex, GrayRetinex, IntrinsicNet, Weiss, save_model
-from evaluation.models.backbones import build_backbone, save_classifier
-from evaluation.models.baselines import BASELINES
-from evaluation.models.model_spec import SHIPPED, ModelIdentity, open_model, open_models, split_spec
-from loaders.errors import InputError
-from loaders.verification.checksums import file_sha256
+from candlelight.evaluation.models import ColourRetinex, GrayRetinex, IntrinsicNet, Weiss, save_model
+from candlelight.evaluation.models.backbones import build_backbone, save_classifier
+from candlelight.evaluation.models.baselines import BASELINES
+from candlelight.evaluation.models.model_spec import (
+    SHIPPED,
+    ModelIdentity,
+    open_model,
+    open_models,
+    split_spec,
+)
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.verification.checksums import file_sha256
 
 
 def write(path: Path, text: str) -> Path:

@@ -1,10 +1,10 @@
 import pytest
 import torch
 
-from evaluation.models.model_protocols import IntrinsicModel
-from evaluation.models.network import IntrinsicNet
-from evaluation.running.hidden_layers import run_recorded
-from loaders.errors import InputError
+from candlelight.evaluation.models.model_protocols import IntrinsicModel
+from candlelight.evaluation.models.network import IntrinsicNet
+from candlelight.evaluation.running.hidden_layers import run_recorded
+from candlelight.loaders.errors import InputError
 
 
 def drawn(*shape: int) -> torch.Tensor:

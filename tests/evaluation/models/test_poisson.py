@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy import ndarray
 
-from evaluation.models.poisson import PoissonSolver, solve_poisson
-from loaders.errors import InputError
+from candlelight.evaluation.models.poisson import PoissonSolver, solve_poisson
+from candlelight.loaders.errors import InputError
 
 
 def least_squares(gradient_y: ndarray, gradient_x: ndarray, mask: ndarray) -> ndarray:

@@ -7,8 +7,8 @@ import pytest
 import torch
 from PIL import Image
 
-from evaluation.models.preprocessing import Preprocessing, read_preprocessing
-from loaders.errors import InputError
+from candlelight.evaluation.models.preprocessing import Preprocessing, read_preprocessing
+from candlelight.loaders.errors import InputError
 
 HALF = [0.5, 0.5, 0.5]
 CROP = {"crop_size": {"height": 4, "width": 5}}

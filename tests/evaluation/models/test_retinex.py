@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.intrinsic import lmse_score, si_mse
-from evaluation.models.baselines import BASELINES
-from evaluation.models.log_gradients import FLOOR
-from evaluation.models.poisson import solve_poisson
-from evaluation.models.retinex import ColourRetinex
-from loaders.errors import InputError
+from candlelight.evaluation.intrinsic import lmse_score, si_mse
+from candlelight.evaluation.models.baselines import BASELINES
+from candlelight.evaluation.models.log_gradients import FLOOR
+from candlelight.evaluation.models.poisson import solve_poisson
+from candlelight.evaluation.models.retinex import ColourRetinex
+from candlelight.loaders.errors import InputError
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.intrinsic import lmse_score
-from evaluation.models import TAP05, TAP06, IntrinsicModel, train_tap05, train_tap06
-from evaluation.models.baselines import BASELINES
-from evaluation.models.named_streams import named_stream
-from loaders.errors import InputError
-from loaders.views import DecomposedImage
+from candlelight.evaluation.intrinsic import lmse_score
+from candlelight.evaluation.models import TAP05, TAP06, IntrinsicModel, train_tap05, train_tap06
+from candlelight.evaluation.models.baselines import BASELINES
+from candlelight.evaluation.models.named_streams import named_stream
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import DecomposedImage
 
 TRAIN = {"tap05": train_tap05, "tap06": train_tap06}
 

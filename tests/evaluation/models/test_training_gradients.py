@@ -2,15 +2,15 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.models.training_gradients import (
+from candlelight.evaluation.models.training_gradients import (
     differences,
     draw_places,
     extend,
     inside_pairs,
     true_gradients,
 )
-from loaders.errors import InputError
-from loaders.views import DecomposedImage
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import DecomposedImage
 
 
 def random_mask(seed: int, *shape: int) -> np.ndarray:

@@ -11,11 +11,11 @@ import torch
 from PIL import Image
 from torch import nn
 
-from evaluation.models.model_spec import open_model
-from evaluation.models.preprocessing import read_preprocessing
-from evaluation.models.vision import token_maps
-from evaluation.running.hidden_layers import run_recorded
-from loaders.errors import InputError
+from candlelight.evaluation.models.model_spec import open_model
+from candlelight.evaluation.models.preprocessing import read_preprocessing
+from candlelight.evaluation.models.vision import token_maps
+from candlelight.evaluation.running.hidden_layers import run_recorded
+from candlelight.loaders.errors import InputError
 
 try:
     import transformers

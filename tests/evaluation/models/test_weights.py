@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from evaluation.models.network import IntrinsicNet
-from evaluation.models.weights import load_model, save_model
-from loaders.errors import InputError
+from candlelight.evaluation.models.network import IntrinsicNet
+from candlelight.evaluation.models.weights import load_model, save_model
+from candlelight.loaders.errors import InputError
 
 
 def test_round_trip(tmp_path: Path) -> None:

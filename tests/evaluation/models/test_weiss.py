@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.models import GrayRetinex, Weiss
-from evaluation.running.model_outputs import run_intrinsic
-from loaders.errors import InputError
+from candlelight.evaluation.models import GrayRetinex, Weiss
+from candlelight.evaluation.running.model_outputs import run_intrinsic
+from candlelight.loaders.errors import InputError
 
 ALBEDO = torch.full((1, 3, 8, 9), 0.2)
 ALBEDO[..., 4:] = 0.8

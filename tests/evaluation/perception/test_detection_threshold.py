@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.perception.detection_threshold import STILL, curve_thresholds, detection_threshold
-from evaluation.perception.published_transductions import (
+from candlelight.evaluation.perception.detection_threshold import STILL, curve_thresholds, detection_threshold
+from candlelight.evaluation.perception.published_transductions import (
     DETECTION_LEVELS,
     PUBLISHED_TRANSDUCTIONS,
     published_transduction,
 )
-from evaluation.perception.transduction import Transduction
-from evaluation.perception.transform_families import paper_families
-from loaders.errors import InputError
+from candlelight.evaluation.perception.transduction import Transduction
+from candlelight.evaluation.perception.transform_families import paper_families
+from candlelight.loaders.errors import InputError
 
 RMSE = published_transduction("RMSE")
 LOW, D_T, HIGH = DETECTION_LEVELS

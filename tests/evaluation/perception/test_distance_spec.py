@@ -4,10 +4,16 @@ from types import ModuleType
 import pytest
 import torch
 
-from evaluation.models.model_spec import ModelIdentity, NamedModel
-from evaluation.perception import DISTANCES, check_distance, open_distance, pair_distances, rmse_distance
-from evaluation.perception.feature_stacks import FEATURE_STACKS
-from loaders.errors import InputError
+from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
+from candlelight.evaluation.perception import (
+    DISTANCES,
+    check_distance,
+    open_distance,
+    pair_distances,
+    rmse_distance,
+)
+from candlelight.evaluation.perception.feature_stacks import FEATURE_STACKS
+from candlelight.loaders.errors import InputError
 
 IMAGES = torch.rand(2, 3, 24, 24, generator=torch.Generator().manual_seed(0))
 OWN = """
@@ -81,8 +87,8 @@ def test_own_code_may_ask_for_linear_images(own):
 
 
 def test_own_code_in_a_package():
-    named = open_distance("evaluation.perception:rmse_distance")
-    assert named.identity.name == "evaluation.perception:rmse_distance"
+    named = open_distance("candlelight.evaluation.perception:rmse_distance")
+    assert named.identity.name == "candlelight.evaluation.perception:rmse_distance"
     assert named.model is rmse_distance
 
 

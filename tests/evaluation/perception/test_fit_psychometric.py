@@ -6,10 +6,14 @@ import pytest
 import torch
 from scipy.optimize import approx_fprime
 
-from evaluation.perception.answer_likelihood import AnswerLikelihood
-from evaluation.perception.fit_psychometric import LARGEST_LAPSE, PsychometricFit, fit_psychometric
-from evaluation.perception.psychometric import psychometric
-from loaders.errors import InputError
+from candlelight.evaluation.perception.answer_likelihood import AnswerLikelihood
+from candlelight.evaluation.perception.fit_psychometric import (
+    LARGEST_LAPSE,
+    PsychometricFit,
+    fit_psychometric,
+)
+from candlelight.evaluation.perception.psychometric import psychometric
+from candlelight.loaders.errors import InputError
 
 LEVELS = torch.linspace(0.1, 1.0, 20, dtype=torch.float64)
 TRIALS = torch.full((20,), 75)  # the paper's 15 repetitions by 5 observers

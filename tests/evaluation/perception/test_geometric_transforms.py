@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from evaluation.perception import place_on_canvas, rotate_images, scale_images, translate_images
-from loaders.errors import InputError
+from candlelight.evaluation.perception import place_on_canvas, rotate_images, scale_images, translate_images
+from candlelight.loaders.errors import InputError
 
 TRANSFORMS = {
     "right": lambda images, size, kernel="cubic": translate_images(images, right=size, kernel=kernel),

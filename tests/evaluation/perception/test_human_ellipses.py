@@ -4,11 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.perception.ellipses import ellipse_error
-from evaluation.perception.hue_chromaticity import hue_chromaticities
-from evaluation.perception.human_ellipses import HUMAN_SATURATIONS, experimental_ellipse, macadam_ellipse
-from loaders.errors import InputError
-from loaders.illuminants import hue_direction
+from candlelight.evaluation.perception.ellipses import ellipse_error
+from candlelight.evaluation.perception.hue_chromaticity import hue_chromaticities
+from candlelight.evaluation.perception.human_ellipses import (
+    HUMAN_SATURATIONS,
+    experimental_ellipse,
+    macadam_ellipse,
+)
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.illuminants import hue_direction
 
 HUES = (
     *(611, 591, 582, 574, 565, 554, 533, 510, 501, 495),

@@ -3,14 +3,14 @@ import math
 import numpy as np
 import pytest
 
-from evaluation.perception.human_thresholds import (
+from candlelight.evaluation.perception.human_thresholds import (
     HUMAN_THRESHOLDS,
     NOTEBOOK_SLIP,
     PAPER_PIXELS_PER_DEGREE,
     human_verdict,
     screen_pixels_per_degree,
 )
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 
 def test_shifts_of_the_paper_with_and_without_its_slip() -> None:

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.perception import PAPER_HUES, PAPER_SATURATIONS, shift_illuminant
-from loaders.colour import linear_to_srgb, srgb_to_linear
-from loaders.errors import InputError
-from loaders.illuminants import EQUAL_ENERGY, XY_PER_STEP, hue_direction, illuminant
-from loaders.primaries import D65, REC709, xyz_matrix
+from candlelight.evaluation.perception import PAPER_HUES, PAPER_SATURATIONS, shift_illuminant
+from candlelight.loaders.colour import linear_to_srgb, srgb_to_linear
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.illuminants import EQUAL_ENERGY, XY_PER_STEP, hue_direction, illuminant
+from candlelight.loaders.primaries import D65, REC709, xyz_matrix
 
 
 def chromaticity(encoded: torch.Tensor) -> np.ndarray:

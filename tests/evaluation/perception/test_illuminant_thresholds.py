@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.perception.ellipses import ellipse_error
-from evaluation.perception.human_ellipses import experimental_ellipse, macadam_ellipse
-from evaluation.perception.illuminant_thresholds import COLOUR_AXES, illuminant_thresholds
-from evaluation.perception.published_transductions import published_transduction
-from evaluation.perception.transduction import Transduction
-from loaders.errors import InputError
-from loaders.illuminants import hue_direction
+from candlelight.evaluation.perception.ellipses import ellipse_error
+from candlelight.evaluation.perception.human_ellipses import experimental_ellipse, macadam_ellipse
+from candlelight.evaluation.perception.illuminant_thresholds import COLOUR_AXES, illuminant_thresholds
+from candlelight.evaluation.perception.published_transductions import published_transduction
+from candlelight.evaluation.perception.transduction import Transduction
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.illuminants import hue_direction
 
 HUES = torch.tensor(
     [

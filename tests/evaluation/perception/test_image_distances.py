@@ -6,7 +6,7 @@ import torch
 from numpy.lib.stride_tricks import sliding_window_view
 from torch import Tensor
 
-from evaluation.perception.image_distances import (
+from candlelight.evaluation.perception.image_distances import (
     DISTANCES,
     dssim_distance,
     lmse_distance,
@@ -14,7 +14,7 @@ from evaluation.perception.image_distances import (
     rmse_distance,
     ssim_distance,
 )
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 SIDE = {"ms-ssim": 161}
 NAN = float("nan")

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from evaluation.perception import (
+from candlelight.evaluation.perception import (
     image_plane_family,
     measure_distances,
     open_distance,
@@ -12,9 +12,9 @@ from evaluation.perception import (
     shift_illuminant,
     translate_images,
 )
-from loaders.errors import InputError
-from loaders.illuminants import EQUAL_ENERGY
-from loaders.views import MovedImages
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.illuminants import EQUAL_ENERGY
+from candlelight.loaders.views import MovedImages
 
 IMAGE = torch.rand(3, 12, 16, generator=torch.Generator().manual_seed(0))
 

@@ -4,8 +4,8 @@ from importlib import import_module
 import pytest
 import torch
 
-from evaluation.models.model_spec import ModelIdentity, NamedModel
-from evaluation.perception import (
+from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
+from candlelight.evaluation.perception import (
     TransformFamily,
     measure_distances,
     open_distance,
@@ -14,10 +14,10 @@ from evaluation.perception import (
     shift_illuminant,
     translate_images,
 )
-from evaluation.running.batches import Fingerprint
-from evaluation.running.finished_steps import FinishedSteps
-from loaders.errors import InputError
-from loaders.views import MovedImages
+from candlelight.evaluation.running.batches import Fingerprint
+from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import MovedImages
 
 FAMILIES = (
     TransformFamily("rotation", (0, 2, 5)),
@@ -146,7 +146,7 @@ def test_batches_are_limited(memory_view):
 
 
 def test_memory_holds_one_batch_of_transformed_images(memory_view, monkeypatch):
-    module = import_module("evaluation.perception.measure_distances")
+    module = import_module("candlelight.evaluation.perception.measure_distances")
     made, transform = [], module._transform
 
     def watched(family, reference):

@@ -6,13 +6,13 @@ import pytest
 import torch
 from numpy import ndarray
 
-from evaluation.perception.mirror_resampling import (
+from candlelight.evaluation.perception.mirror_resampling import (
     check_srgb_batch,
     mirrored_index,
     resample_axis,
     resample_points,
 )
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 DRAWS = np.random.default_rng(0)
 

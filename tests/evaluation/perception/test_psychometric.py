@@ -3,8 +3,8 @@ import math
 import pytest
 import torch
 
-from evaluation.perception.psychometric import psychometric
-from loaders.errors import InputError
+from candlelight.evaluation.perception.psychometric import psychometric
+from candlelight.loaders.errors import InputError
 
 
 def test_equation_4_of_the_paper() -> None:

@@ -1,11 +1,11 @@
 import pytest
 
-from evaluation.perception.published_transductions import (
+from candlelight.evaluation.perception.published_transductions import (
     DETECTION_LEVELS,
     PUBLISHED_TRANSDUCTIONS,
     published_transduction,
 )
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 # Distance of each metric at the levels 0.390, 0.445 and 0.499, read from the paper's figure.
 DISTANCES = {

@@ -7,10 +7,10 @@ import pytest
 from PIL import Image
 from scipy.stats import spearmanr
 
-from evaluation.models.model_spec import ModelIdentity, NamedModel
-from evaluation.perception import open_distance, raid_agreement
-from loaders.errors import InputError
-from loaders.public.raid import read_raid_responses
+from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
+from candlelight.evaluation.perception import open_distance, raid_agreement
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.raid import read_raid_responses
 
 HEADER = "Reference,Distorted,Curve_Value,Sigmas,Response,Estimated_MOS\n"
 # By reference: gray steps of each level, and response of people to the last level.

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.perception.response_curves import check_magnitudes, invert_curves, mean_response
-from loaders.errors import InputError
+from candlelight.evaluation.perception.response_curves import check_magnitudes, invert_curves, mean_response
+from candlelight.loaders.errors import InputError
 
 
 def _slow_inverse(curve: list[float], magnitudes: list[float], level: float) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.perception import (
+from candlelight.evaluation.perception import (
     DetectionLevels,
     MoveSource,
     Transduction,
@@ -24,16 +24,16 @@ from evaluation.perception import (
     score_perception,
     spread_hues,
 )
-from evaluation.perception.curve_scores import CurveScores, level_without_ratings, people_order
-from evaluation.perception.scene_curves import SceneCurve, align_curves
-from evaluation.perception.transform_sensitivity import transform_sensitivity
-from evaluation.report.perception_plots import psychometric_plot
-from evaluation.report.perception_section import perception_section
-from evaluation.report.perception_tables import order_table, perception_lines, threshold_table
-from evaluation.results import resampled_intervals
-from evaluation.results.compare import compare
-from loaders.errors import InputError
-from loaders.views import RatedPair
+from candlelight.evaluation.perception.curve_scores import CurveScores, level_without_ratings, people_order
+from candlelight.evaluation.perception.scene_curves import SceneCurve, align_curves
+from candlelight.evaluation.perception.transform_sensitivity import transform_sensitivity
+from candlelight.evaluation.report.perception_plots import psychometric_plot
+from candlelight.evaluation.report.perception_section import perception_section
+from candlelight.evaluation.report.perception_tables import order_table, perception_lines, threshold_table
+from candlelight.evaluation.results import resampled_intervals
+from candlelight.evaluation.results.compare import compare
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import RatedPair
 
 LINEAR = Transduction(1.0, 1.0)
 
@@ -191,7 +191,7 @@ def test_transforms_without_a_place_in_the_order(names) -> None:
 
 
 def test_intervals_are_of_resampled_scenes(scenes, monkeypatch) -> None:
-    module = import_module("evaluation.perception.score_perception")
+    module = import_module("candlelight.evaluation.perception.score_perception")
     monkeypatch.setattr(module, "resampled_interval", resampled_intervals.resampled_interval)
     family = TransformFamily("rotation", (0, 2, 4, 8, 12), kernel="linear")
     levels, source = DetectionLevels((0.09, 0.1, 0.11)), MoveSource(scenes, (family,))

@@ -5,9 +5,9 @@ import pytest
 import torch
 from scipy.optimize import curve_fit
 
-from evaluation.perception import transduction as module
-from evaluation.perception.transduction import Transduction, fit_transduction, normalised_dmos
-from loaders.errors import InputError
+from candlelight.evaluation.perception import transduction as module
+from candlelight.evaluation.perception.transduction import Transduction, fit_transduction, normalised_dmos
+from candlelight.loaders.errors import InputError
 
 
 def _rated(scale: float, exponent: float, largest: float, noise: float, seed: int = 0):

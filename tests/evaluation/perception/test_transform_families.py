@@ -5,7 +5,7 @@ import pytest
 import torch
 import yaml
 
-from evaluation.perception import (
+from candlelight.evaluation.perception import (
     TransformFamily,
     paper_families,
     rotate_images,
@@ -13,7 +13,7 @@ from evaluation.perception import (
     shift_illuminant,
     translate_images,
 )
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 IMAGES = torch.rand(2, 3, 8, 9, generator=torch.Generator().manual_seed(0))
 
@@ -63,7 +63,7 @@ def test_the_paper_s_magnitudes():
 
 
 def test_factors_of_scale_are_those_of_the_recipe():
-    recipe = yaml.safe_load((files("generators") / "recipes" / "invariance.yaml").read_text())
+    recipe = yaml.safe_load((files("candlelight.generators") / "recipes" / "invariance.yaml").read_text())
     wanted = recipe["sets"]["scale"]["factors"]["scale"]["values"]
     assert list(paper_families()[3].magnitudes) == wanted
 

@@ -4,8 +4,12 @@ from itertools import permutations
 import pytest
 import torch
 
-from evaluation.perception.transform_sensitivity import HUMAN_ORDER, sensitivity_order, transform_sensitivity
-from loaders.errors import InputError
+from candlelight.evaluation.perception.transform_sensitivity import (
+    HUMAN_ORDER,
+    sensitivity_order,
+    transform_sensitivity,
+)
+from candlelight.loaders.errors import InputError
 
 MAGNITUDES = torch.tensor([0.0, 1.0, 3.0])
 ENERGIES = torch.tensor([[0.0, 0.1, 0.5], [0.0, 0.3, 0.7]])

@@ -11,9 +11,9 @@ import torch
 from numpy import ndarray
 from PIL import Image
 
-from evaluation.protocols import PROTOCOLS, score_protocol
-from evaluation.results.result import MeanResult
-from loaders.views import Comparisons, DecomposedImage, JudgedImage, RegionImage
+from candlelight.evaluation.protocols import PROTOCOLS, score_protocol
+from candlelight.evaluation.results.result import MeanResult
+from candlelight.loaders.views import Comparisons, DecomposedImage, JudgedImage, RegionImage
 
 METRICS = Path(__file__).parents[1] / "intrinsic"
 Columns = tuple[float, ...]

@@ -2,10 +2,10 @@ import math
 
 import pytest
 
-from evaluation.protocols import changed_orders, protocol_rows
-from evaluation.protocols.protocol_order import model_ranks
-from evaluation.results.mean_intervals import Score
-from evaluation.results.result import Provenance, StatisticResult
+from candlelight.evaluation.protocols import changed_orders, protocol_rows
+from candlelight.evaluation.protocols.protocol_order import model_ranks
+from candlelight.evaluation.results.mean_intervals import Score
+from candlelight.evaluation.results.result import Provenance, StatisticResult
 
 
 def results(protocol: str, column: str, **scores: float) -> dict[str, StatisticResult]:

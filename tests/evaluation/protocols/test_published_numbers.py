@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluation.benchmark.gradient_methods import GRADIENT_METHODS
-from evaluation.intrinsic.saw_precision import saw_thresholds
-from evaluation.protocols import PROTOCOLS
-from evaluation.protocols.published_scores import MAW_TABLE
-from loaders.public.mit import MIT_SPLITS
+from candlelight.evaluation.benchmark.gradient_methods import GRADIENT_METHODS
+from candlelight.evaluation.intrinsic.saw_precision import saw_thresholds
+from candlelight.evaluation.protocols import PROTOCOLS
+from candlelight.evaluation.protocols.published_scores import MAW_TABLE
+from candlelight.loaders.public.mit import MIT_SPLITS
 
 DOCS = Path(__file__).parents[3] / "docs"
 RUNS = (DOCS / "intrinsic.md", DOCS / "evaluation.md", DOCS / "protocols.md")

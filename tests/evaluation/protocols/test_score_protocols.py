@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.inputs.predictions import open_predictions
-from evaluation.intrinsic import geometric_mean, score_intrinsic
-from evaluation.models.baselines import BASELINES, constant_reflectance, constant_shading
-from evaluation.models.model_spec import open_model
-from evaluation.protocols import PROTOCOLS, score_protocol, score_protocols
-from evaluation.protocols.prepared_rows import PreparedRows
-from evaluation.protocols.protocol_values import ordinal_input
-from evaluation.results.compare import compare
-from evaluation.results.result import MeanResult, StatisticResult
-from evaluation.running.finished_steps import FinishedSteps
-from loaders.errors import InputError
-from loaders.views import Comparisons, DecomposedImage, Decompositions, JudgedImage, RegionImage
+from candlelight.evaluation.inputs.predictions import open_predictions
+from candlelight.evaluation.intrinsic import geometric_mean, score_intrinsic
+from candlelight.evaluation.models.baselines import BASELINES, constant_reflectance, constant_shading
+from candlelight.evaluation.models.model_spec import open_model
+from candlelight.evaluation.protocols import PROTOCOLS, score_protocol, score_protocols
+from candlelight.evaluation.protocols.prepared_rows import PreparedRows
+from candlelight.evaluation.protocols.protocol_values import ordinal_input
+from candlelight.evaluation.results.compare import compare
+from candlelight.evaluation.results.result import MeanResult, StatisticResult
+from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import Comparisons, DecomposedImage, Decompositions, JudgedImage, RegionImage
 
 DECOMPOSED = [name for name, record in PROTOCOLS.items() if record.reads == "decompositions"]
 HIGHER = [name for name in DECOMPOSED if PROTOCOLS[name].better == "higher"]
@@ -282,8 +282,8 @@ def test_hypersim_rows_of_its_own_reader_are_not_prepared_again(view) -> None:
         (
             "iiw-whdr",
             "decompositions",
-            "protocol `iiw-whdr` reads comparisons; expected a view of `loaders.views.open_judgements`, got "
-            "MemoryView",
+            "protocol `iiw-whdr` reads comparisons; expected a view of "
+            "`candlelight.loaders.views.open_judgements`, got MemoryView",
         ),
         ("maw-2023", "labels", "protocol `maw-2023` reads regions; expected .*open_regions"),
         ("sintel", "regions", "protocol `sintel` reads decompositions; expected .*open_decompositions"),

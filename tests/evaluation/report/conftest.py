@@ -11,18 +11,18 @@ import torch
 from numpy import ndarray
 from torch import Tensor
 
-from evaluation.causal.estimation.discretise import discretise
-from evaluation.causal.estimation.mutual_information import mutual_information_matrix
-from evaluation.causal.irs import irs
-from evaluation.concepts.set_scores import ALIGNMENTS, BranchScore, Ratios, SetScore
-from evaluation.intrinsic.score_intrinsic import COLUMNS
-from evaluation.results.mean_intervals import Score
-from evaluation.results.resampled_intervals import resampled_interval
-from evaluation.results.result import MeanResult, Provenance, StatisticResult
-from loaders.frame_folder import FrameFolder
-from loaders.frames import write_dataset_info, write_frame
-from loaders.samples import Frame
-from loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo, array_sha256, layer
+from candlelight.evaluation.causal.estimation.discretise import discretise
+from candlelight.evaluation.causal.estimation.mutual_information import mutual_information_matrix
+from candlelight.evaluation.causal.irs import irs
+from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BranchScore, Ratios, SetScore
+from candlelight.evaluation.intrinsic.score_intrinsic import COLUMNS
+from candlelight.evaluation.results.mean_intervals import Score
+from candlelight.evaluation.results.resampled_intervals import resampled_interval
+from candlelight.evaluation.results.result import MeanResult, Provenance, StatisticResult
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.frames import write_dataset_info, write_frame
+from candlelight.loaders.samples import Frame
+from candlelight.loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo, array_sha256, layer
 
 HEIGHT, WIDTH = 6, 8
 EXPOSURE = 0.5

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evaluation.report.blocks import (
+from candlelight.evaluation.report.blocks import (
     Picture,
     PicturesBlock,
     PlotBlock,
@@ -13,7 +13,7 @@ from evaluation.report.blocks import (
     note,
     png_picture,
 )
-from evaluation.report.page import write_page
+from candlelight.evaluation.report.page import write_page
 
 HOSTILE = "<b>&\"'"
 ESCAPED = "&lt;b&gt;&amp;&#34;&#39;"

@@ -11,19 +11,19 @@ import torch
 from click.testing import CliRunner
 from PIL import Image
 
-from candlelight import main
-from evaluation.coverage.explanations import Explanation
-from evaluation.coverage.measure_regions import ALL_PARTS
-from evaluation.coverage.score_causal_check import score_causal_check
-from evaluation.models.model_spec import ModelIdentity, NamedModel
-from evaluation.report import causal_check_plot
-from evaluation.report.causal_check_pictures import causal_check_pictures
-from evaluation.report.causal_check_section import causal_check_section, split_classifiers
-from evaluation.report.page import write_report
-from evaluation.results.mean_intervals import Score
-from evaluation.results.result import Provenance, StatisticResult
-from evaluation.results.result_files import read_results, write_results
-from loaders.views import BACKGROUND_REGION, CounterfactualImages
+from candlelight.cli import main
+from candlelight.evaluation.coverage.explanations import Explanation
+from candlelight.evaluation.coverage.measure_regions import ALL_PARTS
+from candlelight.evaluation.coverage.score_causal_check import score_causal_check
+from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
+from candlelight.evaluation.report import causal_check_plot
+from candlelight.evaluation.report.causal_check_pictures import causal_check_pictures
+from candlelight.evaluation.report.causal_check_section import causal_check_section, split_classifiers
+from candlelight.evaluation.report.page import write_report
+from candlelight.evaluation.results.mean_intervals import Score
+from candlelight.evaluation.results.result import Provenance, StatisticResult
+from candlelight.evaluation.results.result_files import read_results, write_results
+from candlelight.loaders.views import BACKGROUND_REGION, CounterfactualImages
 
 HOSTILE = "<script>alert('1')</script>"
 EFFECTS = {"beak": 0.1, "wing": 0.4, ALL_PARTS: 0.4, BACKGROUND_REGION: 0.2}
@@ -299,7 +299,7 @@ def test_no_effect_is_known(memory_view):
 
 def test_the_command_puts_pictures_into_the_section_of_their_size(tmp_path, memory_view, monkeypatch):
     monkeypatch.setattr(
-        "loaders.views.open_counterfactuals", lambda *_, **__: memory_view([item(0), item(1)])
+        "candlelight.loaders.views.open_counterfactuals", lambda *_, **__: memory_view([item(0), item(1)])
     )
 
     def fitted(name, size):
@@ -311,7 +311,9 @@ def test_the_command_puts_pictures_into_the_section_of_their_size(tmp_path, memo
         return SimpleNamespace(named=named, methods=methods, size=size, classes=("bright", "dark"))
 
     chosen = [fitted("one", None), fitted("two", (16, 16)), fitted("three", None)]
-    monkeypatch.setattr("evaluation.commands.causal_check_command.fit_classifiers", lambda *_: chosen)
+    monkeypatch.setattr(
+        "candlelight.evaluation.commands.causal_check_command.fit_classifiers", lambda *_: chosen
+    )
     page = tmp_path / "page.html"
     words = ["nowhere", "--model", "x", "--method", "grad-cam", "--fit", "y", "--report", str(page)]
     done = CliRunner().invoke(main, ["evaluate", "causal-check", *words, "--device", "cpu"])

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.concepts.csm_by_factor import csm_by_factor, table_factors
-from evaluation.concepts.score_by_runs import score_by_runs
-from evaluation.concepts.set_scores import ALIGNMENTS, BranchScore, Ratios, SetScore
-from evaluation.report.concepts_pictures import concepts_pictures
-from evaluation.report.factor_tables import factor_tables
-from evaluation.report.runs_plot import runs_plot
-from evaluation.results.resampled_intervals import resampled_interval
-from evaluation.results.result import Provenance, StatisticResult
-from evaluation.running.named_models import decode
-from loaders.views import ConceptSet
+from candlelight.evaluation.concepts.csm_by_factor import csm_by_factor, table_factors
+from candlelight.evaluation.concepts.score_by_runs import score_by_runs
+from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BranchScore, Ratios, SetScore
+from candlelight.evaluation.report.concepts_pictures import concepts_pictures
+from candlelight.evaluation.report.factor_tables import factor_tables
+from candlelight.evaluation.report.runs_plot import runs_plot
+from candlelight.evaluation.results.resampled_intervals import resampled_interval
+from candlelight.evaluation.results.result import Provenance, StatisticResult
+from candlelight.evaluation.running.named_models import decode
+from candlelight.loaders.views import ConceptSet
 
 FRAMES = [f"frame {number}" for number in range(8)]
 

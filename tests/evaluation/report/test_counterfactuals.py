@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from numpy import ndarray
 
-from evaluation.report.counterfactuals import write_counterfactual_page
-from loaders.errors import InputError
-from loaders.frames import read_dataset_info, write_dataset_info, write_frame
-from loaders.samples import Frame
-from loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo, array_sha256
+from candlelight.evaluation.report.counterfactuals import write_counterfactual_page
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frames import read_dataset_info, write_dataset_info, write_frame
+from candlelight.loaders.samples import Frame
+from candlelight.loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo, array_sha256
 
 FACTORS = (
     FactorInfo(name="color", kind="categorical", values=("red", "<b>")),

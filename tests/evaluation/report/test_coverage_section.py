@@ -5,21 +5,21 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.coverage.coverage_tables import coverage_tables
-from evaluation.coverage.explanations import Explanation
-from evaluation.coverage.grad_cam import GradCAM
-from evaluation.coverage.method_comparisons import make_comparison
-from evaluation.coverage.open_parameters import OpenParameters
-from evaluation.coverage.score_coverage import score_coverage
-from evaluation.report import coverage_plots
-from evaluation.report.blocks import TextBlock
-from evaluation.report.coverage_overview import comparison_labels
-from evaluation.report.coverage_pictures import coverage_pictures
-from evaluation.report.coverage_plots import method_colours
-from evaluation.report.coverage_section import coverage_section
-from evaluation.report.drawing import COLOURS
-from evaluation.report.page import write_report
-from loaders.views import PartImage
+from candlelight.evaluation.coverage.coverage_tables import coverage_tables
+from candlelight.evaluation.coverage.explanations import Explanation
+from candlelight.evaluation.coverage.grad_cam import GradCAM
+from candlelight.evaluation.coverage.method_comparisons import make_comparison
+from candlelight.evaluation.coverage.open_parameters import OpenParameters
+from candlelight.evaluation.coverage.score_coverage import score_coverage
+from candlelight.evaluation.report import coverage_plots
+from candlelight.evaluation.report.blocks import TextBlock
+from candlelight.evaluation.report.coverage_overview import comparison_labels
+from candlelight.evaluation.report.coverage_pictures import coverage_pictures
+from candlelight.evaluation.report.coverage_plots import method_colours
+from candlelight.evaluation.report.coverage_section import coverage_section
+from candlelight.evaluation.report.drawing import COLOURS
+from candlelight.evaluation.report.page import write_report
+from candlelight.loaders.views import PartImage
 
 HOSTILE = "<script>alert('1')</script>"
 

@@ -11,20 +11,20 @@ from click.testing import CliRunner
 from PIL import Image
 from torch import nn
 
-from candlelight import main
-from evaluation.coverage.fit_methods import TrainingImages
-from evaluation.coverage.prototype_method import PrototypeMethod
-from evaluation.coverage.prototype_network import PrototypeNetwork, PrototypePatches
-from evaluation.coverage.topic_completeness import ReconstructionTraining
-from evaluation.coverage.topics import TopicMethod, TopicSearch
-from evaluation.coverage.train_prototype_network import PrototypeTraining
-from evaluation.coverage.vebi import VEBI
-from evaluation.models.model_spec import ModelIdentity, NamedModel
-from evaluation.report.learned_concepts import filter_table, learned_concepts
-from evaluation.report.prototype_pictures import prototype_pictures
-from evaluation.report.topic_pictures import topic_pictures
-from loaders.errors import InputError
-from loaders.views import PartImage
+from candlelight.cli import main
+from candlelight.evaluation.coverage.fit_methods import TrainingImages
+from candlelight.evaluation.coverage.prototype_method import PrototypeMethod
+from candlelight.evaluation.coverage.prototype_network import PrototypeNetwork, PrototypePatches
+from candlelight.evaluation.coverage.topic_completeness import ReconstructionTraining
+from candlelight.evaluation.coverage.topics import TopicMethod, TopicSearch
+from candlelight.evaluation.coverage.train_prototype_network import PrototypeTraining
+from candlelight.evaluation.coverage.vebi import VEBI
+from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
+from candlelight.evaluation.report.learned_concepts import filter_table, learned_concepts
+from candlelight.evaluation.report.prototype_pictures import prototype_pictures
+from candlelight.evaluation.report.topic_pictures import topic_pictures
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import PartImage
 
 CLASSES = ("cup", "jug")
 PATCHES = [(0, 0, 0), (2, 2, 1), (0, 0, 0), (1, 1, 0), (3, 0, 1), (3, 0, 1)]  # image, row, column
@@ -195,7 +195,9 @@ def test_the_command_shows_them_behind_the_heatmaps(tmp_path, memory_view, fitte
     comparison = SimpleNamespace(
         view=view, methods=methods, size=None, labels=None, fitted=fitted, described=dict
     )
-    monkeypatch.setattr("evaluation.commands.run_coverage.open_comparisons", lambda *_, **__: [comparison])
+    monkeypatch.setattr(
+        "candlelight.evaluation.commands.run_coverage.open_comparisons", lambda *_, **__: [comparison]
+    )
     page = tmp_path / "page.html"
     words = ["nowhere", "--model", "net", "--method", "grad-cam", "--quick", "--choose", "same"]
     done = CliRunner().invoke(

@@ -8,9 +8,9 @@ import matplotlib
 import pytest
 import torch
 
-from evaluation.report.page import write_report
-from evaluation.results.result import MeanResult
-from loaders.errors import InputError
+from candlelight.evaluation.report.page import write_report
+from candlelight.evaluation.results.result import MeanResult
+from candlelight.loaders.errors import InputError
 
 HOSTILE = "<script>alert('1')</script>"  # as in conftest.py
 VOID = {"meta", "img", "input", "link", "br", "hr", "wbr"}

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from candlelight import main
-from loaders.frames import write_dataset_info, write_frame
-from loaders.samples import Frame
-from loaders.schema import DatasetInfo, SetInfo
-from loaders.views import open_images
+from candlelight.cli import main
+from candlelight.loaders.frames import write_dataset_info, write_frame
+from candlelight.loaders.samples import Frame
+from candlelight.loaders.schema import DatasetInfo, SetInfo
+from candlelight.loaders.views import open_images
 
 BUILDERS = Path(__file__).parents[2] / "loaders" / "conftest.py"
 LAYERS = ("image", "radiance", "albedo", "shading", "object")

@@ -2,13 +2,20 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from loaders.colour import to_display
-from loaders.errors import InputError
-from loaders.files.layer_codecs import encode_png
-from loaders.image_frames import open_image_frames
-from loaders.looking.layer_pixels import PALETTE, show_layer
-from loaders.looking.sheet import BACKGROUND, LARGEST_TILE, TILE_GAP, contact_sheet, factor_text, write_png
-from loaders.looking.sheet_rows import pick_rows
+from candlelight.loaders.colour import to_display
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.layer_codecs import encode_png
+from candlelight.loaders.image_frames import open_image_frames
+from candlelight.loaders.looking.layer_pixels import PALETTE, show_layer
+from candlelight.loaders.looking.sheet import (
+    BACKGROUND,
+    LARGEST_TILE,
+    TILE_GAP,
+    contact_sheet,
+    factor_text,
+    write_png,
+)
+from candlelight.loaders.looking.sheet_rows import pick_rows
 
 SCALE = 16  # of the frames of 8 pixels, to reach 128
 

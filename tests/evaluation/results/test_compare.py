@@ -5,12 +5,12 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks.interval_coverage import coverage, found
-from candlelight import main
-from evaluation.results.compare import compare
-from evaluation.results.mean_intervals import Score, mean_interval
-from evaluation.results.result import MeanResult, Provenance, StatisticResult
-from evaluation.results.result_files import write_results
-from loaders.errors import InputError
+from candlelight.cli import main
+from candlelight.evaluation.results.compare import compare
+from candlelight.evaluation.results.mean_intervals import Score, mean_interval
+from candlelight.evaluation.results.result import MeanResult, Provenance, StatisticResult
+from candlelight.evaluation.results.result_files import write_results
+from candlelight.loaders.errors import InputError
 
 NAN = math.nan
 ABOUT = {"metric": "lmse", "version": 1, "better": "lower", "model": {"name": "net"}}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.results.json_values import to_json_values
+from candlelight.evaluation.results.json_values import to_json_values
 
 
 @dataclass(frozen=True)

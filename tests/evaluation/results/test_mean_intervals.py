@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evaluation.results.mean_intervals import (
+from candlelight.evaluation.results.mean_intervals import (
     clustered_mean,
     mean_interval,
     mean_p_value,
     seed_interval,
 )
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 NAN = math.nan
 

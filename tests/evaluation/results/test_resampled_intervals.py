@@ -3,9 +3,13 @@ import math
 import numpy as np
 import pytest
 
-from evaluation.results.mean_intervals import Score, distinct_groups, mean_interval
-from evaluation.results.resampled_intervals import replicate_interval, replicate_p_value, resampled_interval
-from loaders.errors import InputError
+from candlelight.evaluation.results.mean_intervals import Score, distinct_groups, mean_interval
+from candlelight.evaluation.results.resampled_intervals import (
+    replicate_interval,
+    replicate_p_value,
+    resampled_interval,
+)
+from candlelight.loaders.errors import InputError
 
 NAN = math.nan
 

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from evaluation.results.mean_intervals import Score, mean_interval
-from evaluation.results.result import (
+from candlelight.evaluation.results.mean_intervals import Score, mean_interval
+from candlelight.evaluation.results.result import (
     MeanResult,
     Provenance,
     StatisticResult,
@@ -15,8 +15,13 @@ from evaluation.results.result import (
     package_versions,
     table,
 )
-from evaluation.results.result_files import RESULTS_FORMAT, check_writable, read_results, write_results
-from loaders.errors import InputError
+from candlelight.evaluation.results.result_files import (
+    RESULTS_FORMAT,
+    check_writable,
+    read_results,
+    write_results,
+)
+from candlelight.loaders.errors import InputError
 
 NAN, INF = math.nan, math.inf
 ABOUT = Provenance(

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.running.batches import Fingerprint, read_batches
-from evaluation.running.named_models import identify_models
-from loaders.errors import InputError
-from loaders.views import DecomposedImage
+from candlelight.evaluation.running.batches import Fingerprint, read_batches
+from candlelight.evaluation.running.named_models import identify_models
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import DecomposedImage
 
 
 def sha(*rows: object) -> str:

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.causal import score_causal
-from evaluation.concepts import score_concepts
-from evaluation.coverage import score_coverage
-from evaluation.intrinsic import score_intrinsic
-from evaluation.models.model_spec import ModelIdentity, NamedModel
-from evaluation.results.resampled_intervals import resampled_interval
-from evaluation.running.finished_steps import RECORD, FinishedSteps, model_key
-from loaders.errors import InputError
-from loaders.schema import FactorInfo
-from loaders.views import ConceptSet, PartImage
+from candlelight.evaluation.causal import score_causal
+from candlelight.evaluation.concepts import score_concepts
+from candlelight.evaluation.coverage import score_coverage
+from candlelight.evaluation.intrinsic import score_intrinsic
+from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
+from candlelight.evaluation.results.resampled_intervals import resampled_interval
+from candlelight.evaluation.running.finished_steps import RECORD, FinishedSteps, model_key
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import FactorInfo
+from candlelight.loaders.views import ConceptSet, PartImage
 
 SHAPE = (3, 20, 24)
 
@@ -54,9 +54,11 @@ def evaluations(memory_view, decompositions, monkeypatch):
     """Return each evaluation by name: its model, and a function of the model and the steps."""
     few_resamples = partial(resampled_interval, resamples=20)
     # Collecting the garbage of the whole test process takes most of the time of a batch that is halved.
-    monkeypatch.setattr("evaluation.running.out_of_memory.gc.collect", lambda: 0)
+    monkeypatch.setattr("candlelight.evaluation.running.out_of_memory.gc.collect", lambda: 0)
     # The package has a function of the module's name.
-    monkeypatch.setattr(sys.modules["evaluation.concepts.csm_by_factor"], "resampled_interval", few_resamples)
+    monkeypatch.setattr(
+        sys.modules["candlelight.evaluation.concepts.csm_by_factor"], "resampled_interval", few_resamples
+    )
     pictures = images(10)
     stacked = torch.stack(pictures)
     decomposed = decompositions(stacked, 0.2 + stacked.flip(0))
@@ -315,7 +317,7 @@ def test_key_of_a_model_includes_its_weights_and_files() -> None:
 
 
 def test_files_that_a_model_imports_are_in_its_key(tmp_path: Path) -> None:
-    from evaluation.models import open_model
+    from candlelight.evaluation.models import open_model
 
     (tmp_path / "helper_of_resume.py").write_text("GAIN = 2\n")
     path = tmp_path / "net.py"

@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from evaluation.running.hidden_layers import evaluation_mode, record_layers, run_recorded
-from loaders.errors import InputError
+from candlelight.evaluation.running.hidden_layers import evaluation_mode, record_layers, run_recorded
+from candlelight.loaders.errors import InputError
 
 
 class Twice(nn.Module):

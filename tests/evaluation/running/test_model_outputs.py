@@ -3,14 +3,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from evaluation.models import ColourRetinex
-from evaluation.running.model_outputs import (
+from candlelight.evaluation.models import ColourRetinex
+from candlelight.evaluation.running.model_outputs import (
     checked_codes,
     checked_decomposition,
     checked_heatmaps,
     run_intrinsic,
 )
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 IMAGE = torch.rand(2, 3, 4, 5, generator=torch.Generator().manual_seed(0))
 GRAY = IMAGE[:, :1]

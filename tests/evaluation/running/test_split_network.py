@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from evaluation.running.split_network import split_network
-from loaders.errors import InputError
+from candlelight.evaluation.running.split_network import split_network
+from candlelight.loaders.errors import InputError
 
 
 class Residual(nn.Module):

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from evaluation.models.autoencoders.conv_vae import Posterior
-from evaluation.training import (
+from candlelight.evaluation.models.autoencoders.conv_vae import Posterior
+from candlelight.evaluation.training import (
     bernoulli_error,
     density_ratio,
     dip_penalty,
@@ -22,10 +22,10 @@ from evaluation.training import (
     supervised_codes_loss,
     total_correlation,
 )
-from evaluation.training.foreground import box_masks, mask_boxes
-from evaluation.training.shared_posterior import code_divergences
-from loaders.errors import InputError
-from loaders.schema import FactorInfo
+from candlelight.evaluation.training.foreground import box_masks, mask_boxes
+from candlelight.evaluation.training.shared_posterior import code_divergences
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import FactorInfo
 
 
 def draws(seed: int, *shape: int) -> Tensor:

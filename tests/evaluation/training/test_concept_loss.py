@@ -4,8 +4,8 @@ from inspect import unwrap
 import pytest
 import torch
 
-from evaluation.training import concept_loss, fit_prototypes, prototype_loss
-from loaders.errors import InputError
+from candlelight.evaluation.training import concept_loss, fit_prototypes, prototype_loss
+from candlelight.loaders.errors import InputError
 
 
 def draw(*shape, seed=0):

@@ -4,11 +4,11 @@ from inspect import unwrap
 import pytest
 import torch
 
-from evaluation.models.network import IntrinsicNet
-from evaluation.running.named_models import encode
-from evaluation.training import fine_tune
-from loaders.errors import InputError
-from loaders.views import ConceptSet
+from candlelight.evaluation.models.network import IntrinsicNet
+from candlelight.evaluation.running.named_models import encode
+from candlelight.evaluation.training import fine_tune
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import ConceptSet
 
 LAYER = "reflectance.blocks.2"
 QUICK = {"layer": LAYER, "seed": 0, "epochs": 2, "runs": 2}

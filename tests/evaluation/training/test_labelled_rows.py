@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from evaluation.coverage import ResizedImages
-from evaluation.training import labelled_rows
-from evaluation.training.labelled_rows import LabelledRows
+from candlelight.evaluation.coverage import ResizedImages
+from candlelight.evaluation.training import labelled_rows
+from candlelight.evaluation.training.labelled_rows import LabelledRows
 
 COUNT, SIDE = 10, 8
 

@@ -7,15 +7,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from evaluation.commands import train_causal_command
-from evaluation.models.autoencoders import ConvVAE
-from evaluation.training import CausalModel, causal_settings, train_causal
-from evaluation.training.causal_batches import CausalBatches
-from evaluation.training.causal_steps import CausalSteps
-from evaluation.training.optimisation import Optimisation
-from evaluation.training.training_state import TrainingState
-from loaders.errors import InputError
-from loaders.schema import FactorInfo
+from candlelight.evaluation.commands import train_causal_command
+from candlelight.evaluation.models.autoencoders import ConvVAE
+from candlelight.evaluation.training import CausalModel, causal_settings, train_causal
+from candlelight.evaluation.training.causal_batches import CausalBatches
+from candlelight.evaluation.training.causal_steps import CausalSteps
+from candlelight.evaluation.training.optimisation import Optimisation
+from candlelight.evaluation.training.training_state import TrainingState
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import FactorInfo
 
 FACTORS = tuple(
     FactorInfo(name=name, kind="categorical", values=values)
@@ -32,7 +32,7 @@ MODELS = get_args(CausalModel)
 @pytest.fixture(autouse=True)
 def small_discriminator(monkeypatch) -> None:
     """Make the discriminator of FactorVAE fast."""
-    monkeypatch.setattr("evaluation.models.autoencoders.code_discriminator._WIDTH", 20)
+    monkeypatch.setattr("candlelight.evaluation.models.autoencoders.code_discriminator._WIDTH", 20)
 
 
 def drawn_square(colour: int, side: int, shade: float) -> Tensor:

@@ -5,11 +5,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from evaluation.models.backbones import Backbone, build_backbone
-from evaluation.training import train_classifier
-from evaluation.training.labelled_rows import LabelledRows
-from evaluation.training.training_state import TrainingState
-from loaders.errors import InputError
+from candlelight.evaluation.models.backbones import Backbone, build_backbone
+from candlelight.evaluation.training import train_classifier
+from candlelight.evaluation.training.labelled_rows import LabelledRows
+from candlelight.evaluation.training.training_state import TrainingState
+from candlelight.loaders.errors import InputError
 
 SHAPES = 3
 QUICK = {"epochs": 2, "batch_size": 4}

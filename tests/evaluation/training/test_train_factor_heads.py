@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch.nn import functional
 
-from evaluation.models.backbones import FactorHeads
-from evaluation.training import train_factor_heads
-from loaders.errors import InputError
+from candlelight.evaluation.models.backbones import FactorHeads
+from candlelight.evaluation.training import train_factor_heads
+from candlelight.loaders.errors import InputError
 
 QUICK = {"seed": 0, "validation": [0, 5], "epochs": 1, "batch_size": 6}
 

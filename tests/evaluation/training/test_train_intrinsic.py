@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.intrinsic import score_baselines, score_intrinsic
-from evaluation.models.network import IntrinsicNet
-from evaluation.training import SmallRows, intrinsic_loss, train_intrinsic, training_rows
-from evaluation.training.regimes import regime_loss
-from evaluation.training.training_rows import TrainingRows, draw_batches
-from evaluation.training.training_state import TrainingState
-from loaders.errors import InputError
+from candlelight.evaluation.intrinsic import score_baselines, score_intrinsic
+from candlelight.evaluation.models.network import IntrinsicNet
+from candlelight.evaluation.training import SmallRows, intrinsic_loss, train_intrinsic, training_rows
+from candlelight.evaluation.training.regimes import regime_loss
+from candlelight.evaluation.training.training_rows import TrainingRows, draw_batches
+from candlelight.evaluation.training.training_state import TrainingState
+from candlelight.loaders.errors import InputError
 
 QUICK = {"epochs": 2, "batch_size": 2, "width": 2}
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from generators.engine.render_plan import render
-from generators.language.load_recipe import load_recipe
-from generators.planning.interventions import condition
-from generators.planning.plan import make_plan
-from loaders.errors import InputError
-from loaders.frames import frame_path, read_metadata
-from loaders.verification.verify_frames import verify
+from candlelight.generators.engine.render_plan import render
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.interventions import condition
+from candlelight.generators.planning.plan import make_plan
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frames import frame_path, read_metadata
+from candlelight.loaders.verification.verify_frames import verify
 
 pytestmark = pytest.mark.blender
 psutil = pytest.importorskip("psutil")
@@ -25,8 +25,8 @@ ROOT = Path(__file__).parents[3]
 RUN = """
 import sys
 from pathlib import Path
-from generators.engine.render_plan import render
-from generators.planning.plan_table import load_plan
+from candlelight.generators.engine.render_plan import render
+from candlelight.generators.planning.plan_table import load_plan
 render(load_plan(Path(sys.argv[1]), {"materials": Path(sys.argv[3])}), Path(sys.argv[2]), workers=2)
 """
 
@@ -89,7 +89,9 @@ def test_a_killed_render_process_costs_only_a_retry(probe, probe_plan, files_of,
 
     def kill_once(count):
         del count
-        children = [p for p in psutil.Process().children() if "generators.blender.renderer" in p.cmdline()]
+        children = [
+            p for p in psutil.Process().children() if "candlelight.generators.blender.renderer" in p.cmdline()
+        ]
         if children and not killed:
             killed.append(children[0].pid)
             children[0].kill()

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from blender_assets import AssetLibrary
-from generators.engine.devices import find_devices
-from generators.engine.render_plan import render
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from generators.user_assets.import_meshes import add_mesh
-from generators.user_assets.scan_assets import scan_assets
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.engine.devices import find_devices
+from candlelight.generators.engine.render_plan import render
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.generators.user_assets.import_meshes import add_mesh
+from candlelight.generators.user_assets.scan_assets import scan_assets
 
 pytestmark = [pytest.mark.blender, pytest.mark.slow]
 
@@ -21,7 +21,7 @@ SMALL = ["image.width=16", "image.height=16"]
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     """Change to a folder of modules that end the process which imports them."""
-    for name in ("bpy", "json", "numpy", "OpenEXR", "generators", "loaders", "mathutils"):
+    for name in ("bpy", "json", "numpy", "OpenEXR", "candlelight", "generators", "loaders", "mathutils"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('of the current folder')")
     monkeypatch.chdir(tmp_path)
     return Path()

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from generators.engine.render_plan import render
-from generators.planning.planned_samples import compress_samples
+from candlelight.generators.engine.render_plan import render
+from candlelight.generators.planning.planned_samples import compress_samples
 
 pytestmark = pytest.mark.blender
 

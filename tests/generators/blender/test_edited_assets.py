@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from blender_assets import AssetLibrary, shipped
-from generators.engine.dataset_description import dataset_info
-from generators.engine.render_plan import render
-from generators.language.load_recipe import load_recipe, recipe_sha256
-from generators.planning.interventions import counterfactual
-from generators.planning.plan import Plan, make_plan
-from generators.planning.plan_table import join, load_plan, save_plan
-from generators.planning.planned_samples import compress_samples
-from loaders.errors import InputError
-from loaders.frames import METADATA, read_dataset_info
-from loaders.verification.verify_frames import verify
+from candlelight.blender_assets import AssetLibrary, shipped
+from candlelight.generators.engine.dataset_description import dataset_info
+from candlelight.generators.engine.render_plan import render
+from candlelight.generators.language.load_recipe import load_recipe, recipe_sha256
+from candlelight.generators.planning.interventions import counterfactual
+from candlelight.generators.planning.plan import Plan, make_plan
+from candlelight.generators.planning.plan_table import join, load_plan, save_plan
+from candlelight.generators.planning.planned_samples import compress_samples
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frames import METADATA, read_dataset_info
+from candlelight.loaders.verification.verify_frames import verify
 
 RECIPE = """
 name: cubes

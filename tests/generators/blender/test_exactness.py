@@ -10,11 +10,11 @@ another shape has another shadow.
 import numpy as np
 import pytest
 
-from generators.engine.render_plan import render
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import Plan, make_plan
-from loaders.frame_folder import FrameFolder
-from loaders.mixed_edges import mixed_edges
+from candlelight.generators.engine.render_plan import render
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import Plan, make_plan
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.mixed_edges import mixed_edges
 
 TRACES = 8
 # A pair has the same seeds, so it shares noise, and t is small: the largest of 7,600 was 1.0.

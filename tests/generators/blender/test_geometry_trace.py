@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from generators.engine.render_plan import render
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from loaders import FrameFolder
+from candlelight.generators.engine.render_plan import render
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.loaders import FrameFolder
 
 pytestmark = [pytest.mark.blender, pytest.mark.slow]
 

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from blender_assets import AssetLibrary, manifest
-from generators.engine.render_plan import render
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from generators.scenes.camera import intrinsics, world_to_camera
-from loaders.frames import frame_path, read_frame
+from candlelight.blender_assets import AssetLibrary, manifest
+from candlelight.generators.engine.render_plan import render
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.generators.scenes.camera import intrinsics, world_to_camera
+from candlelight.loaders.frames import frame_path, read_frame
 
 pytestmark = [pytest.mark.blender, pytest.mark.slow]
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from candlelight import main
-from generators.engine.render_plan import render
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from loaders import FrameFolder, HDF5Frames, HubFrames, collate, mixed_edges, pack_hdf5, pack_hub
+from candlelight.cli import main
+from candlelight.generators.engine.render_plan import render
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.loaders import FrameFolder, HDF5Frames, HubFrames, collate, mixed_edges, pack_hdf5, pack_hub
 
 pytestmark = pytest.mark.blender
 

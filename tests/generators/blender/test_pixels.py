@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from blender_assets import AssetLibrary, manifest
-from generators.language.set_settings import stored_layers
-from generators.scenes.blackbody import blackbody
-from generators.scenes.camera import intrinsics, project, world_to_camera
-from loaders.colour import srgb_to_linear, to_display
+from candlelight.blender_assets import AssetLibrary, manifest
+from candlelight.generators.language.set_settings import stored_layers
+from candlelight.generators.scenes.blackbody import blackbody
+from candlelight.generators.scenes.camera import intrinsics, project, world_to_camera
+from candlelight.loaders.colour import srgb_to_linear, to_display
 
 pytestmark = pytest.mark.blender
 

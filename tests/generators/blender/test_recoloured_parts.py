@@ -2,9 +2,9 @@
 
 import pytest
 
-from generators.engine.render_plan import render
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
+from candlelight.generators.engine.render_plan import render
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
 
 pytestmark = pytest.mark.blender
 
@@ -37,7 +37,9 @@ def folder(tmp_path_factory):
 
 
 def test_a_counterfactual_changes_its_region_most(folder):
-    from loaders.views import open_counterfactuals  # needs torch, unlike the other tests of this folder
+    from candlelight.loaders.views import (
+        open_counterfactuals,  # needs torch, unlike the other tests of this folder
+    )
 
     view = open_counterfactuals(folder)
     assert view.ids == ("house-000000", "house-000001")
@@ -60,8 +62,8 @@ def test_a_counterfactual_changes_its_region_most(folder):
 def test_the_causal_check_finds_the_part_that_a_classifier_looks_at(folder):
     import torch
 
-    from evaluation.coverage.score_causal_check import score_causal_check
-    from loaders.views import open_counterfactuals
+    from candlelight.evaluation.coverage.score_causal_check import score_causal_check
+    from candlelight.loaders.views import open_counterfactuals
 
     view = open_counterfactuals(folder, limit=1)
     roof = view[0].masks["roof"]

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from generators.engine.render_plan import render
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from generators.user_assets.scan_assets import scan_assets
-from loaders.errors import InputError
-from loaders.frames import frame_path, read_frame
+from candlelight.generators.engine.render_plan import render
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.generators.user_assets.scan_assets import scan_assets
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frames import frame_path, read_frame
 
 pytestmark = [pytest.mark.blender, pytest.mark.slow]
 
@@ -98,7 +98,7 @@ TRUSTING = """
 import sys
 from pathlib import Path
 import bpy
-from generators.blender.append_files import append
+from candlelight.generators.blender.append_files import append
 def handlers():
     listed = {name: getattr(bpy.app.handlers, name) for name in dir(bpy.app.handlers)}
     return {name: list(functions) for name, functions in listed.items() if isinstance(functions, list)}

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from blender_assets import AssetLibrary, manifest, shipped
-from generators.engine.render_plan import render
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from generators.user_assets.scan_assets import scan_assets
-from loaders.colour import srgb_to_linear
-from loaders.frame_folder import FrameFolder
-from loaders.hdf5.read_hdf5 import HDF5Frames
-from loaders.hdf5.write_hdf5 import pack_hdf5
-from loaders.hub.read_hub import HubFrames
-from loaders.hub.write_hub import pack_hub
-from loaders.mixed_edges import mixed_edges
+from candlelight.blender_assets import AssetLibrary, manifest, shipped
+from candlelight.generators.engine.render_plan import render
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.generators.user_assets.scan_assets import scan_assets
+from candlelight.loaders.colour import srgb_to_linear
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
+from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
+from candlelight.loaders.hub.read_hub import HubFrames
+from candlelight.loaders.hub.write_hub import pack_hub
+from candlelight.loaders.mixed_edges import mixed_edges
 
 pytestmark = pytest.mark.blender
 
@@ -206,8 +206,8 @@ def test_packs_hold_part_names(run, tmp_path):
 
 
 def test_coverage_evaluates_part_masks(run):
-    from evaluation.coverage import OpenParameters, score_coverage  # needs torch
-    from loaders.views import open_parts
+    from candlelight.evaluation.coverage import OpenParameters, score_coverage  # needs torch
+    from candlelight.loaders.views import open_parts
 
     frames = FrameFolder(run, "parts", objects=True)
     indices = {part.name: part.index for part in frames.frame(0).metadata.objects[0].parts}
@@ -227,8 +227,8 @@ MEMORY = """
 import sys
 from pathlib import Path
 import bpy
-from blender_assets import AssetLibrary
-from generators.blender.image_textures import TextureImageCache
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.blender.image_textures import TextureImageCache
 library = AssetLibrary({"textures": Path(sys.argv[1])})
 images = TextureImageCache(library)
 bpy.ops.wm.read_factory_settings(use_empty=True)

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.blender
 # Print the settings that `configure` leaves alone, and those whose value is another after it.
 SETTINGS = """
 import json
-from generators.blender import bpy, render_settings, start_empty
+from candlelight.generators.blender import bpy, render_settings, start_empty
 start_empty()
 scene = bpy.context.scene
 tables = {
@@ -122,7 +122,7 @@ def test_every_setting_that_decides_pixels_is_set():
 # Print the nodes of shaders and geometry that can name a file, or refer to a block that can.
 FILE_NODES = """
 import json
-from generators.blender import bpy
+from candlelight.generators.blender import bpy
 blocks = {"Text", "Sound", "Image", "VectorFont", "CacheFile", "MovieClip", "Volume", "Scene"}
 def reads(properties):
     return any(
@@ -166,7 +166,7 @@ FUTURE = """
 import json
 from pathlib import Path
 from types import SimpleNamespace
-from generators.blender import bpy, sanitize, start_empty
+from candlelight.generators.blender import bpy, sanitize, start_empty
 start_empty()
 before = sanitize.block_ids()
 kept = bpy.data.materials.new("paint")

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from generators.engine.render_plan import render
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from generators.scenes.object_placement import turn
-from loaders.frames import frame_path, read_frame
-from loaders.illuminants import illuminant
+from candlelight.generators.engine.render_plan import render
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.generators.scenes.object_placement import turn
+from candlelight.loaders.frames import frame_path, read_frame
+from candlelight.loaders.illuminants import illuminant
 
 pytestmark = pytest.mark.blender
 

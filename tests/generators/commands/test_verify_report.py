@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from generators.commands.verify_report import MOST_NAMED, verdict
-from loaders.verification.verify_frames import Damage, Findings
+from candlelight.generators.commands.verify_report import MOST_NAMED, verdict
+from candlelight.loaders.verification.verify_frames import Damage, Findings
 
 ROOT = Path("frames")
 IMAGE = Damage(ROOT / "a", ROOT / "a" / "image.png", "is missing")

@@ -11,13 +11,13 @@ import time
 
 import pytest
 
-from generators.engine.connect_workers import without_late_timeouts
+from candlelight.generators.engine.connect_workers import without_late_timeouts
 
 pytest.importorskip("distributed", exc_type=ImportError)
 
 TASK_STOP_TASK = """
 import sys
-from generators.engine.connect_workers import connected
+from candlelight.generators.engine.connect_workers import connected
 
 with connected(1) as client:
     print(client.submit(len, "ab", pure=False).result(60), flush=True)

@@ -2,16 +2,16 @@
 
 import pytest
 
-import generators.engine.devices
-from generators.engine.devices import (
+import candlelight.generators.engine.devices
+from candlelight.generators.engine.devices import (
     Device,
     check_device_choice,
     choose_devices,
     find_devices,
     usable_devices,
 )
-from generators.engine.helper_process import HelperOutput
-from loaders.errors import InputError
+from candlelight.generators.engine.helper_process import HelperOutput
+from candlelight.loaders.errors import InputError
 
 CPU = Device("CPU", "EPYC", "CPU")
 CUDA = [Device("CUDA", "L4", f"CUDA_{i}") for i in range(2)]
@@ -47,21 +47,25 @@ def test_a_missing_device_is_refused_in_one_line():
 
 
 def test_blender_is_not_started_without_a_driver(monkeypatch):
-    monkeypatch.setattr(generators.engine.devices, "find_devices", lambda: pytest.fail("asked"))
-    monkeypatch.setattr(generators.engine.devices, "may_have_gpu", lambda: False)
+    monkeypatch.setattr(candlelight.generators.engine.devices, "find_devices", lambda: pytest.fail("asked"))
+    monkeypatch.setattr(candlelight.generators.engine.devices, "may_have_gpu", lambda: False)
     assert usable_devices("auto") == usable_devices("cpu") == (Device("CPU"),)
-    monkeypatch.setattr(generators.engine.devices, "may_have_gpu", lambda: True)
-    monkeypatch.setattr(generators.engine.devices, "find_devices", lambda: [*CUDA, CPU])
+    monkeypatch.setattr(candlelight.generators.engine.devices, "may_have_gpu", lambda: True)
+    monkeypatch.setattr(candlelight.generators.engine.devices, "find_devices", lambda: [*CUDA, CPU])
     assert usable_devices("auto") == tuple(CUDA)
     assert usable_devices("cpu") == (Device("CPU"),)
 
 
 def test_find_devices(monkeypatch):
     found = (("CUDA", "L4", "CUDA_0"), ("CPU", "EPYC", "CPU"))
-    monkeypatch.setattr(generators.engine.devices, "run_helper", lambda *_: HelperOutput(found, 0, "chatter"))
+    monkeypatch.setattr(
+        candlelight.generators.engine.devices, "run_helper", lambda *_: HelperOutput(found, 0, "chatter")
+    )
     assert find_devices() == [CUDA[0], CPU]
     monkeypatch.setattr(
-        generators.engine.devices, "run_helper", lambda *_: HelperOutput((), -11, "no such driver")
+        candlelight.generators.engine.devices,
+        "run_helper",
+        lambda *_: HelperOutput((), -11, "no such driver"),
     )
     message = r"devices: Blender ended with status -11 listing them \(no such driver\); use --device cpu"
     with pytest.raises(InputError, match=message):
@@ -72,7 +76,7 @@ def test_a_driver_that_hangs(monkeypatch):
     def hang(*_):
         raise TimeoutError
 
-    monkeypatch.setattr(generators.engine.devices, "run_helper", hang)
+    monkeypatch.setattr(candlelight.generators.engine.devices, "run_helper", hang)
     with pytest.raises(InputError, match=r"did not list them within 120 s; use --device cpu"):
         find_devices()
 

@@ -4,11 +4,11 @@ import time
 
 import pytest
 
-from generators.engine.helper_process import run_helper
+from candlelight.generators.engine.helper_process import run_helper
 
 COUNT = """
 import os, sys, time
-from generators.engine.helper_process import answer_request
+from candlelight.generators.engine.helper_process import answer_request
 
 def reply(request):
     print("chatter")

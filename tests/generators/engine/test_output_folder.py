@@ -10,16 +10,16 @@ import pytest
 from click.testing import CliRunner
 from fsspec.implementations.memory import MemoryFileSystem
 
-import loaders.files.object_stores
-from candlelight import main
-from generators.engine.dataset_description import describe_folder
-from generators.engine.output_folder import open_output
-from generators.engine.render_plan import render
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from loaders.errors import InputError
-from loaders.files.object_stores import open_store
-from loaders.verification.verify_store import verify_store
+import candlelight.loaders.files.object_stores
+from candlelight.cli import main
+from candlelight.generators.engine.dataset_description import describe_folder
+from candlelight.generators.engine.output_folder import open_output
+from candlelight.generators.engine.render_plan import render
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.object_stores import open_store
+from candlelight.loaders.verification.verify_store import verify_store
 
 pytest.importorskip("distributed")
 
@@ -67,9 +67,11 @@ def store(tmp_path, monkeypatch):
     """Open an empty store; at the end no staging folder may be left."""
     fsspec.register_implementation("flaky", Flaky, clobber=True)
     monkeypatch.setattr(
-        loaders.files.object_stores, "OBJECT_STORES", {*loaders.files.object_stores.OBJECT_STORES, "flaky"}
+        candlelight.loaders.files.object_stores,
+        "OBJECT_STORES",
+        {*candlelight.loaders.files.object_stores.OBJECT_STORES, "flaky"},
     )
-    monkeypatch.setattr(loaders.files.object_stores, "PAUSES", (0.0,) * 4)
+    monkeypatch.setattr(candlelight.loaders.files.object_stores, "PAUSES", (0.0,) * 4)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     yield open_store(URL)

@@ -9,12 +9,12 @@ import time
 
 import pytest
 
-from generators.engine.output_locks import GROUP_LOCKS_FILE, GroupLocks, description_lock
+from candlelight.generators.engine.output_locks import GROUP_LOCKS_FILE, GroupLocks, description_lock
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from generators.engine.output_locks import GroupLocks
+from candlelight.generators.engine.output_locks import GroupLocks
 locks = GroupLocks(Path(sys.argv[1]))
 print(locks.try_lock("a"), flush=True)
 time.sleep(60)

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from generators.engine.processor_count import THREADS_VARIABLE, limit_processors
+from candlelight.generators.engine.processor_count import THREADS_VARIABLE, limit_processors
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2,
@@ -43,7 +43,7 @@ def test_a_limit_above_the_number_of_processors_changes_nothing():
 
 BUSY = """
 import os
-from generators.blender import bpy
+from candlelight.generators.blender import bpy
 scene = bpy.context.scene
 scene.render.engine, scene.cycles.samples = "CYCLES", 256
 scene.render.resolution_x = scene.render.resolution_y = 192

@@ -13,21 +13,21 @@ from types import SimpleNamespace
 
 import pytest
 
-import generators.engine.dataset_description
-import generators.engine.render_plan
-import generators.engine.render_process
-from generators.engine.dataset_description import dataset_info
-from generators.engine.output_locks import GroupLocks, hold_folder
-from generators.engine.render_plan import default_workers, render
-from generators.language.load_recipe import load_recipe
-from generators.planning.interventions import condition
-from generators.planning.plan import make_plan
-from generators.planning.plan_table import load_plan
-from generators.planning.planned_samples import compress_samples
-from generators.scenes.plan_records import SamplePlan
-from loaders.errors import InputError
-from loaders.frames import complete_indices, read_dataset_info
-from loaders.verification.checksums import NEXT_SUMS
+import candlelight.generators.engine.dataset_description
+import candlelight.generators.engine.render_plan
+import candlelight.generators.engine.render_process
+from candlelight.generators.engine.dataset_description import dataset_info
+from candlelight.generators.engine.output_locks import GroupLocks, hold_folder
+from candlelight.generators.engine.render_plan import default_workers, render
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.interventions import condition
+from candlelight.generators.planning.plan import make_plan
+from candlelight.generators.planning.plan_table import load_plan
+from candlelight.generators.planning.planned_samples import compress_samples
+from candlelight.generators.scenes.plan_records import SamplePlan
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frames import complete_indices, read_dataset_info
+from candlelight.loaders.verification.checksums import NEXT_SUMS
 
 pytest.importorskip("distributed")
 psutil = pytest.importorskip("psutil")
@@ -72,8 +72,10 @@ def out(tmp_path, monkeypatch):
     script = tmp_path / "process"
     script.write_text(SCRIPT.format(python=sys.executable))
     script.chmod(0o755)
-    monkeypatch.setattr(generators.engine.render_process, "sys", SimpleNamespace(executable=str(script)))
-    monkeypatch.setattr(generators.engine.render_plan, "require_rendering", lambda recipe: None)
+    monkeypatch.setattr(
+        candlelight.generators.engine.render_process, "sys", SimpleNamespace(executable=str(script))
+    )
+    monkeypatch.setattr(candlelight.generators.engine.render_plan, "require_rendering", lambda recipe: None)
     yield tmp_path / "out"
     assert [one for one in psutil.Process().children(recursive=True) if str(script) in one.cmdline()] == []
 
@@ -320,10 +322,10 @@ def test_another_recipe_is_refused(out, plan, tiny):
 
 
 def test_frames_of_another_blender_are_refused(out, plan, monkeypatch):
-    monkeypatch.setattr(generators.engine.dataset_description, "blender_version", lambda: "5.0.1")
+    monkeypatch.setattr(candlelight.generators.engine.dataset_description, "blender_version", lambda: "5.0.1")
     render(plan.limit(1), out, workers=1)
     assert read_dataset_info(out).blender == "5.0.1"
-    monkeypatch.setattr(generators.engine.dataset_description, "blender_version", lambda: "5.2.3")
+    monkeypatch.setattr(candlelight.generators.engine.dataset_description, "blender_version", lambda: "5.2.3")
     with pytest.raises(
         InputError, match=r"out: holds frames of Blender 5\.0\.1, and this is Blender 5\.2\.3; name another"
     ):

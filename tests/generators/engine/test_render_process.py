@@ -7,14 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 
-import generators.engine.render_process
-import generators.engine.retry_limits
-from generators.engine.group_result import GroupStatus
-from generators.engine.render_process import RenderProcess, RunSettings
-from generators.engine.worker import _render_with_retries
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from loaders.frames import frame_path, read_metadata
+import candlelight.generators.engine.render_process
+import candlelight.generators.engine.retry_limits
+from candlelight.generators.engine.group_result import GroupStatus
+from candlelight.generators.engine.render_process import RenderProcess, RunSettings
+from candlelight.generators.engine.worker import _render_with_retries
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.loaders.frames import frame_path, read_metadata
 
 psutil = pytest.importorskip("psutil")
 
@@ -59,7 +59,9 @@ def start(tmp_path, tiny, monkeypatch):
     script = tmp_path / "process"
     script.write_text(SCRIPT.format(python=sys.executable))
     script.chmod(0o755)
-    monkeypatch.setattr(generators.engine.render_process, "sys", SimpleNamespace(executable=str(script)))
+    monkeypatch.setattr(
+        candlelight.generators.engine.render_process, "sys", SimpleNamespace(executable=str(script))
+    )
     processes = []
 
     def make(**settings):
@@ -151,7 +153,7 @@ def test_an_invalid_answer_counts_as_a_crash(start, groups):
 
 
 def test_a_process_that_closes_its_replies_is_stopped(start, groups, tmp_path, monkeypatch):
-    monkeypatch.setattr(generators.engine.retry_limits, "END_LIMIT", 0.2)
+    monkeypatch.setattr(candlelight.generators.engine.retry_limits, "END_LIMIT", 0.2)
     result = start().render(numbered(groups[0], 5))
     assert result.status is GroupStatus.CRASHED
     assert result.error == "the render process stopped answering, and was stopped"
@@ -176,7 +178,7 @@ def test_a_lack_of_file_handles_is_fatal(start, groups, monkeypatch):
     def fail(*args, **kwargs):
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(generators.engine.render_process.subprocess, "Popen", fail)
+    monkeypatch.setattr(candlelight.generators.engine.render_process.subprocess, "Popen", fail)
     result = start().render(groups[0])
     assert result.status is GroupStatus.FATAL
     assert result.error == "no render process starts: [Errno 24] Too many open files"

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from generators.engine.render_server import TRACE_GROUPS, serve
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from loaders.errors import InputError
+from candlelight.generators.engine.render_server import TRACE_GROUPS, serve
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.loaders.errors import InputError
 
 
 class IdleRenderer:

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from candlelight import main
-from generators.engine.dataset_description import describe_folder
-from generators.engine.output_locks import GroupLocks, cannot_write
-from generators.engine.render_plan import render
-from generators.engine.repair import DAMAGED_FOLDER, move_damaged_samples, remove_replaced_samples
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from loaders.errors import InputError
-from loaders.frames import frame_path
-from loaders.verification.checksums import NEXT_SUMS, SUMS
-from loaders.verification.verify_frames import verify
+from candlelight.cli import main
+from candlelight.generators.engine.dataset_description import describe_folder
+from candlelight.generators.engine.output_locks import GroupLocks, cannot_write
+from candlelight.generators.engine.render_plan import render
+from candlelight.generators.engine.repair import DAMAGED_FOLDER, move_damaged_samples, remove_replaced_samples
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frames import frame_path
+from candlelight.loaders.verification.checksums import NEXT_SUMS, SUMS
+from candlelight.loaders.verification.verify_frames import verify
 
 pytest.importorskip("distributed")
 

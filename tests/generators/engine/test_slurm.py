@@ -9,13 +9,13 @@ from collections import Counter
 
 import pytest
 
-from generators.engine import retry_limits
-from generators.engine.clusters import start_cluster
-from generators.engine.render_plan import render
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from loaders.errors import InputError
-from loaders.frames import complete_indices
+from candlelight.generators.engine import retry_limits
+from candlelight.generators.engine.clusters import start_cluster
+from candlelight.generators.engine.render_plan import render
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frames import complete_indices
 
 pytest.importorskip("dask_jobqueue")
 psutil = pytest.importorskip("psutil")

@@ -8,11 +8,11 @@ import tempfile
 
 import pytest
 
-from generators.engine.staging_folders import staging_folder
+from candlelight.generators.engine.staging_folders import staging_folder
 
 HOLD = """
 import sys
-from generators.engine.staging_folders import staging_folder
+from candlelight.generators.engine.staging_folders import staging_folder
 with staging_folder() as folder:
     (folder / "sample").mkdir()
     print(folder, flush=True)

@@ -6,20 +6,22 @@ from importlib.util import find_spec
 
 import pytest
 
-import generators.engine.worker_checks
-from generators.engine.devices import Device, DeviceRequest
-from generators.engine.render_process import RunSettings
-from generators.engine.worker_checks import find_unmet_requirement, worker_requirements
-from generators.language.load_recipe import load_recipe
-from loaders.errors import InputError
-from loaders.schema import AssetRecord
+import candlelight.generators.engine.worker_checks
+from candlelight.generators.engine.devices import Device, DeviceRequest
+from candlelight.generators.engine.render_process import RunSettings
+from candlelight.generators.engine.worker_checks import find_unmet_requirement, worker_requirements
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import AssetRecord
 
 pytestmark = pytest.mark.skipif(find_spec("bpy") is None, reason="bpy is one of the requirements")
 
 
 @pytest.fixture(autouse=True)
 def no_gpu(monkeypatch):
-    monkeypatch.setattr(generators.engine.worker_checks, "find_devices", lambda: [Device("CPU", "EPYC")])
+    monkeypatch.setattr(
+        candlelight.generators.engine.worker_checks, "find_devices", lambda: [Device("CPU", "EPYC")]
+    )
 
 
 @pytest.fixture
@@ -102,7 +104,7 @@ def test_the_output_folder_must_be_writable(monkeypatch, settings, requirements)
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(generators.engine.worker_checks.Path, "write_text", refuse)
+    monkeypatch.setattr(candlelight.generators.engine.worker_checks.Path, "write_text", refuse)
     unmet = find_unmet_requirement(requirements)
     assert unmet == f"it cannot write to the output folder {settings.root}: Permission denied"
 
@@ -116,6 +118,6 @@ def test_blender_must_start_on_the_host(monkeypatch, requirements):
     def refuse():
         raise InputError("devices: Blender ended with status 1 listing them (libGL.so.1)")
 
-    monkeypatch.setattr(generators.engine.worker_checks, "find_devices", refuse)
+    monkeypatch.setattr(candlelight.generators.engine.worker_checks, "find_devices", refuse)
     assert "libGL" in find_unmet_requirement(replace(requirements, versions={"bpy": None}))
     assert find_unmet_requirement(replace(requirements, versions={})) == ""

@@ -9,24 +9,24 @@ from types import SimpleNamespace
 
 import pytest
 
-import generators.engine.devices
-import generators.engine.gpu_slots
-import generators.engine.render_plan
-import generators.engine.render_process
-import generators.engine.tasks
-import generators.engine.worker
-import generators.engine.worker_checks
-import generators.engine.worker_pool
-from generators.engine import retry_limits
-from generators.engine.devices import Device
-from generators.engine.render_plan import render
-from generators.engine.render_process import RunSettings
-from generators.engine.tasks import render_in_pool
-from generators.engine.worker_pool import WorkerPool
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from loaders.errors import InputError
-from loaders.frames import complete_indices
+import candlelight.generators.engine.devices
+import candlelight.generators.engine.gpu_slots
+import candlelight.generators.engine.render_plan
+import candlelight.generators.engine.render_process
+import candlelight.generators.engine.tasks
+import candlelight.generators.engine.worker
+import candlelight.generators.engine.worker_checks
+import candlelight.generators.engine.worker_pool
+from candlelight.generators.engine import retry_limits
+from candlelight.generators.engine.devices import Device
+from candlelight.generators.engine.render_plan import render
+from candlelight.generators.engine.render_process import RunSettings
+from candlelight.generators.engine.tasks import render_in_pool
+from candlelight.generators.engine.worker_pool import WorkerPool
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frames import complete_indices
 
 pytest.importorskip("distributed")
 psutil = pytest.importorskip("psutil")
@@ -59,10 +59,12 @@ def out(tmp_path, monkeypatch):
     script = tmp_path / "process"
     script.write_text(SCRIPT.format(python=sys.executable))
     script.chmod(0o755)
-    monkeypatch.setattr(generators.engine.render_process, "sys", SimpleNamespace(executable=str(script)))
+    monkeypatch.setattr(
+        candlelight.generators.engine.render_process, "sys", SimpleNamespace(executable=str(script))
+    )
     monkeypatch.setattr(retry_limits, "LOOK_INTERVAL", 0.05)
     monkeypatch.setattr(
-        generators.engine.worker_checks, "find_devices", lambda: [Device("CPU")]
+        candlelight.generators.engine.worker_checks, "find_devices", lambda: [Device("CPU")]
     )  # without Blender
     yield tmp_path / "out"
     assert [one for one in psutil.Process().children(recursive=True) if str(script) in one.cmdline()] == []
@@ -112,13 +114,13 @@ def test_every_sample_is_rendered_once_by_one_process_of_each_worker(out, plan, 
 def test_threads_of_a_worker_share_one_gpu_slot(out, plan, cluster, monkeypatch):
     taken = []
 
-    class SlowSlot(generators.engine.worker.GpuSlot):
+    class SlowSlot(candlelight.generators.engine.worker.GpuSlot):
         def __init__(self):
             time.sleep(0.2)  # time for the other thread of the worker to ask as well
             super().__init__(out.parent / "slots")
             taken.append(self)
 
-    monkeypatch.setattr(generators.engine.worker, "GpuSlot", SlowSlot)
+    monkeypatch.setattr(candlelight.generators.engine.worker, "GpuSlot", SlowSlot)
     assert render(plan, out, scheduler=cluster.scheduler_address).written == 32
     assert len(taken) == 2
     assert len({process for process, _ in asked(out)}) == 2
@@ -147,14 +149,14 @@ def test_two_runs_at_once_have_separate_processes_on_a_worker(out, plan, cluster
         "one": (32, {}),
         "two": (32, {}),
     }
-    assert generators.engine.worker._processes == {}
+    assert candlelight.generators.engine.worker._processes == {}
 
 
 def test_an_exception_of_a_task_is_the_reason_why_its_groups_failed(out, plan, cluster, monkeypatch):
     def fail(settings, groups):
         raise TimeoutError("the disk is slow")  # waiting for a task raises this class, too
 
-    monkeypatch.setattr(generators.engine.tasks, "render_groups", fail)
+    monkeypatch.setattr(candlelight.generators.engine.tasks, "render_groups", fail)
     outcome = render(plan, out, scheduler=cluster.scheduler_address)
     assert set(outcome.failed.values()) == {"TimeoutError: the disk is slow"}
     assert len(outcome.failed) == len(plan)
@@ -187,7 +189,7 @@ def test_a_worker_with_an_unmet_requirement_is_left_out(out, plan, cluster, monk
 
     unfit = next(iter(cluster.workers.values())).address
     monkeypatch.setattr(
-        generators.engine.worker_pool,
+        candlelight.generators.engine.worker_pool,
         "find_unmet_requirement",
         lambda requirements: "it has bpy 4.2.0" if get_worker().address == unfit else "",
     )
@@ -199,7 +201,9 @@ def test_a_worker_with_an_unmet_requirement_is_left_out(out, plan, cluster, monk
 def test_a_run_ends_if_all_workers_are_left_out(out, plan, cluster, monkeypatch):
     monkeypatch.setattr(retry_limits, "JOIN_GRACE", 0.1)
     monkeypatch.setattr(
-        generators.engine.worker_pool, "find_unmet_requirement", lambda requirements: "it has no\nbpy"
+        candlelight.generators.engine.worker_pool,
+        "find_unmet_requirement",
+        lambda requirements: "it has no\nbpy",
     )
     with pytest.raises(
         InputError, match=r"no worker can render this; the first of 2, inproc:\S+: it has no bpy$"
@@ -212,7 +216,7 @@ def test_a_check_that_raises_is_an_unmet_requirement(out, plan, cluster, monkeyp
         raise ModuleNotFoundError("No module named 'generators'")
 
     monkeypatch.setattr(retry_limits, "JOIN_GRACE", 0.1)
-    monkeypatch.setattr(generators.engine.worker_pool, "find_unmet_requirement", fail)
+    monkeypatch.setattr(candlelight.generators.engine.worker_pool, "find_unmet_requirement", fail)
     with pytest.raises(InputError, match=r"ModuleNotFoundError: No module named 'generators'$"):
         render(plan, out, scheduler=cluster.scheduler_address)
 
@@ -292,7 +296,7 @@ def test_an_interrupted_run_stops_its_processes_on_the_workers(out, plan, cluste
     with pytest.raises(KeyboardInterrupt):
         render(plan, out, scheduler=cluster.scheduler_address, advance=advance)
     # Only the message to the workers can have stopped the render processes.
-    assert generators.engine.worker._processes == {}
+    assert candlelight.generators.engine.worker._processes == {}
 
 
 class LosingClient:
@@ -331,7 +335,9 @@ def test_contradicting_options_are_refused_before_the_folder_is_made(out, plan, 
     for other in ({}, {"workers": 2, "scheduler": "tcp://127.0.0.1:9"}):
         with pytest.raises(InputError, match=r"--cluster slurm: expected --workers, and no --scheduler"):
             render(plan, out, cluster="slurm", **other)
-    monkeypatch.setattr(generators.engine.devices, "find_devices", lambda: [Device("CPU", "EPYC")])
+    monkeypatch.setattr(
+        candlelight.generators.engine.devices, "find_devices", lambda: [Device("CPU", "EPYC")]
+    )
     with pytest.raises(InputError, match=r"--device cuda: expected a GPU .* Blender found: CPU"):
         render(plan, out, device="cuda")
     with pytest.raises(InputError, match=r"device: expected one of auto, cpu"):
@@ -342,15 +348,19 @@ def test_contradicting_options_are_refused_before_the_folder_is_made(out, plan, 
 def test_render_processes_take_different_gpus(out, plan, monkeypatch):
     """With two GPUs there are two workers, whose render processes get different numbers."""
     gpus = [Device("OPTIX", "L4", str(number)) for number in range(2)]
-    monkeypatch.setattr(generators.engine.render_plan, "usable_devices", lambda device: tuple(gpus))
-    monkeypatch.setattr(generators.engine.gpu_slots, "_slots_folder", lambda: out.parent / "slots")
+    monkeypatch.setattr(
+        candlelight.generators.engine.render_plan, "usable_devices", lambda device: tuple(gpus)
+    )
+    monkeypatch.setattr(
+        candlelight.generators.engine.gpu_slots, "_slots_folder", lambda: out.parent / "slots"
+    )
     seen = set()
-    start = generators.engine.render_process.RenderProcess.__init__
+    start = candlelight.generators.engine.render_process.RenderProcess.__init__
 
     def note(self, settings, *rest):
         seen.add((settings.device.device, settings.device.slot))
         start(self, settings, *rest)
 
-    monkeypatch.setattr(generators.engine.render_process.RenderProcess, "__init__", note)
+    monkeypatch.setattr(candlelight.generators.engine.render_process.RenderProcess, "__init__", note)
     assert render(plan, out).written == 32
     assert seen == {("optix", 0), ("optix", 1)}

@@ -3,9 +3,9 @@ import itertools
 import numpy as np
 import pytest
 
-from generators.language.causal_graph import causal_graph, causal_order
-from generators.language.factors import Categorical, Continuous, Rule
-from generators.reports.graph_picture import draw_graph
+from candlelight.generators.language.causal_graph import causal_graph, causal_order
+from candlelight.generators.language.factors import Categorical, Continuous, Rule
+from candlelight.generators.reports.graph_picture import draw_graph
 
 
 def test_arrows_come_from_tables_expressions_and_targets_but_not_from_selections():

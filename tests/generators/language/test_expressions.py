@@ -3,8 +3,12 @@ import math
 import numpy as np
 import pytest
 
-from generators.language.expressions import compared_texts, evaluate_expression, names_in_expression
-from loaders.errors import InputError
+from candlelight.generators.language.expressions import (
+    compared_texts,
+    evaluate_expression,
+    names_in_expression,
+)
+from candlelight.loaders.errors import InputError
 
 VALUES = {"x": 1.5, "n": 3, "kind": "cube"}
 

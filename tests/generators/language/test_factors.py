@@ -6,12 +6,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from generators.language.factors import Categorical
-from generators.language.field_types import key_of
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from generators.planning.plan_table import load_plan, save_plan
-from loaders.errors import InputError
+from candlelight.generators.language.factors import Categorical
+from candlelight.generators.language.field_types import key_of
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.generators.planning.plan_table import load_plan, save_plan
+from candlelight.loaders.errors import InputError
 
 RECIPE = """
 name: trial

@@ -1,9 +1,9 @@
 import pytest
 from pydantic import ValidationError
 
-from generators.language.field_types import references, substitute
-from generators.language.layout import ObjectSpec, Scatter, SceneLayout
-from generators.language.lights_and_camera import CameraSpec, LightSpec
+from candlelight.generators.language.field_types import references, substitute
+from candlelight.generators.language.layout import ObjectSpec, Scatter, SceneLayout
+from candlelight.generators.language.lights_and_camera import CameraSpec, LightSpec
 
 CAMERA = CameraSpec(location=(0, "$y", 1), look_at=(0, 0, "$z"))
 LIGHT = LightSpec(power="$watts")

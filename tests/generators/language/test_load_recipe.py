@@ -2,9 +2,15 @@ from pathlib import Path
 
 import pytest
 
-from generators.language.load_recipe import find_recipe, load_recipe, recipe_sha256, revise, shipped_recipes
-from generators.language.set_settings import settings
-from loaders.errors import InputError
+from candlelight.generators.language.load_recipe import (
+    find_recipe,
+    load_recipe,
+    recipe_sha256,
+    revise,
+    shipped_recipes,
+)
+from candlelight.generators.language.set_settings import settings
+from candlelight.loaders.errors import InputError
 
 
 def test_the_recipes_in_the_documents_are_shipped():

@@ -3,10 +3,10 @@ import pickle  # noqa: TID251 - a recipe goes to other processes
 
 import pytest
 
-from generators.language.load_recipe import load_recipe, recipe_sha256, shipped_recipes
-from generators.language.recipe import Recipe
-from generators.planning.interventions import do
-from loaders.errors import InputError
+from candlelight.generators.language.load_recipe import load_recipe, recipe_sha256, shipped_recipes
+from candlelight.generators.language.recipe import Recipe
+from candlelight.generators.planning.interventions import do
+from candlelight.loaders.errors import InputError
 
 ANY = ["seed=7", "render.samples=3", "layers=[image, depth]", "image={width: 24, height: 16}"]
 OVERRIDES = {

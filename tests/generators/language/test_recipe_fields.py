@@ -6,9 +6,9 @@ from typing import Annotated
 import pytest
 from pydantic import TypeAdapter
 
-from generators.language.recipe import Recipe
-from generators.language.recipe_fields import all_fields, describe_fields, fields_page
-from loaders.errors import InputError
+from candlelight.generators.language.recipe import Recipe
+from candlelight.generators.language.recipe_fields import all_fields, describe_fields, fields_page
+from candlelight.loaders.errors import InputError
 
 PAGE = Path(__file__).parents[3] / "docs" / "recipe-fields.md"
 FIELDS = {(model.__name__, path[-1]): field for path, model, field in all_fields(Recipe)}

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from generators.language.image_set import ImageSet
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from loaders.files.plain_yaml import parse_yaml
+from candlelight.generators.language.image_set import ImageSet
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.loaders.files.plain_yaml import parse_yaml
 
 PAGE = Path(__file__).parents[3] / "docs" / "recipes.md"
 WORKED, CHOICE, *_ = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)

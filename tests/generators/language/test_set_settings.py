@@ -1,11 +1,11 @@
 import pytest
 
-from blender_assets import AssetLibrary
-from generators.language.factor_values import values_of
-from generators.language.load_recipe import load_recipe
-from generators.language.recipe import Categorical
-from generators.language.set_settings import factor_infos, light_names, settings, stored_layers
-from loaders.errors import InputError
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.factor_values import values_of
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.language.recipe import Categorical
+from candlelight.generators.language.set_settings import factor_infos, light_names, settings, stored_layers
+from candlelight.loaders.errors import InputError
 
 LIGHTS = "sets.cubes.layout.lights=[{name: key}, {asset: left}, {azimuth: 3}]"
 ALL = "layers=[depth, image, light/*, albedo]"

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("pyoidn")
 
-from generators.layers.denoise_layers import denoise_layers, limit_denoiser_threads
+from candlelight.generators.layers.denoise_layers import denoise_layers, limit_denoiser_threads
 
 HEIGHT, WIDTH = 6, 8
 

@@ -8,10 +8,10 @@ import sys
 import numpy as np
 import pytest
 
-from generators.engine.processor_count import THREADS_VARIABLE
-from generators.layers.environment_view import view_map
-from generators.scenes.camera import intrinsics, world_to_camera
-from generators.scenes.plan_records import Camera, Environment, Trace
+from candlelight.generators.engine.processor_count import THREADS_VARIABLE
+from candlelight.generators.layers.environment_view import view_map
+from candlelight.generators.scenes.camera import intrinsics, world_to_camera
+from candlelight.generators.scenes.plan_records import Camera, Environment, Trace
 
 CAMERA = Camera(location=(0, 5, 1), look_at=(0, 0, 1.5), field_of_view=50, pitch=3, yaw=-8, roll=4, zoom=1.2)
 PLAIN = Environment(scene="any")
@@ -89,10 +89,10 @@ TRACED = Trace(
 BLENDER = """
 import sys
 import numpy as np
-from blender_assets import AssetLibrary
-from generators.blender import passes
-from generators.blender.blender_scene import BlenderScene
-from generators.scenes.plan_records import Trace
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.blender import passes
+from candlelight.generators.blender.blender_scene import BlenderScene
+from candlelight.generators.scenes.plan_records import Trace
 
 trace = Trace.model_validate_json(sys.argv[1])
 scene = BlenderScene(width=48, height=36, samples=512, bounces=0, threads=1, library=AssetLibrary(()))

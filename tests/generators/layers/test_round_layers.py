@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from generators.layers.round_layers import frame_layers
-from loaders.colour import to_display
+from candlelight.generators.layers.round_layers import frame_layers
+from candlelight.loaders.colour import to_display
 
 ALL = ("image", "radiance", "albedo", "shading", "residual", "depth", "normal", "object", "part")
 LARGEST_HALF = 65504.0

@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from generators.layers.decompose_trace import TracedLayers
-from generators.layers.shadow_catcher import (
+from candlelight.generators.layers.decompose_trace import TracedLayers
+from candlelight.generators.layers.shadow_catcher import (
     LEAST_BACKDROP,
     backdrop_radiance,
     exact_backdrop,
     replace_geometry,
 )
-from generators.scenes.plan_records import Camera
+from candlelight.generators.scenes.plan_records import Camera
 
 CAMERA = Camera(location=(0, 5, 1), look_at=(0, 0, 1), field_of_view=60)  # looks along -y, x to the left
 

@@ -6,13 +6,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from blender_assets import AssetLibrary
-from generators.language.load_recipe import load_recipe
-from generators.planning.interventions import counterfactual, do
-from generators.planning.inverse_propensity import inverse_propensity_weights
-from generators.planning.plan import make_plan, plan_samples
-from generators.planning.sample_values import sample_values, unit_indices
-from loaders.errors import InputError
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.interventions import counterfactual, do
+from candlelight.generators.planning.inverse_propensity import inverse_propensity_weights
+from candlelight.generators.planning.plan import make_plan, plan_samples
+from candlelight.generators.planning.sample_values import sample_values, unit_indices
+from candlelight.loaders.errors import InputError
 
 # The rule limits the kinds of a scene, and the table the sizes of a kind; the grid lists all three factors.
 LISTED = """

@@ -2,11 +2,11 @@
 
 import pytest
 
-from generators.language.load_recipe import load_recipe
-from generators.planning.interventions import do
-from generators.planning.plan import make_plan
-from generators.planning.plan_table import load_plan, save_plan
-from loaders.errors import InputError
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.interventions import do
+from candlelight.generators.planning.plan import make_plan
+from candlelight.generators.planning.plan_table import load_plan, save_plan
+from candlelight.loaders.errors import InputError
 
 INTERVENED = """
 name: intervened

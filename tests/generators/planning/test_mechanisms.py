@@ -6,14 +6,14 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from blender_assets import AssetLibrary
-from generators.language.load_recipe import load_recipe
-from generators.planning.interventions import counterfactual, do
-from generators.planning.mechanisms import mechanisms_of
-from generators.planning.plan import make_plan
-from generators.planning.plan_table import load_plan, save_plan
-from generators.planning.sample_values import sample_values
-from loaders.errors import InputError
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.interventions import counterfactual, do
+from candlelight.generators.planning.mechanisms import mechanisms_of
+from candlelight.generators.planning.plan import make_plan
+from candlelight.generators.planning.plan_table import load_plan, save_plan
+from candlelight.generators.planning.sample_values import sample_values
+from candlelight.loaders.errors import InputError
 
 LAYOUT = """
     layout:

@@ -5,15 +5,15 @@ import itertools
 import numpy as np
 import pytest
 
-from generators.language.factors import Categorical, Continuous
-from generators.language.image_set import ImageSet
-from generators.language.load_recipe import load_recipe, recipe_sha256
-from generators.language.set_settings import factor_infos
-from generators.planning.interventions import condition, do
-from generators.planning.mechanisms import Mechanisms
-from generators.planning.plan import Plan, make_plan
-from loaders.errors import InputError
-from loaders.factor_space import FactorSpace
+from candlelight.generators.language.factors import Categorical, Continuous
+from candlelight.generators.language.image_set import ImageSet
+from candlelight.generators.language.load_recipe import load_recipe, recipe_sha256
+from candlelight.generators.language.set_settings import factor_infos
+from candlelight.generators.planning.interventions import condition, do
+from candlelight.generators.planning.mechanisms import Mechanisms
+from candlelight.generators.planning.plan import Plan, make_plan
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.factor_space import FactorSpace
 
 # Overrides that make the shipped recipes small, with a set of each kind.
 AZIMUTHS = "sets.illumination.factors.light_azimuth.values=[-44, -2, 44]"

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from generators.language.load_recipe import load_recipe
-from generators.planning.interventions import condition, do
-from generators.planning.plan import make_plan
-from generators.planning.plan_table import join, load_plan, planned_traces, save_plan
-from loaders.errors import InputError
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.interventions import condition, do
+from candlelight.generators.planning.plan import make_plan
+from candlelight.generators.planning.plan_table import join, load_plan, planned_traces, save_plan
+from candlelight.loaders.errors import InputError
 
 AZIMUTHS = "sets.illumination.factors.light_azimuth.values=[-20, 20]"
 SCENES = [f"sets.{name}.factors.scene.values=[cube, arch_sphere_star]" for name in ("albedo", "illumination")]
@@ -70,8 +70,8 @@ def test_a_file_written_in_chunks_has_the_columns_of_one_written_at_once(tmp_pat
     overrides, values = CASES["demo"]
     plan = make_plan(do(load_recipe("demo", overrides), **values)).limit(5)
     save_plan(plan, tmp_path / "whole.parquet")
-    monkeypatch.setattr("generators.planning.plan_table._CHUNK", 2)
-    monkeypatch.setattr("generators.planning.plan_table._ROW_GROUP", 4)
+    monkeypatch.setattr("candlelight.generators.planning.plan_table._CHUNK", 2)
+    monkeypatch.setattr("candlelight.generators.planning.plan_table._ROW_GROUP", 4)
     save_plan(plan, tmp_path / "chunks.parquet")
     assert pq.ParquetFile(tmp_path / "chunks.parquet").num_row_groups == -(-len(plan) // 4)
     assert pq.read_table(tmp_path / "chunks.parquet").equals(pq.read_table(tmp_path / "whole.parquet"), True)

@@ -5,9 +5,9 @@ import zlib
 
 import pytest
 
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from generators.planning.planned_samples import compress_samples
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.generators.planning.planned_samples import compress_samples
 
 COUNT = 40
 

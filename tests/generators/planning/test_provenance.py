@@ -6,13 +6,13 @@ import shutil
 
 import pytest
 
-from blender_assets import AssetLibrary, manifest, shipped
-from generators.engine.dataset_description import dataset_info
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from generators.planning.provenance import EditedAssetError, check_group, used_assets
-from loaders.errors import InputError
-from loaders.schema import DatasetInfo
+from candlelight.blender_assets import AssetLibrary, manifest, shipped
+from candlelight.generators.engine.dataset_description import dataset_info
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.generators.planning.provenance import EditedAssetError, check_group, used_assets
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import DatasetInfo
 
 RECIPE = """
 name: tiny

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from loaders.errors import InputError
-from loaders.packs.split_plan import SplitPlan
-from loaders.packs.splits import SetRows, split_rows
-from loaders.schema import SetInfo
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.packs.split_plan import SplitPlan
+from candlelight.loaders.packs.splits import SetRows, split_rows
+from candlelight.loaders.schema import SetInfo
 
 RECIPE = """
 name: pairs

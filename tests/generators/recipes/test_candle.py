@@ -7,11 +7,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from blender_assets import AssetLibrary
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from generators.planning.sample_values import sample_values
-from generators.scenes.camera import project
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.generators.planning.sample_values import sample_values
+from candlelight.generators.scenes.camera import project
 
 # The generator's order, in which the images are numbered.
 FACTORS = {

@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from generators.language.load_recipe import load_recipe
-from generators.language.material_spec import StatedMaterial
-from generators.planning.plan import make_plan
-from generators.scenes.plan_records import Material
-from loaders.errors import InputError
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.language.material_spec import StatedMaterial
+from candlelight.generators.planning.plan import make_plan
+from candlelight.generators.scenes.plan_records import Material
+from candlelight.loaders.errors import InputError
 
 LIGHTS = ("main", "second", *(f"light{number:02d}" for number in range(1, 11)))
 RECIPE = """

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from blender_assets import AssetLibrary
-from generators import load_recipe, make_plan, render
-from generators.scenes.camera import project
-from generators.scenes.object_placement import footprint
-from loaders.errors import InputError
-from loaders.frame_folder import FrameFolder
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators import load_recipe, make_plan, render
+from candlelight.generators.scenes.camera import project
+from candlelight.generators.scenes.object_placement import footprint
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frame_folder import FrameFolder
 
 LIBRARY = AssetLibrary()
 PAPER = {

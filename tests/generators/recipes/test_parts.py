@@ -6,10 +6,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from blender_assets import AssetLibrary
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from generators.scenes.camera import intrinsics, world_to_camera
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.generators.scenes.camera import intrinsics, world_to_camera
 
 LIBRARY = AssetLibrary()
 

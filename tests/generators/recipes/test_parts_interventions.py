@@ -5,10 +5,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from blender_assets import AssetLibrary
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from loaders.colour import linear_to_srgb
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.loaders.colour import linear_to_srgb
 
 LIBRARY = AssetLibrary()
 KINDS = ("bird", "fish", "car", "plane", "robot", "house")

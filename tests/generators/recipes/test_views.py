@@ -6,13 +6,13 @@ import math
 import numpy as np
 import pytest
 
-from blender_assets import AssetLibrary
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from generators.scenes.camera import intrinsics, project
-from generators.scenes.object_placement import turn
-from generators.scenes.plan_records import Camera
-from loaders.illuminants import illuminant
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.generators.scenes.camera import intrinsics, project
+from candlelight.generators.scenes.object_placement import turn
+from candlelight.generators.scenes.plan_records import Camera
+from candlelight.loaders.illuminants import illuminant
 
 SIDE = 256
 MOVES = {"translation": "translation", "parallax": "parallax", "rotation": "rotation", "scale": "scale"}

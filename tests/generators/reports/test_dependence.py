@@ -9,20 +9,20 @@ from click.testing import CliRunner
 from sklearn.metrics import mutual_info_score
 from sklearn.metrics.cluster import contingency_matrix, expected_mutual_information
 
-from blender_assets import AssetLibrary
-from candlelight import main
-from generators.language.load_recipe import load_recipe
-from generators.planning.interventions import do
-from generators.planning.inverse_propensity import inverse_propensity_weights
-from generators.planning.plan import make_plan
-from generators.planning.sample_values import unit_indices
-from generators.reports.dependence import dependences, marginals
-from generators.reports.plan_report import report_plan, report_text, write_plan_report
-from generators.scenes.plan_records import SamplePlan
-from loaders.errors import InputError
-from loaders.factor_space import FactorSpace
-from loaders.selection.confounding import select_by_rules
-from loaders.selection.factor_index import FactorIndex
+from candlelight.blender_assets import AssetLibrary
+from candlelight.cli import main
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.interventions import do
+from candlelight.generators.planning.inverse_propensity import inverse_propensity_weights
+from candlelight.generators.planning.plan import make_plan
+from candlelight.generators.planning.sample_values import unit_indices
+from candlelight.generators.reports.dependence import dependences, marginals
+from candlelight.generators.reports.plan_report import report_plan, report_text, write_plan_report
+from candlelight.generators.scenes.plan_records import SamplePlan
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.factor_space import FactorSpace
+from candlelight.loaders.selection.confounding import select_by_rules
+from candlelight.loaders.selection.factor_index import FactorIndex
 
 CONFOUNDED = """
 name: trial

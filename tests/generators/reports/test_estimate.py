@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-import generators.engine.render_plan
-import generators.engine.render_process
-import generators.reports.estimate
-from candlelight import main
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from generators.reports.estimate import Cost, Estimate, SetCost, estimate
-from generators.reports.estimate_text import estimate_text
-from loaders.errors import InputError
+import candlelight.generators.engine.render_plan
+import candlelight.generators.engine.render_process
+import candlelight.generators.reports.estimate
+from candlelight.cli import main
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.generators.reports.estimate import Cost, Estimate, SetCost, estimate
+from candlelight.generators.reports.estimate_text import estimate_text
+from candlelight.loaders.errors import InputError
 
 pytest.importorskip("distributed")
 psutil = pytest.importorskip("psutil")
@@ -62,9 +62,11 @@ def fake(tmp_path, monkeypatch):
     script.write_text(SCRIPT.format(python=sys.executable, **paths))
     script.chmod(0o755)
     temporary.mkdir()
-    monkeypatch.setattr(generators.engine.render_process, "sys", SimpleNamespace(executable=str(script)))
-    monkeypatch.setattr(generators.reports.estimate, "require_rendering", lambda recipe: None)
-    monkeypatch.setattr(generators.reports.estimate, "default_workers", lambda: 1)
+    monkeypatch.setattr(
+        candlelight.generators.engine.render_process, "sys", SimpleNamespace(executable=str(script))
+    )
+    monkeypatch.setattr(candlelight.generators.reports.estimate, "require_rendering", lambda recipe: None)
+    monkeypatch.setattr(candlelight.generators.reports.estimate, "default_workers", lambda: 1)
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     yield tmp_path
     assert list(temporary.glob("*candlelight*")) == []
@@ -114,9 +116,9 @@ def test_environments_change_as_often_as_in_the_plan(fake):
 
 def test_timed_groups_are_spread_over_a_set(fake, plan, monkeypatch):
     seen = []
-    render = generators.engine.render_process.RenderProcess.render
+    render = candlelight.generators.engine.render_process.RenderProcess.render
     monkeypatch.setattr(
-        generators.engine.render_process.RenderProcess,
+        candlelight.generators.engine.render_process.RenderProcess,
         "render",
         lambda self, group: seen.append(group) or render(self, group),
     )
@@ -195,7 +197,7 @@ def test_planning_shows_progress(fake, tiny, monkeypatch):
         yield counted.append
         shown.append((total, *words, sum(counted)))
 
-    monkeypatch.setattr("generators.commands.plan_commands.progress", progress)
+    monkeypatch.setattr("candlelight.generators.commands.plan_commands.progress", progress)
     run("plan", tiny, "--estimate", "--seconds", 0.1)
     run("plan", tiny, "--estimate", "--seconds", 0.1, "--limit", 3)
     assert shown == [(4, "plan", "sample", 4), (None, "plan", "sample", 3)]

@@ -2,13 +2,13 @@
 
 import pytest
 
-from generators.language.causal_graph import causal_graph
-from generators.language.factors import Categorical, Rule
-from generators.language.load_recipe import load_recipe
-from generators.planning.interventions import condition, counterfactual, do
-from generators.planning.plan import make_plan, plan_samples
-from generators.reports.graph_picture import draw_graph
-from generators.reports.plan_report import report_plan, report_text, write_plan_report
+from candlelight.generators.language.causal_graph import causal_graph
+from candlelight.generators.language.factors import Categorical, Rule
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.interventions import condition, counterfactual, do
+from candlelight.generators.planning.plan import make_plan, plan_samples
+from candlelight.generators.reports.graph_picture import draw_graph
+from candlelight.generators.reports.plan_report import report_plan, report_text, write_plan_report
 
 RECIPE = """
 name: trial

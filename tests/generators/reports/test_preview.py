@@ -1,8 +1,8 @@
 """Previews show every value of every categorical factor in few small samples."""
 
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from generators.reports.preview import PREVIEW_SAMPLES, PREVIEW_SIDE, preview_plan
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.generators.reports.preview import PREVIEW_SAMPLES, PREVIEW_SIDE, preview_plan
 
 
 def shown(plan, name, factor):

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from generators.scenes.blackbody import HIGHEST, LOWEST, blackbody
-from loaders.errors import InputError
+from candlelight.generators.scenes.blackbody import HIGHEST, LOWEST, blackbody
+from candlelight.loaders.errors import InputError
 
 LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
 REC709_TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])

@@ -3,12 +3,18 @@ import math
 import numpy as np
 import pytest
 
-from generators.language.layout import SceneLayout
-from generators.language.lights_and_camera import CameraSpec
-from generators.scenes.camera import camera_record, intrinsics, place_camera, project, world_to_camera
-from generators.scenes.layout_inputs import LayoutInputs
-from generators.scenes.plan_records import Camera
-from loaders.errors import InputError
+from candlelight.generators.language.layout import SceneLayout
+from candlelight.generators.language.lights_and_camera import CameraSpec
+from candlelight.generators.scenes.camera import (
+    camera_record,
+    intrinsics,
+    place_camera,
+    project,
+    world_to_camera,
+)
+from candlelight.generators.scenes.layout_inputs import LayoutInputs
+from candlelight.generators.scenes.plan_records import Camera
+from candlelight.loaders.errors import InputError
 
 CAMERAS = {
     "level": Camera(location=(0, 5, 1), look_at=(0, 0, 1), field_of_view=60),

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from generators.engine.dead_leaves_process import PLAN_FIELDS, develop_painting
-from generators.engine.render_plan import render
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from generators.scenes.dead_leaves import (
+from candlelight.generators.engine.dead_leaves_process import PLAN_FIELDS, develop_painting
+from candlelight.generators.engine.render_plan import render
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.generators.scenes.dead_leaves import (
     CORNERS,
     SHAPES,
     SUBSAMPLES,
@@ -18,11 +18,11 @@ from generators.scenes.dead_leaves import (
     inside_leaf,
     paint_dead_leaves,
 )
-from generators.scenes.plan_records import DeadLeaves
-from loaders import FrameFolder, HDF5Frames, HubFrames, pack_hdf5, pack_hub
-from loaders.colour import srgb_to_linear
-from loaders.errors import InputError
-from loaders.frames import read_metadata
+from candlelight.generators.scenes.plan_records import DeadLeaves
+from candlelight.loaders import FrameFolder, HDF5Frames, HubFrames, pack_hdf5, pack_hub
+from candlelight.loaders.colour import srgb_to_linear
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frames import read_metadata
 
 PLAIN = {
     **{"shape": "disc", "exponent": 3.0, "size": (0.004, 0.5), "colors": "rgb", "low": 0.1, "high": 0.9},
@@ -132,7 +132,7 @@ def test_the_first_leaf_over_a_point_owns_it(shape):
 
 
 def stream_of(seed, name):
-    from generators.random_streams import stream
+    from candlelight.generators.random_streams import stream
 
     return stream(seed, "leaves", name)
 
@@ -232,7 +232,7 @@ def test_painting_needs_no_blender(tmp_path):
         "gone = ('bpy', 'OpenEXR', 'pyoidn')\n"
         "importlib.util.find_spec = lambda name, *rest: None if name in gone else real(name, *rest)\n"
         "from pathlib import Path\n"
-        "from generators import load_recipe, make_plan, render\n"
+        "from candlelight.generators import load_recipe, make_plan, render\n"
         f"plan = make_plan(load_recipe('dead-leaves', {SMALL!r})).limit(1)\n"
         f"print(render(plan, Path({str(tmp_path / 'out')!r}), workers=1).written)\n"
         "try:\n"

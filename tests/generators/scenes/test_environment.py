@@ -2,13 +2,13 @@
 
 import pytest
 
-from blender_assets import AssetLibrary
-from generators.language.layout import SceneLayout
-from generators.scenes.layout_inputs import LayoutInputs
-from generators.scenes.object_placement import place_environment
-from generators.scenes.plan_records import Environment, Floor
-from generators.scenes.resolve_trace import resolve
-from loaders.errors import InputError
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.layout import SceneLayout
+from candlelight.generators.scenes.layout_inputs import LayoutInputs
+from candlelight.generators.scenes.object_placement import place_environment
+from candlelight.generators.scenes.plan_records import Environment, Floor
+from candlelight.generators.scenes.resolve_trace import resolve
+from candlelight.loaders.errors import InputError
 
 LIBRARY = AssetLibrary()
 DRAWS = LayoutInputs(0, "set/000000", {})

@@ -3,15 +3,15 @@ import math
 import numpy as np
 import pytest
 
-from blender_assets import AssetLibrary
-from generators.language.layout import SceneLayout
-from generators.language.lights_and_camera import CameraSpec, LightSpec
-from generators.scenes.camera import world_to_camera
-from generators.scenes.layout_inputs import LayoutInputs
-from generators.scenes.lights import place_lights
-from generators.scenes.plan_records import Camera
-from loaders.errors import InputError
-from loaders.illuminants import illuminant
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.layout import SceneLayout
+from candlelight.generators.language.lights_and_camera import CameraSpec, LightSpec
+from candlelight.generators.scenes.camera import world_to_camera
+from candlelight.generators.scenes.layout_inputs import LayoutInputs
+from candlelight.generators.scenes.lights import place_lights
+from candlelight.generators.scenes.plan_records import Camera
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.illuminants import illuminant
 
 LIBRARY = AssetLibrary()
 CAMERA = Camera(location=(0, 5, 2), look_at=(0, 0, 0.5), field_of_view=50)

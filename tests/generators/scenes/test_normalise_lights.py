@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from generators.scenes.normalise_lights import REFERENCE_POWER, normalise_lights
-from loaders.schema import LightRecord
+from candlelight.generators.scenes.normalise_lights import REFERENCE_POWER, normalise_lights
+from candlelight.loaders.schema import LightRecord
 
 
 def light(name="key", power=500.0, color=(1.0, 0.5, 0.25), temperature=None):

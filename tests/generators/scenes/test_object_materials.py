@@ -5,20 +5,20 @@ import pytest
 from PIL import Image
 from pydantic import ValidationError
 
-from blender_assets import AssetLibrary
-from generators.language.layout import FloorSpec, SceneLayout
-from generators.language.lights_and_camera import CameraSpec, LightSpec
-from generators.language.material_spec import TEXTURES, RandomMaterial, StatedMaterial
-from generators.scenes.layout_inputs import LayoutInputs
-from generators.scenes.object_materials import (
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.layout import FloorSpec, SceneLayout
+from candlelight.generators.language.lights_and_camera import CameraSpec, LightSpec
+from candlelight.generators.language.material_spec import TEXTURES, RandomMaterial, StatedMaterial
+from candlelight.generators.scenes.layout_inputs import LayoutInputs
+from candlelight.generators.scenes.object_materials import (
     choose_material,
     choose_part_materials,
     draw_material,
     place_floor,
 )
-from generators.scenes.plan_records import Material
-from loaders.colour import linear_to_srgb
-from loaders.errors import InputError
+from candlelight.generators.scenes.plan_records import Material
+from candlelight.loaders.colour import linear_to_srgb
+from candlelight.loaders.errors import InputError
 
 LIBRARY = AssetLibrary()
 OWN = Material(label="own")

@@ -4,17 +4,23 @@ import math
 import numpy as np
 import pytest
 
-from blender_assets import AssetLibrary
-from generators.language.layout import ObjectSpec, Scatter, SceneLayout
-from generators.language.lights_and_camera import CameraSpec, EnvironmentSpec, LightSpec
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from generators.random_streams import stream
-from generators.scenes.camera import place_camera, project, world_to_camera
-from generators.scenes.layout_inputs import LayoutInputs
-from generators.scenes.object_materials import place_floor
-from generators.scenes.object_placement import footprint, place_environment, place_objects, scatter, turn
-from loaders.errors import InputError
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.layout import ObjectSpec, Scatter, SceneLayout
+from candlelight.generators.language.lights_and_camera import CameraSpec, EnvironmentSpec, LightSpec
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.generators.random_streams import stream
+from candlelight.generators.scenes.camera import place_camera, project, world_to_camera
+from candlelight.generators.scenes.layout_inputs import LayoutInputs
+from candlelight.generators.scenes.object_materials import place_floor
+from candlelight.generators.scenes.object_placement import (
+    footprint,
+    place_environment,
+    place_objects,
+    scatter,
+    turn,
+)
+from candlelight.loaders.errors import InputError
 
 LIBRARY = AssetLibrary()
 SPEC = CameraSpec(location=(0, 5, 2), look_at=(0, 0, 0.5))

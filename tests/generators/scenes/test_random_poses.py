@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from blender_assets import AssetLibrary
-from generators.language.layout import ObjectSpec, RandomPose, SceneLayout
-from generators.language.lights_and_camera import CameraSpec
-from generators.language.load_recipe import load_recipe, recipe_sha256
-from generators.scenes.layout_inputs import LayoutInputs
-from generators.scenes.object_placement import place_objects
-from generators.scenes.random_poses import vary_pose
-from loaders.errors import InputError
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.layout import ObjectSpec, RandomPose, SceneLayout
+from candlelight.generators.language.lights_and_camera import CameraSpec
+from candlelight.generators.language.load_recipe import load_recipe, recipe_sha256
+from candlelight.generators.scenes.layout_inputs import LayoutInputs
+from candlelight.generators.scenes.object_placement import place_objects
+from candlelight.generators.scenes.random_poses import vary_pose
+from candlelight.loaders.errors import InputError
 
 LIBRARY = AssetLibrary()
 CUBE = ObjectSpec(type="cube", rotation="$base", location=(1, "$y"))

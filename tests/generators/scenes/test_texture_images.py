@@ -4,10 +4,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from generators.scenes.texture_images import LONGEST_TEXTURE_SIDE, check_texture_image, read_texture
-from loaders.colour import srgb_to_linear
-from loaders.errors import InputError
-from loaders.files.layer_codecs import png_file
+from candlelight.generators.scenes.texture_images import (
+    LONGEST_TEXTURE_SIDE,
+    check_texture_image,
+    read_texture,
+)
+from candlelight.loaders.colour import srgb_to_linear
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.layer_codecs import png_file
 
 RNG = np.random.default_rng(0)
 

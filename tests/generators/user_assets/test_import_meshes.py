@@ -6,10 +6,10 @@ from importlib.util import find_spec
 import pytest
 from click.testing import CliRunner
 
-from blender_assets import AssetLibrary
-from candlelight import main
-from generators.user_assets.import_meshes import add_mesh
-from loaders.errors import InputError
+from candlelight.blender_assets import AssetLibrary
+from candlelight.cli import main
+from candlelight.generators.user_assets.import_meshes import add_mesh
+from candlelight.loaders.errors import InputError
 
 # A box of 2 x 6 x 4, far from the origin.
 CORNERS = [(x, y, z) for x in (99, 101) for y in (-3, 3) for z in (5, 9)]

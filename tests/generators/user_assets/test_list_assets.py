@@ -5,10 +5,10 @@ import shutil
 import pytest
 from click.testing import CliRunner
 
-from blender_assets import ASSET_SUFFIXES, shipped
-from candlelight import main
-from generators.user_assets.list_assets import list_assets
-from loaders.errors import InputError
+from candlelight.blender_assets import ASSET_SUFFIXES, shipped
+from candlelight.cli import main
+from candlelight.generators.user_assets.list_assets import list_assets
+from candlelight.loaders.errors import InputError
 
 
 def test_every_kind_of_the_shipped_library_is_listed_with_its_facts():

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from blender_assets import AssetLibrary, shipped
-from blender_assets.asset_manifest import write_asset_manifest
-from candlelight import main
-from generators.engine.helper_process import run_helper
-from generators.engine.render_plan import render
-from generators.language.load_recipe import load_recipe
-from generators.planning.plan import make_plan
-from generators.user_assets.scan_assets import ASSET_KINDS, scan_assets
-from loaders.errors import InputError
-from loaders.exports.export_candle import projected_bounds
-from loaders.frame_folder import FrameFolder
-from loaders.verification.checksums import file_sha256
+from candlelight.blender_assets import AssetLibrary, shipped
+from candlelight.blender_assets.asset_manifest import write_asset_manifest
+from candlelight.cli import main
+from candlelight.generators.engine.helper_process import run_helper
+from candlelight.generators.engine.render_plan import render
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.generators.user_assets.scan_assets import ASSET_KINDS, scan_assets
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.exports.export_candle import projected_bounds
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.verification.checksums import file_sha256
 
 SMALL = (
     "image.width=96",
@@ -156,7 +156,7 @@ def test_a_malformed_manifest_is_replaced(scanned, tmp_path):
 def test_files_that_break_the_convention_are_refused_with_a_reason(originals):
     files = [(kind, label, str(originals / "bad" / f"{label}.blend")) for label, (kind, _) in BAD.items()]
     files.append(("objects", "sunk", str(originals / "bad" / "sunk.blend")))
-    answers = run_helper("generators.blender.scan_file", files, 200.0).replies
+    answers = run_helper("candlelight.generators.blender.scan_file", files, 200.0).replies
     for answer, (_, message) in zip(answers, BAD.values(), strict=False):
         assert message in answer["error"]
         assert "\n" not in answer["error"]

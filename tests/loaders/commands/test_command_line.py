@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from loaders.commands.command_line import progress
+from candlelight.loaders.commands.command_line import progress
 
 
 @pytest.mark.parametrize(("terminal", "least", "most"), [(True, 4, 100), (False, 1, 2)])

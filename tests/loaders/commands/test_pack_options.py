@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from candlelight import main
+from candlelight.cli import main
 
 
 @pytest.mark.parametrize(

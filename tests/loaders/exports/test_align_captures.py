@@ -3,9 +3,9 @@ from inspect import unwrap
 import numpy as np
 import pytest
 
-from loaders.errors import InputError
-from loaders.exports.align_captures import find_shift, shift_image
-from loaders.exports.intrinsic_images import Captures, from_captures
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.exports.align_captures import find_shift, shift_image
+from candlelight.loaders.exports.intrinsic_images import Captures, from_captures
 
 ROWS, COLUMNS = np.mgrid[:48, :41]
 

@@ -7,14 +7,14 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from candlelight import main
-from loaders.errors import InputError
-from loaders.exports import export_candle
-from loaders.exports.export_candle import candle_metadata, projected_bounds
-from loaders.frame_folder import FrameFolder
-from loaders.frames import read_frame, write_dataset_info, write_frame
-from loaders.samples import Frame
-from loaders.schema import CameraRecord, FactorInfo, ObjectRecord, SetInfo
+from candlelight.cli import main
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.exports import export_candle
+from candlelight.loaders.exports.export_candle import candle_metadata, projected_bounds
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.frames import read_frame, write_dataset_info, write_frame
+from candlelight.loaders.samples import Frame
+from candlelight.loaders.schema import CameraRecord, FactorInfo, ObjectRecord, SetInfo
 
 WIDTH, HEIGHT = 32, 24
 LABELS = {

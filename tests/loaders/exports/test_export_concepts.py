@@ -3,13 +3,13 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from candlelight import main
-from loaders.errors import InputError
-from loaders.exports import export_concepts
-from loaders.exports.export_concepts import concept_name
-from loaders.frames import frame_path, read_frame, write_dataset_info, write_frame
-from loaders.samples import Frame
-from loaders.schema import FactorInfo, SetInfo
+from candlelight.cli import main
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.exports import export_concepts
+from candlelight.loaders.exports.export_concepts import concept_name
+from candlelight.loaders.frames import frame_path, read_frame, write_dataset_info, write_frame
+from candlelight.loaders.samples import Frame
+from candlelight.loaders.schema import FactorInfo, SetInfo
 
 
 def set_info(varies):

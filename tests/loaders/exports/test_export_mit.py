@@ -11,16 +11,16 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from candlelight import main
-from evaluation.intrinsic import lmse
-from loaders.errors import InputError
-from loaders.exports.export_mit import HEADROOM, MIT_WHITE, CapturesRecord, export_mit
-from loaders.frame_folder import FrameFolder
-from loaders.frames import write_dataset_info, write_frame
-from loaders.hdf5.write_hdf5 import pack_hdf5
-from loaders.public import MITIntrinsic
-from loaders.samples import Frame
-from loaders.schema import FactorInfo, SetInfo, array_sha256
+from candlelight.cli import main
+from candlelight.evaluation.intrinsic import lmse
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.exports.export_mit import HEADROOM, MIT_WHITE, CapturesRecord, export_mit
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.frames import write_dataset_info, write_frame
+from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
+from candlelight.loaders.public import MITIntrinsic
+from candlelight.loaders.samples import Frame
+from candlelight.loaders.schema import FactorInfo, SetInfo, array_sha256
 
 HEIGHT, WIDTH = 24, 32
 LAYERS = ("image", "radiance", "albedo", "shading", "shading_direct", "residual", "object")
@@ -386,7 +386,7 @@ def rendered(tmp_path_factory):
     """Render three objects of the recipe: convex without gloss, concave without gloss, and glossy."""
     if not all(find_spec(name) for name in ("bpy", "OpenEXR", "pyoidn", "distributed")):
         pytest.skip("rendering is not installed here")
-    from generators import load_recipe, make_plan, render
+    from candlelight.generators import load_recipe, make_plan, render
 
     fields = {
         "image": "{width: 48, height: 36}",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from loaders.files.layer_codecs import encode_png
+from candlelight.loaders.files.layer_codecs import encode_png
 
 EXTREMES = [0, 1, 255, 256, 32768, 65025, 65534, 65535]
 

@@ -8,13 +8,13 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from candlelight import main
-from loaders.errors import InputError
-from loaders.exports import export_webdataset
-from loaders.exports.export_webdataset import sample_key
-from loaders.frame_folder import FrameFolder
-from loaders.frames import frame_path, write_frame
-from loaders.samples import Frame
+from candlelight.cli import main
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.exports import export_webdataset
+from candlelight.loaders.exports.export_webdataset import sample_key
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.frames import frame_path, write_frame
+from candlelight.loaders.samples import Frame
 
 
 def members(path):
@@ -125,8 +125,8 @@ def test_samples_and_layers_of_one_name_are_refused(frames_copy, tmp_path, make_
 
 
 def test_lights_that_differ_only_in_capitals_are_refused(tmp_path, make_frame, info):
-    from loaders.frames import write_dataset_info
-    from loaders.schema import array_sha256
+    from candlelight.loaders.frames import write_dataset_info
+    from candlelight.loaders.schema import array_sha256
 
     root = tmp_path / "frames"
     frame = make_frame("grid", 0, drop=("light/right",))

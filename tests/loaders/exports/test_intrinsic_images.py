@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from loaders.exports.intrinsic_images import DARK_SHARE, Captures, difference, from_captures, from_passes
+from candlelight.loaders.exports.intrinsic_images import (
+    DARK_SHARE,
+    Captures,
+    difference,
+    from_captures,
+    from_passes,
+)
 
 
 def rgb(*pixels):

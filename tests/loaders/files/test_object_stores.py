@@ -10,11 +10,11 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
-import loaders.files.object_stores
-from loaders.errors import InputError
-from loaders.files.object_stores import Store, open_store
-from loaders.frames import METADATA, frame_path
-from loaders.looking.describe import describe
+import candlelight.loaders.files.object_stores
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.object_stores import Store, open_store
+from candlelight.loaders.frames import METADATA, frame_path
+from candlelight.loaders.looking.describe import describe
 
 
 class Flaky(MemoryFileSystem):
@@ -54,9 +54,11 @@ class Flaky(MemoryFileSystem):
 def pauses(monkeypatch):
     """Record the pauses instead of waiting."""
     made = []
-    monkeypatch.setattr(loaders.files.object_stores.time, "sleep", made.append)
+    monkeypatch.setattr(candlelight.loaders.files.object_stores.time, "sleep", made.append)
     monkeypatch.setattr(
-        loaders.files.object_stores, "OBJECT_STORES", {*loaders.files.object_stores.OBJECT_STORES, "flaky"}
+        candlelight.loaders.files.object_stores,
+        "OBJECT_STORES",
+        {*candlelight.loaders.files.object_stores.OBJECT_STORES, "flaky"},
     )
     return made
 
@@ -227,7 +229,7 @@ def test_lasting_faults_are_reported_in_one_line(fault, said, pauses):
     store = flaky(*[fault] * 9)
     with pytest.raises(InputError, match=rf"^flaky://far: cannot be written: {said}$"):
         store.write("dataset.json", b"{}")
-    assert pauses == list(loaders.files.object_stores.PAUSES)
+    assert pauses == list(candlelight.loaders.files.object_stores.PAUSES)
     store = flaky(*[fault] * 99)
     with pytest.raises(InputError, match=rf"^flaky://far: cannot be read: {said}$"):
         store.complete("grid", [0])

@@ -6,9 +6,9 @@ import zlib
 import numpy as np
 import pytest
 
-from loaders.errors import InputError, blaming
-from loaders.files.layer_codecs import encode_png
-from loaders.files.png16 import decode_png16, is_png16
+from candlelight.loaders.errors import InputError, blaming
+from candlelight.loaders.files.layer_codecs import encode_png
+from candlelight.loaders.files.png16 import decode_png16, is_png16
 
 COLOUR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}
 ADAM7 = [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1)]

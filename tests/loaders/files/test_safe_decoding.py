@@ -2,9 +2,9 @@ import zlib
 
 import pytest
 
-from loaders.errors import InputError
-from loaders.files import safe_decoding as module
-from loaders.files.safe_decoding import inflate
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files import safe_decoding as module
+from candlelight.loaders.files.safe_decoding import inflate
 
 
 def raw(data):

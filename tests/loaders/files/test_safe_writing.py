@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from loaders.files.safe_writing import replacing
+from candlelight.loaders.files.safe_writing import replacing
 
 
 @pytest.mark.parametrize("named", [True, False])

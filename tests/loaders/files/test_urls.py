@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from loaders import FrameFolder, open_frames
-from loaders.errors import InputError
-from loaders.files.urls import is_elsewhere, is_url, local_folder
+from candlelight.loaders import FrameFolder, open_frames
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.urls import is_elsewhere, is_url, local_folder
 
 
 @pytest.mark.parametrize(

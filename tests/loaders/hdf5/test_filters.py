@@ -5,8 +5,8 @@ import h5py
 import numpy as np
 import pytest
 
-from loaders.errors import InputError
-from loaders.hdf5.filters import dataset_filters, encode_chunk
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.hdf5.filters import dataset_filters, encode_chunk
 
 RNG = np.random.default_rng(2)
 ARRAYS = [

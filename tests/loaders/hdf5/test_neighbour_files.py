@@ -5,14 +5,14 @@ import shutil
 import pytest
 from click.testing import CliRunner
 
-from candlelight import main
-from loaders.errors import InputError
-from loaders.hdf5.neighbour_files import describe_conflict
-from loaders.hdf5.read_hdf5 import HDF5Frames
-from loaders.hdf5.write_hdf5 import pack_hdf5
-from loaders.open_frames import open_frames
-from loaders.packs.split_plan import SplitPlan
-from loaders.verification.verify_pack import verify_pack
+from candlelight.cli import main
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.hdf5.neighbour_files import describe_conflict
+from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
+from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
+from candlelight.loaders.open_frames import open_frames
+from candlelight.loaders.packs.split_plan import SplitPlan
+from candlelight.loaders.verification.verify_pack import verify_pack
 
 pytest.importorskip("torch", exc_type=ImportError)
 

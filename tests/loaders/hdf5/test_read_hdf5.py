@@ -11,14 +11,14 @@ import h5py
 import numpy as np
 import pytest
 
-from loaders.errors import InputError
-from loaders.hdf5 import read_hdf5 as reader
-from loaders.hdf5.hdf5_datasets import encode_texts, row_reader
-from loaders.hdf5.read_hdf5 import HDF5Frames
-from loaders.hdf5.write_hdf5 import pack_hdf5
-from loaders.open_frames import open_frames
-from loaders.packs.split_plan import SplitPlan
-from loaders.schema import array_sha256
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.hdf5 import read_hdf5 as reader
+from candlelight.loaders.hdf5.hdf5_datasets import encode_texts, row_reader
+from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
+from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
+from candlelight.loaders.open_frames import open_frames
+from candlelight.loaders.packs.split_plan import SplitPlan
+from candlelight.loaders.schema import array_sha256
 
 pytest.importorskip("torch", exc_type=ImportError)
 

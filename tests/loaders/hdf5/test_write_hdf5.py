@@ -8,15 +8,15 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from loaders.errors import InputError
-from loaders.frame_folder import FrameFolder
-from loaders.frames import frame_path, write_dataset_info, write_frame
-from loaders.hdf5.hdf5_datasets import HDF5_FORMAT
-from loaders.hdf5.read_hdf5 import HDF5Frames
-from loaders.hdf5.write_hdf5 import pack_hdf5
-from loaders.samples import Frame, Frames, collate
-from loaders.schema import Metadata, array_sha256
-from loaders.verification.verify_pack import verify_pack
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.frames import frame_path, write_dataset_info, write_frame
+from candlelight.loaders.hdf5.hdf5_datasets import HDF5_FORMAT
+from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
+from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
+from candlelight.loaders.samples import Frame, Frames, collate
+from candlelight.loaders.schema import Metadata, array_sha256
+from candlelight.loaders.verification.verify_pack import verify_pack
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ import pytest
 import yaml
 from PIL import Image
 
-from loaders.frame_folder import FrameFolder
-from loaders.frames import write_dataset_info, write_frame
-from loaders.hub import card_pictures
-from loaders.hub.arrow_tables import layer_column
-from loaders.hub.card import card
-from loaders.hub.card_pictures import (
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.frames import write_dataset_info, write_frame
+from candlelight.loaders.hub import card_pictures
+from candlelight.loaders.hub.arrow_tables import layer_column
+from candlelight.loaders.hub.card import card
+from candlelight.loaders.hub.card_pictures import (
     COLUMNS,
     LARGEST_PICTURE,
     ROWS,
@@ -22,23 +22,23 @@ from loaders.hub.card_pictures import (
     draw_picture,
     shown_factor,
 )
-from loaders.hub.read_hub import HubFrames
-from loaders.hub.set_facts import decode_layer, read_facts, read_rows
-from loaders.hub.write_hub import pack_hub
-from loaders.looking.sheet import contact_sheet
-from loaders.looking.sheet_rows import choose_sheet_rows
-from loaders.packs.pack_manifest import SplitRecord, read_pack_manifest
-from loaders.packs.split_plan import SplitPlan
-from loaders.samples import Frame
-from loaders.schema import AssetRecord, FactorInfo, SetInfo, array_sha256
+from candlelight.loaders.hub.read_hub import HubFrames
+from candlelight.loaders.hub.set_facts import decode_layer, read_facts, read_rows
+from candlelight.loaders.hub.write_hub import pack_hub
+from candlelight.loaders.looking.sheet import contact_sheet
+from candlelight.loaders.looking.sheet_rows import choose_sheet_rows
+from candlelight.loaders.packs.pack_manifest import SplitRecord, read_pack_manifest
+from candlelight.loaders.packs.split_plan import SplitPlan
+from candlelight.loaders.samples import Frame
+from candlelight.loaders.schema import AssetRecord, FactorInfo, SetInfo, array_sha256
 
 
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory, frames_root):
     """Pack one set into several row groups and shards."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("loaders.hub.shards.SHARD_BYTES", 200_000)
-        patch.setattr("loaders.hub.shards.ROW_GROUP_BYTES", 100_000)
+        patch.setattr("candlelight.loaders.hub.shards.SHARD_BYTES", 200_000)
+        patch.setattr("candlelight.loaders.hub.shards.ROW_GROUP_BYTES", 100_000)
         return pack_hub(frames_root, tmp_path_factory.mktemp("packed") / "tiny", sets=["grid"])
 
 

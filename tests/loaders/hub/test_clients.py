@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from loaders.errors import InputError
-from loaders.hdf5.write_hdf5 import pack_hdf5
-from loaders.hub.read_hub import HubFrames
-from loaders.hub.shards import ROW_GROUP_BYTES
-from loaders.hub.write_hub import pack_hub
-from loaders.packs.pack_manifest import read_pack_manifest
-from loaders.packs.split_plan import SplitPlan
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
+from candlelight.loaders.hub.read_hub import HubFrames
+from candlelight.loaders.hub.shards import ROW_GROUP_BYTES
+from candlelight.loaders.hub.write_hub import pack_hub
+from candlelight.loaders.packs.pack_manifest import read_pack_manifest
+from candlelight.loaders.packs.split_plan import SplitPlan
 
 
 def load_benchmark():
@@ -118,7 +118,7 @@ def test_the_viewer_of_the_hub_can_show_every_picture(packs):
 
 
 def test_row_groups_stay_below_their_limit_in_memory(frames_root, tmp_path, monkeypatch):
-    monkeypatch.setattr("loaders.hub.shards.ROW_GROUP_BYTES", 150_000)
+    monkeypatch.setattr("candlelight.loaders.hub.shards.ROW_GROUP_BYTES", 150_000)
     out = pack_hub(frames_root, tmp_path / "out", sets=["grid"])
     (path,) = (out / "grid").iterdir()
     file = pq.ParquetFile(path)

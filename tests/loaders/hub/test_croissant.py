@@ -6,12 +6,12 @@ from datetime import date
 
 import pytest
 
-from loaders.hub.arrow_tables import arrow_columns
-from loaders.hub.croissant import croissant
-from loaders.hub.set_facts import read_facts
-from loaders.hub.write_hub import pack_hub
-from loaders.packs.pack_manifest import read_pack_manifest
-from loaders.schema import AssetRecord, Statements
+from candlelight.loaders.hub.arrow_tables import arrow_columns
+from candlelight.loaders.hub.croissant import croissant
+from candlelight.loaders.hub.set_facts import read_facts
+from candlelight.loaders.hub.write_hub import pack_hub
+from candlelight.loaders.packs.pack_manifest import read_pack_manifest
+from candlelight.loaders.schema import AssetRecord, Statements
 
 RAI = {
     *("rai:dataLimitations", "rai:dataBiases", "rai:personalSensitiveInformation", "rai:dataUseCases"),
@@ -33,8 +33,8 @@ def packed(tmp_path_factory, frames_root):
 def packed_in_shards(tmp_path_factory, frames_root):
     """Pack one set into two files."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("loaders.hub.shards.SHARD_BYTES", 150_000)
-        patch.setattr("loaders.hub.shards.ROW_GROUP_BYTES", 100_000)
+        patch.setattr("candlelight.loaders.hub.shards.SHARD_BYTES", 150_000)
+        patch.setattr("candlelight.loaders.hub.shards.ROW_GROUP_BYTES", 100_000)
         return pack_hub(frames_root, tmp_path_factory.mktemp("sharded") / "tiny", sets=["grid"])
 
 

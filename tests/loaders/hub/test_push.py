@@ -13,10 +13,10 @@ from click.testing import CliRunner
 from huggingface_hub import constants
 from huggingface_hub.utils import disable_progress_bars, enable_progress_bars
 
-from candlelight import main
-from loaders.errors import InputError
-from loaders.hub.push import push_hub
-from loaders.hub.write_hub import pack_hub
+from candlelight.cli import main
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.hub.push import push_hub
+from candlelight.loaders.hub.write_hub import pack_hub
 
 TOKEN = "hf_" + "x" * 34
 # huggingface_hub 2.4 passes files to httpx in a deprecated way.
@@ -320,7 +320,7 @@ def test_the_command_line_asks_and_uploads(hub, packed):
     size = sum(map(len, files.values())) / 1e6
     assert dry.stdout == f"datasets/me/tiny: {len(files)} files, {size:.1f} MB, would be sent\n"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("loaders.frames.read_dataset_info", lambda folder: Namespace(licence=""))
+        patch.setattr("candlelight.loaders.frames.read_dataset_info", lambda folder: Namespace(licence=""))
         asked = CliRunner().invoke(main, ["push", str(packed), "me/tiny"], input="n\n")
         rehearsed = CliRunner().invoke(main, ["push", str(packed), "me/tiny", "--dry-run"])
     assert (asked.exit_code, hub.asked) == (1, [])

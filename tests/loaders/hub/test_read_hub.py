@@ -10,18 +10,18 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from loaders.errors import InputError
-from loaders.files import layer_codecs
-from loaders.frame_folder import FrameFolder
-from loaders.frames import write_dataset_info, write_frame
-from loaders.hdf5.read_hdf5 import HDF5Frames
-from loaders.hdf5.write_hdf5 import pack_hdf5
-from loaders.hub import read_hub, shards
-from loaders.hub.read_hub import HubFrames
-from loaders.hub.write_hub import pack_hub
-from loaders.packs.split_plan import SplitPlan
-from loaders.samples import Frame, Frames, collate, group_rows
-from loaders.schema import FactorInfo, Metadata, array_sha256
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files import layer_codecs
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.frames import write_dataset_info, write_frame
+from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
+from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
+from candlelight.loaders.hub import read_hub, shards
+from candlelight.loaders.hub.read_hub import HubFrames
+from candlelight.loaders.hub.write_hub import pack_hub
+from candlelight.loaders.packs.split_plan import SplitPlan
+from candlelight.loaders.samples import Frame, Frames, collate, group_rows
+from candlelight.loaders.schema import FactorInfo, Metadata, array_sha256
 
 # Readers use `datasets` too, so that every test needs the setup of this fixture.
 pytestmark = pytest.mark.usefixtures("datasets")
@@ -365,7 +365,7 @@ def test_damaged_metadata_is_named_with_its_row(frames_root, tmp_path, monkeypat
     whole = Metadata.to_json  # for the first sample, which the card describes
     monkeypatch.setattr(Metadata, "to_json", lambda self: "{}" if self.index else whole(self))
     monkeypatch.setattr(
-        "loaders.hub.card_pictures.draw_picture", lambda _: b""
+        "candlelight.loaders.hub.card_pictures.draw_picture", lambda _: b""
     )  # the picture shows other samples too
     hub = HubFrames(pack_hub(frames_root, tmp_path / "hub", sets=["free"]), "free", objects=True)
     for read in (hub.metadata, hub.frame, hub.__getitem__):

@@ -12,17 +12,17 @@ import yaml
 from PIL import Image
 from torch.utils.data import DataLoader
 
-from loaders.errors import InputError
-from loaders.frame_folder import FrameFolder
-from loaders.frames import frame_path, write_dataset_info, write_frame
-from loaders.hub import shards
-from loaders.hub.arrow_tables import arrow_columns
-from loaders.hub.card import card
-from loaders.hub.set_facts import read_facts
-from loaders.hub.write_hub import pack_hub
-from loaders.packs.pack_manifest import read_pack_manifest
-from loaders.samples import Frame
-from loaders.schema import FactorInfo, Metadata
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.frames import frame_path, write_dataset_info, write_frame
+from candlelight.loaders.hub import shards
+from candlelight.loaders.hub.arrow_tables import arrow_columns
+from candlelight.loaders.hub.card import card
+from candlelight.loaders.hub.set_facts import read_facts
+from candlelight.loaders.hub.write_hub import pack_hub
+from candlelight.loaders.packs.pack_manifest import read_pack_manifest
+from candlelight.loaders.samples import Frame
+from candlelight.loaders.schema import FactorInfo, Metadata
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,9 @@
 import numpy as np
 from click.testing import CliRunner
 
-from candlelight import main
-from loaders.frames import METADATA, complete_indices
-from loaders.looking.clipping import clipped_share
+from candlelight.cli import main
+from candlelight.loaders.frames import METADATA, complete_indices
+from candlelight.loaders.looking.clipping import clipped_share
 
 
 def test_over_exposed_images_are_reported(frames_copy):

@@ -5,17 +5,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from loaders.errors import InputError
-from loaders.frame_folder import FrameFolder
-from loaders.frames import frame_path, write_dataset_info
-from loaders.hdf5.read_hdf5 import HDF5Frames
-from loaders.hdf5.write_hdf5 import pack_hdf5
-from loaders.hub.read_hub import HubFrames
-from loaders.hub.write_hub import pack_hub
-from loaders.looking.describe import describe
-from loaders.looking.look import look
-from loaders.open_frames import open_frames
-from loaders.packs.split_plan import read_split_plan
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.frames import frame_path, write_dataset_info
+from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
+from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
+from candlelight.loaders.hub.read_hub import HubFrames
+from candlelight.loaders.hub.write_hub import pack_hub
+from candlelight.loaders.looking.describe import describe
+from candlelight.loaders.looking.look import look
+from candlelight.loaders.open_frames import open_frames
+from candlelight.loaders.packs.split_plan import read_split_plan
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,8 @@ def test_factor_values_are_counted_from_the_plan(frames_copy, monkeypatch):
     shutil.rmtree(frame_path(frames_copy, "grid", 4))
     shutil.rmtree(frames_copy / "samples" / "free")
     monkeypatch.setattr(
-        "loaders.frame_folder.FrameFolder.factor_table", property(lambda self: pytest.fail("read"))
+        "candlelight.loaders.frame_folder.FrameFolder.factor_table",
+        property(lambda self: pytest.fail("read")),
     )
     color, size = look(frames_copy).sets["grid"].factors
     assert (color.counts, size.counts) == ((3, 2), (2, 1, 2))

@@ -12,15 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from candlelight import main
-from loaders.errors import InputError
-from loaders.frame_folder import FrameFolder
-from loaders.frames import frame_path
-from loaders.hdf5.write_hdf5 import pack_hdf5
-from loaders.hub.write_hub import pack_hub
-from loaders.open_frames import open_frames
-from loaders.selection.factor_index import FactorIndex
-from loaders.verification.checksums import SUMS, file_sha256, parse_sums, sums_text
+from candlelight.cli import main
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.frames import frame_path
+from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
+from candlelight.loaders.hub.write_hub import pack_hub
+from candlelight.loaders.open_frames import open_frames
+from candlelight.loaders.selection.factor_index import FactorIndex
+from candlelight.loaders.verification.checksums import SUMS, file_sha256, parse_sums, sums_text
 
 pytest.importorskip("torch", exc_type=ImportError)
 

@@ -1,8 +1,8 @@
 import pytest
 
-from loaders.errors import InputError
-from loaders.packs import finished_rows
-from loaders.packs.finished_rows import append_rows, count_finished_rows, read_finished_rows
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.packs import finished_rows
+from candlelight.loaders.packs.finished_rows import append_rows, count_finished_rows, read_finished_rows
 
 
 def write_parts(folder, first, rows):

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from candlelight import main
-from loaders.errors import InputError
-from loaders.frames import frame_path, read_metadata
-from loaders.hdf5.write_hdf5 import pack_hdf5
-from loaders.hub import shards
-from loaders.hub.write_hub import pack_hub
-from loaders.packs import finished_rows
-from loaders.packs.split_plan import SplitPlan
+from candlelight.cli import main
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frames import frame_path, read_metadata
+from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
+from candlelight.loaders.hub import shards
+from candlelight.loaders.hub.write_hub import pack_hub
+from candlelight.loaders.packs import finished_rows
+from candlelight.loaders.packs.split_plan import SplitPlan
 
 HALVES = SplitPlan(factor="color", values={"test": ("blue",)})
 # Packs in child processes that kill themselves at their n-th access to the file system; the next process
@@ -26,11 +26,11 @@ KILL_EVERYWHERE = """
 import hashlib, os, shutil, signal, sys
 from pathlib import Path
 
-from loaders.hub import shards
-from loaders.packs import finished_rows
-from loaders.hdf5.write_hdf5 import pack_hdf5
-from loaders.hub.write_hub import pack_hub
-from loaders.packs.split_plan import SplitPlan
+from candlelight.loaders.hub import shards
+from candlelight.loaders.packs import finished_rows
+from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
+from candlelight.loaders.hub.write_hub import pack_hub
+from candlelight.loaders.packs.split_plan import SplitPlan
 
 root, out, kind, only, step = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4], int(sys.argv[5])
 finished_rows.PART_BYTES, shards.ROW_GROUP_BYTES, shards.SHARD_BYTES = 1, 1, 2**17
@@ -98,7 +98,7 @@ def small_pieces(monkeypatch):
 
 def stop_after(monkeypatch, rows: int) -> None:
     """Interrupt packing after the given number of frames."""
-    from loaders.packs.pack_source import PackSource
+    from candlelight.loaders.packs.pack_source import PackSource
 
     read = PackSource.frame
     seen = []
@@ -144,7 +144,7 @@ def test_a_killed_command_is_completed_by_the_next_command(frames_root, tmp_path
 
 @pytest.mark.parametrize("kind", ["hub", "hdf5"])
 def test_finished_pieces_are_not_made_again(small_pieces, frames_root, tmp_path, monkeypatch, kind):
-    from loaders.packs.pack_source import PackSource
+    from candlelight.loaders.packs.pack_source import PackSource
 
     pack(kind, frames_root, tmp_path / "calm" / "out")
     with monkeypatch.context() as patch:
@@ -211,7 +211,7 @@ def test_a_damaged_piece_is_not_packed(small_pieces, frames_root, tmp_path, monk
 
 @pytest.mark.parametrize("kind", ["hub", "hdf5"])
 def test_frames_that_change_during_packing_are_named(frames_copy, tmp_path, monkeypatch, kind):
-    from loaders.packs.pack_source import PackSource
+    from candlelight.loaders.packs.pack_source import PackSource
 
     read = PackSource.frame
 

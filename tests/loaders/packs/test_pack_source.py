@@ -9,25 +9,25 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from candlelight import main
-from loaders import frame_folder
-from loaders.downscale import downscale, downscaled_set
-from loaders.errors import InputError
-from loaders.frame_folder import FrameFolder
-from loaders.frames import write_dataset_info, write_frame
-from loaders.hdf5.filters import encoder_versions
-from loaders.hdf5.read_hdf5 import HDF5Frames
-from loaders.hdf5.write_hdf5 import pack_hdf5
-from loaders.hub.read_hub import HubFrames
-from loaders.hub.write_hub import _made_of as hub_made_of
-from loaders.hub.write_hub import pack_hub
-from loaders.open_frames import open_frames
-from loaders.packs.pack_manifest import read_pack_manifest
-from loaders.packs.pack_source import open_sources, packed_info, prepare_rows
-from loaders.packs.split_plan import SplitPlan
-from loaders.samples import Frame
-from loaders.schema import array_sha256
-from loaders.verification.verify_pack import verify_pack
+from candlelight.cli import main
+from candlelight.loaders import frame_folder
+from candlelight.loaders.downscale import downscale, downscaled_set
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.frames import write_dataset_info, write_frame
+from candlelight.loaders.hdf5.filters import encoder_versions
+from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
+from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
+from candlelight.loaders.hub.read_hub import HubFrames
+from candlelight.loaders.hub.write_hub import _made_of as hub_made_of
+from candlelight.loaders.hub.write_hub import pack_hub
+from candlelight.loaders.open_frames import open_frames
+from candlelight.loaders.packs.pack_manifest import read_pack_manifest
+from candlelight.loaders.packs.pack_source import open_sources, packed_info, prepare_rows
+from candlelight.loaders.packs.split_plan import SplitPlan
+from candlelight.loaders.samples import Frame
+from candlelight.loaders.schema import array_sha256
+from candlelight.loaders.verification.verify_pack import verify_pack
 
 pytest.importorskip("torch", exc_type=ImportError)
 
@@ -183,7 +183,7 @@ def test_a_single_split_named_train_is_not_in_the_file_name(frames_root, tmp_pat
 
 
 def test_splits_with_one_file_name_are_refused(frames_copy, tmp_path, info):
-    from loaders.frames import frame_path, write_dataset_info, write_frame
+    from candlelight.loaders.frames import frame_path, write_dataset_info, write_frame
 
     sets = {"grid": info.sets["grid"], "grid-test": info.sets["grid"]}
     write_dataset_info(frames_copy, info.model_copy(update={"sets": sets}))
@@ -202,7 +202,7 @@ def test_splits_with_one_file_name_are_refused(frames_copy, tmp_path, info):
 
 def _two_of_one_name(root, out):
     """Pack `grid` with a split `test`, and `grid-test` with its only split: both need grid-test.h5."""
-    from loaders.hdf5 import write_hdf5 as writer
+    from candlelight.loaders.hdf5 import write_hdf5 as writer
 
     original = writer.open_sources
 
@@ -307,9 +307,9 @@ def test_the_command_line_packs(frames_root, tmp_path):
 
 
 def test_parts_are_read_from_every_pack(make_frame, info, tmp_path, datasets):
-    from loaders.frames import write_dataset_info, write_frame
-    from loaders.samples import Frame
-    from loaders.schema import PartRecord
+    from candlelight.loaders.frames import write_dataset_info, write_frame
+    from candlelight.loaders.samples import Frame
+    from candlelight.loaders.schema import PartRecord
 
     door = PartRecord(name="door", index=1, material="paint", base_color=(1, 0, 0), bbox=(1, 2, 3, 4), area=4)
     write_dataset_info(tmp_path / "frames", info)

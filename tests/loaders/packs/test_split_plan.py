@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from loaders.errors import InputError
-from loaders.packs.split_plan import SplitPlan, read_split_plan
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.packs.split_plan import SplitPlan, read_split_plan
 
 
 def test_shares_may_be_given_in_one_or_several_texts():

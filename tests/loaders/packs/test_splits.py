@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from loaders.errors import InputError
-from loaders.packs.split_plan import SplitPlan
-from loaders.packs.splits import SetRows, _quotas, split_rows
-from loaders.schema import FactorInfo, SetInfo
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.packs.split_plan import SplitPlan
+from candlelight.loaders.packs.splits import SetRows, _quotas, split_rows
+from candlelight.loaders.schema import FactorInfo, SetInfo
 
 COLOR = FactorInfo(name="color", kind="categorical", values=("red", "green", "blue"))
 SIZE = FactorInfo(name="size", kind="categorical", values=(1, 2.5))

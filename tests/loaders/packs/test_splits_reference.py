@@ -6,9 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from loaders.packs.split_plan import SplitPlan
-from loaders.packs.splits import SetRows, split_rows
-from loaders.schema import FactorInfo, SetInfo
+from candlelight.loaders.packs.split_plan import SplitPlan
+from candlelight.loaders.packs.splits import SetRows, split_rows
+from candlelight.loaders.schema import FactorInfo, SetInfo
 
 SHARES = {"train": "0.7", "val": "0.1", "test": "0.2"}
 VALUES = {"color": ("red", "green", "blue"), "size": (1, 2.5), "scene": tuple(f"s{n}" for n in range(99))}

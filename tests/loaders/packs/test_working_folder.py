@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from loaders.errors import InputError
-from loaders.packs.working_folder import open_working_folder
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.packs.working_folder import open_working_folder
 
 OWN = ["candlelight.lock", "made-of.json"]
 
@@ -48,7 +48,7 @@ def test_pieces_of_another_call_are_discarded(tmp_path):
 def test_partly_removed_pieces_are_discarded(tmp_path, monkeypatch):
     """A process killed while it removes the pieces of a finished target leaves some pieces."""
     with monkeypatch.context() as patch:
-        patch.setattr("loaders.packs.working_folder._remove", lambda _: os.close(-1))
+        patch.setattr("candlelight.loaders.packs.working_folder._remove", lambda _: os.close(-1))
         with open_working_folder(tmp_path / "pack", {"n": 1}) as folder:
             (folder / "1.part").write_text("the second of two")
     assert (folder / "1.part").exists()

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from loaders.errors import InputError
-from loaders.files.layer_codecs import encode_png
-from loaders.public import ARAP
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.layer_codecs import encode_png
+from candlelight.loaders.public import ARAP
 
 torch = pytest.importorskip("torch")
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from PIL import Image, PngImagePlugin
 
-from loaders.errors import InputError
-from loaders.exports.export_candle import CANDLE_FACTORS, export_candle
-from loaders.frame_folder import FrameFolder
-from loaders.frames import write_dataset_info, write_frame
-from loaders.public.candle import VALUES, Candle
-from loaders.samples import Frame, collate, factor_value
-from loaders.schema import FactorInfo, SetInfo
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.exports.export_candle import CANDLE_FACTORS, export_candle
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.frames import write_dataset_info, write_frame
+from candlelight.loaders.public.candle import VALUES, Candle
+from candlelight.loaders.samples import Frame, collate, factor_value
+from candlelight.loaders.schema import FactorInfo, SetInfo
 
 torch = pytest.importorskip("torch")
 

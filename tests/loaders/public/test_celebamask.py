@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from loaders.errors import InputError
-from loaders.public.celebamask import CELEBAMASK_PARTS, PAPER_GROUPS, CelebAMaskHQ
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.celebamask import CELEBAMASK_PARTS, PAPER_GROUPS, CelebAMaskHQ
 
 torch = pytest.importorskip("torch")
 

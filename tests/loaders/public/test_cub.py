@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from loaders.errors import InputError
-from loaders.public.cub70 import CUB70, CUB70_PARTS
-from loaders.public.cub200 import CUB200
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.cub70 import CUB70, CUB70_PARTS
+from candlelight.loaders.public.cub200 import CUB200
 
 torch = pytest.importorskip("torch")
 

@@ -3,9 +3,9 @@ import sys
 import numpy as np
 import pytest
 
-from loaders.errors import InputError
-from loaders.public import exr
-from loaders.public.exr import read_exr
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public import exr
+from candlelight.loaders.public.exr import read_exr
 
 IMAGE = np.linspace(0, 8, 6 * 5 * 3, dtype=np.float32).reshape(6, 5, 3)
 

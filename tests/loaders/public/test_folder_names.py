@@ -1,7 +1,7 @@
 import pytest
 
-from loaders.errors import InputError
-from loaders.public.folder_names import list_names, natural
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.folder_names import list_names, natural
 
 
 def test_numbers_are_in_order_of_value_and_hidden_files_are_left_out(tmp_path):

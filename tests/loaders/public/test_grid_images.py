@@ -6,12 +6,12 @@ import h5py
 import numpy as np
 import pytest
 
-from loaders.errors import InputError
-from loaders.public.dsprites import FILE_STEM, DSprites
-from loaders.public.mpi3d import MPI3D
-from loaders.public.shapes3d import Shapes3D
-from loaders.samples import collate
-from loaders.selection.factor_index import FactorIndex
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.dsprites import FILE_STEM, DSprites
+from candlelight.loaders.public.mpi3d import MPI3D
+from candlelight.loaders.public.shapes3d import Shapes3D
+from candlelight.loaders.samples import collate
+from candlelight.loaders.selection.factor_index import FactorIndex
 
 torch = pytest.importorskip("torch")
 

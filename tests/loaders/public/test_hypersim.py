@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from loaders.colour import linear_to_srgb, srgb_to_linear
-from loaders.errors import InputError
-from loaders.public import Hypersim
-from loaders.public.hypersim_frames import read_frame_list, tone_map
-from loaders.public.hypersim_truth import cut_off, hypersim_truth
+from candlelight.loaders.colour import linear_to_srgb, srgb_to_linear
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public import Hypersim
+from candlelight.loaders.public.hypersim_frames import read_frame_list, tone_map
+from candlelight.loaders.public.hypersim_truth import cut_off, hypersim_truth
 
 torch = pytest.importorskip("torch")
 

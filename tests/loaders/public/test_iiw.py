@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from loaders.colour import srgb_to_linear
-from loaders.errors import InputError
-from loaders.public import IIW
-from loaders.public.iiw import COUNT
+from candlelight.loaders.colour import srgb_to_linear
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public import IIW
+from candlelight.loaders.public.iiw import COUNT
 
 torch = pytest.importorskip("torch")
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from loaders.errors import InputError
-from loaders.files.layer_codecs import encode_png
-from loaders.public.image_formats import (
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.layer_codecs import encode_png
+from candlelight.loaders.public.image_formats import (
     read_indices,
     read_linear,
     read_png16,
@@ -111,7 +111,7 @@ def test_a_bomb_is_refused(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="cannot be read as an image"):
         read_rgb8(path, "there")
     Image.fromarray(RGB).save(path)
-    monkeypatch.setattr("loaders.files.safe_decoding.MAX_PIXELS", 34)
+    monkeypatch.setattr("candlelight.loaders.files.safe_decoding.MAX_PIXELS", 34)
     with pytest.raises(InputError, match="7 x 5 pixels are more than 34"):
         read_rgb8(path, "there")
 

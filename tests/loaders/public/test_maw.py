@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from loaders.colour import srgb_to_linear
-from loaders.errors import InputError
-from loaders.public import MAW
+from candlelight.loaders.colour import srgb_to_linear
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public import MAW
 
 torch = pytest.importorskip("torch")
 

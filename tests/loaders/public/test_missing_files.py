@@ -1,7 +1,7 @@
 import pytest
 
-from loaders.errors import InputError
-from loaders.public.missing_files import require_path
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.missing_files import require_path
 
 
 def test_an_existing_path_is_returned(tmp_path):

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loaders.errors import InputError
-from loaders.files.layer_codecs import encode_png
-from loaders.public import MITIntrinsic
-from loaders.public.mit import MIT_SETS, MIT_SPLITS
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.layer_codecs import encode_png
+from candlelight.loaders.public import MITIntrinsic
+from candlelight.loaders.public.mit import MIT_SETS, MIT_SPLITS
 
 torch = pytest.importorskip("torch")
 

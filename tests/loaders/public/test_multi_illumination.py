@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from loaders.colour import srgb_to_linear
-from loaders.errors import InputError
-from loaders.public import MultiIllumination
-from loaders.public.multi_illumination import FRONTAL
+from candlelight.loaders.colour import srgb_to_linear
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public import MultiIllumination
+from candlelight.loaders.public.multi_illumination import FRONTAL
 
 torch = pytest.importorskip("torch")
 

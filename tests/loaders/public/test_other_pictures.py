@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image, ImageCms
 
-from loaders.errors import InputError
-from loaders.public.dtd import DTD
-from loaders.public.fivek import open_fivek
-from loaders.public.raid import read_raid_responses, read_raid_trials
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.dtd import DTD
+from candlelight.loaders.public.fivek import open_fivek
+from candlelight.loaders.public.raid import read_raid_responses, read_raid_trials
 
 torch = pytest.importorskip("torch")
 
@@ -170,8 +170,8 @@ def test_raid_other_columns_are_refused(tmp_path):
 
 
 CHOICES = """
-from loaders.errors import InputError
-from loaders.public import candle, celebamask, cub200, dtd, fivek, mpi3d
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public import candle, celebamask, cub200, dtd, fivek, mpi3d
 for wrong in (
     lambda: candle.Candle("x", codes="paper"),
     lambda: celebamask.CelebAMaskHQ("x", "valid"),

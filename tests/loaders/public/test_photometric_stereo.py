@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from loaders.errors import InputError
-from loaders.public import PhotometricStereo
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public import PhotometricStereo
 
 torch = pytest.importorskip("torch")
 openexr = pytest.importorskip("OpenEXR")

@@ -3,9 +3,9 @@ import math
 import numpy as np
 import pytest
 
-from loaders.errors import InputError
-from loaders.files.safe_decoding import MAX_PIXELS
-from loaders.public.radiance import decode_radiance
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.safe_decoding import MAX_PIXELS
+from candlelight.loaders.public.radiance import decode_radiance
 
 
 def head(height, width, lines=b"FORMAT=32-bit_rle_rgbe\n"):

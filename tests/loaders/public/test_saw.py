@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from loaders.colour import srgb_to_linear
-from loaders.errors import InputError
-from loaders.public import SAW
+from candlelight.loaders.colour import srgb_to_linear
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public import SAW
 
 torch = pytest.importorskip("torch")
 

@@ -3,8 +3,8 @@ import json
 import numpy as np
 import pytest
 
-from loaders.errors import InputError
-from loaders.public import SAW
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public import SAW
 
 TRIANGLE = {
     **{"id": 5, "area": 0.02, "pixel_area": 1800, "num_vertices": 4, "num_triangles": 2, "num_segments": 4},

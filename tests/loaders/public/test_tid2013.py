@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from loaders.errors import InputError
-from loaders.public.tid2013 import DISTORTIONS, SUBSETS, TID2013
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public.tid2013 import DISTORTIONS, SUBSETS, TID2013
 
 torch = pytest.importorskip("torch")
 

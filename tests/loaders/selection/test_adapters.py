@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from loaders.errors import InputError
-from loaders.factor_space import FactorSpace
-from loaders.frame_folder import FrameFolder
-from loaders.selection.adapters import DisentanglementLibData, DisentData
-from loaders.selection.factor_index import FactorIndex
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.factor_space import FactorSpace
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.selection.adapters import DisentanglementLibData, DisentData
+from candlelight.loaders.selection.factor_index import FactorIndex
 
 torch = pytest.importorskip("torch")
 SPACE = FactorSpace(("a", "b", "c"), ((0, 1), (0, 1, 2), (0, 1, 2, 3, 4)))

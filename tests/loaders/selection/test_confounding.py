@@ -2,11 +2,16 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from loaders.errors import InputError
-from loaders.factor_space import FactorSpace
-from loaders.schema import FactorInfo
-from loaders.selection.confounding import ConditionalTable, ValueRange, select_by_rules, select_by_tables
-from loaders.selection.factor_index import FactorIndex
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.factor_space import FactorSpace
+from candlelight.loaders.schema import FactorInfo
+from candlelight.loaders.selection.confounding import (
+    ConditionalTable,
+    ValueRange,
+    select_by_rules,
+    select_by_tables,
+)
+from candlelight.loaders.selection.factor_index import FactorIndex
 
 SPACE = FactorSpace(
     ("shape", "color", "size", "rest"),

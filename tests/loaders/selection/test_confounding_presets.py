@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from loaders.errors import InputError
-from loaders.factor_space import FactorSpace
-from loaders.selection.confounding_presets import CONFOUNDING_PRESETS, select_preset
-from loaders.selection.factor_index import FactorIndex
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.factor_space import FactorSpace
+from candlelight.loaders.selection.confounding_presets import CONFOUNDING_PRESETS, select_preset
+from candlelight.loaders.selection.factor_index import FactorIndex
 
 SCENES = (
     *("indoor", "outdoor", "playground", "bridge", "city square", "hall", "grassland", "garage", "street"),

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from loaders.errors import InputError
-from loaders.factor_space import FactorSpace
-from loaders.selection.confounding import ConditionalTable, select_by_tables
-from loaders.selection.counted_propensity import counted_inverse_propensity
-from loaders.selection.factor_index import FactorIndex
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.factor_space import FactorSpace
+from candlelight.loaders.selection.confounding import ConditionalTable, select_by_tables
+from candlelight.loaders.selection.counted_propensity import counted_inverse_propensity
+from candlelight.loaders.selection.factor_index import FactorIndex
 
 FULL = FactorIndex.of(FactorSpace(("a", "b", "c"), ((0, 1), (0, 1, 2), tuple(range(50)))))
 TABLE = ConditionalTable("a", {0: {0: 3, 1: 1}, 1: [2]}, strength=0.7)

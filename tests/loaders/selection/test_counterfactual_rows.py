@@ -1,9 +1,9 @@
 import numpy as np
 
-from loaders.frame_folder import FrameFolder
-from loaders.frames import write_dataset_info, write_frame
-from loaders.samples import Frame
-from loaders.selection.counterfactual_rows import choose_counterfactual_row, counterfactual_rows
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.frames import write_dataset_info, write_frame
+from candlelight.loaders.samples import Frame
+from candlelight.loaders.selection.counterfactual_rows import choose_counterfactual_row, counterfactual_rows
 
 
 def write_set(root, info, make_frame, changes):

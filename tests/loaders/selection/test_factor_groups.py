@@ -3,10 +3,10 @@ import itertools
 import numpy as np
 import pytest
 
-from loaders.schema import FactorInfo
-from loaders.selection.factor_classes import FactorClasses
-from loaders.selection.factor_groups import RowGroups
-from loaders.selection.factor_rows import FactorRows
+from candlelight.loaders.schema import FactorInfo
+from candlelight.loaders.selection.factor_classes import FactorClasses
+from candlelight.loaders.selection.factor_groups import RowGroups
+from candlelight.loaders.selection.factor_rows import FactorRows
 
 SIZES = (2, 3, 4)
 GRID = np.array(list(itertools.product(*map(range, SIZES))))

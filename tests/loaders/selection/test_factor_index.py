@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from loaders.errors import InputError
-from loaders.factor_space import FactorSpace
-from loaders.frame_folder import FrameFolder
-from loaders.schema import FactorInfo
-from loaders.selection.factor_index import FactorIndex
-from loaders.selection.numbered_draws import NumberedDraws
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.factor_space import FactorSpace
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.schema import FactorInfo
+from candlelight.loaders.selection.factor_index import FactorIndex
+from candlelight.loaders.selection.numbered_draws import NumberedDraws
 
 NAMES, VALUES = ("a", "b", "c"), ((0, 1), ("x", "y", "z"), (0.5, 1, 1.5, 2))
 FULL = FactorSpace(NAMES, VALUES)
@@ -246,7 +246,7 @@ def test_a_worker_gets_no_groups():
 
 
 def test_the_cache_is_bounded(monkeypatch):
-    monkeypatch.setattr("loaders.selection.factor_rows._CACHE", 300)
+    monkeypatch.setattr("candlelight.loaders.selection.factor_rows._CACHE", 300)
     index = FactorIndex.of(PARTIAL)
     for names in (["a"], ["b"], ["c"], ["a", "b"], ["a"]):
         index.groups(names)

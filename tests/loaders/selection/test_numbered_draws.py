@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from loaders.selection.numbered_draws import NumberedDraws
+from candlelight.loaders.selection.numbered_draws import NumberedDraws
 
 WORD = 2**64
 

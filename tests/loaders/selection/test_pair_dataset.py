@@ -3,11 +3,11 @@ from functools import partial
 import numpy as np
 import pytest
 
-from loaders.errors import InputError
-from loaders.frame_folder import FrameFolder
-from loaders.selection.factor_index import FactorIndex
-from loaders.selection.pair_dataset import PairDataset, collate_pairs, read_samples
-from loaders.selection.supervision import k_pairs, match_pairs, rank_pairs
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.selection.factor_index import FactorIndex
+from candlelight.loaders.selection.pair_dataset import PairDataset, collate_pairs, read_samples
+from candlelight.loaders.selection.supervision import k_pairs, match_pairs, rank_pairs
 
 torch = pytest.importorskip("torch")
 

@@ -5,12 +5,18 @@ import pytest
 from numpy import ndarray
 from scipy.stats import chisquare
 
-from loaders.errors import InputError
-from loaders.factor_space import FactorSpace
-from loaders.schema import FactorInfo
-from loaders.selection.confounding import ConditionalTable, select_by_tables
-from loaders.selection.factor_index import FactorIndex
-from loaders.selection.supervision import Pairs, k_pairs, match_pairs, rank_pairs, restricted_labels
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.factor_space import FactorSpace
+from candlelight.loaders.schema import FactorInfo
+from candlelight.loaders.selection.confounding import ConditionalTable, select_by_tables
+from candlelight.loaders.selection.factor_index import FactorIndex
+from candlelight.loaders.selection.supervision import (
+    Pairs,
+    k_pairs,
+    match_pairs,
+    rank_pairs,
+    restricted_labels,
+)
 
 NAMES = ("a", "b", "c")
 FULL = FactorIndex.of(FactorSpace(NAMES, ((0, 1), ("x", "y", "z"), (0.5, 1, 1.5))))

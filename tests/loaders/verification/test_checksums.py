@@ -8,7 +8,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from loaders.verification.checksums import (
+from candlelight.loaders.verification.checksums import (
     NEXT_SUMS,
     SUMS,
     file_sha256,

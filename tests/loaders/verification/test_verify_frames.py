@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from loaders.errors import InputError
-from loaders.frames import frame_path, read_dataset_info, write_frame
-from loaders.verification.checksums import NEXT_SUMS, SUMS, replace_files
-from loaders.verification.verify_frames import DESCRIPTION, Findings, verify
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frames import frame_path, read_dataset_info, write_frame
+from candlelight.loaders.verification.checksums import NEXT_SUMS, SUMS, replace_files
+from candlelight.loaders.verification.verify_frames import DESCRIPTION, Findings, verify
 
 FILES = ("image.png", "layers.npz", "metadata.json", SUMS)
 

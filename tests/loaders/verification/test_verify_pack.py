@@ -8,16 +8,16 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from loaders.errors import InputError
-from loaders.frames import read_frame
-from loaders.hdf5.write_hdf5 import pack_hdf5
-from loaders.hub.write_hub import pack_hub
-from loaders.looking.look import look
-from loaders.open_frames import open_frames
-from loaders.packs.split_plan import read_split_plan
-from loaders.verification.checksums import SUMS, file_sha256, parse_sums, sums_text
-from loaders.verification.verify_frames import Findings
-from loaders.verification.verify_pack import is_pack, verify_pack
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frames import read_frame
+from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
+from candlelight.loaders.hub.write_hub import pack_hub
+from candlelight.loaders.looking.look import look
+from candlelight.loaders.open_frames import open_frames
+from candlelight.loaders.packs.split_plan import read_split_plan
+from candlelight.loaders.verification.checksums import SUMS, file_sha256, parse_sums, sums_text
+from candlelight.loaders.verification.verify_frames import Findings
+from candlelight.loaders.verification.verify_pack import is_pack, verify_pack
 
 
 @pytest.fixture(scope="module")

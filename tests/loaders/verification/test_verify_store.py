@@ -6,11 +6,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from loaders.errors import InputError
-from loaders.files.object_stores import Store, open_store
-from loaders.verification.checksums import replace_files
-from loaders.verification.verify_frames import Findings, verify
-from loaders.verification.verify_store import verify_store
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.object_stores import Store, open_store
+from candlelight.loaders.verification.checksums import replace_files
+from candlelight.loaders.verification.verify_frames import Findings, verify
+from candlelight.loaders.verification.verify_store import verify_store
 
 
 @pytest.fixture

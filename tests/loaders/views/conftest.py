@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from loaders.files.layer_codecs import encode_png
-from loaders.public import mpi3d
-from loaders.public.dsprites import FILE_STEM as DSPRITES
-from loaders.public.saw import LABEL_FOLDER
+from candlelight.loaders.files.layer_codecs import encode_png
+from candlelight.loaders.public import mpi3d
+from candlelight.loaders.public.dsprites import FILE_STEM as DSPRITES
+from candlelight.loaders.public.saw import LABEL_FOLDER
 
 HEIGHT, WIDTH = 4, 6
 MPI3D_SIZES = (2, 2, 1, 1, 1, 2, 2)

@@ -3,9 +3,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from loaders.errors import InputError
-from loaders.views import DataIdentity, parse_rows
-from loaders.views.chosen_rows import ChosenRows, NamedRows, Request, choose_rows
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import DataIdentity, parse_rows
+from candlelight.loaders.views.chosen_rows import ChosenRows, NamedRows, Request, choose_rows
 
 
 @pytest.mark.parametrize(

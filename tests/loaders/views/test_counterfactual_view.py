@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from loaders import pack_hdf5, pack_hub
-from loaders.errors import InputError
-from loaders.frames import write_dataset_info, write_frame
-from loaders.samples import Frame
-from loaders.schema import array_sha256
-from loaders.views import BACKGROUND_REGION, View, open_counterfactuals
+from candlelight.loaders import pack_hdf5, pack_hub
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frames import write_dataset_info, write_frame
+from candlelight.loaders.samples import Frame
+from candlelight.loaders.schema import array_sha256
+from candlelight.loaders.views import BACKGROUND_REGION, View, open_counterfactuals
 
 PARTS = {"left": 1, "right": 2, "hidden": 3}
 CHANGES = ("left", None, "same")  # of each original; None is the background

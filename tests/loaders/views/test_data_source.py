@@ -3,9 +3,9 @@ import sys
 
 import pytest
 
-from loaders.errors import InputError
-from loaders.views import open_decompositions, parse_data, split_secondary
-from loaders.views.data_source import DataText, hub_folder
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import open_decompositions, parse_data, split_secondary
+from candlelight.loaders.views.data_source import DataText, hub_folder
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,7 @@ def test_hub_data_are_downloaded(tmp_path, monkeypatch):
 
 
 def test_importing_views_stays_light():
-    code = (
-        "import sys, loaders.views; print(*({'torch', 'datasets', 'pyarrow', 'pandas'} & sys.modules.keys()))"
-    )
+    code = "import sys, candlelight.loaders.views; print(*({'torch', 'datasets', 'pyarrow', 'pandas'} & "
+    code += "sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

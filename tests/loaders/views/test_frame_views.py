@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from loaders import FrameFolder, HubFrames, open_frames, pack_hdf5, pack_hub
-from loaders.colour import srgb_to_linear
-from loaders.errors import InputError
-from loaders.frames import frame_path, write_dataset_info, write_frame
-from loaders.mixed_edges import mixed_edges
-from loaders.packs.split_plan import SplitPlan
-from loaders.samples import Frame, group_rows
-from loaders.schema import array_sha256
-from loaders.views import (
+from candlelight.loaders import FrameFolder, HubFrames, open_frames, pack_hdf5, pack_hub
+from candlelight.loaders.colour import srgb_to_linear
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frames import frame_path, write_dataset_info, write_frame
+from candlelight.loaders.mixed_edges import mixed_edges
+from candlelight.loaders.packs.split_plan import SplitPlan
+from candlelight.loaders.samples import Frame, group_rows
+from candlelight.loaders.schema import array_sha256
+from candlelight.loaders.views import (
     ConceptSets,
     DataIdentity,
     Decompositions,
@@ -32,7 +32,7 @@ from loaders.views import (
     open_parts,
     open_regions,
 )
-from loaders.views.synthetic_judgements import synthetic_comparisons, synthetic_labels
+from candlelight.loaders.views.synthetic_judgements import synthetic_comparisons, synthetic_labels
 
 pytestmark = pytest.mark.usefixtures("datasets")
 

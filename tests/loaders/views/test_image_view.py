@@ -7,9 +7,9 @@ import pytest
 import torch
 from PIL import Image
 
-from loaders.errors import InputError
-from loaders.image_frames import ImageFolder, ImageFrames
-from loaders.views import DataIdentity, Images, open_images
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.image_frames import ImageFolder, ImageFrames
+from candlelight.loaders.views import DataIdentity, Images, open_images
 
 
 @pytest.fixture

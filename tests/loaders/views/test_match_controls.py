@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from loaders.errors import InputError
-from loaders.views import ConceptSet, match_controls
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import ConceptSet, match_controls
 
 SCENES = ("cube", "vase")
 TEMPERATURES = (2500, 4500)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from loaders.errors import InputError
-from loaders.views import (
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import (
     LAYOUTS,
     open_concepts,
     open_decompositions,
@@ -45,7 +45,8 @@ def content_table(open_named):
     """Try each view of each layout.
 
     Args:
-        open_named: takes a function of `loaders.views`, a layout and options, and opens data of the layout.
+        open_named: takes a function of `candlelight.loaders.views`, a layout and options, and opens data of
+            the layout.
 
     Returns:
         True or the message of the refusal, by layout and content.

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from loaders import pack_hdf5, pack_hub
-from loaders.errors import InputError
-from loaders.frames import write_dataset_info, write_frame
-from loaders.samples import Frame
-from loaders.schema import FactorInfo, array_sha256
-from loaders.views import View, has_moves, open_moved_images
+from candlelight.loaders import pack_hdf5, pack_hub
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.frames import write_dataset_info, write_frame
+from candlelight.loaders.samples import Frame
+from candlelight.loaders.schema import FactorInfo, array_sha256
+from candlelight.loaders.views import View, has_moves, open_moved_images
 
 SCENES = (0, 1)
 CELLS = {  # factors of every frame of a scene, by set; not in the order of their magnitudes

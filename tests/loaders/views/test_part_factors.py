@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from loaders.errors import InputError
-from loaders.public import CUB70, CelebAMaskHQ
-from loaders.public.celebamask import CELEBAMASK_PARTS
-from loaders.views import open_factors, open_images, open_parts
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public import CUB70, CelebAMaskHQ
+from candlelight.loaders.public.celebamask import CELEBAMASK_PARTS
+from candlelight.loaders.views import open_factors, open_images, open_parts
 
 torch = pytest.importorskip("torch")
 
@@ -90,7 +90,7 @@ def test_images_are_read_without_masks(open_copy, layout, opener, monkeypatch):
         raise AssertionError("a mask was read")
 
     for module in ("cub70", "celebamask"):
-        monkeypatch.setattr(f"loaders.public.{module}.read_part_masks", refuse)
+        monkeypatch.setattr(f"candlelight.loaders.public.{module}.read_part_masks", refuse)
     assert open_copy(opener, layout)[0].shape == (3, 4, 6)
     with pytest.raises(AssertionError, match="a mask was read"):
         open_copy(open_parts, layout, by="part")[0]

@@ -5,9 +5,9 @@ import pytest
 import torch
 from PIL import Image
 
-from loaders.colour import linear_to_srgb, srgb_to_linear
-from loaders.errors import InputError
-from loaders.public import (
+from candlelight.loaders.colour import linear_to_srgb, srgb_to_linear
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.public import (
     ARAP,
     CUB70,
     CUB200,
@@ -25,7 +25,7 @@ from loaders.public import (
     PhotometricStereo,
     Shapes3D,
 )
-from loaders.views import (
+from candlelight.loaders.views import (
     LAYOUTS,
     DataIdentity,
     Decompositions,
@@ -403,7 +403,7 @@ def test_readers_are_opened(public_folder):
         open_factors(readers["mit"])
     with pytest.raises(InputError, match="no split with a reader"):
         open_images(readers["iiw"], split="test")
-    with pytest.raises(InputError, match=r"or one of loaders.public, got CUB200"):
+    with pytest.raises(InputError, match=r"or one of candlelight.loaders.public, got CUB200"):
         open_images(CUB200(folder("cub70")))
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from loaders.mixed_edges import mixed_edges
-from loaders.views.synthetic_judgements import PAIRS, synthetic_comparisons, synthetic_labels
+from candlelight.loaders.mixed_edges import mixed_edges
+from candlelight.loaders.views.synthetic_judgements import PAIRS, synthetic_comparisons, synthetic_labels
 
 HEIGHT, WIDTH = 60, 80
 

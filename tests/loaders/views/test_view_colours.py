@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from loaders.colour import linear_to_srgb, srgb_to_linear
-from loaders.errors import InputError
-from loaders.views.view_colours import to_linear, to_srgb
+from candlelight.loaders.colour import linear_to_srgb, srgb_to_linear
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views.view_colours import to_linear, to_srgb
 
 
 def test_8_bit_images_are_srgb():

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from sklearn.ensemble import GradientBoostingClassifier
 
-from evaluation.causal.estimation import boosted_trees
-from evaluation.causal.estimation.boosted_trees import boost_trees
+from candlelight.evaluation.causal.estimation import boosted_trees
+from candlelight.evaluation.causal.estimation.boosted_trees import boost_trees
 
 
 def _coarse(seed, classes, rows=400, values=8):

@@ -5,8 +5,8 @@ import pytest
 import torch
 from sklearn.preprocessing import StandardScaler
 
-from evaluation.causal.estimation.code_inputs import split_samples, standardise
-from loaders.errors import InputError
+from candlelight.evaluation.causal.estimation.code_inputs import split_samples, standardise
+from candlelight.loaders.errors import InputError
 
 
 def test_standardise_equals_scikit_learn():

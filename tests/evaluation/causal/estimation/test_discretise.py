@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation.causal.estimation.discretise import discretise
-from loaders.errors import InputError
+from candlelight.evaluation.causal.estimation.discretise import discretise
+from candlelight.loaders.errors import InputError
 
 NUMBERS = st.lists(st.floats(-1e3, 1e3, width=32), min_size=2, max_size=30)
 

@@ -6,13 +6,13 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 
-from evaluation.causal.estimation.kernel_ridge import (
+from candlelight.evaluation.causal.estimation.kernel_ridge import (
     PENALTIES,
     WIDTHS,
     predict_by_kernel,
     r2_score_of_factors,
 )
-from loaders.errors import InputError
+from candlelight.loaders.errors import InputError
 
 
 @pytest.mark.parametrize("noise", [0, 3])

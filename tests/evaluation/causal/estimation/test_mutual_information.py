@@ -6,9 +6,9 @@ import pytest
 import torch
 from sklearn.metrics import mutual_info_score
 
-import evaluation.causal.estimation.mutual_information as module
-from evaluation.causal.estimation.mutual_information import entropy, mutual_information_matrix
-from loaders.errors import InputError
+import candlelight.evaluation.causal.estimation.mutual_information as module
+from candlelight.evaluation.causal.estimation.mutual_information import entropy, mutual_information_matrix
+from candlelight.loaders.errors import InputError
 
 
 def _drawn(samples=70, sizes=(2, 5, 9), columns=6):

@@ -6,8 +6,8 @@ import torch
 from scipy.special import digamma
 from sklearn.feature_selection import mutual_info_classif
 
-from evaluation.causal.estimation.neighbour_information import neighbour_information
-from loaders.errors import InputError
+from candlelight.evaluation.causal.estimation.neighbour_information import neighbour_information
+from candlelight.loaders.errors import InputError
 
 
 def _drawn(samples, size):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.causal.interventions.cdm import cdm
-from evaluation.causal.interventions.interventional_effects import ace
-from loaders.errors import InputError
+from candlelight.evaluation.causal.interventions.cdm import cdm
+from candlelight.evaluation.causal.interventions.interventional_effects import ace
+from candlelight.loaders.errors import InputError
 
 CODES = torch.randn(9, 3, generator=torch.Generator().manual_seed(0)).double()
 

@@ -5,8 +5,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from evaluation.causal.interventions.counterfactual_axioms import composition, effectiveness, reversibility
-from loaders.errors import InputError
+from candlelight.evaluation.causal.interventions.counterfactual_axioms import (
+    composition,
+    effectiveness,
+    reversibility,
+)
+from candlelight.loaders.errors import InputError
 
 # Two factors of three and four classes, each the brightness of one pixel.
 CLASSES = torch.cartesian_prod(torch.arange(3), torch.arange(4))

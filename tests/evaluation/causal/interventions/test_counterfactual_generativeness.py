@@ -8,14 +8,16 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from evaluation.causal.interventions.baseline_codes import baseline_codes
-from evaluation.causal.interventions.counterfactual_generativeness import counterfactual_generativeness
-from evaluation.causal.interventions.interventional_effects import ice
-from evaluation.causal.irs import irs
-from evaluation.causal.select_codes import select_codes
-from evaluation.results.mean_intervals import mean_interval
-from evaluation.training import train_factor_heads
-from loaders.errors import InputError
+from candlelight.evaluation.causal.interventions.baseline_codes import baseline_codes
+from candlelight.evaluation.causal.interventions.counterfactual_generativeness import (
+    counterfactual_generativeness,
+)
+from candlelight.evaluation.causal.interventions.interventional_effects import ice
+from candlelight.evaluation.causal.irs import irs
+from candlelight.evaluation.causal.select_codes import select_codes
+from candlelight.evaluation.results.mean_intervals import mean_interval
+from candlelight.evaluation.training import train_factor_heads
+from candlelight.loaders.errors import InputError
 
 SIZES = (3, 4, 2)
 NAMES = ("colour", "angle", "light")

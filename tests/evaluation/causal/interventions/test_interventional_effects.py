@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch import nn
 
-from evaluation.causal.interventions.baseline_codes import baseline_codes
-from evaluation.causal.interventions.interventional_effects import ace, ice
-from loaders.errors import InputError
+from candlelight.evaluation.causal.interventions.baseline_codes import baseline_codes
+from candlelight.evaluation.causal.interventions.interventional_effects import ace, ice
+from candlelight.loaders.errors import InputError
 
 
 def drawn(*shape, seed=0):

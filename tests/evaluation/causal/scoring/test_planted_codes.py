@@ -5,8 +5,8 @@ from typing import get_args
 import pytest
 import torch
 
-from evaluation.causal import PLANTED_CODES, PlantedName, planted_codes
-from loaders.errors import InputError
+from candlelight.evaluation.causal import PLANTED_CODES, PlantedName, planted_codes
+from candlelight.loaders.errors import InputError
 
 GRID = torch.cartesian_prod(*[torch.arange(n) for n in (2, 3, 4, 5)]).double()
 GRID.mul_(torch.tensor([1.0, 2.0, 0.5, 3.0]))

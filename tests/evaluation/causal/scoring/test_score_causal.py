@@ -7,17 +7,17 @@ import pytest
 import torch
 from torch import nn
 
-from evaluation.causal.irs import irs
-from evaluation.causal.scoring.factor_table import FactorTable
-from evaluation.causal.scoring.measure_codes import measure_codes
-from evaluation.causal.scoring.score_causal import DEFAULT_METRICS, score_causal
-from evaluation.causal.unconfoundedness import unconfoundedness
-from evaluation.inputs.predictions import open_codes
-from evaluation.results.compare import compare
-from evaluation.results.resampled_intervals import resampled_interval
-from evaluation.running.finished_steps import FinishedSteps
-from loaders.errors import InputError
-from loaders.schema import FactorInfo
+from candlelight.evaluation.causal.irs import irs
+from candlelight.evaluation.causal.scoring.factor_table import FactorTable
+from candlelight.evaluation.causal.scoring.measure_codes import measure_codes
+from candlelight.evaluation.causal.scoring.score_causal import DEFAULT_METRICS, score_causal
+from candlelight.evaluation.causal.unconfoundedness import unconfoundedness
+from candlelight.evaluation.inputs.predictions import open_codes
+from candlelight.evaluation.results.compare import compare
+from candlelight.evaluation.results.resampled_intervals import resampled_interval
+from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import FactorInfo
 
 SIZES = (3, 4, 2)
 CLASSES = torch.tensor(list(itertools.product(*(range(size) for size in SIZES))))

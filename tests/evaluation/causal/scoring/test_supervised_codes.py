@@ -1,10 +1,10 @@
 import pytest
 import torch
 
-from evaluation.causal.scoring.factor_table import FactorTable
-from evaluation.causal.scoring.supervised_codes import supervised_codes
-from loaders.errors import InputError
-from loaders.schema import FactorInfo
+from candlelight.evaluation.causal.scoring.factor_table import FactorTable
+from candlelight.evaluation.causal.scoring.supervised_codes import supervised_codes
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import FactorInfo
 
 
 def test_a_value_that_half_of_the_images_lack_is_refused(memory_view):

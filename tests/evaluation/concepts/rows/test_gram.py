@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.concepts.rows import gram as module
-from evaluation.concepts.rows.gram import SharedRows, mean_row, products_about_mean
-from loaders.errors import InputError
+from candlelight.evaluation.concepts.rows import gram as module
+from candlelight.evaluation.concepts.rows.gram import SharedRows, mean_row, products_about_mean
+from candlelight.loaders.errors import InputError
 
 
 def _blocks(seed, dtype=torch.float32):

@@ -2,16 +2,16 @@ import pytest
 import torch
 from torch import nn
 
-from evaluation.concepts import score_concepts
-from evaluation.concepts.branches import branch_activations, branch_gradients
-from evaluation.concepts.probe import Probe
-from evaluation.concepts.rows.row_storage import RowStorage
-from evaluation.concepts.rows.stored_rows import StoredRows
-from evaluation.concepts.set_scores import BRANCHES
-from evaluation.running.batches import Fingerprint
-from evaluation.running.named_models import identify_models
-from loaders.errors import InputError
-from loaders.views import ConceptSet
+from candlelight.evaluation.concepts import score_concepts
+from candlelight.evaluation.concepts.branches import branch_activations, branch_gradients
+from candlelight.evaluation.concepts.probe import Probe
+from candlelight.evaluation.concepts.rows.row_storage import RowStorage
+from candlelight.evaluation.concepts.rows.stored_rows import StoredRows
+from candlelight.evaluation.concepts.set_scores import BRANCHES
+from candlelight.evaluation.running.batches import Fingerprint
+from candlelight.evaluation.running.named_models import identify_models
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import ConceptSet
 
 
 class HalfNet(nn.Module):

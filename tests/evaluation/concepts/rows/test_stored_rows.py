@@ -12,17 +12,17 @@ import pytest
 import torch
 from torch import nn
 
-from evaluation.concepts.activations import layer_activations, layer_gradients
-from evaluation.concepts.cav import fit_cavs, random_cavs
-from evaluation.concepts.exchanged_vectors import exchange_derivatives
-from evaluation.concepts.rows import row_storage, stored_rows
-from evaluation.concepts.rows.gram import SharedRows, row_norms
-from evaluation.concepts.rows.recomputed_rows import RecomputedRows
-from evaluation.concepts.rows.row_source import columns_of
-from evaluation.concepts.rows.row_storage import RowStorage
-from evaluation.concepts.rows.stored_rows import StoredRows
-from evaluation.concepts.sensitivity import directional_derivatives
-from loaders.errors import InputError
+from candlelight.evaluation.concepts.activations import layer_activations, layer_gradients
+from candlelight.evaluation.concepts.cav import fit_cavs, random_cavs
+from candlelight.evaluation.concepts.exchanged_vectors import exchange_derivatives
+from candlelight.evaluation.concepts.rows import row_storage, stored_rows
+from candlelight.evaluation.concepts.rows.gram import SharedRows, row_norms
+from candlelight.evaluation.concepts.rows.recomputed_rows import RecomputedRows
+from candlelight.evaluation.concepts.rows.row_source import columns_of
+from candlelight.evaluation.concepts.rows.row_storage import RowStorage
+from candlelight.evaluation.concepts.rows.stored_rows import StoredRows
+from candlelight.evaluation.concepts.sensitivity import directional_derivatives
+from candlelight.loaders.errors import InputError
 
 CPU = torch.device("cpu")
 
@@ -146,8 +146,8 @@ MEASURE_AND_STOP = """
 import re, time
 from pathlib import Path
 import torch
-from evaluation.concepts.cav import fit_cavs
-from evaluation.concepts.rows.row_storage import RowStorage
+from candlelight.evaluation.concepts.cav import fit_cavs
+from candlelight.evaluation.concepts.rows.row_storage import RowStorage
 
 def fill(batches):
     whole, part = None, torch.rand(10, 1 << 19)

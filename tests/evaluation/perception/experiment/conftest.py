@@ -10,13 +10,13 @@ import pytest
 import torch
 from PIL import Image
 
-from evaluation.perception.experiment.answer_log import AnswerLog
-from evaluation.perception.experiment.experiment_server import ExperimentServer
-from evaluation.perception.experiment.run_experiment import summarise_log
-from evaluation.perception.experiment.stimuli import Stimulus
-from evaluation.perception.experiment.trial_plan import plan_trials
-from evaluation.perception.experiment.trial_session import TrialSession
-from loaders.views import DataIdentity
+from candlelight.evaluation.perception.experiment.answer_log import AnswerLog
+from candlelight.evaluation.perception.experiment.experiment_server import ExperimentServer
+from candlelight.evaluation.perception.experiment.run_experiment import summarise_log
+from candlelight.evaluation.perception.experiment.stimuli import Stimulus
+from candlelight.evaluation.perception.experiment.trial_plan import plan_trials
+from candlelight.evaluation.perception.experiment.trial_session import TrialSession
+from candlelight.loaders.views import DataIdentity
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@ import json
 import numpy as np
 import pytest
 
-from evaluation.perception.experiment import read_answers
-from evaluation.perception.experiment.answer_log import AnswerLog
-from evaluation.perception.experiment.read_answers import AnswerRecord
-from loaders.errors import InputError
+from candlelight.evaluation.perception.experiment import read_answers
+from candlelight.evaluation.perception.experiment.answer_log import AnswerLog
+from candlelight.evaluation.perception.experiment.read_answers import AnswerRecord
+from candlelight.loaders.errors import InputError
 
 SETTINGS = {"levels": 3, "data": {"name": "photographs", "split": None}, "seed": 0}
 

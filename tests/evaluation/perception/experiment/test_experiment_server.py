@@ -10,10 +10,10 @@ import pytest
 import torch
 from PIL import Image
 
-from evaluation.perception import fit_psychometric, psychometric
-from evaluation.perception.experiment import fit_answers, read_answers
-from evaluation.perception.experiment.experiment_server import ExperimentServer
-from loaders.errors import InputError
+from candlelight.evaluation.perception import fit_psychometric, psychometric
+from candlelight.evaluation.perception.experiment import fit_answers, read_answers
+from candlelight.evaluation.perception.experiment.experiment_server import ExperimentServer
+from candlelight.loaders.errors import InputError
 
 LEVELS = tuple(np.linspace(0.1, 0.9, 5).round(3).tolist())
 

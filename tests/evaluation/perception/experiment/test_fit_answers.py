@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.perception import fit_psychometric, psychometric
-from evaluation.perception.experiment import ExperimentAnswers, fit_answers
-from evaluation.perception.experiment.answer_plot import draw_answers
-from evaluation.report.psychometric_axes import share_points
+from candlelight.evaluation.perception import fit_psychometric, psychometric
+from candlelight.evaluation.perception.experiment import ExperimentAnswers, fit_answers
+from candlelight.evaluation.perception.experiment.answer_plot import draw_answers
+from candlelight.evaluation.report.psychometric_axes import share_points
 
 
 def simulate(names, observers, count, seed=0, threshold=0.45, span=(0.1, 0.9)):

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 import torch
 
-from evaluation.perception import DetectionLevels, fit_psychometric, psychometric
-from evaluation.perception.experiment import measured_thresholds
-from evaluation.perception.experiment.answer_log import AnswerLog
-from evaluation.perception.experiment.read_answers import AnswerRecord
-from loaders.errors import InputError
+from candlelight.evaluation.perception import DetectionLevels, fit_psychometric, psychometric
+from candlelight.evaluation.perception.experiment import measured_thresholds
+from candlelight.evaluation.perception.experiment.answer_log import AnswerLog
+from candlelight.evaluation.perception.experiment.read_answers import AnswerRecord
+from candlelight.loaders.errors import InputError
 
 
 @pytest.fixture

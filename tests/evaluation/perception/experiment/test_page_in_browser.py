@@ -8,9 +8,9 @@ import pytest
 import torch
 from PIL import Image
 
-from evaluation.perception import fit_psychometric, psychometric
-from evaluation.perception.experiment import fit_answers, read_answers
-from evaluation.perception.experiment.read_answers import read_log
+from candlelight.evaluation.perception import fit_psychometric, psychometric
+from candlelight.evaluation.perception.experiment import fit_answers, read_answers
+from candlelight.evaluation.perception.experiment.read_answers import read_log
 
 playwright = pytest.importorskip("playwright.sync_api", reason="drives a browser: pip install playwright")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

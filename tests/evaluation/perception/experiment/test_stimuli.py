@@ -7,19 +7,19 @@ import pytest
 import torch
 from PIL import Image
 
-from evaluation.perception import rotate_images
-from evaluation.perception.experiment.moved_stimuli import MovedStimuli
-from evaluation.perception.experiment.open_experiment import (
+from candlelight.evaluation.perception import rotate_images
+from candlelight.evaluation.perception.experiment.moved_stimuli import MovedStimuli
+from candlelight.evaluation.perception.experiment.open_experiment import (
     ExperimentSettings,
     log_settings,
     open_stimuli,
     shows_original,
 )
-from evaluation.perception.experiment.rated_stimuli import nearest_pairs
-from evaluation.perception.experiment.transformed_stimuli import default_largest
-from loaders.errors import InputError
-from loaders.views import DataIdentity, MovedImages
-from loaders.views.moved_view import _MOVES, MovedRows, _Frame, _Scene
+from candlelight.evaluation.perception.experiment.rated_stimuli import nearest_pairs
+from candlelight.evaluation.perception.experiment.transformed_stimuli import default_largest
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import DataIdentity, MovedImages
+from candlelight.loaders.views.moved_view import _MOVES, MovedRows, _Frame, _Scene
 
 
 def test_rated_pairs_are_spaced_in_d(write_tid):

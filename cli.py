@@ -16,13 +16,13 @@ if Path(sys.argv[0]).stem == "candlelight" and signal.getsignal(signal.SIGINT) i
 
 import click
 
-from evaluation.commands.evaluate_commands import evaluate
-from evaluation.commands.experiment_commands import perception_group
-from evaluation.commands.train_command import train
-from generators.commands.asset_commands import assets
-from generators.commands.plan_commands import load_any_plan, plan, recipe_options
-from generators.commands.recipe_commands import recipes
-from generators.commands.render_options import (
+from candlelight.evaluation.commands.evaluate_commands import evaluate
+from candlelight.evaluation.commands.experiment_commands import perception_group
+from candlelight.evaluation.commands.train_command import train
+from candlelight.generators.commands.asset_commands import assets
+from candlelight.generators.commands.plan_commands import load_any_plan, plan, recipe_options
+from candlelight.generators.commands.recipe_commands import recipes
+from candlelight.generators.commands.render_options import (
     check_outcome,
     plan_to_repair,
     read_changes,
@@ -30,11 +30,11 @@ from generators.commands.render_options import (
     repaired_line,
     worker_options,
 )
-from generators.commands.verify_report import verify_path
-from loaders.commands.command_line import Folder, OneLineGroup, UseError, progress
-from loaders.commands.info_options import check_options, sheet_options
-from loaders.commands.pack_commands import export, pack, push
-from loaders.files.urls import local_folder
+from candlelight.generators.commands.verify_report import verify_path
+from candlelight.loaders.commands.command_line import Folder, OneLineGroup, UseError, progress
+from candlelight.loaders.commands.info_options import check_options, sheet_options
+from candlelight.loaders.commands.pack_commands import export, pack, push
+from candlelight.loaders.files.urls import local_folder
 
 
 @click.group(
@@ -87,8 +87,8 @@ def render(
     candlelight render --repair --out frames
     candlelight render candle --out s3://bucket/frames
     """
-    from generators import render as render_plan
-    from generators.reports.preview import preview_plan
+    from candlelight.generators import render as render_plan
+    from candlelight.generators.reports.preview import preview_plan
 
     source = recipe or plan_to_repair(out, how["repair"])
     made = load_any_plan(source, overrides, limit, preset=preset, assets=assets, seed=seed)
@@ -149,12 +149,12 @@ def counterfactual(
     candlelight counterfactual candle --sample candle-000012 --do color=yellow --out what-if
     candlelight counterfactual candle --limit 3 --do color=blue --do object_type=cube,color=blue --out what-if
     """
-    from evaluation.report.counterfactuals import write_counterfactual_page
-    from generators import counterfactual as plan_counterfactuals
-    from generators import render as render_plan
-    from generators.planning.interventions import COUNTERFACTUAL_SUFFIX
-    from generators.planning.plan_table import join
-    from generators.planning.planned_samples import compress_samples
+    from candlelight.evaluation.report.counterfactuals import write_counterfactual_page
+    from candlelight.generators import counterfactual as plan_counterfactuals
+    from candlelight.generators import render as render_plan
+    from candlelight.generators.planning.interventions import COUNTERFACTUAL_SUFFIX
+    from candlelight.generators.planning.plan_table import join
+    from candlelight.generators.planning.planned_samples import compress_samples
 
     if (not ids) == (limit is None):
         raise UseError("expected --sample ID, or --limit N for N samples of each set, and not both")
@@ -173,8 +173,8 @@ def counterfactual(
 
 
 def _warn_of_clipping(frames: Path) -> None:
-    from loaders.frames import complete_indices, read_dataset_info
-    from loaders.looking.clipping import clipped_share, clipping_line
+    from candlelight.loaders.frames import complete_indices, read_dataset_info
+    from candlelight.loaders.looking.clipping import clipped_share, clipping_line
 
     for name in read_dataset_info(frames).sets:
         if warning := clipping_line(clipped_share(frames, name, complete_indices(frames, name))):
@@ -183,9 +183,9 @@ def _warn_of_clipping(frames: Path) -> None:
 
 def _sheets(frames: Path) -> None:
     """Draw a contact sheet of each set into the folder of frames."""
-    from evaluation.report import contact_sheet, write_png
-    from loaders.frames import read_dataset_info
-    from loaders.open_frames import open_frames
+    from candlelight.evaluation.report import contact_sheet, write_png
+    from candlelight.loaders.frames import read_dataset_info
+    from candlelight.loaders.open_frames import open_frames
 
     for name in read_dataset_info(frames).sets:
         opened = open_frames(frames, name)
@@ -216,9 +216,9 @@ def info(path: Path | str, verify: bool, as_json: bool, sheet: Path | None, **wh
     candlelight info h5/candle.h5 --json
     candlelight info pack --set candle --sheet sheet.png --by color --layers image,albedo,depth
     """
-    from loaders.looking.describe import describe
-    from loaders.looking.draw_sheet import draw_sheet
-    from loaders.looking.look import look
+    from candlelight.loaders.looking.describe import describe
+    from candlelight.loaders.looking.draw_sheet import draw_sheet
+    from candlelight.loaders.looking.look import look
 
     check_options(click.get_current_context())
     if verify:
@@ -245,14 +245,14 @@ def demo(out: Path, **how: Any) -> None:
     """
     from tqdm import tqdm
 
-    from evaluation.demo.pack_and_study import (
+    from candlelight.evaluation.demo.pack_and_study import (
         pack_and_study,
         require_packages,
         with_first_sheet,
         with_seconds,
     )
-    from generators import load_recipe, make_plan
-    from generators import render as render_plan
+    from candlelight.generators import load_recipe, make_plan
+    from candlelight.generators import render as render_plan
 
     require_packages()
     tell = with_seconds(tqdm.write)  # keeps progress bars whole
@@ -276,7 +276,7 @@ def doctor() -> None:
     \b
     candlelight doctor
     """
-    from generators.commands.doctor import examine
+    from candlelight.generators.commands.doctor import examine
 
     findings = examine()
     for finding in findings:
