@@ -30,7 +30,6 @@ from candlelight.generators.commands.render_options import (
     repaired_line,
     worker_options,
 )
-from candlelight.generators.commands.verify_report import verify_path
 from candlelight.loaders.commands.command_line import Folder, OneLineGroup, UseError, progress
 from candlelight.loaders.commands.info_options import check_options, sheet_options
 from candlelight.loaders.commands.pack_commands import export, pack, push
@@ -216,6 +215,7 @@ def info(path: Path | str, verify: bool, as_json: bool, sheet: Path | None, **wh
     candlelight info h5/candle.h5 --json
     candlelight info pack --set candle --sheet sheet.png --by color --layers image,albedo,depth
     """
+    from candlelight.generators.commands.verify_report import verify_path
     from candlelight.loaders.looking.describe import describe
     from candlelight.loaders.looking.draw_sheet import draw_sheet
     from candlelight.loaders.looking.look import look

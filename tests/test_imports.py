@@ -12,6 +12,8 @@ import candlelight
 
 ROOT = Path(__file__).parents[1]
 HEAVY = {"bpy", "torch", "datasets", "pandas", "matplotlib", "distributed", "sklearn"}
+# Neither the packages nor `candlelight --help` load these: the help is there in a tenth of a second.
+SLOW = {"h5py", "jaxtyping", "numpy", "pyarrow", "pydantic", "yaml"}
 MAY_IMPORT = {
     "loaders": set(),
     "blender_assets": {"loaders"},
@@ -34,7 +36,7 @@ GENERATORS = [
 
 
 def imported_weight(modules: str) -> set[str]:
-    code = f"import sys, {modules}; print(*({HEAVY!r} & sys.modules.keys()))"
+    code = f"import sys, {modules}; print(*({HEAVY | SLOW!r} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     return set(done.stdout.split())
 
@@ -46,7 +48,7 @@ def test_importing_the_packages_stays_light():
 
 def test_importing_the_metrics_imports_torch_alone():
     names = ("concepts", "intrinsic", "causal", "coverage", "perception")
-    assert imported_weight(", ".join(f"candlelight.evaluation.{name}" for name in names)) == {"torch"}
+    assert imported_weight(", ".join(f"candlelight.evaluation.{name}" for name in names)) & HEAVY == {"torch"}
 
 
 def imports_of(path):
@@ -112,7 +114,7 @@ def test_the_package_offers_its_common_names_lazily():
     for name in candlelight.__all__:
         assert getattr(candlelight, name).__module__.startswith("candlelight."), name
     assert {*candlelight.__all__} <= {*dir(candlelight)}
-    with pytest.raises(AttributeError, match="module 'candlelight' has no attribute 'rendr'"):
+    with pytest.raises(AttributeError, match="rendr"):
         candlelight.rendr  # noqa: B018
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from candlelight.blender_assets import ASSET_SUFFIXES, AssetLibrary
+from candlelight.blender_assets import ASSET_SUFFIXES
 from candlelight.loaders.commands.command_line import progress
 from candlelight.loaders.errors import InputError
 
@@ -82,6 +82,7 @@ def load_any_plan(
     seed: int | None = None,
 ) -> Any:
     """Plan a recipe (with ``ids``, only the samples of these ids), or read a plan file."""
+    from candlelight.blender_assets import AssetLibrary
     from candlelight.generators import load_recipe, make_plan
     from candlelight.generators.planning.plan import plan_samples
     from candlelight.generators.planning.plan_table import load_plan

@@ -1,0 +1,9 @@
+from .engine.render_plan import render as render
+from .language.load_recipe import load_recipe as load_recipe
+from .language.recipe import Recipe as Recipe
+from .planning.interventions import condition as condition
+from .planning.interventions import counterfactual as counterfactual
+from .planning.interventions import do as do
+from .planning.inverse_propensity import inverse_propensity_weights as inverse_propensity_weights
+from .planning.plan import Plan as Plan
+from .planning.plan import make_plan as make_plan
