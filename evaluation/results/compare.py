@@ -111,7 +111,7 @@ def compare(first: Result, second: Result, column: str | None = None) -> Compari
         >>> flat = result("flat", (0.5, 0.6, 0.75, 0.5, 0.6, 0.7))
         >>> print(compare(flat, result("net", (0.3, 0.4, 0.5, 0.4, 0.5, 0.5))))
         net is better than flat
-        lmse ↓: flat - net = +0.175 (95 % interval +0.111 to +0.239, p = 0.00089, 6 rows in 6 groups)
+        lmse ↓: flat - net = +0.175 (95 % interval +0.111 to +0.239, p = 0.00092, 6 rows in 6 groups)
     """
     _check_alike(first, second)
     name = _column(first, second, column)
