@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from candlelight.evaluation.models.integrate_gradients import GrayImage
+from candlelight.evaluation.models.integrate_gradients import GrayRule
 from candlelight.evaluation.models.log_gradients import (
     Gradients,
     backward_differences,
@@ -51,7 +51,7 @@ class GradientMethod:
     thresholds: tuple[str, ...]
     candidates: tuple[Thresholds, ...]
     takes_lights: bool
-    gray: GrayImage
+    gray: GrayRule
     estimate: Callable[[Float[ndarray, "3 height width"], _LightStack | None], Iterator[Gradients]]
 
 

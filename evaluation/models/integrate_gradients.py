@@ -14,14 +14,14 @@ from candlelight.evaluation.models.poisson import solve_poisson
 from candlelight.loaders.errors import InputError
 
 GradientEstimate = Callable[[int, ndarray, ndarray], Gradients]
-GrayImage = Callable[[Float[ndarray, "3 height width"]], Float[ndarray, "height width"]]
+GrayRule = Callable[[Float[ndarray, "3 height width"]], Float[ndarray, "height width"]]
 
 
 def decompose_by_gradients(
     image: Float[Tensor, "batch 3 height width"],
     mask: Bool[Tensor, "batch height width"] | None,
     estimate: GradientEstimate,
-    gray: GrayImage = gray_of_raised,
+    gray: GrayRule = gray_of_raised,
 ) -> tuple[Float[Tensor, "batch 3 height width"], Float[Tensor, "batch 3 height width"]]:
     """Decompose each image on the CPU; the results are on the device of the input.
 
