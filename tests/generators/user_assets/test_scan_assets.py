@@ -17,12 +17,13 @@ from candlelight.generators.engine.helper_process import run_helper
 from candlelight.generators.engine.render_plan import render
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
-from candlelight.generators.user_assets.scan_assets import ASSET_KINDS, scan_assets
+from candlelight.generators.user_assets.scan_assets import scan_assets
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.exports.export_candle import projected_bounds
 from candlelight.loaders.frame_folder import FrameFolder
 from candlelight.loaders.verification.checksums import file_sha256
 
+KINDS = ("objects", "materials", "lights", "scenes")
 SMALL = (
     "image.width=96",
     "image.height=72",
@@ -86,7 +87,7 @@ def scanned(originals):
 def rendered(scanned, tmp_path_factory):
     """Render `candle-faithful` with the scanned assets only."""
     folder, _ = scanned
-    assets = {kind: folder / kind for kind in ASSET_KINDS}
+    assets = {kind: folder / kind for kind in KINDS}
     plan = make_plan(load_recipe("candle-faithful", SMALL, assets=assets))
     root = tmp_path_factory.mktemp("frames") / "originals"
     assert not render(plan, root, workers=1).failed
@@ -105,7 +106,7 @@ def test_objects_are_measured_with_the_scale_in_their_file(scanned):
 
 @pytest.mark.blender
 def test_facts_of_lights_materials_and_scenes(scanned):
-    library = AssetLibrary({kind: scanned[0] / kind for kind in ASSET_KINDS})
+    library = AssetLibrary({kind: scanned[0] / kind for kind in KINDS})
     white = {"power": 5000, "radius": 0.25, "color": [1, 1, 1]}
     assert library.facts("lights", "left") == {**white, "location": [5, -5, 7]}
     assert library.facts("lights", "right") == {**white, "location": [-5, 5, 7]}
@@ -121,7 +122,7 @@ def test_facts_of_lights_materials_and_scenes(scanned):
 @pytest.mark.blender
 def test_the_command_prints_the_labels(scanned):
     folder, output = scanned
-    lines = [f"{folder / kind / 'manifest.json'}" for kind in ASSET_KINDS]
+    lines = [f"{folder / kind / 'manifest.json'}" for kind in KINDS]
     note = "\n  lights/right.blend: its nodes are left out; energy, radius, colour and location are used"
     labels = ("cube, torus", "red", f"left, right{note}", "harbour")
     assert output == "".join(f"{line}: {names}\n" for line, names in zip(lines, labels, strict=True))
@@ -184,7 +185,7 @@ def test_a_folder_without_assets_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"expected folders objects, .* give their --kind"):
         scan_assets(tmp_path)
     (tmp_path / "lights").mkdir()
-    with pytest.raises(InputError, match=r"there is no \.blend file in .*lights"):
+    with pytest.raises(InputError, match=r"there is no asset in it; expected files of lights: \.blend"):
         scan_assets(tmp_path)
 
 
