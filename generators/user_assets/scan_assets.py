@@ -15,7 +15,7 @@ from candlelight.generators.engine.helper_process import run_helper
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.licences import is_known
 
-_UNKNOWN = "the user's own; not stated"
+_UNKNOWN = "the user's own; not stated"  # licence of an asset without a stated one
 
 _Assets = dict[str, Path]  # files by label
 
@@ -154,8 +154,8 @@ def _write_manifest(
 
 def _stated(known: dict[str, Any], stated: dict[str, str | None]) -> dict[str, str]:
     """Choose licence and source of an asset: those of its previous entry if they say something."""
-    licence, source = known.get("licence", _UNKNOWN), known.get("source", _UNKNOWN)
+    licence, source = known.get("licence", _UNKNOWN), known.get("source", "")
     return {
         "licence": licence if is_known(licence) else stated["licence"] or licence,
-        "source": source if source != _UNKNOWN else stated["source"] or source,
+        "source": stated["source"] or source if source in ("", _UNKNOWN) else source,
     }
