@@ -199,18 +199,16 @@ def _set_planned_values(material: Any, planned: Material) -> None:
             nodes[name].outputs[0].default_value = (*color, 1.0)
     for name, value in (("Roughness", planned.roughness), ("Specular IOR Level", planned.specular)):
         if value is not None:
-            _set_gloss(material, name, value)
+            _set_gloss(material, planned.label, name, value)
     if "mapping" in nodes:
         nodes["mapping"].inputs["Location"].default_value = planned.offset
         nodes["mapping"].inputs["Scale"].default_value = (planned.scale,) * 3
 
 
-def _set_gloss(material: Any, name: str, value: float) -> None:
+def _set_gloss(material: Any, label: str, name: str, value: float) -> None:
     socket = shader_of(material).inputs[name]
     if socket.is_linked:
-        raise ValueError(
-            f"material `{material.name}` has a texture for {name}; remove that field from the recipe"
-        )
+        raise ValueError(f"material `{label}` has a texture for {name}; remove that field from the recipe")
     socket.default_value = value
     if name == "Roughness":
         material.node_tree.nodes["roughness"].inputs[0].default_value = value

@@ -69,7 +69,12 @@ def _scan_material(path: Path, label: str, scan: _Scan) -> None:
 def _scan_texture(path: Path, label: str, scan: _Scan) -> None:
     """Open a procedural texture or an image."""
     if path.suffix == ".blend":
-        load_material(path, label, scan.notes)
+        nodes = load_material(path, label, scan.notes).node_tree.nodes
+        missing = [f"`{name}`" for name in ("color a", "color b", "mapping") if name not in nodes]
+        if missing:
+            scan.notes.append(
+                f"it has no node named {', '.join(missing)}, so it keeps its own colours or place"
+            )
     else:
         try:
             check_texture_image(path)

@@ -45,7 +45,7 @@ def open_assets(plan: Plan, time_limit: float = 600.0) -> int | None:
         "traces": [trace.model_dump(mode="json") for trace in traces],
     }
     try:
-        answer = run_helper("candlelight.generators.blender.open_assets", request, time_limit)
+        answer = run_helper("candlelight.generators.blender.show_traces", request, time_limit)
     except TimeoutError:
         raise InputError(f"assets: not opened within {time_limit:g} s; use smaller files") from None
     errors = list(dict.fromkeys(reply["error"] for reply in answer.replies if reply["error"]))

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from PIL import Image
 
 from candlelight.blender_assets import AssetLibrary, shipped
 from candlelight.blender_assets.asset_manifest import write_asset_manifest
@@ -139,6 +140,54 @@ def test_a_second_scan_keeps_licences_and_environment_maps(scanned, tmp_path):
     scan_assets(folder, "materials")
     entries = json.loads(manifest.read_text())["assets"]
     assert {entry["name"]: entry["licence"] for entry in entries} == {"red": "CC-BY-4.0", "tile": "CC-BY-4.0"}
+
+
+@pytest.mark.blender
+def test_a_scan_states_licences_that_are_not_known_yet_and_keeps_the_facts_of_maps(tmp_path):
+    for label in ("garden", "studio"):
+        shutil.copy(shipped() / "scenes" / f"{label}.exr", tmp_path)
+    scan_assets(tmp_path, "scenes", licence="CC0-1.0")
+    manifest = tmp_path / "manifest.json"
+    data = json.loads(manifest.read_text())
+    data["assets"][0]["facts"] |= {"rotation": 90}
+    data["assets"][1] |= {"licence": "ask me", "source": ""}
+    manifest.write_text(json.dumps(data))
+    command = [
+        "assets",
+        "scan",
+        str(tmp_path),
+        "--kind",
+        "scenes",
+        "--licence",
+        "CC-BY-4.0",
+        "--source",
+        "me",
+    ]
+    assert CliRunner().invoke(main, command).exit_code == 0
+    listed = CliRunner().invoke(main, ["assets", "list", str(tmp_path), "--kind", "scenes"])
+    assert listed.output.splitlines()[1:] == [
+        "  garden  rotation 90 degrees, environment map  CC0-1.0  me",
+        "  studio  environment map  CC-BY-4.0  me",
+    ]
+
+
+@pytest.mark.blender
+def test_images_of_textures_are_scanned_by_label(tmp_path):
+    (tmp_path / "banded").mkdir()
+    Image.new("RGB", (8, 8)).save(tmp_path / "banded" / "one.png")
+    shutil.copy(shipped() / "textures" / "wood.blend", tmp_path)
+    (done,) = scan_assets(tmp_path, "textures", licence="CC0-1.0")
+    assert {entry["name"]: entry["file"] for entry in done.entries} == {
+        "banded/one": "banded/one.png",
+        "wood": "wood.blend",
+    }
+    assert done.notes == ()
+    assert AssetLibrary({"textures": tmp_path}).entry("textures", "banded/one")["licence"] == "CC0-1.0"
+    (tmp_path / "banded" / "one.png").write_bytes(b"no image")
+    with pytest.raises(
+        InputError, match=r"^textures/one.png: cannot be read: .*; replace or remove it; no man"
+    ):
+        scan_assets(tmp_path, "textures")
 
 
 @pytest.mark.blender

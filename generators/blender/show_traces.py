@@ -1,6 +1,6 @@
 """Open assets as a render does, without rendering: set up Blender's scene for some traces.
 
-``python -m candlelight.generators.blender.open_assets`` is asked by
+``python -m candlelight.generators.blender.show_traces`` is asked by
 `candlelight.generators.engine.helper_process.run_helper` with the user's ``folders`` and some ``traces``, and
 replies for each trace the ``error`` for which `candlelight.generators.blender.renderer.Renderer` would
 refuse it, or None.
