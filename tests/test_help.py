@@ -1,6 +1,8 @@
 """The help of every command: each has an example, and each example fits the command's own parameters."""
 
+import re
 import shlex
+from pathlib import Path
 
 import click
 import pytest
@@ -40,6 +42,17 @@ def words_of(example):
     """Split an example as a shell does, without the program, comments and redirections."""
     words = shlex.split(example, comments=True)[1:]
     return words[: words.index(">")] if ">" in words else words
+
+
+def examples_of_pages():
+    """List the commands in blocks of code of all pages, without those that name variables of a shell."""
+    root = Path(__file__).parent.parent
+    for page in [root / "README.md", root / "CONTRIBUTING.md", *sorted(root.glob("docs/**/*.md"))]:
+        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+        text = re.sub(r"^```.*?^```", lambda block: block[0].replace("\n", "\n    "), text, flags=re.M | re.S)
+        yield from (
+            line.strip() for line in re.findall(r"^ {4,}(candlelight .*)$", text, re.M) if "$" not in line
+        )
 
 
 EXAMPLES = sorted({example for path in commands(main) for example in examples_of(find(path))})
@@ -82,6 +95,13 @@ def test_every_option_says_what_it_does(path):
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_fits_the_parameters_of_its_command(example):
+    assert parse(words_of(example)).params is not None
+
+
+@pytest.mark.parametrize("example", sorted({*examples_of_pages()}))
+def test_an_example_of_a_page_fits_the_parameters_of_its_command(example, tmp_path):
+    for folder in re.findall(r"--assets \w+=(\S+)", example):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
     assert parse(words_of(example)).params is not None
 
 

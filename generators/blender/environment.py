@@ -1,6 +1,7 @@
 """The environment of a Blender scene: an environment map, or a modelled scene around the objects."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy import ndarray
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.blender import bpy
 from candlelight.generators.blender.append_files import append, append_or_none, load_map
-from candlelight.generators.blender.materials import add_aovs, plain_material
+from candlelight.generators.blender.materials import add_aovs, plain_material, require_shader
 from candlelight.generators.language.lights_and_camera import ENVIRONMENT_LIGHT
 from candlelight.generators.scenes.plan_records import Environment
 
@@ -73,13 +74,7 @@ class BlenderEnvironment:
 
     def _modelled_scene(self, label: str) -> Any:
         if label not in self._collections:
-            collection = append(self._library.find("scenes", label), "collections", label)
-            if collection.name.lower() != label.lower():
-                # A file that was not scanned and holds only a world has the collection that Blender saves.
-                raise ValueError(
-                    f"scene `{label}`: expected a collection of that name, found `{collection.name}`; if the "
-                    "file holds a world alone, run `candlelight assets scan` on its folder"
-                )
+            collection = load_modelled_scene(self._library.find("scenes", label), label)
             collection.use_fake_user = True
             _prepare(collection)
             self._collections[label] = collection
@@ -99,6 +94,28 @@ class BlenderEnvironment:
         # that Cycles chooses, for 4 % more noise before denoising.
         world.cycles.sampling_method, world.cycles.sample_map_resolution = "MANUAL", 1024
         return world
+
+
+def load_modelled_scene(path: Path, label: str, notes: list[str] | None = None) -> Any:
+    """Append the collection of a modelled scene as `append` does.
+
+    Raises:
+        ValueError: as `append`; or the collection has another name, holds no object, or a material in it has
+            no Principled BSDF.
+    """
+    collection = append(path, "collections", label, notes)
+    if collection.name.lower() != label.lower():
+        # A file that was not scanned and holds only a world has the collection that Blender saves.
+        raise ValueError(
+            f"scene `{label}`: expected a collection of that name, found `{collection.name}`; if the "
+            "file holds a world alone, run `candlelight assets scan` on its folder"
+        )
+    if not collection.all_objects:
+        raise ValueError(f"{path.name}: expected objects in the collection `{collection.name}`, found none")
+    for slot in (slot for one in collection.all_objects for slot in one.material_slots):
+        if slot.material is not None:
+            require_shader(path, slot.material)
+    return collection
 
 
 def _prepare(collection: Any) -> None:

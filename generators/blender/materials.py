@@ -1,6 +1,7 @@
 """Load each material once, add its extra outputs (AOVs), and set its colours for each trace."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from candlelight.blender_assets import AssetLibrary
@@ -93,7 +94,7 @@ class Materials:
         if label == PLAIN:
             return plain_material(PLAIN)
         kind = "materials" if self._library.has("materials", label) else "textures"
-        material = append(self._library.find(kind, label), "materials", label)
+        material = load_material(self._library.find(kind, label), label)
         material.use_fake_user = True
         add_aovs(material)
         return material
@@ -136,16 +137,56 @@ def _image_material() -> Any:
     return material
 
 
-def shader_of(material: Any) -> Any:
-    """Return the Principled node of a material.
+def load_material(path: Path, label: str, notes: list[str] | None = None) -> Any:
+    """Append the material of a .blend file as `append` does.
 
     Raises:
-        ValueError: the material has none, so its albedo is unknown.
+        ValueError: as `append`; or the surface of the material is not a Principled BSDF.
     """
-    for node in material.node_tree.nodes:
-        if node.type == "BSDF_PRINCIPLED":
-            return node
-    raise ValueError(f"material `{material.name}` has no Principled BSDF; albedo is read from one")
+    material = append(path, "materials", label, notes)
+    require_shader(path, material)
+    surface = _surface_of(material)
+    if surface is None or surface.type != "BSDF_PRINCIPLED":
+        got = "nothing" if surface is None else f"`{surface.name}`"
+        raise ValueError(
+            f"{path.name}: material `{material.name}` has {got} at the Surface of its Material Output; "
+            "connect its Principled BSDF there, because albedo, roughness and metallic are read from it"
+        )
+    return material
+
+
+def require_shader(path: Path, material: Any) -> None:
+    """Refuse a material without a Principled BSDF.
+
+    Raises:
+        ValueError: there is none; the message names file and material.
+    """
+    if not _shaders(material):
+        raise ValueError(
+            f"{path.name}: material `{material.name}` has no Principled BSDF; give it one as its surface, "
+            "because albedo, roughness and metallic are read from it"
+        )
+
+
+def shader_of(material: Any) -> Any:
+    """Return the Principled node of a material: the node at its surface, else the first."""
+    surface = _surface_of(material)
+    return surface if surface in (shaders := _shaders(material)) else shaders[0]
+
+
+def _shaders(material: Any) -> list[Any]:
+    tree = material.node_tree
+    return [] if tree is None else [node for node in tree.nodes if node.type == "BSDF_PRINCIPLED"]
+
+
+def _surface_of(material: Any) -> Any:
+    """Return the node that Cycles takes as the surface of a material, or None."""
+    output = material.node_tree.get_output_node("CYCLES")
+    node, socket = None, None if output is None else output.inputs["Surface"]
+    while socket is not None and socket.is_linked and not socket.links[0].is_muted:
+        node = socket.links[0].from_node
+        socket = node.inputs[0] if node.type == "REROUTE" else None
+    return None if node is None or node.type == "REROUTE" or node.mute else node
 
 
 def _set_planned_values(material: Any, planned: Material) -> None:
@@ -158,18 +199,16 @@ def _set_planned_values(material: Any, planned: Material) -> None:
             nodes[name].outputs[0].default_value = (*color, 1.0)
     for name, value in (("Roughness", planned.roughness), ("Specular IOR Level", planned.specular)):
         if value is not None:
-            _set_gloss(material, name, value)
+            _set_gloss(material, planned.label, name, value)
     if "mapping" in nodes:
         nodes["mapping"].inputs["Location"].default_value = planned.offset
         nodes["mapping"].inputs["Scale"].default_value = (planned.scale,) * 3
 
 
-def _set_gloss(material: Any, name: str, value: float) -> None:
+def _set_gloss(material: Any, label: str, name: str, value: float) -> None:
     socket = shader_of(material).inputs[name]
     if socket.is_linked:
-        raise ValueError(
-            f"material `{material.name}` has a texture for {name}; remove that field from the recipe"
-        )
+        raise ValueError(f"material `{label}` has a texture for {name}; remove that field from the recipe")
     socket.default_value = value
     if name == "Roughness":
         material.node_tree.nodes["roughness"].inputs[0].default_value = value
