@@ -8,6 +8,7 @@ from typing import Any
 
 from candlelight.generators.language.factor_values import FactorValues
 from candlelight.generators.language.factors import Categorical, Rule
+from candlelight.generators.language.field_types import references
 from candlelight.generators.language.image_set import ImageSet
 from candlelight.generators.planning.plan import Plan
 from candlelight.generators.planning.planned_samples import PlannedSamples
@@ -48,6 +49,12 @@ class SetReport:
     def sometimes(self) -> set[str]:
         """Factors and variables that some interventions set and others do not."""
         return set().union(*self.interventions) - self.intervened
+
+    @property
+    def shown(self) -> list[str]:
+        """Factors and variables that the layout uses, in the recipe's order."""
+        used = set(references(self.image_set.layout))
+        return [name for name in self.image_set.mechanisms() if name in used]
 
 
 def report_plan(plan: Plan) -> list[SetReport]:
@@ -101,6 +108,7 @@ def write_plan_report(plan: Plan, path: Path) -> None:
         picture = draw_graph(
             report.image_set.graph(report.intervened),
             report.image_set.factors,
+            report.shown,
             selections,
             report.intervened,
             report.sometimes,
@@ -140,7 +148,7 @@ def _lines(report: SetReport) -> Iterator[str]:
     if not report.pairs:
         yield "    none"
     yield "  graph"
-    yield from (f"    {line}" for line in _mechanism_lines(report) or ("no arrows except to the image",))
+    yield from (f"    {line}" for line in _mechanism_lines(report))
 
 
 def _size(report: SetReport) -> str:
@@ -166,7 +174,7 @@ def _value_text(value: FactorValue) -> str:
 
 
 def _mechanism_lines(report: SetReport) -> list[str]:
-    """Describe the parents of each factor and variable, and the effect of each rule, one line each."""
+    """Describe the parents of each factor, variable and image, and the effect of each rule, one line each."""
     image_set = report.image_set
     lines = []
     for name, parents in image_set.graph(report.intervened).items():
@@ -181,6 +189,8 @@ def _mechanism_lines(report: SetReport) -> list[str]:
         decides_units = rule.selection or rule.target in image_set.crossed()
         if decides_units or rule.target not in report.intervened:
             lines.append(_rule_line(report, rule))
+    if shown := report.shown:
+        lines.append(f"{', '.join(shown)} -> the image")
     return lines
 
 
