@@ -1,7 +1,10 @@
+from itertools import combinations
+
+import networkx as nx
 import numpy as np
 import pytest
 
-from candlelight.generators.language.causal_graph import causal_graph, causal_order
+from candlelight.generators.language.causal_graph import causal_graph, causal_order, connected_pairs
 from candlelight.generators.language.factors import Categorical, Continuous, Rule
 
 
@@ -46,3 +49,19 @@ def test_without_arrows_the_order_is_as_written():
 def test_a_cycle_is_named():
     with pytest.raises(ValueError, match=r"without cycles, got .*a.* -> .*b"):
         causal_order({"a": ("b",), "b": ("a",), "c": ()})
+
+
+def test_connected_pairs_are_those_that_no_d_separation_tells_apart():
+    rng = np.random.default_rng(0)
+    for trial in range(300):
+        names = [f"v{i}" for i in range(rng.integers(2, 8))]
+        graph = {name: tuple(p for p in names[:i] if rng.random() < 0.25) for i, name in enumerate(names)}
+        selections = [rng.choice(names, 2, replace=False).tolist() for _ in range(trial % 4)]
+        drawn = nx.DiGraph((parent, name) for name, parents in graph.items() for parent in parents)
+        drawn.add_nodes_from(names)
+        drawn.add_edges_from((name, i) for i, chosen in enumerate(selections) for name in chosen)
+        assert connected_pairs(graph, selections) == {
+            frozenset(pair)
+            for pair in combinations(names, 2)
+            if not nx.is_d_separator(drawn, {pair[0]}, {pair[1]}, set(range(len(selections))))
+        }
