@@ -10,7 +10,7 @@ from candlelight.generators.reports.layered_layout import Point, lay_out
 
 _BOX = (132, 34)  # width and height of a node, pixels
 _LETTER = 7.5  # width of a letter, pixels
-_GAP = (28, 64)  # distance of nodes in a row, and of rows, pixels
+_GAP = (20, 64)  # distance of nodes in a row, and of rows, pixels
 _MARGIN = 16  # pixels
 _IMAGE = "the image"  # no factor or variable can have this name
 _STYLES = {

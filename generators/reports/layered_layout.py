@@ -11,6 +11,7 @@ import numpy as np
 
 from candlelight.generators.language.causal_graph import Graph, causal_order
 
+_MOST_IN_ROW = 6  # largest number of nodes in a row, as after Coffman and Graham 1972
 _SWEEPS = 24  # passes over the rows that order them
 _PORT = 14.0  # largest distance of two arrows at a node, pixels
 _CENTRING = 0.01  # pull of every place to the middle, relative to that of an arrow
@@ -70,7 +71,9 @@ def _rows(graph: Graph) -> tuple[_Rows, dict[tuple[str, str], list[_Place]]]:
     """Return the places in each row from the top, and those that each arrow joins."""
     height: dict[str, int] = {}
     for name in reversed(causal_order(graph)):
-        height[name] = 1 + max((height[child] for child in graph if name in graph[child]), default=-1)
+        lowest = 1 + max((height[child] for child in graph if name in graph[child]), default=-1)
+        placed = list(height.values())
+        height[name] = next(row for row in itertools.count(lowest) if placed.count(row) < _MOST_IN_ROW)
     top = max(height.values())
     chains = {}
     for child, parents in graph.items():
