@@ -6,7 +6,7 @@ from html import escape
 
 from candlelight.generators.language.causal_graph import Graph
 from candlelight.generators.language.factors import Rule
-from candlelight.generators.reports.layered_layout import Point, lay_out
+from candlelight.generators.reports.layered_layout import PagePoint, lay_out
 
 _BOX = (132, 34)  # width and height of a node, pixels
 _LETTER = 7.5  # width of a letter, pixels
@@ -88,7 +88,7 @@ def _style(name: str, factors: Collection[str]) -> str:
     return "factor" if name in factors else "hidden"
 
 
-def _arrow(ends: tuple[str, str], points: list[Point], dash: str) -> str:
+def _arrow(ends: tuple[str, str], points: list[PagePoint], dash: str) -> str:
     way = "M{:g} {:g}".format(*points[0])
     for i, ((x, y), (next_x, next_y)) in enumerate(itertools.pairwise(points)):
         middle = (y + next_y) / 2

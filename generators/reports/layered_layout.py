@@ -16,7 +16,7 @@ _SWEEPS = 24  # passes over the rows that order them
 _PORT = 14.0  # largest distance of two arrows at a node, pixels
 _CENTRING = 0.01  # pull of every place to the middle, relative to that of an arrow
 
-Point = tuple[float, float]
+PagePoint = tuple[float, float]  # across and down
 _Place = tuple[str, str, int]  # a node is (name, name, row), a bend (parent, child, row)
 _Rows = list[list[_Place]]
 _Link = tuple[_Place, _Place]  # part of an arrow, from a row to the next
@@ -32,12 +32,12 @@ class Layout(NamedTuple):
         size: width and height.
     """
 
-    centres: dict[str, Point]
-    routes: dict[tuple[str, str], list[Point]]
-    size: Point
+    centres: dict[str, PagePoint]
+    routes: dict[tuple[str, str], list[PagePoint]]
+    size: PagePoint
 
 
-def lay_out(graph: Graph, box: Point, gap: Point) -> Layout:
+def lay_out(graph: Graph, box: PagePoint, gap: PagePoint) -> Layout:
     """Place every node in a row below its parents and just above the highest of its children.
 
     Args:
