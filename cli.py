@@ -70,6 +70,7 @@ def render(
     preset: str | None,
     seed: int | None,
     limit: int | None,
+    sets: list[str] | None,
     out: Path | str,
     preview: bool,
     **how: Any,
@@ -83,6 +84,7 @@ def render(
     \b
     candlelight render candle --limit 20 --preset draft --out frames
     candlelight render mine.yaml --seed 3 --assets materials=colours --out frames
+    candlelight render concepts --sets albedo --limit 20 --out frames
     candlelight render candle.parquet --shard 3/16 --out /shared/frames
     candlelight render --repair --out frames
     candlelight render candle --out s3://bucket/frames
@@ -91,7 +93,7 @@ def render(
     from candlelight.generators.reports.preview import preview_plan
 
     source = recipe or plan_to_repair(out, how["repair"])
-    made = load_any_plan(source, overrides, limit, preset=preset, assets=assets, seed=seed)
+    made = load_any_plan(source, overrides, limit, preset=preset, assets=assets, seed=seed, sets=sets)
     if preview:
         made, out = preview_plan(made), local_folder(out)
     selected = made.shard(*how["shard"]) if how["shard"] else made
@@ -133,6 +135,7 @@ def counterfactual(
     preset: str | None,
     seed: int | None,
     limit: int | None,
+    sets: list[str] | None,
     ids: tuple[str, ...],
     changes: list[dict[str, Any]],
     out: Path,
@@ -158,7 +161,7 @@ def counterfactual(
 
     if (not ids) == (limit is None):
         raise UseError("expected --sample ID, or --limit N for N samples of each set, and not both")
-    asked = load_any_plan(recipe, overrides, limit, ids, preset, assets, seed)
+    asked = load_any_plan(recipe, overrides, limit, ids, preset, assets, seed, sets)
     if ids:
         chosen = [sample for name in dict.fromkeys(ids) for sample in asked[name].samples]
         asked = dataclasses.replace(asked, samples=compress_samples(chosen))

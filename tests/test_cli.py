@@ -113,6 +113,11 @@ def test_a_plan_is_written_and_can_be_limited(tmp_path):
         (("plan", "candle", "--out", "/proc/none/plan.parquet"), "/proc/none"),
         (("plan", "candle", "--out", "plan.html", "--report"), "--out: expected FILE.parquet"),
         (("plan", "candle", "--out", "."), "--out: expected FILE.parquet"),
+        (("plan", "candle", "--sets", "candel", "--report"), "set `candel` is not in the recipe; expected"),
+        (
+            ("plan", "candle", "--sets", "", "--report"),
+            "set `` is not in the recipe; expected one of: candle",
+        ),
         (
             ("counterfactual", "candle", "--do", "color=red", "--out", "o"),
             "expected --sample ID, or --limit N",

@@ -3,14 +3,14 @@
 import dataclasses
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from candlelight.blender_assets import ASSET_SUFFIXES, AssetLibrary
-from candlelight.loaders.commands.command_line import progress
+from candlelight.loaders.commands.command_line import progress, split_names
 from candlelight.loaders.errors import InputError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -66,6 +66,12 @@ def recipe_options(command: _Command, required: bool = True) -> _Command:
             metavar="N",
             help="Take only N samples of each set, always the same ones.",
         ),
+        click.option(
+            "--sets",
+            callback=split_names,
+            metavar="NAME,...",
+            help="Take only the samples of these image sets.  [default: all]",
+        ),
         click.argument("recipe", required=required),
     ):
         command = option(command)
@@ -80,6 +86,7 @@ def load_any_plan(
     preset: str | None = None,
     assets: Mapping[str, Path] | None = None,
     seed: int | None = None,
+    sets: Sequence[str] | None = None,
 ) -> Any:
     """Plan a recipe (with ``ids``, only the samples of these ids), or read a plan file."""
     from candlelight.generators import load_recipe, make_plan
@@ -94,15 +101,17 @@ def load_any_plan(
                     f"{flag} changes a recipe, but {recipe} is a plan, whose numbers are fixed; plan again"
                 )
         plan = load_plan(Path(recipe), assets)
+        plan = plan if sets is None else plan.of_set(*sets)
     else:
         if seed is not None:
             overrides = (*overrides, f"seed={seed}")
         loaded = load_recipe(recipe, overrides, preset, assets)
         if ids:
-            return plan_samples(loaded, ids)
-        total = count_samples(loaded, AssetLibrary(loaded.assets)) if limit is None else None
+            plan = plan_samples(loaded, ids)
+            return plan if sets is None else plan.of_set(*sets)
+        total = count_samples(loaded, AssetLibrary(loaded.assets), sets) if limit is None else None
         with progress(total, "plan", "sample") as advance:
-            return make_plan(loaded, limit, advance)
+            return make_plan(loaded, limit, advance, sets)
     return plan.limit(limit) if limit else plan
 
 
@@ -152,6 +161,7 @@ def plan(
     preset: str | None,
     seed: int | None,
     limit: int | None,
+    sets: list[str] | None,
     out: Path | None,
     report: bool,
     estimate: bool,
@@ -183,7 +193,7 @@ def plan(
         )
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
-    made = load_any_plan(recipe, overrides, limit, preset=preset, assets=assets, seed=seed)
+    made = load_any_plan(recipe, overrides, limit, preset=preset, assets=assets, seed=seed, sets=sets)
     if report:
         click.echo(report_text(made))
     if report and out is not None:

@@ -296,3 +296,24 @@ def test_links_are_not_followed(plan, whole, out, tmp_path):
     with pytest.raises(InputError, match=r"\.damaged: expected a folder without links, for damaged samples"):
         render(plan, out, workers=1, repair=True)
     assert tree(other) == tree(whole)
+
+
+def test_sets_of_a_recipe_are_rendered_and_repaired_one_after_another(write_recipe, tmp_path):
+    text = "name: own\nimage: {width: 32, height: 24}\nsets:\n"
+    text += "".join(f"  {name}: {{extends: dead-leaves/dead_leaves, draws: 3}}\n" for name in "ab")
+    recipe, whole, parts = write_recipe(text), tmp_path / "whole", tmp_path / "parts"
+    assert run("render", recipe, "--out", whole, "--workers", 1).exit_code == 0
+    for name, shard, counts in (
+        ("a", "1/1", "3 frames written, 0 were there"),
+        ("b", "1/3", "1 frames written, 0 were there"),
+        ("b", "1/1", "2 frames written, 1 were there"),
+    ):
+        shown = run("render", recipe, "--sets", name, "--shard", shard, "--out", parts, "--workers", 1)
+        assert counts in shown.output
+    assert tree(parts) == tree(whole)
+    for folder in folders(make_plan(load_recipe(recipe)), parts)[1:4]:
+        (folder / "image.png").unlink()
+    shown = run("render", "--repair", "--sets", "a", "--out", parts, "--workers", 1).output
+    assert "2 frames were damaged and rendered again; 1 damaged frames are not in this plan" in shown
+    run("render", "--repair", "--out", parts, "--workers", 1)
+    assert tree(parts) == tree(whole)

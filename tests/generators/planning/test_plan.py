@@ -377,6 +377,25 @@ def test_limit_error(plans, count):
         plans["demo"].limit(count)
 
 
+@pytest.mark.parametrize("limit", [None, 3])
+@pytest.mark.parametrize("sets", [["tabletop"], ["albedo", "negatives"]])
+def test_samples_of_some_sets_are_those_of_the_whole_plan(plans, sets, limit):
+    whole = plans["demo"] if limit is None else plans["demo"].limit(limit)
+    alone = make_plan(plans["demo"].recipe, limit, sets=sets)
+    assert alone == whole.of_set(*sets)
+    assert [*alone.samples] == [sample for sample in whole.samples if sample.set in sets]
+
+
+def test_unknown_set_error(plans):
+    message = "set `tabeltop` is not in the {}; expected one of: .*albedo.*; did you mean `tabletop`"
+    with pytest.raises(InputError, match=message.format("plan")):
+        plans["demo"].of_set("albedo", "tabeltop")
+    with pytest.raises(InputError, match=message.format("recipe")):
+        make_plan(plans["demo"].recipe, sets=["tabeltop"])
+    with pytest.raises(InputError, match="set `albedo` is not in the plan; expected one of: tabletop"):
+        plans["demo"].of_set("tabletop").of_set("albedo")
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 @pytest.mark.parametrize("name", ["demo", "concepts"])
 def test_shards_are_a_partition_into_whole_groups(plans, name, count):
