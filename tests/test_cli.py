@@ -17,6 +17,8 @@ from candlelight.generators.language.set_settings import settings
 from candlelight.generators.planning.plan_table import load_plan
 from candlelight.loaders.commands import interrupts
 
+PICTURE = str(Path(__file__).parents[1] / "docs" / "recipes" / "candle.jpg")
+
 
 def run(*words):
     return CliRunner().invoke(main, [str(word) for word in words])
@@ -110,6 +112,9 @@ def test_a_plan_is_written_and_can_be_limited(tmp_path):
             "asset `pink`",
         ),
         (("recipes", "show", "nothing"), "neither a file nor shipped"),
+        (("recipes", "show", PICTURE), "recipe candle.jpg: expected YAML, got something else"),
+        (("recipes", "show", __file__), "recipe test_cli.py: expected "),
+        (("render", PICTURE, "--out", "frames"), "recipe candle.jpg: expected YAML"),
         (("plan", "candle", "--out", "/proc/none/plan.parquet"), "/proc/none"),
         (("plan", "candle", "--out", "plan.html", "--report"), "--out: expected FILE.parquet"),
         (("plan", "candle", "--out", "."), "--out: expected FILE.parquet"),

@@ -60,6 +60,11 @@ Point = Annotated[
 Pair = Annotated[tuple[NumberOrReference, NumberOrReference], PlainType("two numbers or $names")]
 Share = Annotated[float, Field(ge=0, le=1)]
 Label = Annotated[str, PlainType("label or $name")]
+LayerNames = Annotated[
+    tuple[str, ...],
+    BeforeValidator(lambda value: (value,) if value == "all" else value),
+    PlainType("list of texts, or all"),
+]
 
 
 class Hue(Model):

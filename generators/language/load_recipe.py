@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -29,15 +30,16 @@ def shipped_recipes() -> dict[str, Path]:
 
 
 def load_recipe(
-    source: str | Path,
+    source: str | Path | Mapping[str, Any],
     overrides: Iterable[str] = (),
     preset: str | None = None,
     assets: Mapping[str, Path] | None = None,
 ) -> Recipe:
-    """Load a recipe by shipped name or by path, and change some of its fields.
+    """Load a recipe by shipped name, by path or from a mapping, and change some of its fields.
 
     Args:
-        source: a name of `shipped_recipes`, or the path of a YAML file.
+        source: a name of `shipped_recipes`, the path of a YAML file, or the content of such a file as a
+            mapping, which is not changed.
         overrides: ``field=value`` with dots into nested fields, as in "image.width=64"; the value is YAML.
             An override of ``render.preset`` removes all other fields of ``render``; later overrides may
             set them again.
@@ -46,8 +48,8 @@ def load_recipe(
         assets: folders of the user's own assets by kind, in place of the recipe's folders.
 
     Returns:
-        The recipe, checked. Folders in its ``assets`` are relative to its file, folders of a file that it
-        extends to that file.
+        The recipe, checked. Folders in its ``assets`` are relative to its file (those of a mapping to the
+        working directory), folders of a file that it extends to that file.
 
     Raises:
         InputError: there is no such recipe, the file is no YAML, or a field is wrong; the message names the
@@ -56,9 +58,16 @@ def load_recipe(
     Example:
         >>> load_recipe("candle", ["image.width=64"]).image.width
         64
+        >>> mine = {"name": "mine", "sets": {"few": {"extends": "negatives/negatives", "draws": 9}}}
+        >>> load_recipe(mine).sets["few"].draws
+        9
     """
-    path = find_recipe(source)
-    data = _read(path)
+    if isinstance(source, Mapping):
+        path = Path.cwd() / "(mapping)"  # named in messages, and the place that paths are relative to
+        data = _fields(source)
+    else:
+        path = find_recipe(source)
+        data = _read(path)
     extended = SetMerger(shipped_recipes(), _read).merge_sets(data, path.resolve())
     # Absolute, because workers may have another working directory.
     own = {kind: folder.absolute() for kind, folder in (assets or {}).items()}
@@ -88,12 +97,24 @@ def find_recipe(source: str | Path) -> Path:
     if str(source) in known:
         return known[str(source)]
     path = Path(source)
-    if path.is_file():
-        return path
+    with suppress(OSError):  # no name of a file, such as a whole recipe
+        if path.is_file():
+            return path
     raise InputError(
         f"recipe `{source}` is neither a file nor shipped; expected a path or one of: {', '.join(known)}"
         f"{did_you_mean(source, known) or nearest_file(path)}"
     )
+
+
+def recipe_text(source: str | Path) -> str:
+    """Return the YAML of a recipe, shipped or not, as it is written.
+
+    Raises:
+        InputError: there is no such recipe, or the file is no mapping in YAML.
+    """
+    path = find_recipe(source)
+    _read(path)
+    return path.read_text(encoding="utf-8")
 
 
 def recipe_sha256(recipe: Recipe) -> str:
@@ -114,8 +135,12 @@ def _read(path: Path) -> dict[str, Any]:
     except InputError as error:
         raise InputError(f"recipe {path.name}: {error}") from None
     if isinstance(data, dict):
-        return {str(key): copy_apart(value) for key, value in data.items()}
+        return _fields(data)
     raise InputError(f"recipe {path.name}: expected a mapping of fields, got {type(data).__name__}")
+
+
+def _fields(data: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(key): copy_apart(value) for key, value in data.items()}
 
 
 def _fill_counterfactuals(data: dict[str, Any], path: Path) -> None:

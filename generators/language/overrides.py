@@ -86,7 +86,7 @@ def _position(node: list[Any], part: str, field: str) -> int:
 
 
 def copy_apart(value: Any) -> Any:
-    """Copy mappings and lists that YAML aliases share, so that an override changes one place alone."""
-    if isinstance(value, dict):
+    """Copy mappings and lists, which YAML aliases share, so that an override changes one place alone."""
+    if isinstance(value, Mapping):
         return {key: copy_apart(item) for key, item in value.items()}
-    return [copy_apart(item) for item in value] if isinstance(value, list) else value
+    return [copy_apart(item) for item in value] if isinstance(value, list | tuple) else value
