@@ -1,7 +1,7 @@
 """Read recipes: shipped recipes by name, files by path, with overrides, and errors of one line."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
@@ -16,6 +16,8 @@ from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.language.wrong_field import first_error
 from candlelight.loaders.errors import InputError, did_you_mean, nearest_file
 from candlelight.loaders.files.plain_yaml import parse_yaml
+
+UNHASHED = {"description", "licence", "statements", "assets"}
 
 
 def shipped_recipes() -> dict[str, Path]:
@@ -123,8 +125,28 @@ def recipe_sha256(recipe: Recipe) -> str:
     The content of the assets is part of each trace group's id instead
     (`candlelight.generators.planning.provenance.group_id`).
     """
-    text = recipe.model_dump_json(exclude={"description", "licence", "statements", "assets"})
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(recipe.model_dump_json(exclude=UNHASHED).encode()).hexdigest()
+
+
+def recipe_differences(first: Recipe, second: Recipe) -> list[tuple[str, Any, Any]]:
+    """List the hashed fields in which two recipes differ, each with its two values, None where it is absent.
+
+    Example:
+        >>> recipe = load_recipe("candle")
+        >>> recipe_differences(recipe, revise(recipe, seed=7))
+        [('seed', 0, 7)]
+    """
+    return [*_differences((), *(one.model_dump(mode="json", exclude=UNHASHED) for one in (first, second)))]
+
+
+def _differences(path: tuple[str, ...], first: Any, second: Any) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
+        first, second = ({str(i): item for i, item in enumerate(one)} for one in (first, second))
+    if isinstance(first, dict) and isinstance(second, dict):
+        for key in {**first, **second}:
+            yield from _differences((*path, str(key)), first.get(key), second.get(key))
+    elif first != second:
+        yield ".".join(path), first, second
 
 
 def _read(path: Path) -> dict[str, Any]:

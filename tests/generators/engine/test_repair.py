@@ -156,6 +156,27 @@ def test_a_lost_dataset_json_does_not_lose_the_plans_of_other_runs(plan, whole, 
     assert tree(out) == tree(whole)
 
 
+@pytest.mark.parametrize(
+    ("overrides", "differences"),
+    [
+        (["seed=1"], "seed is 0 there and 1 here"),
+        (
+            ["render.preset=draft"],
+            "render.preset is standard there and draft here, render.samples is 16 .* 4",
+        ),
+        (
+            ["sets.dead_leaves.draws=9", "layers=[image]", "do={azimuth: 3}"],
+            r"layers is \[.image., .{30}.*\.\.\. there and \[.image.\] here, do.azimuth is not given there "
+            "and 3 here, sets.dead_leaves.draws is [0-9]+ there and 9 here; name another folder, or undo",
+        ),
+        (["image.width=16", "image.height=12", "exposure=2", "seed=2"], "and 1 more; name another"),
+    ],
+)
+def test_fields_that_differ_from_the_recipe_of_a_folder_are_named(whole, overrides, differences):
+    with pytest.raises(InputError, match=rf"another recipe \(dead-leaves, \w{{12}}\): .*{differences}"):
+        describe_folder(leaves(*overrides), whole)
+
+
 @pytest.mark.parametrize("damage", [lambda file: file.unlink(), lambda file: file.write_text("{")])
 def test_frames_of_another_recipe_are_refused_without_a_readable_dataset_json(plan, out, damage):
     damage(out / "dataset.json")
