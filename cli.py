@@ -246,8 +246,6 @@ def demo(out: Path, **how: Any) -> None:
     \b
     candlelight demo --out demo
     """
-    from tqdm import tqdm
-
     from candlelight.evaluation.demo.pack_and_study import (
         pack_and_study,
         require_packages,
@@ -256,9 +254,10 @@ def demo(out: Path, **how: Any) -> None:
     )
     from candlelight.generators import load_recipe, make_plan
     from candlelight.generators import render as render_plan
+    from candlelight.loaders.progress_bars import write_line
 
     require_packages()
-    tell = with_seconds(tqdm.write)  # keeps progress bars whole
+    tell = with_seconds(write_line)
     made, frames = make_plan(load_recipe("demo")), out / "frames"
     tell(f"planned {len(made)} small frames of {len(made.recipe.sets)} image sets")
     with progress(len(made), "render") as advance:

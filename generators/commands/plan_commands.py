@@ -1,7 +1,6 @@
 """The command ``candlelight plan``, and the options that name a recipe."""
 
 import dataclasses
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -216,11 +215,10 @@ def tell_draws(made: Any) -> None:
 
 def _estimate(made: Any, workers: tuple[int, ...], seconds: float, frames: Path | None) -> None:
     """Print the estimated cost of rendering a plan, without the frames that a folder already holds."""
-    from tqdm import tqdm
-
     from candlelight.generators.reports.estimate import estimate
     from candlelight.generators.reports.estimate_text import estimate_text
     from candlelight.loaders.frames import is_complete
+    from candlelight.loaders.progress_bars import progress_bar
 
     # Until now this process has only planned.
     planning = time.process_time()
@@ -228,7 +226,7 @@ def _estimate(made: Any, workers: tuple[int, ...], seconds: float, frames: Path 
         missing = made.samples.where(lambda key: not is_complete(frames, key.set, key.index))
         made = dataclasses.replace(made, samples=missing)
     form = "{desc}: {percentage:3.0f}%|{bar}| {n:.0f}/{total:.0f} s"
-    with tqdm(total=seconds, desc="estimate", file=sys.stderr, bar_format=form, leave=False) as bar:
+    with progress_bar(total=seconds, desc="estimate", unit="second", bar_format=form, leave=False) as bar:
 
         def advance(passed: float) -> None:
             bar.total, bar.n = max(seconds, passed), passed
