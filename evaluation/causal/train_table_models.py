@@ -15,7 +15,7 @@ from candlelight.evaluation.running.batches import Fingerprint
 from candlelight.evaluation.training.causal_batches import CausalBatches
 from candlelight.evaluation.training.causal_settings import CausalModel, CausalSettings
 from candlelight.evaluation.training.train_causal import train_causal
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.progress_bars import progress_bar
 from candlelight.loaders.views import Factors
 
@@ -95,6 +95,7 @@ def _load(path: Path, record: dict[str, Any], device: str) -> nn.Module:
     wanted = json.loads(json.dumps(record))
     if different := [name for name in wanted if training.get(name) != wanted[name]]:
         raise InputError(
-            f"{path}: trained with other {', '.join(different)}; delete it, or give another --out"
+            f"{path}: trained with other {', '.join(different)}; delete it, or give another "
+            f"{argument('out', 'folder')}"
         )
     return network

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.results.result import Better, Provenance, package_versions
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.progress_bars import progress_bar
 from candlelight.loaders.views import View
 
@@ -112,7 +112,9 @@ def read_batches(
         counts = f"{len(view)} rows, {len(view.ids)} ids and {len(view.groups)} groups"
         raise InputError(f"`{view.identity.name}`: expected an id and a group for each row, got {counts}")
     if not len(view.ids):
-        raise InputError(f"no rows to read: `{view.identity.name}` is empty, or `rows` chooses none")
+        raise InputError(
+            f"no rows to read: `{view.identity.name}` is empty, or {argument('rows')} chooses none"
+        )
     pending: list[tuple[int, _Item]] = []
     shape: tuple[int, ...] = ()
     for row, name in enumerate(progress_bar(view.ids, desc=label, unit="row")):

@@ -9,7 +9,7 @@ from torch import Tensor
 from candlelight.evaluation.coverage.masks import resize_images
 from candlelight.evaluation.training.foreground import box_masks, mask_boxes
 from candlelight.loaders.check_choice import check_choice
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.progress_bars import progress_bar
 from candlelight.loaders.views import PartImage, open_factors, open_parts, parse_data
 
@@ -43,13 +43,15 @@ def read_foreground(
             one = resize_images(one[None, None], (size, size))[0, 0]
         masks.append(one)
     if len(sizes := sorted({tuple(mask.shape) for mask in masks})) > 1:
-        raise InputError(f"expected images of one size, got {sizes[0]} and {sizes[1]}; resize them (--size)")
+        raise InputError(
+            f"expected images of one size, got {sizes[0]} and {sizes[1]}; resize them ({argument('size')})"
+        )
     return torch.stack(masks)
 
 
 def _candle_boxes(data: Any, kind: ForegroundKind, choice: dict[str, Any]) -> Any:
     if kind == "mask":
-        raise InputError(f"{data}: `candle` has no masks; take its boxes (--foreground box)")
+        raise InputError(f"{data}: `candle` has no masks; take its boxes ({argument('kind')} box)")
     view = open_factors(data, **choice)
     for number in progress_bar(view.named.numbers, desc="boxes", unit="row"):
         sample = view.named.reader[number]

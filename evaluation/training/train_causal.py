@@ -18,7 +18,7 @@ from candlelight.evaluation.training.causal_settings import CausalSettings
 from candlelight.evaluation.training.causal_steps import CausalSteps
 from candlelight.evaluation.training.split_training import split_training
 from candlelight.evaluation.training.training_state import TrainingState, describe_rows
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.progress_bars import progress_bar
 from candlelight.loaders.views import Factors, Images
 
@@ -154,7 +154,10 @@ def _side(
     if foreground is not None and not bool(((foreground >= 0) & (foreground <= 1)).all()):
         raise InputError("`foreground` must be shares of pixels in [0, 1], got values outside or nan")
     if height != width:
-        raise InputError(f"expected square images, got {height} x {width}; resize them (--size)")
+        raise InputError(
+            f"expected square images, got {height} x {width}; resize them ("
+            f"{argument('size', 'candlelight.evaluation.coverage.ResizedImages')})"
+        )
     return height
 
 

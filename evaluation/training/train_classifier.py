@@ -19,7 +19,7 @@ from candlelight.evaluation.training.labelled_rows import LabelledRows, count_ba
 from candlelight.evaluation.training.optimisation import Optimisation
 from candlelight.evaluation.training.split_training import split_training
 from candlelight.evaluation.training.training_state import TrainingState, describe_rows
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.progress_bars import progress_bar
 from candlelight.loaders.views import Images
 
@@ -103,7 +103,7 @@ def train_classifier(
     _check_numbers(epochs, batch_size, rate, required)
     training, held_out = split_training(len(data), rows, validation)
     if required is not None and not held_out:
-        raise InputError("`required` needs held-out images: give `validation` (--validation)")
+        raise InputError(f"{argument('required')} needs held-out images: give {argument('validation')}")
     reader = LabelledRows(data, labels, network.classes)
     reader.check_classes(training)
     used: dict[str, Any] = {"backbone": network.name, "weights": weights_sha256(network), "seed": seed}

@@ -207,10 +207,35 @@ def plan(
 
 
 def tell_draws(made: Any) -> None:
-    """Tell that ``draws`` counts the draws of each combination of listed factors, not of the whole set."""
-    for name, image_set in made.recipe.sets.items():
-        if image_set.draws > 1 and (crossed := image_set.crossed()):
+    """Tell that ``draws`` counts the draws of each combination of listed factors, and warn of equal draws."""
+    for name in dict.fromkeys(key.set for key in made.samples.keys):
+        image_set = made.recipe.sets[name]
+        if image_set.draws == 1:
+            continue
+        if crossed := image_set.crossed():
             click.echo(f"set {name}: {image_set.draws} draws of each combination of {', '.join(crossed)}")
+        if image_set.layout.dead_leaves is None and _draws_are_equal(made, name):
+            each = " of each combination" if crossed else ""
+            click.echo(
+                f"warning: set {name}: the {image_set.draws} draws{each} show the same scene, because "
+                "nothing that its layout uses is drawn; give a factor or variable a range, or leave "
+                "`draws` out",
+                err=True,
+            )
+
+
+def _draws_are_equal(made: Any, name: str) -> bool:
+    """Tell whether draws of the same combination differ in nothing but the seed of the renderer."""
+    image_set, repeated = made.recipe.sets[name], False
+    scenes: dict[tuple[int, int], Any] = {}  # by cell of the grid, and intervention of a counterfactual
+    changes = len(image_set.counterfactual.do) if image_set.counterfactual else 1
+    for sample in made.samples.of_set(name):
+        place = sample.index // changes // image_set.draws, sample.index % changes
+        scene = sample.trace.model_copy(update={"cycles_seed": 0}), sample.gain, sample.lights
+        if scenes.setdefault(place, scene) != scene:
+            return False
+        repeated = repeated or scenes[place] is not scene
+    return repeated
 
 
 def _estimate(made: Any, workers: tuple[int, ...], seconds: float, frames: Path | None) -> None:

@@ -25,7 +25,7 @@ from candlelight.generators.planning.plan_table import (
 )
 from candlelight.generators.planning.provenance import check_assets, shown_assets
 from candlelight.generators.scenes.plan_records import Trace
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.files.safe_writing import is_partial
 from candlelight.loaders.frames import DATASET, read_dataset_info, read_metadata
 from candlelight.loaders.schema import DatasetInfo, Metadata, RecipeRecord, SetInfo
@@ -131,7 +131,11 @@ def _refuse_foreign(plan: Plan, out: Path, damaged: bool, repair: bool) -> Datas
     elif repair:
         found = _source_of_samples(out)
     elif foreign := sorted(path.name for path in out.iterdir() if not _is_ours(path)):
-        lost = f"; if these are frames without their {DATASET}, add --repair" if "samples" in foreign else ""
+        lost = (
+            f"; if these are frames without their {DATASET}, add {argument('repair')}"
+            if "samples" in foreign
+            else ""
+        )
         raise InputError(
             f"output folder {out}: expected an empty folder or a folder of frames; name another{lost}"
         )

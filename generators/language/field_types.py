@@ -60,9 +60,17 @@ Point = Annotated[
 Pair = Annotated[tuple[NumberOrReference, NumberOrReference], PlainType("two numbers or $names")]
 Share = Annotated[float, Field(ge=0, le=1)]
 Label = Annotated[str, PlainType("label or $name")]
+
+
+def _layer_names(value: object) -> object:
+    if isinstance(value, str) and value != "all":
+        raise ValueError("expected a list of layers, or `all`")
+    return ("all",) if value == "all" else value
+
+
 LayerNames = Annotated[
     tuple[str, ...],
-    BeforeValidator(lambda value: (value,) if value == "all" else value),
+    BeforeValidator(_layer_names),
     PlainType("list of texts, or all"),
 ]
 

@@ -102,6 +102,8 @@ def find_recipe(source: str | Path) -> Path:
     with suppress(OSError):  # no name of a file, such as a whole recipe
         if path.is_file():
             return path
+        if (plan := path / "plan.parquet").is_file():
+            raise InputError(f"recipe `{source}` is a folder of frames; name its plan: {plan}")
     raise InputError(
         f"recipe `{source}` is neither a file nor shipped; expected a path or one of: {', '.join(known)}"
         f"{did_you_mean(source, known) or nearest_file(path)}"
@@ -153,7 +155,9 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         data = parse_yaml(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
-        raise InputError(f"recipe {path.name}: expected YAML, got something else: {error}") from None
+        raise InputError(
+            f"recipe {path.name}: expected YAML in UTF-8, got something else (byte {error.start})"
+        ) from None
     except InputError as error:
         raise InputError(f"recipe {path.name}: {error}") from None
     if isinstance(data, dict):

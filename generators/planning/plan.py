@@ -22,7 +22,7 @@ from candlelight.generators.random_streams import stream
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
 from candlelight.generators.scenes.plan_records import SamplePlan
 from candlelight.generators.scenes.resolve_trace import resolve
-from candlelight.loaders.errors import InputError, did_you_mean
+from candlelight.loaders.errors import InputError, argument, did_you_mean
 from candlelight.loaders.schema import AssetRecord
 
 
@@ -116,7 +116,7 @@ class Plan:
             InputError: not 1 <= index <= count.
         """
         if not 1 <= index <= count:
-            raise InputError(f"--shard: expected I/N with 1 <= I <= N, got {index}/{count}")
+            raise InputError(f"{argument('shard')}: expected I/N with 1 <= I <= N, got {index}/{count}")
         groups = dict.fromkeys(key.group for key in self.samples.keys)
         mine = set(itertools.islice(groups, index - 1, None, count))
         return replace(self, samples=self.samples.where(lambda key: key.group in mine))
@@ -269,6 +269,6 @@ def new_plan(recipe: Recipe, samples: Iterable[SamplePlan], library: AssetLibrar
 def _choose(recipe: Recipe, name: str, indices: Sequence[int], count: int) -> set[int]:
     """Choose ``count`` of the indices at random, but always the same ones."""
     if count < 1:
-        raise InputError(f"--limit: expected at least 1 sample of each set, got {count}")
+        raise InputError(f"{argument('limit')}: expected at least 1 sample of each set, got {count}")
     order = stream(recipe.seed, name, "limit").permutation(len(indices))[:count]
     return {indices[i] for i in order}

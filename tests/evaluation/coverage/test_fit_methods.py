@@ -62,7 +62,7 @@ def test_training_images_that_cannot_be_read(view, memory_view, monkeypatch) -> 
     with pytest.raises(InputError, match="expected images to learn concepts from, got none"):
         read_training_images(view, [], [], None)
     mixed = memory_view([torch.rand(3, 8, 8), torch.rand(3, 8, 6)])
-    with pytest.raises(InputError, match=r"several sizes, \[8, 8\] and \[8, 6\]; give one `size` \(--size\)"):
+    with pytest.raises(InputError, match=r"several sizes, \[8, 8\] and \[8, 6\]; give one `size` to resize"):
         read_training_images(mixed, [0, 1], [0, 1], None)
     assert read_training_images(mixed, [0, 1], [0, 1], (4, 4)).images.shape == (2, 3, 4, 4)
     with pytest.raises(InputError, match="expected images float32"):

@@ -189,7 +189,7 @@ def test_frames_of_another_recipe_are_refused_without_a_readable_dataset_json(pl
         (out / name).unlink(missing_ok=True)
     with pytest.raises(InputError, match=r"holds frames of another recipe"):
         describe_folder(leaves("seed=1"), out, repair=True)
-    with pytest.raises(InputError, match=r"if these are frames without their dataset\.json, add --repair"):
+    with pytest.raises(InputError, match=r"if these are frames without their dataset\.json, add `repair`"):
         describe_folder(plan, out)
 
 
@@ -338,3 +338,5 @@ def test_sets_of_a_recipe_are_rendered_and_repaired_one_after_another(write_reci
     assert "2 frames were damaged and rendered again; 1 damaged frames are not in this plan" in shown
     run("render", "--repair", "--out", parts, "--workers", 1)
     assert tree(parts) == tree(whole)
+    with pytest.raises(InputError, match=rf"is a folder of frames; name its plan: {parts}/plan\.parquet"):
+        load_recipe(parts)

@@ -131,9 +131,9 @@ def test_overrides_reach_keys_with_dots(tiny):
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("seed", r"--set: expected FIELD=VALUE as in image.width=64, got `seed`"),
-        ("=3", r"--set: expected FIELD=VALUE"),
-        ("seed=[1", r"--set seed: expected a YAML value, got `\[1`"),
+        ("seed", r"`overrides`: expected FIELD=VALUE as in image.width=64, got `seed`"),
+        ("=3", r"`overrides`: expected FIELD=VALUE"),
+        ("seed=[1", r"`overrides` seed: expected a YAML value, got `\[1`"),
         ("sets.cubes.layout.lights.3.power=1", r"expected a position from 0 to 0, got `3`"),
         ("sets.cubes.layout.lights.key.power=1", r"expected a position from 0 to 0, got `key`"),
         ("sets.cubes.factors.size.values.2=1", r"expected a position from 0 to 1, got `2`"),

@@ -41,7 +41,7 @@ def test_all_layers_are_those_that_a_set_can_have(tiny, write_recipe):
     assert stored_layers(leaves, "dead_leaves") == ("image", "radiance", "albedo", "shading", "residual")
     with pytest.raises(InputError, match="layers: layer `all` is not known"):
         stored("layers=[image, all]")
-    with pytest.raises(InputError, match="layers: expected a list; got 'everything'"):
+    with pytest.raises(InputError, match="layers: expected a list of layers, or `all`; got 'everything'"):
         stored("layers=everything")
 
 

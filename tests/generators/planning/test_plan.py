@@ -373,7 +373,7 @@ def test_a_larger_limit_keeps_the_samples_of_a_smaller_limit(plans):
 
 @pytest.mark.parametrize("count", [0, -3])
 def test_limit_error(plans, count):
-    with pytest.raises(InputError, match=f"--limit: expected at least 1 sample of each set, got {count}"):
+    with pytest.raises(InputError, match=f"`limit`: expected at least 1 sample of each set, got {count}"):
         plans["demo"].limit(count)
 
 
@@ -417,7 +417,7 @@ def test_more_shards_than_groups_leaves_some_empty(tiny):
 
 @pytest.mark.parametrize(("index", "count"), [(0, 2), (3, 2), (-1, 2), (1, 0)])
 def test_shard_error(plans, index, count):
-    with pytest.raises(InputError, match=f"--shard: expected I/N with 1 <= I <= N, got {index}/{count}"):
+    with pytest.raises(InputError, match=f"`shard`: expected I/N with 1 <= I <= N, got {index}/{count}"):
         plans["demo"].shard(index, count)
 
 
