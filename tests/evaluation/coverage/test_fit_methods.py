@@ -69,7 +69,8 @@ def test_training_images_that_cannot_be_read(view, memory_view, monkeypatch) -> 
         read_training_images(memory_view([torch.full((3, 4, 4), torch.nan)]), [0], [0], None)
     monkeypatch.setattr(fit_methods, "_LARGEST", 1000)
     with pytest.raises(
-        InputError, match=r"4 images of 8 x 8 need .* GiB; choose fewer of them \(--fit-limit"
+        InputError,
+        match=r"4 images of 8 x 8 need .* GiB; choose fewer of them \(`rows`\), or a smaller `size`",
     ):
         read_training_images(view, range(4), LABELS, None)
 
