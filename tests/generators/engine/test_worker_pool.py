@@ -338,9 +338,9 @@ def test_contradicting_options_are_refused_before_the_folder_is_made(out, plan, 
     monkeypatch.setattr(
         candlelight.generators.engine.devices, "find_devices", lambda: [Device("CPU", "EPYC")]
     )
-    with pytest.raises(InputError, match=r"--device cuda: expected a GPU .* Blender found: CPU"):
+    with pytest.raises(InputError, match=r"`device` cuda: expected a GPU .* Blender found: CPU"):
         render(plan, out, device="cuda")
-    with pytest.raises(InputError, match=r"device: expected one of auto, cpu"):
+    with pytest.raises(InputError, match=r"`device`: expected one of auto, cpu"):
         render(plan, out, device="gpu")
     assert not out.exists()
 
