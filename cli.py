@@ -69,6 +69,7 @@ def render(
     preset: str | None,
     seed: int | None,
     limit: int | None,
+    sets: list[str] | None,
     out: Path | str,
     preview: bool,
     **how: Any,
@@ -82,6 +83,7 @@ def render(
     \b
     candlelight render candle --limit 20 --preset draft --out frames
     candlelight render mine.yaml --seed 3 --assets materials=colours --out frames
+    candlelight render concepts --sets albedo --limit 20 --out frames
     candlelight render candle.parquet --shard 3/16 --out /shared/frames
     candlelight render --repair --out frames
     candlelight render candle --out s3://bucket/frames
@@ -90,7 +92,7 @@ def render(
     from candlelight.generators.reports.preview import preview_plan
 
     source = recipe or plan_to_repair(out, how["repair"])
-    made = load_any_plan(source, overrides, limit, preset=preset, assets=assets, seed=seed)
+    made = load_any_plan(source, overrides, limit, preset=preset, assets=assets, seed=seed, sets=sets)
     if preview:
         made, out = preview_plan(made), local_folder(out)
     selected = made.shard(*how["shard"]) if how["shard"] else made
@@ -132,6 +134,7 @@ def counterfactual(
     preset: str | None,
     seed: int | None,
     limit: int | None,
+    sets: list[str] | None,
     ids: tuple[str, ...],
     changes: list[dict[str, Any]],
     out: Path,
@@ -157,7 +160,7 @@ def counterfactual(
 
     if (not ids) == (limit is None):
         raise UseError("expected --sample ID, or --limit N for N samples of each set, and not both")
-    asked = load_any_plan(recipe, overrides, limit, ids, preset, assets, seed)
+    asked = load_any_plan(recipe, overrides, limit, ids, preset, assets, seed, sets)
     if ids:
         chosen = [sample for name in dict.fromkeys(ids) for sample in asked[name].samples]
         asked = dataclasses.replace(asked, samples=compress_samples(chosen))
@@ -243,8 +246,6 @@ def demo(out: Path, **how: Any) -> None:
     \b
     candlelight demo --out demo
     """
-    from tqdm import tqdm
-
     from candlelight.evaluation.demo.pack_and_study import (
         pack_and_study,
         require_packages,
@@ -253,9 +254,10 @@ def demo(out: Path, **how: Any) -> None:
     )
     from candlelight.generators import load_recipe, make_plan
     from candlelight.generators import render as render_plan
+    from candlelight.loaders.progress_bars import write_line
 
     require_packages()
-    tell = with_seconds(tqdm.write)  # keeps progress bars whole
+    tell = with_seconds(write_line)
     made, frames = make_plan(load_recipe("demo")), out / "frames"
     tell(f"planned {len(made)} small frames of {len(made.recipe.sets)} image sets")
     with progress(len(made), "render") as advance:

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import click
+
 # Errors that zipfile, zlib, struct, numpy, Pillow, h5py, Arrow and OpenEXR raise on damaged bytes. Left out:
 # MemoryError, AssertionError, AttributeError, ImportError and NameError, which have other causes.
 DAMAGED = (
@@ -34,6 +36,28 @@ class InputError(ValueError):
     def __str__(self) -> str:
         """Return the message in one line, even if it quotes a name with line breaks from a damaged file."""
         return " ".join(super().__str__().splitlines())
+
+
+def argument(name: str, in_python: str = "") -> str:
+    """Name an argument in a message as the user gave it: an option of the running command, or in Python.
+
+    Args:
+        name: the argument, and the name of the option's value in the function of a command.
+        in_python: what to name in Python instead, where the argument has another name there.
+
+    Returns:
+        Such as "--size HEIGHT WIDTH" while a command with this option runs, else "`size`".
+
+    Example:
+        >>> argument("size")
+        '`size`'
+    """
+    context = click.get_current_context(silent=True)
+    for parameter in context.command.params if context else ():
+        if parameter.name == name and isinstance(parameter, click.Option):
+            values = f" {parameter.metavar}" if parameter.nargs > 1 and parameter.metavar else ""
+            return max(parameter.opts, key=len) + values
+    return f"`{in_python or name}`"
 
 
 def did_you_mean(value: object, known: Iterable[object]) -> str:

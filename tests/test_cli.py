@@ -17,6 +17,8 @@ from candlelight.generators.language.set_settings import settings
 from candlelight.generators.planning.plan_table import load_plan
 from candlelight.loaders.commands import interrupts
 
+PICTURE = str(Path(__file__).parents[1] / "docs" / "recipes" / "candle.jpg")
+
 
 def run(*words):
     return CliRunner().invoke(main, [str(word) for word in words])
@@ -92,6 +94,24 @@ def test_draws_of_each_combination_are_reported(tmp_path):
     assert told.endswith("set a: 3 draws of each combination of shape\n")
 
 
+def test_draws_that_show_the_same_scene_are_warned_of(tmp_path):
+    recipe = tmp_path / "own.yaml"
+    recipe.write_text(
+        "name: own\nsets:\n  a: {draws: 3, factors: {size: {values: [1, 2]}, x: {low: 0, high: 1}}, layout: "
+        "{objects: [{type: cube, material: red, size: $size}], lights: [{azimuth: 3}], "
+        "camera: {location: [0, 5, 3], look_at: [0, 0, 0]}}}\n"
+        "  b: {counterfactual: {of: a, do: [{size: 2}]}}\n"
+    )
+    told = run("recipes", "validate", recipe)
+    assert told.exit_code == 0
+    warnings = [line for line in told.stderr.splitlines() if line.startswith("warning: ")]
+    assert [line.split(",")[0] for line in warnings] == [
+        f"warning: set {name}: the 3 draws of each combination show the same scene" for name in "ab"
+    ]
+    drawn = run("recipes", "validate", recipe, "--set", "sets.a.layout.objects.0.rotation=$x")
+    assert "warning" not in drawn.stderr
+
+
 def test_a_plan_is_written_and_can_be_limited(tmp_path):
     path = tmp_path / "plan.parquet"
     result = run("plan", "negatives", "--set", "sets.negatives.draws=9", "--limit", "3", "--out", path)
@@ -110,9 +130,17 @@ def test_a_plan_is_written_and_can_be_limited(tmp_path):
             "asset `pink`",
         ),
         (("recipes", "show", "nothing"), "neither a file nor shipped"),
+        (("recipes", "show", PICTURE), "recipe candle.jpg: expected YAML in UTF-8, got something else"),
+        (("recipes", "show", __file__), "recipe test_cli.py: expected "),
+        (("render", PICTURE, "--out", "frames"), "recipe candle.jpg: expected YAML"),
         (("plan", "candle", "--out", "/proc/none/plan.parquet"), "/proc/none"),
         (("plan", "candle", "--out", "plan.html", "--report"), "--out: expected FILE.parquet"),
         (("plan", "candle", "--out", "."), "--out: expected FILE.parquet"),
+        (("plan", "candle", "--sets", "candel", "--report"), "set `candel` is not in the recipe; expected"),
+        (
+            ("plan", "candle", "--sets", "", "--report"),
+            "set `` is not in the recipe; expected one of: candle",
+        ),
         (
             ("counterfactual", "candle", "--do", "color=red", "--out", "o"),
             "expected --sample ID, or --limit N",

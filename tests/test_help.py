@@ -107,7 +107,7 @@ def test_an_example_of_a_page_fits_the_parameters_of_its_command(example, tmp_pa
 
 def test_the_check_of_examples_can_fail():
     with pytest.raises(click.UsageError, match="No such option"):
-        parse(["render", "candle", "--out", "frames", "--sets", "candle"])
+        parse(["render", "candle", "--out", "frames", "--colours", "candle"])
     with pytest.raises(click.UsageError, match="there is no folder nowhere"):
         parse(["render", "candle", "--out", "frames", "--assets", "objects=nowhere"])
     with pytest.raises(AssertionError, match="there is no command draw"):

@@ -29,7 +29,7 @@ from candlelight.evaluation.running.model_outputs import checked_decomposition, 
 from candlelight.evaluation.running.named_models import decode, to_device
 from candlelight.evaluation.running.out_of_memory import run_in_halves
 from candlelight.evaluation.running.predict_decomposition import predict_decomposition
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.views import Decompositions, View
 
 BranchLayers = tuple[str, str] | None  # of reflectance and shading; None for the outputs
@@ -198,6 +198,6 @@ def _prepare(truth: GroundTruth, probe: Probe) -> GroundTruth:
     )
     if not bool(resized.mask.flatten(1).any(1).all()):
         raise InputError(
-            "a test frame has no pixel with an albedo above 0; remove it, or use a larger `size`"
+            f"a test frame has no pixel with an albedo above 0; remove it, or use a larger {argument('size')}"
         )
     return resized

@@ -36,9 +36,9 @@ def show(recipe: str) -> None:
     \b
     candlelight recipes show concepts > mine.yaml
     """
-    from candlelight.generators.language.load_recipe import find_recipe
+    from candlelight.generators.language.load_recipe import recipe_text
 
-    click.echo(find_recipe(recipe).read_text(encoding="utf-8"), nl=False)
+    click.echo(recipe_text(recipe), nl=False)
 
 
 @recipes.command()

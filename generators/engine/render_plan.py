@@ -18,7 +18,7 @@ from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.language.set_settings import is_traced
 from candlelight.generators.planning.plan import Plan
 from candlelight.generators.planning.provenance import check_assets
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 
 # Bytes. The measured peak is 0.65e9 at 320x240; environment maps and larger images need more.
 _MEMORY_PER_WORKER = 1.5e9
@@ -129,7 +129,10 @@ def _choose_workers(
     check_device_choice(device)
     if cluster is not None:
         if workers is None or scheduler is not None:
-            raise InputError(f"--cluster {cluster}: expected --workers, and no --scheduler")
+            raise InputError(
+                f"{argument('cluster')} {cluster}: expected {argument('workers')}, and no "
+                f"{argument('scheduler')}"
+            )
         cluster_class(cluster)
     if cluster is not None or scheduler is not None:
         return WorkersWanted(workers, scheduler, cluster), DeviceRequest(device)

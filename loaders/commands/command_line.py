@@ -2,7 +2,6 @@
 
 import errno
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,6 @@ from candlelight.loaders.commands.interrupts import Interrupted, interrupt
 from candlelight.loaders.errors import InputError, is_out_of_memory
 from candlelight.loaders.files.urls import is_elsewhere, local_folder
 
-LOG_PAUSE = 30.0  # s between lines of progress in a log file, to keep the file small
 # Commands that continue an interrupted run when they are run again.
 _RESUMING = ("counterfactual", "evaluate", "export", "pack", "perception", "render", "train")
 
@@ -81,13 +79,10 @@ class Folder(click.Path):
 
 @contextmanager
 def progress(total: int | None, what: str, unit: str = "frame") -> Iterator[Callable[[int], Any]]:
-    """Show a progress bar of ``total`` units (None: unknown) and yield the function that advances it."""
-    from tqdm import tqdm
+    """Show progress of ``total`` units (None: unknown) and yield the function that advances it."""
+    from candlelight.loaders.progress_bars import progress_bar
 
-    pause = 0.1 if sys.stderr.isatty() else LOG_PAUSE
-    with tqdm(
-        total=total, unit=unit, desc=what, file=sys.stderr, dynamic_ncols=True, mininterval=pause
-    ) as bar:
+    with progress_bar(total=total, unit=unit, desc=what) as bar:
         yield bar.update
 
 

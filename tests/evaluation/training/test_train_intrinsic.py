@@ -311,7 +311,9 @@ def test_data_without_a_known_pixel_are_refused(scenes) -> None:
 
 def test_small_held_out_images_are_refused_before_the_first_epoch(scenes, tmp_path) -> None:
     view = SmallRows(scenes(3, seed=0), size=16)
-    with pytest.raises(InputError, match=r"windows of 20x20 pixels, got images of 16x16 .*larger --size"):
+    with pytest.raises(
+        InputError, match=r"windows of 20x20 pixels, got images of 16x16 .*larger `SmallRows`"
+    ):
         train_intrinsic(view, seed=0, validation=[0], state=tmp_path / "state", **QUICK)
     assert list(tmp_path.iterdir()) == []
     train_intrinsic(view, seed=0, **QUICK)

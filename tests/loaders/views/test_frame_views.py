@@ -256,7 +256,7 @@ def test_several_sets_or_splits_need_a_name(frames_root, stored, tmp_path):
     for place in (frames_root, stored / "h5", stored / "hub"):
         with pytest.raises(
             InputError,
-            match=r"choose a set \(--set, in Python \w+\); expected one of: (grid, free|free, grid)$",
+            match=r"choose a set \(`set_name`\); expected one of: (grid, free|free, grid)$",
         ):
             open_images(place)
         with pytest.raises(InputError, match=r"set `gird` is not there; expected one of: "):
@@ -269,7 +269,7 @@ def test_several_sets_or_splits_need_a_name(frames_root, stored, tmp_path):
     for place in (tmp_path / "h5", tmp_path / "hub"):
         with pytest.raises(
             InputError,
-            match=r"choose a split \(--split, in Python \w+\); expected one of: (train, test|test, train)$",
+            match=r"choose a split \(`split`\); expected one of: (train, test|test, train)$",
         ):
             open_images(place, set_name="grid")
         views = [open_images(place, set_name="grid", split=split) for split in ("train", "test")]
