@@ -33,10 +33,12 @@ __all__ = sorted(_PACKAGE_OF)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("candlelight.version").code_version()
     if name not in _PACKAGE_OF:
         raise AttributeError(f"module 'candlelight' has no attribute {name!r}")
     return getattr(import_module(_PACKAGE_OF[name]), name)
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    return [*globals(), "__version__", *__all__]

@@ -31,7 +31,7 @@ from candlelight.generators.commands.render_options import (
     worker_options,
 )
 from candlelight.generators.commands.verify_report import verify_path
-from candlelight.loaders.commands.command_line import Folder, OneLineGroup, UseError, progress
+from candlelight.loaders.commands.command_line import Folder, OneLineGroup, UseError, progress, version_option
 from candlelight.loaders.commands.info_options import check_options, sheet_options
 from candlelight.loaders.commands.pack_commands import export, pack, push
 from candlelight.loaders.files.urls import local_folder
@@ -40,7 +40,7 @@ from candlelight.loaders.files.urls import local_folder
 @click.group(
     cls=OneLineGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
-@click.version_option(package_name="candlelight")
+@version_option
 def main() -> None:
     """Render image sets in which exactly one thing changes, and measure how models respond.
 

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -21,6 +20,7 @@ from candlelight.loaders.schema import (
     SetInfo,
     array_sha256,
 )
+from candlelight.version import code_version
 
 SET_NAME = "pictures"
 HUGGING_FACE = "hf:"
@@ -142,7 +142,7 @@ class ImageFrames:
             licence="the licence of the images",
             recipe=RecipeRecord(name=SET_NAME, sha256=_digest(listing)),
             seed=seed,
-            candlelight=version("candlelight"),
+            candlelight=code_version(),
             sets={SET_NAME: self.set_info},
         )
 

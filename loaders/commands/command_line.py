@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from candlelight.loaders.commands.interrupts import Interrupted, interrupt
 from candlelight.loaders.errors import InputError, is_out_of_memory
 from candlelight.loaders.files.urls import is_elsewhere, local_folder
+from candlelight.version import code_version
 
 LOG_PAUSE = 30.0  # s between lines of progress in a log file, to keep the file small
 # Commands that continue an interrupted run when they are run again.
@@ -89,6 +90,23 @@ def progress(total: int | None, what: str, unit: str = "frame") -> Iterator[Call
         total=total, unit=unit, desc=what, file=sys.stderr, dynamic_ncols=True, mininterval=pause
     ) as bar:
         yield bar.update
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        click.echo(f"candlelight, version {code_version()}")
+        ctx.exit()
+
+
+# `click.version_option` would find the version, and ask git for it, whenever the module is imported.
+version_option = click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
 
 
 def split_names(_: click.Context, __: click.Parameter, value: str | None) -> list[str] | None:
