@@ -183,8 +183,8 @@ def _warn_of_clipping(frames: Path) -> None:
 
 def _sheets(frames: Path) -> None:
     """Draw a contact sheet of each set into the folder of frames."""
-    from candlelight.evaluation.report import contact_sheet, write_png
     from candlelight.loaders.frames import read_dataset_info
+    from candlelight.loaders.looking.sheet import contact_sheet, write_png
     from candlelight.loaders.open_frames import open_frames
 
     for name in read_dataset_info(frames).sets:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float64, UInt8
 from numpy import ndarray
 
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, require_module
 from candlelight.loaders.files.decode_image import IMAGE_SUFFIXES, decode_image
 from candlelight.loaders.samples import Frame, Sample, to_sample
 from candlelight.loaders.schema import (
@@ -245,6 +245,7 @@ def load_hugging_face(name: str, split: str | None, configuration: str | None) -
     Raises:
         InputError: the data set cannot be loaded.
     """
+    require_module("datasets")
     import datasets
 
     path = Path(name)

@@ -3,10 +3,10 @@
 import time
 from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 from candlelight.evaluation.demo.rebuild import make_if_changed
+from candlelight.loaders.errors import require_module
 from candlelight.loaders.frames import complete_indices
 
 _SHEET_SET, _SHEET_FRAMES = "tabletop", 8  # the first sheet shows this set as soon as it has so many frames
@@ -21,9 +21,8 @@ def require_packages() -> None:
     Raises:
         ModuleNotFoundError: a package is missing.
     """
-    for name in ("torch", "datasets"):
-        if find_spec(name) is None:
-            raise ModuleNotFoundError(name=name)
+    for name in ("torch", "sklearn", "matplotlib", "datasets"):
+        require_module(name, "all")
 
 
 def with_seconds(write: Tell) -> Tell:

@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from candlelight.loaders.commands.interrupts import Interrupted, interrupt
-from candlelight.loaders.errors import InputError, is_out_of_memory
+from candlelight.loaders.errors import InputError, is_out_of_memory, missing_module
 from candlelight.loaders.files.urls import is_elsewhere, local_folder
 from candlelight.version import code_version
 
@@ -41,10 +41,8 @@ class OneLineGroup(click.Group):
             raise UseError(" ".join(str(error).split())) from None
         except ModuleNotFoundError as error:
             package = str(error.name).partition(".")[0]
-            raise UseError(
-                f"this needs {package}, not installed here; run `pip install {package}`, and see "
-                "`candlelight doctor`"
-            ) from None
+            told = error if "`pip install" in str(error) else missing_module(package)
+            raise UseError(f"{told}, and see `candlelight doctor`") from None
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise

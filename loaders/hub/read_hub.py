@@ -14,7 +14,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from candlelight.loaders.choices import choose_layers, choose_name, choose_split
-from candlelight.loaders.errors import DAMAGED, InputError, blame
+from candlelight.loaders.errors import DAMAGED, InputError, blame, require_module
 from candlelight.loaders.files.json_records import parse_record
 from candlelight.loaders.files.layer_codecs import decode_png_bytes
 from candlelight.loaders.frames import read_dataset_info
@@ -185,6 +185,7 @@ def _check_files(path: Path, manifest: PackManifest) -> None:
 
 def _load(path: Path, manifest: PackManifest, set_name: str, split: str) -> Any:
     """Load an image set with rows as Arrow tables, which keep every bit and decode nothing."""
+    require_module("datasets")
     import datasets
     from datasets.packaged_modules.parquet.parquet import Parquet
 
