@@ -25,8 +25,9 @@ def code_version() -> str:
     root = Path(__file__).resolve().parent
     if (root / ".git").exists():
         return _version_of_commit(root)
-    if (root / "PKG-INFO").exists():
-        lines = (root / "PKG-INFO").read_text(encoding="utf-8").splitlines()
+    unpacked = root.parents[1] / "PKG-INFO"  # in a source distribution src/candlelight is no link
+    if unpacked.exists():
+        lines = unpacked.read_text(encoding="utf-8").splitlines()
         return next(line.removeprefix("Version: ") for line in lines if line.startswith("Version: "))
     try:
         installed = distribution("candlelight")

@@ -84,10 +84,11 @@ def test_a_checkout_without_git_has_the_release(checkout, monkeypatch):
 
 
 def test_a_source_distribution_has_the_version_that_it_was_built_as(copy):
-    (copy / "PKG-INFO").write_text(
-        f"Metadata-Version: 2.4\nName: candlelight\nVersion: {RELEASE}.dev7+gabc\n"
-    )
-    assert version_of(copy) == f"{RELEASE}.dev7+gabc"
+    package = copy / "src" / "candlelight"
+    package.mkdir(parents=True)
+    (copy / "version.py").rename(package / "version.py")
+    (copy / "PKG-INFO").write_text(f"Name: candlelight\nVersion: {RELEASE}.dev7+gabc\n")
+    assert version_of(package) == f"{RELEASE}.dev7+gabc"
 
 
 def test_command_and_package_say_the_version():

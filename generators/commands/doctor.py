@@ -115,7 +115,7 @@ def _gpu() -> Finding:
             "GPU",
             False,
             "not checked, because torch is missing",
-            "install torch first, as above",
+            "install torch first",
             needed=False,
         )
     import torch
