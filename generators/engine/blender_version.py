@@ -29,4 +29,4 @@ def how_to_render() -> str:
     """Say how to install the packages for rendering, or, on a Python without Blender, where."""
     if "{}.{}".format(*sys.version_info) in BLENDER_OF_PYTHON:
         return 'run `pip install "candlelight[render]"`'
-    return f'Blender needs {pythons_with_blender()}: install "candlelight[render]" in an environment of one'
+    return f'Blender needs {pythons_with_blender()}: install "candlelight[render]" there'
