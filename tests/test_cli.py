@@ -54,7 +54,7 @@ def test_a_time_limit_of_zero_is_refused(words):
 
 def test_a_missing_package_is_named_in_one_line(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "torch", None)
-    told = 'Error: this needs torch, not installed here; run `pip install "candlelight[evaluate]"`'
+    told = 'Error: this needs torch, not installed here; run `pip install "candlelight[all]"`'
     assert refused(run("demo", "--out", tmp_path)).startswith(told)
     monkeypatch.setattr("sys.version_info", (3, 12, 1, "final", 0))
     monkeypatch.setattr("candlelight.generators.commands.doctor.find_spec", lambda name: None)

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from candlelight.evaluation.demo.rebuild import make_if_changed
 from candlelight.loaders.errors import require_module
 from candlelight.loaders.frames import complete_indices
 
@@ -85,6 +84,7 @@ def pack_and_study(frames: Path, out: Path, tell: Tell) -> list[str]:
     import torch
     from datasets.utils.logging import disable_progress_bar
 
+    from candlelight.evaluation.demo.rebuild import make_if_changed
     from candlelight.evaluation.demo.study import run_study
     from candlelight.loaders import pack_hdf5, pack_hub
 

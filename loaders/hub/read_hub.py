@@ -185,7 +185,6 @@ def _check_files(path: Path, manifest: PackManifest) -> None:
 
 def _load(path: Path, manifest: PackManifest, set_name: str, split: str) -> Any:
     """Load an image set with rows as Arrow tables, which keep every bit and decode nothing."""
-    require_module("datasets")
     import datasets
     from datasets.packaged_modules.parquet.parquet import Parquet
 
@@ -261,6 +260,7 @@ def _array(name: str, column: "pa.Array", place: int, height: int, width: int) -
 
 @contextmanager
 def _reading(where: str) -> Iterator[None]:
+    require_module("datasets")
     from datasets.exceptions import DatasetsError
 
     try:
