@@ -30,7 +30,7 @@ from candlelight.generators.commands.render_options import (
     repaired_line,
     worker_options,
 )
-from candlelight.loaders.commands.command_line import Folder, OneLineGroup, UseError, progress
+from candlelight.loaders.commands.command_line import Folder, OneLineGroup, UseError, progress, version_option
 from candlelight.loaders.commands.info_options import check_options, sheet_options
 from candlelight.loaders.commands.pack_commands import export, pack, push
 from candlelight.loaders.files.urls import local_folder
@@ -39,7 +39,7 @@ from candlelight.loaders.files.urls import local_folder
 @click.group(
     cls=OneLineGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
-@click.version_option(package_name="candlelight")
+@version_option
 def main() -> None:
     """Render image sets in which exactly one thing changes, and measure how models respond.
 
@@ -185,8 +185,8 @@ def _warn_of_clipping(frames: Path) -> None:
 
 def _sheets(frames: Path) -> None:
     """Draw a contact sheet of each set into the folder of frames."""
-    from candlelight.evaluation.report import contact_sheet, write_png
     from candlelight.loaders.frames import read_dataset_info
+    from candlelight.loaders.looking.sheet import contact_sheet, write_png
     from candlelight.loaders.open_frames import open_frames
 
     for name in read_dataset_info(frames).sets:

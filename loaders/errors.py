@@ -1,6 +1,7 @@
 """The error for unusable input, and the translation of library errors into it."""
 
 import difflib
+import importlib.util
 import os
 import struct
 import tokenize
@@ -20,6 +21,15 @@ DAMAGED = (
 )
 # In messages of CUDA and MPS, of the CPU, and of cuBLAS.
 _MEMORY_SIGNS = ("out of memory", "DefaultCPUAllocator", "ALLOC_FAILED")
+
+# The extra of the package that brings a module; without it a command ends with one line.
+_EXTRA_OF_MODULE = {
+    **dict.fromkeys(("OpenEXR", "bpy", "dask", "distributed", "psutil", "pyoidn"), "render"),
+    **dict.fromkeys(("datasets", "huggingface_hub"), "hub"),
+    **dict.fromkeys(("matplotlib", "sklearn", "torch"), "evaluate"),
+    **{"dask_jobqueue": "cluster", "dask_kubernetes": "kubernetes", "hdf5plugin": "filters"},
+    **{"diffusers": "diffusers", "transformers": "transformers"},
+}
 
 
 class InputError(ValueError):
@@ -138,3 +148,31 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, RuntimeError):
         return type(error).__name__ == "OutOfMemoryError" or any(sign in str(error) for sign in _MEMORY_SIGNS)
     return isinstance(error, MemoryError)
+
+
+def missing_module(module: str, extra: str | None = None) -> ModuleNotFoundError:
+    """Make the error for a module that is not installed: one line with the command that installs it.
+
+    Args:
+        module: the module, such as "torch".
+        extra: extra of candlelight to install; None for the usual one of this module.
+
+    Example:
+        >>> print(missing_module("sklearn"))
+        this needs sklearn, not installed here; run `pip install "candlelight[evaluate]"`
+    """
+    extra = extra or _EXTRA_OF_MODULE.get(module)
+    what = f'"candlelight[{extra}]"' if extra else module
+    return ModuleNotFoundError(
+        f"this needs {module}, not installed here; run `pip install {what}`", name=module
+    )
+
+
+def require_module(module: str, extra: str | None = None) -> None:
+    """Raise the error of `missing_module` if a module is not installed; the module is not imported.
+
+    Example:
+        >>> require_module("numpy")
+    """
+    if importlib.util.find_spec(module) is None:
+        raise missing_module(module, extra)

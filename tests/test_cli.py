@@ -56,12 +56,13 @@ def test_a_time_limit_of_zero_is_refused(words):
 
 def test_a_missing_package_is_named_in_one_line(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "torch", None)
-    assert refused(run("demo", "--out", tmp_path)).startswith("Error: this needs torch, not installed here")
+    told = 'Error: this needs torch, not installed here; run `pip install "candlelight[all]"`'
+    assert refused(run("demo", "--out", tmp_path)).startswith(told)
     monkeypatch.setattr("sys.version_info", (3, 12, 1, "final", 0))
     monkeypatch.setattr("candlelight.generators.commands.doctor.find_spec", lambda name: None)
     found = {finding.item: finding.remedy for finding in examine()}
-    assert found["bpy"].startswith("python3.13 -m venv env")
-    assert found["torch"] == "pip install -c constraints.txt torch"
+    assert found["bpy"].startswith("Blender needs Python 3.13 (bpy 5.2.3) or Python 3.11 (bpy 5.0.1): ")
+    assert found["torch"] == 'run `pip install "candlelight[evaluate]"`'
 
 
 def test_recipes_are_listed():

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,6 +30,7 @@ from candlelight.loaders.frames import DATASET, read_dataset_info, read_metadata
 from candlelight.loaders.schema import DatasetInfo, Metadata, RecipeRecord, SetInfo
 from candlelight.loaders.verification.checksums import NEXT_SUMS, find_changed_files, replace_files
 from candlelight.loaders.verification.verify_frames import DESCRIPTION, PLAN
+from candlelight.version import code_version
 
 _FIELDS_NAMED = 3  # fields that a message names of those in which two recipes differ
 _SHORT = 40  # characters of a value in a message
@@ -60,7 +60,7 @@ def dataset_info(plan: Plan) -> DatasetInfo:
         statements=recipe.statements,
         recipe=RecipeRecord(name=recipe.name, sha256=recipe_sha256(recipe)),
         seed=recipe.seed,
-        candlelight=version("candlelight"),
+        candlelight=code_version(),
         blender=_blender(plan),
         assets=shown_assets((sample.trace for sample in plan.samples), plan.assets),
         sets={name: info for name, info in sets.items() if info.count},

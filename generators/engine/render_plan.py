@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.engine.blender_version import how_to_render
 from candlelight.generators.engine.clusters import cluster_class
 from candlelight.generators.engine.dataset_description import describe_folder
 from candlelight.generators.engine.devices import DeviceRequest, check_device_choice, usable_devices
@@ -162,7 +163,8 @@ def _require(*needed: str) -> None:
     missing = [name for name in needed if find_spec(name) is None]
     if missing:
         raise InputError(
-            f"rendering needs {', '.join(missing)}, not installed here; see `candlelight doctor`"
+            f"rendering needs {', '.join(missing)}, not installed here; {how_to_render()}, and see "
+            "`candlelight doctor`"
         )
 
 

@@ -12,6 +12,7 @@ from candlelight.blender_assets.asset_manifest import (
     read_asset_manifest,
     write_asset_manifest,
 )
+from candlelight.generators.engine.blender_version import how_to_render
 from candlelight.generators.engine.helper_process import run_helper
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.safe_writing import replacing
@@ -108,7 +109,7 @@ def _import_in_process(
 ) -> tuple[bytes, dict[str, Any]]:
     """Import the mesh in a process of its own; return the .blend file and the reply of the process."""
     if find_spec("bpy") is None:
-        raise InputError("importing meshes needs bpy, not installed here; see `candlelight doctor`")
+        raise InputError(f"importing meshes needs bpy, not installed here; {how_to_render()}")
     with tempfile.TemporaryDirectory(prefix="candlelight-") as scratch:
         # The mesh is alone in a folder, so that the importer finds no file that the mesh refers to.
         (source := Path(scratch) / f"mesh{suffix}").symlink_to(mesh.absolute())

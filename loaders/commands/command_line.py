@@ -11,8 +11,9 @@ import click
 from click.core import ParameterSource
 
 from candlelight.loaders.commands.interrupts import Interrupted, interrupt
-from candlelight.loaders.errors import InputError, is_out_of_memory
+from candlelight.loaders.errors import InputError, is_out_of_memory, missing_module
 from candlelight.loaders.files.urls import is_elsewhere, local_folder
+from candlelight.version import code_version
 
 # Commands that continue an interrupted run when they are run again.
 _RESUMING = ("counterfactual", "evaluate", "export", "pack", "perception", "render", "train")
@@ -38,10 +39,8 @@ class OneLineGroup(click.Group):
             raise UseError(" ".join(str(error).split())) from None
         except ModuleNotFoundError as error:
             package = str(error.name).partition(".")[0]
-            raise UseError(
-                f"this needs {package}, not installed here; run `pip install {package}`, and see "
-                "`candlelight doctor`"
-            ) from None
+            told = error if "`pip install" in str(error) else missing_module(package)
+            raise UseError(f"{told}, and see `candlelight doctor`") from None
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -84,6 +83,23 @@ def progress(total: int | None, what: str, unit: str = "frame") -> Iterator[Call
 
     with progress_bar(total=total, unit=unit, desc=what) as bar:
         yield bar.update
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        click.echo(f"candlelight, version {code_version()}")
+        ctx.exit()
+
+
+# `click.version_option` would find the version, and ask git for it, whenever the module is imported.
+version_option = click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
 
 
 def split_names(_: click.Context, __: click.Parameter, value: str | None) -> list[str] | None:
