@@ -78,6 +78,30 @@ def test_code_names_what_exists(page):
     assert sorted(name for name in names if not exists(name)) == []
 
 
+@pytest.mark.parametrize(
+    ("shown", "same_data", "right"),
+    [
+        ("lmse (version 2) on demo\n...\n", False, True),
+        ("lmse (version 1) on demo\n", False, False),
+        ("a   lmse  0.5  0.4 to 0.6\nb is better than a\n", False, True),
+        ("a   lmse  0.5  0.4 to 0.6\n", True, False),
+        ("a   whdr  0.5\n", False, False),
+        ("note: few ...\n", True, True),
+        ("note: many ...\n", True, False),
+        ("lmse (version 2) on demo\n", True, False),
+    ],
+)
+def test_shown_output_is_compared(shown, same_data, right, check_shown):
+    printed = (
+        "lmse (version 2) on demo\na  lmse  undefined\nno difference shown between a and b\nnote: few rows\n"
+    )
+    if right:
+        check_shown(shown, printed, same_data)
+    else:
+        with pytest.raises((pytest.fail.Exception, AssertionError)):
+            check_shown(shown, printed, same_data)
+
+
 @pytest.mark.parametrize("page", ["Dockerfile", "docs/installing.md"])
 def test_system_libraries_are_those_of_setup(page):
     wanted = re.findall(r"=(lib\w[\w-]*)", (ROOT / "scripts" / "setup").read_text(encoding="utf-8"))
