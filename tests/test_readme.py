@@ -17,7 +17,7 @@ from candlelight.loaders import frame_path, read_frame
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
-NUMBER = re.compile(r"\d+(?:[ ,.]\d+)*")
+NUMBER = re.compile(r"\b\d+(?:[ ,.]\d+)*")
 
 
 def section(title: str) -> str:
