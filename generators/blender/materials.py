@@ -8,6 +8,7 @@ from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.blender import bpy
 from candlelight.generators.blender.append_files import append
 from candlelight.generators.blender.image_textures import IMAGE_NODE, TextureImageCache, add_image_nodes
+from candlelight.generators.layers.decompose_trace import DARKEST_ALBEDO
 from candlelight.generators.scenes.object_materials import PLAIN
 from candlelight.generators.scenes.plan_records import Floor, Material, PartMaterial
 
@@ -215,10 +216,20 @@ def _set_gloss(material: Any, label: str, name: str, value: float) -> None:
 
 
 def _set_base_color(material: Any, rgb: tuple[float, float, float]) -> None:
-    """Set the base colour of a plain material, and of its albedo AOV if it has one."""
-    shader_of(material).inputs["Base Color"].default_value = (*rgb, 1.0)
-    if "albedo base" in material.node_tree.nodes:
-        material.node_tree.nodes["albedo base"].inputs[0].default_value = rgb
+    """Set the base colour of a plain material, and of its albedo AOV if it has one.
+
+    A material with that AOV gets each channel as `raised` makes it.
+    """
+    has_albedo = "albedo base" in material.node_tree.nodes
+    color = raised(rgb) if has_albedo else rgb
+    shader_of(material).inputs["Base Color"].default_value = (*color, 1.0)
+    if has_albedo:
+        material.node_tree.nodes["albedo base"].inputs[0].default_value = color
+
+
+def raised(rgb: Sequence[float]) -> tuple[float, ...]:
+    """Raise the channels of a base colour to at least `DARKEST_ALBEDO`."""
+    return tuple(max(channel, DARKEST_ALBEDO) for channel in rgb)
 
 
 def base_color(material: Any) -> tuple[float, float, float] | None:
@@ -240,6 +251,7 @@ def add_aovs(material: Any) -> None:
     """
     tree = material.node_tree
     shader = shader_of(material)
+    _raise_base_color(tree, shader)
     base = tree.nodes.new("ShaderNodeVectorMath")
     base.name, base.operation = "albedo base", "MULTIPLY"
     _copy_input(tree, shader.inputs["Base Color"], base.inputs[0])
@@ -266,6 +278,32 @@ def add_aovs(material: Any) -> None:
     coverage = tree.nodes.new("ShaderNodeValue")
     coverage.outputs[0].default_value = 1.0
     _add_aov(material, "coverage", coverage.outputs[0])
+
+
+def _raise_base_color(tree: Any, shader: Any) -> None:
+    """Raise the channels of the base colour to at least `DARKEST_ALBEDO`, unless the surface glows.
+
+    The shading of a channel is then known although the surface is black in it. A black surface that glows
+    stays without albedo, because nearly all light from it is emission.
+    """
+    socket = shader.inputs["Base Color"]
+    if _glows(shader):
+        return
+    if not socket.is_linked:
+        socket.default_value = (*raised(tuple(socket.default_value)[:3]), 1.0)
+        return
+    least = tree.nodes.new("ShaderNodeVectorMath")
+    least.name, least.operation = "least albedo", "MAXIMUM"
+    least.inputs[1].default_value = (DARKEST_ALBEDO,) * 3
+    tree.links.new(socket.links[0].from_socket, least.inputs[0])
+    tree.links.new(least.outputs[0], socket)
+
+
+def _glows(shader: Any) -> bool:
+    strength, color = shader.inputs["Emission Strength"], shader.inputs["Emission Color"]
+    return (strength.is_linked or strength.default_value > 0) and (
+        color.is_linked or max(tuple(color.default_value)[:3]) > 0
+    )
 
 
 def _add_aov(material: Any, name: str, socket: Any) -> None:
