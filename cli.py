@@ -105,7 +105,7 @@ def render(
     if preview:
         _sheets(local_folder(out))
     if isinstance(out, Path):
-        _warn_of_clipping(out)
+        _warn_of_frames(out)
     check_outcome(outcome, out)
     if how["repair"]:
         click.echo(repaired_line(outcome))
@@ -167,6 +167,7 @@ def counterfactual(
     both = join(asked, plan_counterfactuals(asked, *changes))
     with progress(len(both), "render") as advance:
         outcome = render_plan(both, out, advance=advance, **how)
+    _warn_of_frames(out)
     check_outcome(outcome, out)
     pairs = [
         (name, name + COUNTERFACTUAL_SUFFIX) for name in dict.fromkeys(key.set for key in asked.samples.keys)
@@ -174,13 +175,20 @@ def counterfactual(
     click.echo(str(write_counterfactual_page(out / "counterfactuals.html", out, pairs)))
 
 
-def _warn_of_clipping(frames: Path) -> None:
+def _warn_of_frames(frames: Path) -> None:
     from candlelight.loaders.frames import complete_indices, read_dataset_info
-    from candlelight.loaders.looking.clipping import clipped_share, clipping_line
+    from candlelight.loaders.looking.frame_checks import (
+        clipped_share,
+        clipping_line,
+        some_metadata,
+        unexplained_line,
+    )
 
     for name in read_dataset_info(frames).sets:
-        if warning := clipping_line(clipped_share(frames, name, complete_indices(frames, name))):
-            click.echo(f"set {name}: {warning}", err=True)
+        some = some_metadata(frames, name, complete_indices(frames, name))
+        for warning in (clipping_line(clipped_share(some)), unexplained_line(some)):
+            if warning:
+                click.echo(f"set {name}: {warning}", err=True)
 
 
 def _sheets(frames: Path) -> None:

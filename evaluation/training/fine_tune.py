@@ -217,8 +217,11 @@ def _losses(
 
 
 def _pixel_losses(prediction: tuple[Tensor, Tensor], truth: GroundTruth) -> Float[Tensor, " batch"]:
-    targets = (truth.reflectance, truth.shading.expand_as(prediction[1]))
-    pairs = zip(prediction, targets, strict=True)
+    reflectance, shading = prediction
+    pairs = (
+        (reflectance, truth.reflectance),
+        (truth.comparable(shading), truth.shading.expand_as(shading)),
+    )
     return torch.stack([pixel_loss(one, other, truth.mask, align_scale=True) for one, other in pairs]).sum(0)
 
 

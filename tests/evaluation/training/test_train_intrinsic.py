@@ -260,6 +260,10 @@ def test_images_of_several_sizes_are_scaled_to_squares(scenes) -> None:
     assert torch.allclose(
         small[0].image[:, :12, :16], view[0].image.unfold(1, 2, 2).unfold(2, 2, 2).mean((3, 4))
     )
+    known = torch.ones_like(view[0].image, dtype=torch.bool)
+    known[0, :2, :1] = False
+    view.items[0] = replace(view[0], shading_known=known)
+    assert (~small[0].shading_known[:, :12]).nonzero().tolist() == [[0, 0, 0]]
     train_intrinsic(small, seed=0, **QUICK)
 
 
