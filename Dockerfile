@@ -21,7 +21,7 @@ COPY blender_assets blender_assets
 COPY evaluation evaluation
 COPY generators generators
 COPY loaders loaders
-RUN pip install --no-cache-dir -c constraints.txt '.[render]'
+RUN pip install --no-cache-dir -c constraints.txt '.[all]'
 
 # Frames, packs and results are written here: docker run -v "$PWD:/data" ...
 WORKDIR /data

@@ -12,6 +12,16 @@ Example:
     21600
 """
 
+from typing import Any
+
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from candlelight.version import code_version
+
+_names, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":  # asks git in a checkout, so not on import
+        return code_version()
+    return _names(name)

@@ -30,7 +30,7 @@ from candlelight.generators.commands.render_options import (
     repaired_line,
     worker_options,
 )
-from candlelight.loaders.commands.command_line import Folder, OneLineGroup, UseError, progress
+from candlelight.loaders.commands.command_line import Folder, OneLineGroup, UseError, progress, version_option
 from candlelight.loaders.commands.info_options import check_options, sheet_options
 from candlelight.loaders.commands.pack_commands import export, pack, push
 from candlelight.loaders.files.urls import local_folder
@@ -39,7 +39,7 @@ from candlelight.loaders.files.urls import local_folder
 @click.group(
     cls=OneLineGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
-@click.version_option(package_name="candlelight")
+@version_option
 def main() -> None:
     """Render image sets in which exactly one thing changes, and measure how models respond.
 
@@ -69,6 +69,7 @@ def render(
     preset: str | None,
     seed: int | None,
     limit: int | None,
+    sets: list[str] | None,
     out: Path | str,
     preview: bool,
     **how: Any,
@@ -82,6 +83,7 @@ def render(
     \b
     candlelight render candle --limit 20 --preset draft --out frames
     candlelight render mine.yaml --seed 3 --assets materials=colours --out frames
+    candlelight render concepts --sets albedo --limit 20 --out frames
     candlelight render candle.parquet --shard 3/16 --out /shared/frames
     candlelight render --repair --out frames
     candlelight render candle --out s3://bucket/frames
@@ -90,7 +92,7 @@ def render(
     from candlelight.generators.reports.preview import preview_plan
 
     source = recipe or plan_to_repair(out, how["repair"])
-    made = load_any_plan(source, overrides, limit, preset=preset, assets=assets, seed=seed)
+    made = load_any_plan(source, overrides, limit, preset=preset, assets=assets, seed=seed, sets=sets)
     if preview:
         made, out = preview_plan(made), local_folder(out)
     selected = made.shard(*how["shard"]) if how["shard"] else made
@@ -103,7 +105,7 @@ def render(
     if preview:
         _sheets(local_folder(out))
     if isinstance(out, Path):
-        _warn_of_clipping(out)
+        _warn_of_frames(out)
     check_outcome(outcome, out)
     if how["repair"]:
         click.echo(repaired_line(outcome))
@@ -132,6 +134,7 @@ def counterfactual(
     preset: str | None,
     seed: int | None,
     limit: int | None,
+    sets: list[str] | None,
     ids: tuple[str, ...],
     changes: list[dict[str, Any]],
     out: Path,
@@ -157,13 +160,14 @@ def counterfactual(
 
     if (not ids) == (limit is None):
         raise UseError("expected --sample ID, or --limit N for N samples of each set, and not both")
-    asked = load_any_plan(recipe, overrides, limit, ids, preset, assets, seed)
+    asked = load_any_plan(recipe, overrides, limit, ids, preset, assets, seed, sets)
     if ids:
         chosen = [sample for name in dict.fromkeys(ids) for sample in asked[name].samples]
         asked = dataclasses.replace(asked, samples=compress_samples(chosen))
     both = join(asked, plan_counterfactuals(asked, *changes))
     with progress(len(both), "render") as advance:
         outcome = render_plan(both, out, advance=advance, **how)
+    _warn_of_frames(out)
     check_outcome(outcome, out)
     pairs = [
         (name, name + COUNTERFACTUAL_SUFFIX) for name in dict.fromkeys(key.set for key in asked.samples.keys)
@@ -171,19 +175,26 @@ def counterfactual(
     click.echo(str(write_counterfactual_page(out / "counterfactuals.html", out, pairs)))
 
 
-def _warn_of_clipping(frames: Path) -> None:
+def _warn_of_frames(frames: Path) -> None:
     from candlelight.loaders.frames import complete_indices, read_dataset_info
-    from candlelight.loaders.looking.clipping import clipped_share, clipping_line
+    from candlelight.loaders.looking.frame_checks import (
+        clipped_share,
+        clipping_line,
+        some_metadata,
+        unexplained_line,
+    )
 
     for name in read_dataset_info(frames).sets:
-        if warning := clipping_line(clipped_share(frames, name, complete_indices(frames, name))):
-            click.echo(f"set {name}: {warning}", err=True)
+        some = some_metadata(frames, name, complete_indices(frames, name))
+        for warning in (clipping_line(clipped_share(some)), unexplained_line(some)):
+            if warning:
+                click.echo(f"set {name}: {warning}", err=True)
 
 
 def _sheets(frames: Path) -> None:
     """Draw a contact sheet of each set into the folder of frames."""
-    from candlelight.evaluation.report import contact_sheet, write_png
     from candlelight.loaders.frames import read_dataset_info
+    from candlelight.loaders.looking.sheet import contact_sheet, write_png
     from candlelight.loaders.open_frames import open_frames
 
     for name in read_dataset_info(frames).sets:
@@ -243,8 +254,6 @@ def demo(out: Path, **how: Any) -> None:
     \b
     candlelight demo --out demo
     """
-    from tqdm import tqdm
-
     from candlelight.evaluation.demo.pack_and_study import (
         pack_and_study,
         require_packages,
@@ -253,9 +262,10 @@ def demo(out: Path, **how: Any) -> None:
     )
     from candlelight.generators import load_recipe, make_plan
     from candlelight.generators import render as render_plan
+    from candlelight.loaders.progress_bars import write_line
 
     require_packages()
-    tell = with_seconds(tqdm.write)  # keeps progress bars whole
+    tell = with_seconds(write_line)
     made, frames = make_plan(load_recipe("demo")), out / "frames"
     tell(f"planned {len(made)} small frames of {len(made.recipe.sets)} image sets")
     with progress(len(made), "render") as advance:

@@ -47,8 +47,9 @@ class AssetFacts(BaseModel):
 
     Objects: ``dimensions`` in metres at size 1; ``footprint``, the radius in metres of the circle about the
     origin that contains the object seen from above; ``parts``. Lights: ``location``, ``power`` in W,
-    ``radius`` in metres, ``color``. Scenes: ``rotation`` in degrees, ``strength``, ``modelled`` (false for an
-    environment map), ``camera``. Materials: ``base_color``. Colours are linear Rec.709.
+    ``radius`` in metres, ``color``. Scenes: ``rotation`` in degrees, clockwise seen from above, ``strength``,
+    ``modelled`` (false for an environment map), ``camera``. Materials: ``base_color``. Colours are linear
+    Rec.709.
     """
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from pathlib import Path
 
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.schema import schema_order
 
 _PARAMETERS = {"set": "set_name", "split": "split"}
@@ -26,7 +26,7 @@ def choose_name(path: Path, kind: str, names: list[str], wanted: str | None) -> 
     if wanted not in names:
         problem = f"{kind} `{wanted}` is not there"
         if wanted is None:
-            problem = f"choose a {kind} (--{kind}, in Python {_PARAMETERS[kind]})"
+            problem = f"choose a {kind} ({argument(_PARAMETERS[kind])})"
         raise InputError(f"{path}: {problem}; expected one of: {', '.join(names) or 'none'}")
     return wanted
 

@@ -1,6 +1,7 @@
 """The error for unusable input, and the translation of library errors into it."""
 
 import difflib
+import importlib.util
 import os
 import struct
 import tokenize
@@ -10,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import click
+
 # Errors that zipfile, zlib, struct, numpy, Pillow, h5py, Arrow and OpenEXR raise on damaged bytes. Left out:
 # MemoryError, AssertionError, AttributeError, ImportError and NameError, which have other causes.
 DAMAGED = (
@@ -18,6 +21,15 @@ DAMAGED = (
 )
 # In messages of CUDA and MPS, of the CPU, and of cuBLAS.
 _MEMORY_SIGNS = ("out of memory", "DefaultCPUAllocator", "ALLOC_FAILED")
+
+# The extra of the package that brings a module; without it a command ends with one line.
+_EXTRA_OF_MODULE = {
+    **dict.fromkeys(("OpenEXR", "bpy", "dask", "distributed", "psutil", "pyoidn"), "render"),
+    **dict.fromkeys(("datasets", "huggingface_hub"), "hub"),
+    **dict.fromkeys(("matplotlib", "sklearn", "torch"), "evaluate"),
+    **{"dask_jobqueue": "cluster", "dask_kubernetes": "kubernetes", "hdf5plugin": "filters"},
+    **{"diffusers": "diffusers", "transformers": "transformers"},
+}
 
 
 class InputError(ValueError):
@@ -34,6 +46,28 @@ class InputError(ValueError):
     def __str__(self) -> str:
         """Return the message in one line, even if it quotes a name with line breaks from a damaged file."""
         return " ".join(super().__str__().splitlines())
+
+
+def argument(name: str, in_python: str = "") -> str:
+    """Name an argument in a message as the user gave it: an option of the running command, or in Python.
+
+    Args:
+        name: the argument, and the name of the option's value in the function of a command.
+        in_python: what to name in Python instead, where the argument has another name there.
+
+    Returns:
+        Such as "--size HEIGHT WIDTH" while a command with this option runs, else "`size`".
+
+    Example:
+        >>> argument("size")
+        '`size`'
+    """
+    context = click.get_current_context(silent=True)
+    for parameter in context.command.params if context else ():
+        if parameter.name == name and isinstance(parameter, click.Option):
+            values = f" {parameter.metavar}" if parameter.nargs > 1 and parameter.metavar else ""
+            return max(parameter.opts, key=len) + values
+    return f"`{in_python or name}`"
 
 
 def did_you_mean(value: object, known: Iterable[object]) -> str:
@@ -114,3 +148,31 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, RuntimeError):
         return type(error).__name__ == "OutOfMemoryError" or any(sign in str(error) for sign in _MEMORY_SIGNS)
     return isinstance(error, MemoryError)
+
+
+def missing_module(module: str, extra: str | None = None) -> ModuleNotFoundError:
+    """Make the error for a module that is not installed: one line with the command that installs it.
+
+    Args:
+        module: the module, such as "torch".
+        extra: extra of candlelight to install; None for the usual one of this module.
+
+    Example:
+        >>> print(missing_module("sklearn"))
+        this needs sklearn, not installed here; run `pip install "candlelight[evaluate]"`
+    """
+    extra = extra or _EXTRA_OF_MODULE.get(module)
+    what = f'"candlelight[{extra}]"' if extra else module
+    return ModuleNotFoundError(
+        f"this needs {module}, not installed here; run `pip install {what}`", name=module
+    )
+
+
+def require_module(module: str, extra: str | None = None) -> None:
+    """Raise the error of `missing_module` if a module is not installed; the module is not imported.
+
+    Example:
+        >>> require_module("numpy")
+    """
+    if importlib.util.find_spec(module) is None:
+        raise missing_module(module, extra)

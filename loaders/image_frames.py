@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -10,7 +9,7 @@ import numpy as np
 from jaxtyping import Float64, UInt8
 from numpy import ndarray
 
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, require_module
 from candlelight.loaders.files.decode_image import IMAGE_SUFFIXES, decode_image
 from candlelight.loaders.samples import Frame, Sample, to_sample
 from candlelight.loaders.schema import (
@@ -21,6 +20,7 @@ from candlelight.loaders.schema import (
     SetInfo,
     array_sha256,
 )
+from candlelight.version import code_version
 
 SET_NAME = "pictures"
 HUGGING_FACE = "hf:"
@@ -142,7 +142,7 @@ class ImageFrames:
             licence="the licence of the images",
             recipe=RecipeRecord(name=SET_NAME, sha256=_digest(listing)),
             seed=seed,
-            candlelight=version("candlelight"),
+            candlelight=code_version(),
             sets={SET_NAME: self.set_info},
         )
 
@@ -245,6 +245,7 @@ def load_hugging_face(name: str, split: str | None, configuration: str | None) -
     Raises:
         InputError: the data set cannot be loaded.
     """
+    require_module("datasets")
     import datasets
 
     path = Path(name)

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, require_module
 from candlelight.loaders.schema import DatasetInfo, FactorInfo, FactorValue, Metadata, ObjectRecord, SetInfo
 
 Sample = dict[str, Any]
@@ -166,6 +166,7 @@ def to_tensors(arrays: Sequence[ndarray]) -> list[Any]:
     Args:
         arrays: at least one, all of one shape and dtype.
     """
+    require_module("torch", "torch")
     import torch  # not at module level: planning and rendering import this module without torch
 
     # Arrays from `datasets` already have their channels first in memory.
@@ -198,6 +199,7 @@ def collate(samples: Sequence[Sample]) -> Sample:
         >>> collate([{"id": "a", "frontal": True}, {"id": "b", "frontal": False}])
         {'id': ['a', 'b'], 'frontal': tensor([ True, False])}
     """
+    require_module("torch", "torch")
     first = samples[0]
     names, factors = first.keys(), first.get("factors", {}).keys()
     for sample in samples:

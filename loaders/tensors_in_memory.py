@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from candlelight.loaders.errors import require_module
 from candlelight.loaders.samples import Frames
 from candlelight.loaders.schema import layer
 
@@ -33,6 +34,7 @@ def load_tensors(frames: Frames) -> "dict[str, torch.Tensor]":
         >>> for rows in torch.randperm(len(data["index"])).split(64):  # doctest: +SKIP
         ...     images, factors = (data[name].index_select(0, rows) for name in ("image", "factors"))
     """
+    require_module("torch", "torch")
     import torch
 
     rows, size = len(frames), (frames.set_info.height, frames.set_info.width)

@@ -1,7 +1,8 @@
-"""Draw the pictures of `docs/`: ``scripts/draw_docs.py [NAME]... [--frames FOLDER] [--meshes FOLDER]``.
+"""Draw pictures of README and docs: ``scripts/draw_docs.py [NAME]... [--frames FOLDER] [--meshes FOLDER]``.
 
 Each picture has a folder of frames below ``--frames``. Frames that are there are not rendered again, so
-delete the folder to draw with another version of Blender. The results are committed.
+delete the folder to draw with another version of Blender. The strips of README are cut out of the pictures of
+the recipes. The results are committed.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from candlelight.generators import condition, counterfactual, load_recipe, make_plan, render
 from candlelight.generators.commands.render_options import check_outcome
@@ -25,7 +26,7 @@ from candlelight.loaders import Frame, frame_path, read_frame
 from candlelight.loaders.colour import to_display
 from candlelight.loaders.exports.capture_frames import MAIN, OWN, SECOND, by_paper, by_passes, diffuse
 from candlelight.loaders.looking.layer_pixels import Pixels, show_layer
-from candlelight.loaders.looking.sheet import BACKGROUND, draw_text, side_by_side, write_file
+from candlelight.loaders.looking.sheet import BACKGROUND, INK, TILE_GAP, draw_text, side_by_side, write_file
 from candlelight.loaders.looking.sheet_rows import value_text
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -283,6 +284,75 @@ def draw_counterfactuals(folder: Path) -> Pixels:
     return stack(drawn)
 
 
+# The samples and the change of the command at the top of README.
+ASKED, CHANGED = "candle-000412", {"color": "blue"}
+SHOWN = ("image", "albedo", "shading", "depth", "normal", "object")
+EQUAL = ("depth", "normal", "object")  # in every pixel, if the colour alone changed
+README_TILE = (256, 192)
+
+
+def draw_readme(folder: Path) -> Pixels:
+    """Draw the layers of a sample, and below them those of its counterfactual."""
+    asked = plan_samples(load_recipe("candle"), [ASKED])
+    pair = render_parts([asked, counterfactual(asked, CHANGED)], folder)
+    layers, changed = (frame.layers for frame in pair)
+    differing = [name for name in EQUAL if not np.array_equal(layers[name], changed[name], equal_nan=True)]
+    if differing or pair[1].metadata.factors != pair[0].metadata.factors | CHANGED:
+        raise SystemExit(f"{ASKED}: more than {CHANGED} changed, {differing}")
+    rows = [
+        side_by_side([shrink(show_layer(name, frame.layers[name], asked.recipe.exposure)) for name in SHOWN])
+        for frame in pair
+    ]
+    asking = ", ".join(f'{name}="{value}"' for name, value in CHANGED.items())
+    names = side_by_side([heading(name, README_TILE[0]) for name in SHOWN])
+    return np.concatenate([names, rows[0], heading(f"do({asking})", rows[0].shape[1]), rows[1]])
+
+
+def shrink(pixels: Pixels) -> Pixels:
+    """Shrink an image to a tile of README."""
+    return np.asarray(Image.fromarray(pixels).resize(README_TILE, Image.Resampling.LANCZOS))
+
+
+def heading(text: str, width: int) -> Pixels:
+    """Write a text that can be read when the picture is shown at half its size."""
+    band = Image.new("RGB", (width, 40), (BACKGROUND,) * 3)
+    ImageDraw.Draw(band).text((8, 5), text, (INK,) * 3, ImageFont.load_default(24))
+    return np.asarray(band)
+
+
+def corners(name: str, *cells: tuple[int, int]) -> list[tuple[int, int]]:
+    """Find the upper left corners of the tiles in some columns and rows of the picture of a grid."""
+    grid = GRIDS[name]
+    label = len(draw_text([""], 1)) if grid.labels else 0
+    width, height = grid.tile[0], label + grid.tile[1] * len(grid.layers)
+    return [(c * (width + TILE_GAP), r * (height + TILE_GAP) + label) for c, r in cells]
+
+
+# Corners of the tiles of README's strip of each family of recipes, by the name of their picture.
+STRIPS = {
+    "candle": corners("candle", (0, 0), (1, 0), (2, 0)),
+    "captures": [(column * (LARGE[0] + TILE_GAP), 21 + TILE_GAP) for column in (0, 2, 3)],  # below the names
+    "concepts": corners("concepts", (0, 4), (4, 4), (0, 5), (4, 5)),
+    "dead-leaves": corners("dead-leaves", (0, 0), (2, 0), (4, 0), (2, 1)),
+    "identifiable": corners("identifiable", (1, 0), (2, 0), (2, 2), (0, 3)),
+    "invariance": corners("invariance", *((column, 2) for column in range(4))),
+    "negatives": corners("negatives", (3, 0), (7, 0), (2, 1), (5, 2)),
+    "parts-recoloured": corners("parts-recoloured", (0, 0), (1, 0), (4, 0), (6, 1)),
+    "relit": corners("relit", (0, 1), (1, 1), (3, 1), (4, 1)),
+    "toy-confounded": corners("toy-confounded", (3, 0), (4, 0), (5, 0), (7, 0)),
+}
+STRIP_HEIGHT = 96
+
+
+def draw_strip(name: str) -> Pixels:
+    """Cut tiles out of the picture of a recipe, and put them side by side."""
+    picture = Image.open(DOCS / "recipes" / f"{name}.jpg")
+    width, height = LARGE if name == "captures" else GRIDS[name].tile
+    size = (round(STRIP_HEIGHT * width / height), STRIP_HEIGHT)
+    tiles = [picture.crop((left, top, left + width, top + height)) for left, top in STRIPS[name]]
+    return side_by_side([np.asarray(tile.resize(size, Image.Resampling.LANCZOS)) for tile in tiles])
+
+
 def import_scans(meshes: Path, folder: Path) -> dict[str, Path]:
     """Import the meshes that are not in the folder yet, and return it as a folder of assets."""
     for label, file in SCANS.items():
@@ -291,9 +361,9 @@ def import_scans(meshes: Path, folder: Path) -> dict[str, Path]:
     return {"objects": folder}
 
 
-def write_jpeg(path: Path, pixels: Pixels) -> None:
+def write_jpeg(path: Path, pixels: Pixels, best: int = 93) -> None:
     """Write a picture at the best quality at which it is small enough."""
-    for quality in range(93, 0, -2):
+    for quality in range(best, 0, -2):
         file = io.BytesIO()
         Image.fromarray(pixels).save(file, "JPEG", quality=quality, optimize=True)
         if file.tell() <= MOST_BYTES:
@@ -304,9 +374,14 @@ def write_jpeg(path: Path, pixels: Pixels) -> None:
 
 def main(names: Sequence[str], frames: Path, meshes: Path | None) -> None:
     """Draw pictures, by default all."""
-    for name in names or (*GRIDS, "captures", "counterfactuals"):
+    for name in names or (*GRIDS, "captures", "counterfactuals", "readme", "strips"):
         if name == "counterfactuals":
             write_jpeg(DOCS / f"{name}.jpg", draw_counterfactuals(frames / name))
+        elif name == "readme":
+            write_jpeg(DOCS / f"{name}.jpg", draw_readme(frames / name))
+        elif name == "strips":
+            for strip in STRIPS:
+                write_jpeg(DOCS / "recipes" / "strips" / f"{strip}.jpg", draw_strip(strip), best=85)
         elif name == "captures":
             write_jpeg(DOCS / "recipes" / f"{name}.jpg", draw_captures(frames / name))
         elif name == "concepts-scans" and meshes is None:

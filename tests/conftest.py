@@ -1,6 +1,7 @@
-"""Setup of all tests: the shapes and types of arrays are checked at run time against the annotations."""
+"""Setup of all tests: shapes and types are checked at run time; outputs that pages show are compared."""
 
 import os
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -24,6 +25,57 @@ install_import_hook(
     ],
     "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))",
 )
+
+
+NUMBER = re.compile(r"(?<![\w.])(?<!version )[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|inf|nan|undefined)(?!\w)")
+NAME = r"[\w.:]+(?: [\w.:]+)*"
+IN_SOME_ORDER = re.compile(r"^.* is better than .*$|[\w-]+(?:, [\w-]+){2,}")
+
+
+def fixed_words(line: str) -> str:
+    """Keep what a program prints for any data: no numbers but versions, no order of names, no verdicts."""
+    line = NUMBER.sub("#", line.replace("95 % interval", ""))
+    line = re.sub(r"\(?# to #\)?| \(#\)", "", line)  # an undefined score has no interval and no rank
+    line = re.sub(r"more sensitive|less sensitive|human-like", "VERDICT", line)
+    line = re.sub(f"{NAME}(?: [>~] {NAME})+", "ORDER", line)
+    line = re.sub(r"^no difference shown between (.*) and ", r"\1 is better than ", line)
+    line = IN_SOME_ORDER.sub(lambda some: "|".join(sorted(re.split(" is better than |, ", some[0]))), line)
+    return " ".join(line.split())
+
+
+@pytest.fixture(scope="session")
+def check_shown():
+    """Return a function that compares the output that a page shows with what was printed.
+
+    A line "..." stands for lines that are left out, and " ..." at the end of a line for its rest. On other
+    data than those of the page, only `fixed_words` are compared; this does not see wrong numbers, nor lines
+    that the page lacks.
+    """
+
+    def check(shown: str, printed: str, same_data: bool = False) -> None:
+        words = str.rstrip if same_data else fixed_words
+        lines = [words(line) for line in printed.splitlines()]
+        for line in shown.splitlines():
+            start, left_out, _ = line.partition(" ...")
+            found = any(one.startswith(words(start)) if left_out else one == words(line) for one in lines)
+            if not found and line != "...":
+                pytest.fail(f"{line!r} is not printed; expected one of:\n{printed}")
+        if same_data and "..." not in shown:
+            assert len(shown.splitlines()) == len(lines), f"not shown: {printed}"
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def shown_block():
+    """Return a function that finds the block of a page of `docs/` that starts with a text."""
+
+    def find(page: str, start: str) -> str:
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        [block] = [one for one in re.findall(r"^```\n(.*?)^```$", text, re.M | re.S) if one.startswith(start)]
+        return block
+
+    return find
 
 
 @pytest.fixture(scope="session")

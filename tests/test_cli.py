@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from candlelight.generators.commands.doctor import examine
 from candlelight.generators.language.set_settings import settings
 from candlelight.generators.planning.plan_table import load_plan
 from candlelight.loaders.commands import interrupts
+
+PICTURE = str(Path(__file__).parents[1] / "docs" / "recipes" / "candle.jpg")
 
 
 def run(*words):
@@ -54,12 +57,13 @@ def test_a_time_limit_of_zero_is_refused(words):
 
 def test_a_missing_package_is_named_in_one_line(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "torch", None)
-    assert refused(run("demo", "--out", tmp_path)).startswith("Error: this needs torch, not installed here")
+    told = 'Error: this needs torch, not installed here; run `pip install "candlelight[all]"`'
+    assert refused(run("demo", "--out", tmp_path)).startswith(told)
     monkeypatch.setattr("sys.version_info", (3, 12, 1, "final", 0))
     monkeypatch.setattr("candlelight.generators.commands.doctor.find_spec", lambda name: None)
     found = {finding.item: finding.remedy for finding in examine()}
-    assert found["bpy"].startswith("python3.13 -m venv env")
-    assert found["torch"] == "pip install -c constraints.txt torch"
+    assert found["bpy"].startswith("Blender needs Python 3.13 (bpy 5.2.3) or Python 3.11 (bpy 5.0.1): ")
+    assert found["torch"] == 'run `pip install "candlelight[evaluate]"`'
 
 
 def test_recipes_are_listed():
@@ -92,6 +96,24 @@ def test_draws_of_each_combination_are_reported(tmp_path):
     assert told.endswith("set a: 3 draws of each combination of shape\n")
 
 
+def test_draws_that_show_the_same_scene_are_warned_of(tmp_path):
+    recipe = tmp_path / "own.yaml"
+    recipe.write_text(
+        "name: own\nsets:\n  a: {draws: 3, factors: {size: {values: [1, 2]}, x: {low: 0, high: 1}}, layout: "
+        "{objects: [{type: cube, material: red, size: $size}], lights: [{azimuth: 3}], "
+        "camera: {location: [0, 5, 3], look_at: [0, 0, 0]}}}\n"
+        "  b: {counterfactual: {of: a, do: [{size: 2}]}}\n"
+    )
+    told = run("recipes", "validate", recipe)
+    assert told.exit_code == 0
+    warnings = [line for line in told.stderr.splitlines() if line.startswith("warning: ")]
+    assert [line.split(",")[0] for line in warnings] == [
+        f"warning: set {name}: the 3 draws of each combination show the same scene" for name in "ab"
+    ]
+    drawn = run("recipes", "validate", recipe, "--set", "sets.a.layout.objects.0.rotation=$x")
+    assert "warning" not in drawn.stderr
+
+
 def test_a_plan_is_written_and_can_be_limited(tmp_path):
     path = tmp_path / "plan.parquet"
     result = run("plan", "negatives", "--set", "sets.negatives.draws=9", "--limit", "3", "--out", path)
@@ -110,9 +132,17 @@ def test_a_plan_is_written_and_can_be_limited(tmp_path):
             "asset `pink`",
         ),
         (("recipes", "show", "nothing"), "neither a file nor shipped"),
+        (("recipes", "show", PICTURE), "recipe candle.jpg: expected YAML in UTF-8, got something else"),
+        (("recipes", "show", __file__), "recipe test_cli.py: expected "),
+        (("render", PICTURE, "--out", "frames"), "recipe candle.jpg: expected YAML"),
         (("plan", "candle", "--out", "/proc/none/plan.parquet"), "/proc/none"),
         (("plan", "candle", "--out", "plan.html", "--report"), "--out: expected FILE.parquet"),
         (("plan", "candle", "--out", "."), "--out: expected FILE.parquet"),
+        (("plan", "candle", "--sets", "candel", "--report"), "set `candel` is not in the recipe; expected"),
+        (
+            ("plan", "candle", "--sets", "", "--report"),
+            "set `` is not in the recipe; expected one of: candle",
+        ),
         (
             ("counterfactual", "candle", "--do", "color=red", "--out", "o"),
             "expected --sample ID, or --limit N",
@@ -215,11 +245,14 @@ def test_a_file_that_is_no_plan_is_refused(tmp_path):
     )
 
 
-def test_doctor_lists_every_item():
+def test_doctor_lists_the_items_of_the_page(shown_block):
     result = run("doctor")
     assert result.exit_code in (0, 2)
-    for item in ("Python", "bpy", "system libraries", "GPU", "disk"):
-        assert f" {item}: " in result.output
+    items = [
+        re.findall(r"^(?:ok|missing) +(.*?): ", text, re.M)
+        for text in (shown_block("installing.md", "ok "), result.output)
+    ]
+    assert items[0] == items[1]
 
 
 # ------------------------------------------------------------------------------------------------- Ctrl-C

@@ -1,6 +1,14 @@
-"""The help of every command: each has an example, and each example fits the command's own parameters."""
+"""Every command in a help text or on a page fits the program: its name, its options and their values.
 
+A command is parsed as the program does it, without running it. This does not see whether files exist, whether
+fields of ``--set`` and ids of samples exist, and whether the command does what the page says. In running text
+a command may be incomplete, such as `evaluate concepts --target`.
+"""
+
+import itertools
+import re
 import shlex
+from pathlib import Path
 
 import click
 import pytest
@@ -8,6 +16,13 @@ from click.testing import CliRunner
 
 from candlelight.cli import main
 
+ROOT = Path(__file__).parent.parent
+# CHANGELOG is history: its older parts may name commands that are gone.
+PAGES = [
+    *map(ROOT.joinpath, ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted(ROOT.glob("docs/**/*.md")),
+]
+FENCED = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.M | re.S)
 RUN = [  # examples that take no files and little time
     "candlelight recipes",
     "candlelight recipes show candle > mine.yaml",
@@ -37,9 +52,32 @@ def examples_of(command):
 
 
 def words_of(example):
-    """Split an example as a shell does, without the program, comments and redirections."""
-    words = shlex.split(example, comments=True)[1:]
-    return words[: words.index(">")] if ">" in words else words
+    """Split a line as a shell does: the words after the program, up to a comment, a redirection or a pipe.
+
+    The program may stand behind others, as in `srun candlelight doctor`; a line without it has no words.
+    """
+    words = shlex.split(example, comments=True)
+    starts = [i for i, word in enumerate(words) if word.rpartition("/")[2] == "candlelight"]
+    words = words[starts[-1] + 1 :] if starts else []
+    ends = [i for i, word in enumerate(words) if word in (">", "|", "&&", ";")]
+    return words[: ends[0]] if ends else words
+
+
+def commands_of_page(text):
+    """List the words of all commands in blocks of code, and of all commands in running text."""
+    loops = dict(re.findall(r"^ *for (\w+) in (\S+)", text, re.MULTILINE))
+    text = re.sub(r"\\\n\s*", " ", text)
+    shell = "".join(block for language, block in FENCED.findall(text) if language in ("", "sh"))
+    running = FENCED.sub("", text)
+    shell += "\n".join(re.findall(r"^ {4,}.*$", running, re.MULTILINE))
+    shell = re.sub(r"\$\{?(\w+)\}?", lambda name: loops.get(name[1], "1"), shell)
+    blocks = [words_of(line) for line in shell.splitlines() if re.search(r"candlelight [a-z]", line)]
+    running = re.sub(r"^ {4,}.*$", "", running, flags=re.MULTILINE)
+    inline = [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", running)]
+    starts = tuple(f"{name} " for name in main.commands)
+    named = [f"candlelight {code}" for code in inline if code.startswith(starts)]
+    named += [code for code in inline if re.match("candlelight [a-z]", code)]
+    return [words for words in blocks if words and re.match("[a-z]", words[0])], [*map(words_of, named)]
 
 
 EXAMPLES = sorted({example for path in commands(main) for example in examples_of(find(path))})
@@ -80,6 +118,52 @@ def test_every_option_says_what_it_does(path):
     assert command.get_short_help_str(limit=200).endswith(".")
 
 
+def refusal(words, incomplete=False):
+    """Parse a command for which all folders of assets exist; return what is wrong, or None."""
+    for option, value in itertools.pairwise(words):
+        if option == "--assets":
+            Path(value.partition("=")[2]).mkdir(parents=True, exist_ok=True)
+    try:
+        parse(words)
+    except click.UsageError as error:
+        missing = isinstance(error, (click.MissingParameter, click.exceptions.NoArgsIsHelpError))
+        if not (incomplete and (missing or "requires an argument" in str(error))):
+            return error.format_message()
+    except AssertionError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_on_a_page_fit_their_parameters(page):
+    blocks, named = commands_of_page(page.read_text(encoding="utf-8"))
+    found = {" ".join(words): refusal(words) for words in blocks}
+    found |= {" ".join(words): refusal(words, incomplete=True) for words in named}
+    assert {words: wrong for words, wrong in found.items() if wrong} == {}
+
+
+def test_the_check_of_pages_finds_commands_and_faults():
+    pages = [commands_of_page(page.read_text(encoding="utf-8")) for page in PAGES]
+    assert sum(len(blocks) for blocks, _ in pages) > 150
+    assert sum(len(named) for _, named in pages) > 80
+    page = """`info --verify`, `info --verifies`, `evaluate nothing`
+    for net in vgg19 resnet50; do
+        srun env/bin/candlelight train classifier parts --label kind \\
+            --backbone $net --out $net.pt                       # `train` a network
+    candlelight pack frames --to zip --out pack > log
+"""
+    blocks, named = commands_of_page(page)
+    assert blocks[0][-4:] == ["--backbone", "vgg19", "--out", "vgg19.pt"]
+    assert [refusal(words) for words in blocks] == [
+        None,
+        "Invalid value for '--to': 'zip' is not one of 'hub', 'hdf5'.",
+    ]
+    checked = [refusal(words, incomplete=True) for words in named]
+    assert checked[0] is None
+    assert checked[1].startswith("No such option '--verifies'.")
+    assert checked[2].startswith("there is no command nothing")
+
+
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_fits_the_parameters_of_its_command(example):
     assert parse(words_of(example)).params is not None
@@ -87,7 +171,7 @@ def test_an_example_fits_the_parameters_of_its_command(example):
 
 def test_the_check_of_examples_can_fail():
     with pytest.raises(click.UsageError, match="No such option"):
-        parse(["render", "candle", "--out", "frames", "--sets", "candle"])
+        parse(["render", "candle", "--out", "frames", "--colours", "candle"])
     with pytest.raises(click.UsageError, match="there is no folder nowhere"):
         parse(["render", "candle", "--out", "frames", "--assets", "objects=nowhere"])
     with pytest.raises(AssertionError, match="there is no command draw"):

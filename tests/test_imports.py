@@ -180,3 +180,32 @@ def test_public_classes_and_constants_have_a_name_each():
                 names.update(target.id for target in targets if isinstance(target, ast.Name))
                 names.update([node.name] if isinstance(node, ast.ClassDef | ast.FunctionDef) else [])
     assert [n for n, count in names.items() if count > 1 and n[0] != "_" and n not in conventions] == []
+
+
+WITHOUT_EXTRAS = """
+import sys
+MISSING = "bpy dask datasets distributed huggingface_hub matplotlib psutil sklearn torch".split()
+sys.modules.update(dict.fromkeys(MISSING))
+from click.testing import CliRunner
+from candlelight.cli import main
+from candlelight.loaders import FrameFolder, HDF5Frames, HubFrames
+
+def try_helps(command, words):
+    assert CliRunner().invoke(main, [*words, "--help"]).exit_code == 0, words
+    for name, child in getattr(command, "commands", {}).items():
+        try_helps(child, [*words, name])
+
+try_helps(main, [])
+assert CliRunner().invoke(main, ["recipes"]).exit_code == 0
+for name in ("causal", "concepts", "coverage", "intrinsic", "models", "perception", "report", "training"):
+    try:
+        __import__(f"candlelight.evaluation.{name}")
+    except ImportError as error:
+        print(error)
+"""
+
+
+def test_commands_and_readers_are_there_without_the_extras():
+    done = subprocess.run([sys.executable, "-c", WITHOUT_EXTRAS], capture_output=True, text=True, check=True)
+    line = 'this needs torch, not installed here; run `pip install "candlelight[evaluate]"`'
+    assert done.stdout.splitlines() == [line] * 8

@@ -3,6 +3,10 @@
 Never run with the published weights: docs/others.md says what was checked.
 """
 
+from candlelight.loaders.errors import require_module
+
+require_module("torch")
+
 from candlelight.evaluation.adapters.bigtime import load_bigtime as load_bigtime
 from candlelight.evaluation.adapters.cgintrinsics import load_cgintrinsics as load_cgintrinsics
 from candlelight.evaluation.adapters.marigold import load_marigold as load_marigold

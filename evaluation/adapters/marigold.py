@@ -163,5 +163,5 @@ def _diffusers(source: str) -> Any:
         return import_module("diffusers")
     except ImportError as error:
         raise InputError(
-            f"{source}: Marigold needs diffusers; `pip install candlelight[diffusers]`"
+            f'{source}: Marigold needs diffusers; `pip install "candlelight[diffusers]"`'
         ) from error

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +46,7 @@ from candlelight.evaluation.running.batches import Batch, Fingerprint, make_prov
 from candlelight.evaluation.running.finished_steps import FinishedSteps, batch_key, model_key
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import DecomposedImage, Decompositions
+from candlelight.version import RELEASE
 
 ABSOLUTE = " L1"  # ends the name of a method that is integrated with p = 1
 WINDOWS = (10, 20, 40, 80)
@@ -183,9 +183,7 @@ def _named(name: str) -> NamedModel:
     way = "two halves" if name in TRAINED_METHODS else "leave-one-out"
     if name in FIXED_BASELINES or len(candidates) == 1:
         way = "nothing to choose"
-    return NamedModel(
-        ModelIdentity(name, "shipped", f"candlelight {version('candlelight')}, {way}"), name, "linear"
-    )
+    return NamedModel(ModelIdentity(name, "shipped", f"candlelight {RELEASE}, {way}"), name, "linear")
 
 
 def _key(name: str, **facts: object) -> dict[str, Any]:

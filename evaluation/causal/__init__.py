@@ -1,5 +1,9 @@
 """Metrics of representations: disentanglement, identifiability, unconfoundedness, counterfactuals."""
 
+from candlelight.loaders.errors import require_module
+
+require_module("torch")
+
 from candlelight.evaluation.causal.block_r2 import BlockR2 as BlockR2
 from candlelight.evaluation.causal.block_r2 import Regression as Regression
 from candlelight.evaluation.causal.block_r2 import block_r2 as block_r2

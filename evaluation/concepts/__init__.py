@@ -1,5 +1,9 @@
 """Concept activation vectors, TCAV of any network, and the Concept Sensitivity Metrics (CSM)."""
 
+from candlelight.loaders.errors import require_module
+
+require_module("torch")
+
 from candlelight.evaluation.concepts.activations import layer_activations as layer_activations
 from candlelight.evaluation.concepts.activations import layer_gradients as layer_gradients
 from candlelight.evaluation.concepts.activations import output_gradient as output_gradient

@@ -29,9 +29,11 @@ from candlelight.evaluation.running.model_outputs import checked_decomposition, 
 from candlelight.evaluation.running.named_models import decode, to_device
 from candlelight.evaluation.running.out_of_memory import run_in_halves
 from candlelight.evaluation.running.predict_decomposition import predict_decomposition
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.views import Decompositions, View
+from candlelight.loaders.views.view_colours import fill_unknown
 
+_WHOLE = 0.999  # share of a pixel that is covered if all of it is, up to rounding
 BranchLayers = tuple[str, str] | None  # of reflectance and shading; None for the outputs
 
 
@@ -157,10 +159,10 @@ def _gradients(
     """Compute the gradients of both branches for one batch."""
     targets = (truth.reflectance, truth.shading.expand_as(truth.reflectance))
     if layers is None:
-        r, s = (
-            output_gradient(prediction.float(), target, truth.mask, aligned)
-            for prediction, target in zip(_outputs(probe, ids, truth.image), targets, strict=True)
-        )
+        reflectance, shading = (output.float() for output in _outputs(probe, ids, truth.image))
+        r = output_gradient(reflectance, targets[0], truth.mask, aligned)
+        s = output_gradient(truth.comparable(shading), targets[1], truth.mask, aligned)
+        s = _before_filling(s.reshape(shading.shape), truth.shading_known).flatten(1)
         return Branches(r.to(probe.device), s.to(probe.device), _size(truth.image))
 
     name = probe.named.identity.name
@@ -169,11 +171,14 @@ def _gradients(
         def run(rows: slice) -> tuple[Tensor]:
             image = to_device(probe.named, truth.image[rows], probe.device)
             target, mask = targets[branch][rows].to(probe.device), truth.mask[rows].to(probe.device)
+            known = None if truth.shading_known is None else truth.shading_known[rows].to(probe.device)
 
             def loss(output: object, _rows: slice) -> Tensor:
-                *prediction, failed = checked_decomposition(output, image, name)
+                reflectance, shading, failed = checked_decomposition(output, image, name)
                 _refuse_failed(probe, ids[rows], failed)
-                return pixel_loss(prediction[branch], target, mask, aligned)
+                if known is not None:
+                    shading = fill_unknown(shading, known.expand_as(shading))
+                return pixel_loss(shading if branch else reflectance, target, mask, aligned)
 
             with model_errors(name, image):
                 every = slice(0, len(image))
@@ -186,6 +191,15 @@ def _gradients(
     return Branches(gradient(0, layers[0]), gradient(1, layers[1]), _size(truth.image))
 
 
+def _before_filling(gradient: Tensor, known: Tensor | None) -> Tensor:
+    """Turn a gradient by the result of `fill_unknown` into the gradient by its argument."""
+    if known is None:
+        return gradient
+    nothing = gradient.new_zeros(())
+    filled = gradient.where(~known, nothing).sum(1, keepdim=True) / known.sum(1, keepdim=True).clamp(min=1)
+    return (gradient + filled).where(known, nothing)
+
+
 def _prepare(truth: GroundTruth, probe: Probe) -> GroundTruth:
     """Resize images and ground truth; pixels that mix object and background are removed from the mask."""
     covered = resize_linear(truth.mask[:, None].float(), probe.size)[:, 0]
@@ -194,10 +208,13 @@ def _prepare(truth: GroundTruth, probe: Probe) -> GroundTruth:
         image=resize_linear(truth.image.clamp(max=1), probe.size),
         reflectance=resize_linear(truth.reflectance, probe.size),
         shading=resize_linear(truth.shading, probe.size),
-        mask=covered > 0.999,
+        shading_known=None
+        if truth.shading_known is None
+        else resize_linear(truth.shading_known.float(), probe.size) > _WHOLE,
+        mask=covered > _WHOLE,
     )
     if not bool(resized.mask.flatten(1).any(1).all()):
         raise InputError(
-            "a test frame has no pixel with an albedo above 0; remove it, or use a larger `size`"
+            f"a test frame has no pixel with an albedo above 0; remove it, or use a larger {argument('size')}"
         )
     return resized

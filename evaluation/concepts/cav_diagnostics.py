@@ -10,7 +10,7 @@ from candlelight.evaluation.concepts.cav import CAVs
 from candlelight.evaluation.concepts.rows.gram import SharedRows
 from candlelight.evaluation.concepts.rows.row_source import columns_of
 from candlelight.evaluation.inputs.check_shapes import check_shapes
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 
 _COLUMNS = 1 << 12  # numbers of each row that are read at a time
 
@@ -97,7 +97,9 @@ def run_consistency(cavs: CAVs) -> Float[Tensor, ""]:
     """
     runs = len(cavs.weights)
     if runs < 2:
-        raise InputError(f"consistency needs the vectors of at least 2 runs, got {runs}; use more `runs`")
+        raise InputError(
+            f"consistency needs the vectors of at least 2 runs, got {runs}; use more {argument('runs')}"
+        )
     *concept, negatives = cavs.rows
     gram, _ = SharedRows(negatives).stacked(*concept)
     cosines = run_cosines(cavs.weights, gram)

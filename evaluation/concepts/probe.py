@@ -14,7 +14,7 @@ from candlelight.evaluation.running.hidden_layers import record_layers
 from candlelight.evaluation.running.model_outputs import model_errors
 from candlelight.evaluation.running.named_models import to_device
 from candlelight.evaluation.running.out_of_memory import run_in_halves
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def common_size(sizes: Sequence[tuple[int, int] | None]) -> tuple[int, int]:
     """
     known = sorted({size for size in sizes if size is not None})
     if len(known) > 1:
-        raise InputError(f"images have several sizes, {known}; give one `size` to resize them to")
+        raise InputError(f"images have several sizes, {known}; give one {argument('size')} to resize them to")
     return known[0]
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from candlelight.evaluation.concepts.few_images import few_images
 from candlelight.evaluation.concepts.layer_rows import read_activations, read_gradients
@@ -23,7 +22,8 @@ from candlelight.evaluation.running.batches import Fingerprint, check_srgb_image
 from candlelight.evaluation.running.finished_steps import FinishedSteps, model_key
 from candlelight.evaluation.running.named_models import identify_models
 from candlelight.loaders.check_choice import check_choice
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
+from candlelight.loaders.progress_bars import progress_bar
 from candlelight.loaders.views import Images
 
 METRIC, VERSION = "tcav", 1
@@ -139,7 +139,9 @@ def _check_arguments(
     if not concepts:
         raise InputError("expected at least one concept, got none")
     if isinstance(layers, str) or not layers or len(set(layers)) < len(layers):
-        raise InputError(f"`layers` must be a list of different names, at least one, got {layers!r}")
+        raise InputError(
+            f"{argument('layer', 'layers')} must be a list of different names, at least one, got {layers!r}"
+        )
     if surplus := [name for name in controls if name not in concepts]:
         raise InputError(f"control `{surplus[0]}`: expected one of the concepts, {', '.join(concepts)}")
     for kind, views in (("concept", concepts), ("control of concept", controls)):
@@ -180,7 +182,7 @@ class _Run:
             for layer in self.layers
         }
         scores = {}
-        bar = tqdm(self.concepts, desc=f"{probe.named.identity.name}: concepts", unit="concept", disable=None)
+        bar = progress_bar(self.concepts, desc=f"{probe.named.identity.name}: concepts", unit="concept")
         for name in bar:
             self._add(name, fingerprint)
             read = None if key is None else {**key, "read": fingerprint.hexdigest()}

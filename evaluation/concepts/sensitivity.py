@@ -14,7 +14,7 @@ from candlelight.evaluation.concepts.rows.gram import products_about_mean, row_n
 from candlelight.evaluation.concepts.rows.row_source import RowSource
 from candlelight.evaluation.inputs.check_shapes import check_shapes
 from candlelight.loaders.check_choice import check_choice
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 
 Scale = Literal["vector", "unit", "cosine"]
 GradientOf = Literal["loss", "logit"]
@@ -178,7 +178,7 @@ def significant(
     if min(len(concept_scores), len(random_scores)) < 2:
         raise InputError(
             f"a t-test needs at least 2 scores in each group, got {len(concept_scores)} and "
-            f"{len(random_scores)}; use more `runs`"
+            f"{len(random_scores)}; use more {argument('runs')}"
         )
     if not bool(concept_scores.isfinite().all()) or not bool(random_scores.isfinite().all()):
         raise InputError("scores must be finite, got nan or inf; check the gradients behind them")

@@ -1,5 +1,9 @@
 """Coverage of annotated parts by visual explanations: WAIoU and its protocol."""
 
+from candlelight.loaders.errors import require_module
+
+require_module("torch")
+
 from candlelight.evaluation.coverage.binarise_heatmaps import Explanations as Explanations
 from candlelight.evaluation.coverage.binarise_heatmaps import binarise as binarise
 from candlelight.evaluation.coverage.binarise_heatmaps import explanation_heatmap as explanation_heatmap

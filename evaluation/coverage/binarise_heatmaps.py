@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from candlelight.evaluation.inputs.check_shapes import check_shapes
 from candlelight.loaders.check_choice import check_choice
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 
 Pooling = Literal["set", "image"]
 BinariseCompat = Literal["exact", "waiou2023"]
@@ -90,7 +90,7 @@ def explanation_heatmap(heatmaps: Real[Tensor, "images maps height width"], k: i
     check_shapes(heatmaps=(heatmaps, "images maps height width"))
     heatmaps = heatmaps if heatmaps.is_floating_point() else heatmaps.float()
     if not 1 <= k <= heatmaps.shape[1]:
-        raise InputError(f"`k` must be 1 to {heatmaps.shape[1]}, the number of heatmaps, got {k}")
+        raise InputError(f"{argument('k')} must be 1 to {heatmaps.shape[1]}, the number of heatmaps, got {k}")
     total = heatmaps.flatten(2).sum(2, dtype=torch.float64)
     if not bool(total.isfinite().all()):
         raise InputError("`heatmaps` must be finite, got nan or inf; check the method")

@@ -11,7 +11,7 @@ from numpy import ndarray
 from candlelight.evaluation.coverage.open_parameters import OpenParameters
 from candlelight.evaluation.coverage.waiou import WAIoU, weigh_iou
 from candlelight.evaluation.results.mean_intervals import group_numbers
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 
 SCORES = ("waiou", "mean_iou")  # the second score does not depend on the other methods
 FOLDS = 5
@@ -48,7 +48,7 @@ class CoverageStatistic:
             if not self._folds.any():
                 raise InputError(
                     "all images are of one group, so there are no others to choose a proportion on; give one "
-                    "proportion, or choose on the same images (`choose`, --choose same)"
+                    f"proportion, or choose on the same images ({argument('choose')} same)"
                 )
             self._choosing = (self._folds[:, None] != np.arange(FOLDS)).astype(np.float64)
 

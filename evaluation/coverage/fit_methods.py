@@ -25,7 +25,7 @@ from candlelight.evaluation.running.model_outputs import model_errors
 from candlelight.evaluation.running.named_models import decode, encode
 from candlelight.evaluation.running.split_network import split_network
 from candlelight.loaders.check_choice import check_choice
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.views import Images
 
 MethodName = Literal["vebi", "topics", "prototypes", "grad-cam"]
@@ -135,13 +135,14 @@ def read_training_images(
             if (count := len(rows) * image.numel() * 4) > _LARGEST:
                 raise InputError(
                     f"{len(rows)} images of {image.shape[1]} x {image.shape[2]} need {count / 2**30:.1f} "
-                    "GiB; choose fewer of them (--fit-limit, --limit), or a smaller --size"
+                    f"GiB; choose fewer of them ({argument('fit_limit', 'rows')}), or a smaller "
+                    f"{argument('size')}"
                 )
             images = torch.empty(len(rows), *image.shape)
         if image.shape != images.shape[1:]:
             raise InputError(
                 f"images have several sizes, {list(images.shape[2:])} and {list(image.shape[1:])}; give one "
-                "`size` (--size) to resize them to"
+                f"{argument('size')} to resize them to"
             )
         images[place] = image
     assert images is not None

@@ -20,7 +20,7 @@ from candlelight.evaluation.running.batches import Fingerprint, check_srgb_image
 from candlelight.evaluation.running.finished_steps import FinishedSteps, batch_key, model_key
 from candlelight.evaluation.running.model_outputs import checked_heatmaps, describe_output
 from candlelight.evaluation.running.named_models import decode, run_model
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.views import Parts
 
 Merge = tuple[int, Rank]  # k and rank of `merge_explanation`
@@ -104,7 +104,9 @@ def read_explanations(
         shape = shape or tuple(linear.shape[2:])
         if tuple(linear.shape[2:]) != shape:
             sizes = [shape, tuple(linear.shape[2:])]
-            raise InputError(f"images have several sizes, {sizes}; give one `size` to resize them to")
+            raise InputError(
+                f"images have several sizes, {sizes}; give one {argument('size')} to resize them to"
+            )
         for item in batch.items:
             read.masks.append({name: resize_mask(mask, size) for name, mask in item.masks.items()})
         for (name, named), key in zip(named_models.items(), keys, strict=True):

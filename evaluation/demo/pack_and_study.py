@@ -3,10 +3,9 @@
 import time
 from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
-from candlelight.evaluation.demo.rebuild import make_if_changed
+from candlelight.loaders.errors import require_module
 from candlelight.loaders.frames import complete_indices
 
 _SHEET_SET, _SHEET_FRAMES = "tabletop", 8  # the first sheet shows this set as soon as it has so many frames
@@ -21,9 +20,8 @@ def require_packages() -> None:
     Raises:
         ModuleNotFoundError: a package is missing.
     """
-    for name in ("torch", "datasets"):
-        if find_spec(name) is None:
-            raise ModuleNotFoundError(name=name)
+    for name in ("torch", "sklearn", "matplotlib", "datasets"):
+        require_module(name, "all")
 
 
 def with_seconds(write: Tell) -> Tell:
@@ -86,6 +84,7 @@ def pack_and_study(frames: Path, out: Path, tell: Tell) -> list[str]:
     import torch
     from datasets.utils.logging import disable_progress_bar
 
+    from candlelight.evaluation.demo.rebuild import make_if_changed
     from candlelight.evaluation.demo.study import run_study
     from candlelight.loaders import pack_hdf5, pack_hub
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from candlelight.evaluation.results.result import package_versions
 from candlelight.loaders.files.safe_writing import replacing
 from candlelight.loaders.verification.checksums import file_sha256
+from candlelight.version import RELEASE
 
 
 def make_if_changed(
@@ -22,7 +23,7 @@ def make_if_changed(
     """Make files, unless a record shows that neither their inputs nor the files have changed.
 
     The record holds hashes of all files read and written, the settings, and the versions of candlelight,
-    torch and numpy. A change of the program without a new version is not noticed; remove the record then.
+    torch and numpy. A change of the program without a new release is not noticed; remove the record then.
 
     Args:
         record: JSON file of this function; its folder is made if it does not exist.
@@ -46,7 +47,7 @@ def make_if_changed(
         (True, False, True, '9')
     """
     inputs = {
-        "settings": {**(settings or {}), "versions": package_versions()},
+        "settings": {**(settings or {}), "versions": {**package_versions(), "candlelight": RELEASE}},
         "reads": _hashes(reads),
     }
     if _read(record) == _text(inputs, writes):

@@ -10,6 +10,7 @@ from torch import Tensor
 from candlelight.evaluation.inputs.check_shapes import check_bool, check_shapes
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import DecomposedImage
+from candlelight.loaders.views.view_colours import fill_unknown
 
 _AXES = {"image": "3 height width", "reflectance": "3 height width", "shading": "channels height width"}
 
@@ -23,13 +24,24 @@ class GroundTruth:
     shading: Float[Tensor, "batch channels height width"]
     mask: Bool[Tensor, "batch height width"]
     lights: Float[Tensor, "batch lights 3 height width"] | None = None
+    shading_known: Bool[Tensor, "batch channels height width"] | None = None
+
+    def comparable(
+        self, shading: Float[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch channels height width"]:
+        """Return predicted shading without the channels whose truth is unknown: `fill_unknown`, as the truth.
+
+        Args:
+            shading: predicted, with as many channels as the truth, or three.
+        """
+        known = self.shading_known
+        return shading if known is None else fill_unknown(shading, known.expand_as(shading))
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "GroundTruth":
         """Change each tensor."""
-        lights = None if self.lights is None else change(self.lights)
-        return GroundTruth(
-            change(self.image), change(self.reflectance), change(self.shading), change(self.mask), lights
-        )
+        layers = {name: change(getattr(self, name)) for name in (*_AXES, "mask")}
+        lights, known = (None if x is None else change(x) for x in (self.lights, self.shading_known))
+        return GroundTruth(**layers, lights=lights, shading_known=known)
 
     def to(self, device: torch.device) -> "GroundTruth":
         """Copy the batch to a device."""
@@ -61,4 +73,21 @@ def stack_ground_truth(items: Sequence[DecomposedImage]) -> GroundTruth:
             raise InputError(f"`shading` must have 1 channel, or 3, in all images, got {counts}")
     truth = {name: torch.stack([getattr(item, name) for item in items]) for name in (*_AXES, "mask")}
     stacks = [item.lights for item in items if item.lights is not None]
-    return GroundTruth(**truth, lights=torch.stack(stacks) if len(stacks) == len(items) else None)
+    return GroundTruth(
+        **truth,
+        lights=torch.stack(stacks) if len(stacks) == len(items) else None,
+        shading_known=_stack_known(items),
+    )
+
+
+def _stack_known(items: Sequence[DecomposedImage]) -> Bool[Tensor, "batch channels height width"] | None:
+    """Stack the known channels; None if all are known in all items."""
+    if all(item.shading_known is None for item in items):
+        return None
+    every = (torch.ones_like(item.shading, dtype=torch.bool) for item in items)
+    return torch.stack(
+        [
+            known if item.shading_known is None else item.shading_known
+            for item, known in zip(items, every, strict=True)
+        ]
+    )

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import Literal
 
 from candlelight.loaders.check_choice import check_choice
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 
 MissingResults = Literal["error", "fail"]
 
@@ -38,7 +38,7 @@ def match_ids(
         >>> match_ids(["a"], ["a", "b"], ["a", "b", "c"])
         Traceback (most recent call last):
         candlelight.loaders.errors.InputError: results: expected a result for each of 2 images, 1 is \
-missing: `b`; add it, or count it as failed (--missing fail)
+missing: `b`; add it, or count it as failed (`missing` fail)
     """
     if missing is not None:
         check_choice("missing", missing, MissingResults)
@@ -56,7 +56,7 @@ missing: `b`; add it, or count it as failed (--missing fail)
         raise InputError(
             f"{source}: expected a result for each of {len(scored_ids)} images, {len(lacking)} {are} "
             f"missing: {first_three(lacking)}; add {them}"
-            + (f", or count {them} as failed (--missing fail)" if missing == "error" else "")
+            + (f", or count {them} as failed ({argument('missing')} fail)" if missing == "error" else "")
         )
     return set(lacking)
 

@@ -17,7 +17,7 @@ from candlelight.evaluation.inputs.match_ids import MissingResults as MissingRes
 from candlelight.evaluation.inputs.match_ids import first_three
 from candlelight.evaluation.inputs.match_ids import match_ids as match_ids
 from candlelight.loaders.check_choice import check_choice
-from candlelight.loaders.errors import InputError, did_you_mean, nearest_file
+from candlelight.loaders.errors import InputError, argument, did_you_mean, nearest_file
 
 _LAYERS = ("reflectance", "shading")
 
@@ -208,7 +208,7 @@ def open_predictions(folder: str | Path, png: Curve | None = None) -> Prediction
         files = {name: (path, path) for name, path in list_files(folder, (".npz",)).items()}
     pictures = [path for pair in files.values() for path in pair if path.suffix.lower() == ".png"]
     if pictures and png is None:
-        raise InputError(f"{pictures[0]}: name the colour space of PNG: --png srgb, or --png linear")
+        raise InputError(f"{pictures[0]}: name the colour space of PNG: {argument('png')} srgb or linear")
     return Predictions(folder, files, png)
 
 

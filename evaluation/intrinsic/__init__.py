@@ -1,5 +1,9 @@
 """Metrics of predicted reflectance and shading: against the truth, against judgements, and over lights."""
 
+from candlelight.loaders.errors import require_module
+
+require_module("torch")
+
 from candlelight.evaluation.intrinsic.ciede2000 import ciede2000 as ciede2000
 from candlelight.evaluation.intrinsic.constancy import chroma_drift as chroma_drift
 from candlelight.evaluation.intrinsic.constancy import chroma_retention as chroma_retention

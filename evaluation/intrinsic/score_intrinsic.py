@@ -81,8 +81,9 @@ def score_intrinsic(
 
     Columns of a result: ``lmse``, the score of Grosse et al. 2009 (mean of the LMSE of reflectance and
     shading, eq. 9), its two parts, and `si_mse` and `mse` of reflectance and shading. Only pixels in the mask
-    are scored. Gray shading of a model is repeated over the channels. If the true shading is gray, it is
-    compared with the mean of the predicted channels.
+    are scored, and of the shading only its known channels (`DecomposedImage.shading_known`). Gray shading of
+    a model is repeated over the channels. If the true shading is gray, it is compared with the mean of the
+    predicted channels.
 
     A prediction that is missing, not finite inside the mask, or so large that its squared error is not
     finite in float32 (above 1e19), has failed. It counts as 1 in LMSE; in the other columns it counts as the
@@ -180,6 +181,7 @@ def decomposition_errors(
         shading: predicted, scene-linear.
         truth: images with their ground truth.
     """
+    shading = truth.comparable(shading)
     if truth.shading.shape[1] == 1:
         shading = shading.mean(1, keepdim=True)
     pairs = ((reflectance, truth.reflectance), (shading, truth.shading))

@@ -1,5 +1,9 @@
 """Intrinsic image models to score, and the protocols that other models have to follow."""
 
+from candlelight.loaders.errors import require_module
+
+require_module("torch")
+
 from candlelight.evaluation.models.baselines import BASELINES as BASELINES
 from candlelight.evaluation.models.baselines import constant_reflectance as constant_reflectance
 from candlelight.evaluation.models.baselines import constant_shading as constant_shading

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +18,7 @@ from candlelight.evaluation.models.weiss import Weiss
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError, did_you_mean, nearest_file
 from candlelight.loaders.verification.checksums import file_sha256
+from candlelight.version import RELEASE
 
 ColourSpace = Literal["linear", "srgb"]
 SHIPPED: dict[str, Callable[..., Any]] = {
@@ -118,13 +118,11 @@ cgintrinsics, bigtime, usi3d, niid-net; did you mean `retinex`?
     path = Path(text)
     method, colon, place = text.partition(":")
     if text in SHIPPED:
-        identity = ModelIdentity(name or text, "shipped", f"candlelight {version('candlelight')}")
+        identity = ModelIdentity(name or text, "shipped", f"candlelight {RELEASE}")
         return NamedModel(identity, SHIPPED[text], "linear")
     if text in NETWORKS:
         file = NETWORKS[text]
-        identity = ModelIdentity(
-            name or text, "shipped", f"candlelight {version('candlelight')}", file_sha256(file)
-        )
+        identity = ModelIdentity(name or text, "shipped", f"candlelight {RELEASE}", file_sha256(file))
         return NamedModel(identity, load_model(file, device), "linear")
     if text.startswith(_HUB):
         folder, commit = download_vision_model(text.removeprefix(_HUB))

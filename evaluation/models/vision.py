@@ -134,7 +134,7 @@ def _transformers(source: str) -> Any:
         return import_module("transformers")
     except ImportError as error:
         raise InputError(
-            f"{source}: vision models need transformers; `pip install candlelight[transformers]`"
+            f'{source}: vision models need transformers; `pip install "candlelight[transformers]"`'
         ) from error
 
 

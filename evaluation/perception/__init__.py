@@ -1,5 +1,9 @@
 """Perceptual distances of images, and their invariance to transforms compared with that of people."""
 
+from candlelight.loaders.errors import require_module
+
+require_module("torch")
+
 from candlelight.evaluation.perception.detection_levels import DetectionLevels as DetectionLevels
 from candlelight.evaluation.perception.detection_levels import detection_levels as detection_levels
 from candlelight.evaluation.perception.detection_threshold import DetectionThreshold as DetectionThreshold

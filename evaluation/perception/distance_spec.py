@@ -2,7 +2,6 @@
 
 from hashlib import sha256
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from candlelight.evaluation.running.batches import weights_sha256
 from candlelight.evaluation.running.model_outputs import model_errors
 from candlelight.loaders.errors import InputError, did_you_mean
 from candlelight.loaders.verification.checksums import file_sha256
+from candlelight.version import RELEASE
 
 _FORMS = "lpips:FOLDER, lpips:NETWORK:FOLDER, pyiqa:NAME, package.module:callable or file.py:callable"
 _NOT_DISTANCES = ("hf", *PUBLISHED_METHODS)
@@ -69,7 +69,7 @@ did you mean `ssim`?
     kind, colon, place = text.partition(":")
     if text in DISTANCES:
         measure, space = DISTANCES[text]
-        identity = ModelIdentity(name or text, "shipped", f"candlelight {version('candlelight')}")
+        identity = ModelIdentity(name or text, "shipped", f"candlelight {RELEASE}")
         return NamedModel(identity, measure, space)
     if kind == "lpips" and place:
         return _lpips(name, place, device)

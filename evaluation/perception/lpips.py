@@ -23,7 +23,7 @@ from candlelight.evaluation.intrinsic.masked import (
     score_samples,
 )
 from candlelight.evaluation.perception.feature_stacks import FEATURE_STACKS, FeatureStack
-from candlelight.loaders.errors import DAMAGED, InputError, did_you_mean, nearest_file
+from candlelight.loaders.errors import DAMAGED, InputError, argument, did_you_mean, nearest_file
 
 # Mean and standard deviation of ImageNet's colours, for values from -1 to 1.
 _SHIFT = (-0.030, -0.088, -0.188)
@@ -164,7 +164,9 @@ you mean `vgg`?
         moved = tuple(values.to(device) for values in weights.values())
         return LPIPS(stack, features.requires_grad_(False).to(device).eval(), moved)
     except (RuntimeError, AssertionError) as error:
-        raise InputError(f"`device` {device}: not usable here: {str(error).splitlines()[0][:200]}") from None
+        raise InputError(
+            f"{argument('device')} {device}: not usable here: {str(error).splitlines()[0][:200]}"
+        ) from None
 
 
 def _load(path: Path, select: Callable[[Any], _Loaded], wanted: str) -> _Loaded:

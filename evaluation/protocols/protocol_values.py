@@ -1,7 +1,6 @@
 """Columns of the protocols of MIT Intrinsic Images, ARAP, MPI-Sintel and Stanford-ORB, and ARAP's input."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 import torch
@@ -76,7 +75,7 @@ def ordinal_input(item: DecomposedImage) -> DecomposedImage:
     weights = light.new_tensor(BRIGHTNESS)[:, None, None]
     white = (reflectance * (weights * light).sum(0)).clamp(0, 1)
     mask = inside[0] > 1 - 1e-5
-    return replace(item, image=white, reflectance=reflectance, shading=shading, mask=mask, lights=None)
+    return DecomposedImage(white, reflectance, shading, mask)
 
 
 def sintel_values(reflectance: Predicted, shading: Predicted, truth: GroundTruth) -> Columns:

@@ -134,6 +134,7 @@ def _losses(
 ) -> Float64[Tensor, "rows columns"]:
     """Compute the columns of all protocols, negated where higher values are better."""
     parts = []
+    shading = truth.comparable(shading)
     for record in records:
         values = cast(DecompositionRule, record.rule).values(reflectance.double(), shading.double(), truth)
         parts.append(-values if record.better == "higher" else values)

@@ -26,6 +26,7 @@ from candlelight.evaluation.results.json_values import (
 from candlelight.evaluation.results.mean_intervals import Score as Score
 from candlelight.evaluation.results.mean_intervals import mean_interval
 from candlelight.loaders.errors import InputError
+from candlelight.version import code_version
 
 Better = Literal["lower", "higher", "neither"]
 _PRINTED_LINES = 18  # of a printed result, below its heading
@@ -235,7 +236,7 @@ def package_versions() -> dict[str, str]:
         >>> list(package_versions())
         ['candlelight', 'torch', 'numpy']
     """
-    return {name: version(name) for name in ("candlelight", "torch", "numpy")}
+    return {"candlelight": code_version(), **{name: version(name) for name in ("torch", "numpy")}}
 
 
 def fill_failures(

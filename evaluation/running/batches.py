@@ -8,11 +8,11 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.results.result import Better, Provenance, package_versions
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
+from candlelight.loaders.progress_bars import progress_bar
 from candlelight.loaders.views import View
 
 _Item = TypeVar("_Item")
@@ -73,6 +73,8 @@ class Fingerprint:
         elif is_dataclass(value) and not isinstance(value, type):
             for field in fields(value):
                 part = getattr(value, field.name)
+                if field.name == "shading_known" and part is None:
+                    continue  # data whose channels are all known have the hash that they always had
                 if field.name == "lights" and isinstance(part, Tensor):
                     self._lights.update(part.contiguous().reshape(-1).view(torch.uint8).numpy().data)
                     part = None
@@ -112,10 +114,12 @@ def read_batches(
         counts = f"{len(view)} rows, {len(view.ids)} ids and {len(view.groups)} groups"
         raise InputError(f"`{view.identity.name}`: expected an id and a group for each row, got {counts}")
     if not len(view.ids):
-        raise InputError(f"no rows to read: `{view.identity.name}` is empty, or `rows` chooses none")
+        raise InputError(
+            f"no rows to read: `{view.identity.name}` is empty, or {argument('rows')} chooses none"
+        )
     pending: list[tuple[int, _Item]] = []
     shape: tuple[int, ...] = ()
-    for row, name in enumerate(tqdm(view.ids, desc=label, unit="row", disable=None)):
+    for row, name in enumerate(progress_bar(view.ids, desc=label, unit="row")):
         item = view[row]
         fingerprint.add(name, item)
         before, shape = shape, tuple(image(item).shape)  # of every row, because `image` may check it

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+import candlelight
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.results.json_values import to_json_values
 from candlelight.evaluation.results.result import package_versions
@@ -23,10 +24,12 @@ from candlelight.evaluation.running.batches import Batch, Fingerprint, weights_s
 from candlelight.loaders.errors import InputError, blame
 from candlelight.loaders.files.safe_writing import replacing
 from candlelight.loaders.verification.checksums import file_sha256
+from candlelight.version import RELEASE
 
 RECORD = "candlelight-steps.txt"
 _TEXT = "Finished steps of an evaluation; the same command resumes with them after an interruption.\n"
 _PACKAGES = {"site-packages", "dist-packages"}
+_OWN = Path(candlelight.__file__).parent
 _CURE = "delete it, or give another --out"
 
 
@@ -124,9 +127,9 @@ class FinishedSteps:
 def model_key(named: NamedModel, device: str, **settings: object) -> dict[str, Any] | None:
     """Collect everything except the images that the output of a model depends on.
 
-    The key includes hashes of the model's file, of its weights, and of all imported Python files outside
-    installed packages, such as the model's own file and the modules that it imports. Files that a model
-    reads when it is called are not included.
+    The key includes hashes of the model's file, of its weights, of the imported files of candlelight, and of
+    all imported Python files outside installed packages, such as the model's own file and its modules. Files
+    that a model reads when it is called are not included.
 
     Args:
         named: the model, or results of another program.
@@ -149,7 +152,7 @@ def model_key(named: NamedModel, device: str, **settings: object) -> dict[str, A
         "colour_space": named.colour_space,
         "png": getattr(named.model, "png", None),
         "device": device,
-        "packages": package_versions(),
+        "packages": {**package_versions(), "candlelight": RELEASE},  # its code is hashed, a commit is not
         "code": _code_sha256(),
     }
 
@@ -196,13 +199,13 @@ def _read(path: Path) -> dict[str, Tensor] | None:
 
 
 def _code_sha256() -> str:
-    """Hash all imported Python files outside installed packages and the standard library."""
+    """Hash all imported Python files outside the standard library and other installed packages."""
     installed = Path(sysconfig.get_path("stdlib"))
     named = [getattr(module, "__dict__", {}).get("__file__") for module in list(sys.modules.values())]
     files = {Path(name) for name in named if isinstance(name, str) and name.endswith(".py")}
     whole = hashlib.sha256()
     for file in sorted(files):
-        own = not file.is_relative_to(installed) and not _PACKAGES.intersection(file.parts)
-        if own and file.is_file():
+        other = file.is_relative_to(installed) or _PACKAGES.intersection(file.parts)
+        if (not other or file.is_relative_to(_OWN)) and file.is_file():
             whole.update(f"{file}\0{file_sha256(file)}\0".encode())
     return whole.hexdigest()

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from candlelight.evaluation.running.hidden_layers import evaluation_mode
 from candlelight.evaluation.running.out_of_memory import OutOfMemory
-from candlelight.loaders.errors import InputError, is_out_of_memory
+from candlelight.loaders.errors import InputError, argument, is_out_of_memory
 
 ImageBatch = Float[Tensor, "batch 3 height width"]
 Decomposed = tuple[
@@ -205,7 +205,7 @@ float32 [1, 3, 2, 2] on cpu
         if is_out_of_memory(error):
             raise OutOfMemory(
                 f"memory ran out while model `{name}` ran on {describe_output(image)} on {image.device}, "
-                "even with one image; resize the images, or choose another --device"
+                f"even with one image; resize the images, or choose another {argument('device')}"
             ) from error
         place = extract_tb(error.__traceback__)[-1]
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

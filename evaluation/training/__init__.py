@@ -1,5 +1,9 @@
 """Train a network to decompose images, tell classes apart or encode factors; fine-tune one by a concept."""
 
+from candlelight.loaders.errors import require_module
+
+require_module("torch")
+
 from candlelight.evaluation.training.causal_settings import CausalModel as CausalModel
 from candlelight.evaluation.training.causal_settings import CausalSettings as CausalSettings
 from candlelight.evaluation.training.causal_settings import causal_settings as causal_settings

@@ -13,7 +13,7 @@ from candlelight.evaluation.training.causal_settings import CausalSettings
 from candlelight.evaluation.training.code_supervision import factor_targets
 from candlelight.evaluation.training.epoch_stream import epoch_stream
 from candlelight.evaluation.training.labelled_rows import LabelledRows
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.selection.factor_index import FactorIndex
 from candlelight.loaders.selection.supervision import k_pairs
 from candlelight.loaders.views import Factors, Images
@@ -90,14 +90,14 @@ class CausalBatches:
         if count > len(self._rows):
             raise InputError(
                 f"expected at least {count} training images to label, got {len(self._rows)}; label fewer "
-                "(--labelled), or give more"
+                f"({argument('labelled')}), or give more"
             )
         self.label_rows = np.sort(named_stream(self._seed, "labelled").permutation(self._rows)[:count])
         self.targets, self._values = factor_targets(factors, self.label_rows.tolist())
         if len(self.targets) > self._settings.codes:
             raise InputError(
                 f"expected at least a code for each of the factors {', '.join(self.targets)}, got "
-                f"{self._settings.codes}; give more (--codes)"
+                f"{self._settings.codes}; give more ({argument('codes')})"
             )
 
     def _draw(self, step: int) -> Int[ndarray, " batch"]:

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.views import Factors
 
 
@@ -101,6 +101,6 @@ def factor_targets(data: Factors, rows: Sequence[int]) -> FactorTargets:
     if not names:
         raise InputError(
             "expected a factor with several values among the labelled images, got none; label more "
-            "(--labelled)"
+            f"({argument('labelled')})"
         )
     return FactorTargets(tuple(names), torch.stack(columns, 1))

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from candlelight.evaluation.running.batches import Fingerprint, check_srgb_image
 from candlelight.evaluation.training.training_rows import CACHE_BYTES
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.views import Images
 
 
@@ -69,8 +69,8 @@ class LabelledRows:
             (height, width), (other_height, other_width) = sizes[:2]
             raise InputError(
                 f"expected images of one size, got {height} x {width} and {other_height} x {other_width} "
-                "(height x width); resize them (--size, in Python "
-                "`candlelight.evaluation.coverage.ResizedImages`)"
+                "(height x width); resize them "
+                f"({argument('size', 'candlelight.evaluation.coverage.ResizedImages')})"
             )
         return torch.stack(images), torch.tensor([self.labels[row] for row in rows])
 

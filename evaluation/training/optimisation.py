@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from candlelight.evaluation.training.training_state import TrainingState
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 
 
 class Optimisation:
@@ -68,5 +68,5 @@ class Optimisation:
             kept.remove()
         raise InputError(
             f"the training diverged in {where}: a loss or a weight is nan or infinite; give a smaller "
-            f"learning rate (--rate, in Python `rate`) than {self._rate:g}"
+            f"learning rate ({argument('rate')}) than {self._rate:g}"
         )

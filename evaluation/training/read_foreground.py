@@ -5,12 +5,12 @@ from typing import Any, Literal
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from tqdm import tqdm
 
 from candlelight.evaluation.coverage.masks import resize_images
 from candlelight.evaluation.training.foreground import box_masks, mask_boxes
 from candlelight.loaders.check_choice import check_choice
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
+from candlelight.loaders.progress_bars import progress_bar
 from candlelight.loaders.views import PartImage, open_factors, open_parts, parse_data
 
 ForegroundKind = Literal["mask", "box"]
@@ -43,22 +43,24 @@ def read_foreground(
             one = resize_images(one[None, None], (size, size))[0, 0]
         masks.append(one)
     if len(sizes := sorted({tuple(mask.shape) for mask in masks})) > 1:
-        raise InputError(f"expected images of one size, got {sizes[0]} and {sizes[1]}; resize them (--size)")
+        raise InputError(
+            f"expected images of one size, got {sizes[0]} and {sizes[1]}; resize them ({argument('size')})"
+        )
     return torch.stack(masks)
 
 
 def _candle_boxes(data: Any, kind: ForegroundKind, choice: dict[str, Any]) -> Any:
     if kind == "mask":
-        raise InputError(f"{data}: `candle` has no masks; take its boxes (--foreground box)")
+        raise InputError(f"{data}: `candle` has no masks; take its boxes ({argument('kind')} box)")
     view = open_factors(data, **choice)
-    for number in tqdm(view.named.numbers, desc="boxes", unit="row", disable=None):
+    for number in progress_bar(view.named.numbers, desc="boxes", unit="row"):
         sample = view.named.reader[number]
         yield box_masks(sample["bbox"][None], *sample["image"].shape[1:])[0]
 
 
 def _object_masks(data: Any, kind: ForegroundKind, choice: dict[str, Any]) -> Any:
     view = open_parts(data, **choice)
-    for row in tqdm(range(len(view)), desc="masks", unit="row", disable=None):
+    for row in progress_bar(range(len(view)), desc="masks", unit="row"):
         mask = _union(view[row])
         yield mask if kind == "mask" else box_masks(mask_boxes(mask[None]), *mask.shape)[0]
 

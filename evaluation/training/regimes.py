@@ -32,7 +32,7 @@ def regime_loss(
     """
     truth = batch.truth
     if regime == "supervised":
-        reflectance, shading = prediction
+        reflectance, shading = prediction[0], truth.comparable(prediction[1])
         error = intrinsic_loss(reflectance, truth.reflectance, truth.mask)
         return (error + intrinsic_loss(shading, truth.shading.expand_as(shading), truth.mask)).mean()
     if regime == "multi-illumination":

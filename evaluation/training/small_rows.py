@@ -63,4 +63,5 @@ def shrink(item: DecomposedImage, size: int) -> DecomposedImage:
 
     image, reflectance, shading = map(smaller, (item.image, item.reflectance, item.shading))
     mask = smaller(item.mask[None].float())[0] == 1
-    return DecomposedImage(image, reflectance, shading, mask)
+    known = None if item.shading_known is None else smaller(item.shading_known.float()) == 1
+    return DecomposedImage(image, reflectance, shading, mask, shading_known=known)

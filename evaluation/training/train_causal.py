@@ -10,7 +10,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.utils.data import DataLoader
-from tqdm import tqdm
 
 from candlelight.evaluation.models.autoencoders import ConvVAE
 from candlelight.evaluation.running.batches import Fingerprint
@@ -19,7 +18,8 @@ from candlelight.evaluation.training.causal_settings import CausalSettings
 from candlelight.evaluation.training.causal_steps import CausalSteps
 from candlelight.evaluation.training.split_training import split_training
 from candlelight.evaluation.training.training_state import TrainingState, describe_rows
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
+from candlelight.loaders.progress_bars import progress_bar
 from candlelight.loaders.views import Factors, Images
 
 _BLOCKS = 100  # of steps, after each of which the state is kept
@@ -122,7 +122,7 @@ def train_causal(
     curves = run.restore(kept.read())
     done = curves["steps"][-1] if curves["steps"] else 0
     block = -(-settings.steps // _BLOCKS)
-    bar = tqdm(total=settings.steps, desc="train", unit="step", initial=done, disable=None)
+    bar = progress_bar(total=settings.steps, desc="train", unit="step", initial=done)
     for step, batch in enumerate(_read_ahead(batches, range(done, settings.steps), workers, run), done + 1):
         run.step(batch, step - 1)
         bar.update()
@@ -154,7 +154,10 @@ def _side(
     if foreground is not None and not bool(((foreground >= 0) & (foreground <= 1)).all()):
         raise InputError("`foreground` must be shares of pixels in [0, 1], got values outside or nan")
     if height != width:
-        raise InputError(f"expected square images, got {height} x {width}; resize them (--size)")
+        raise InputError(
+            f"expected square images, got {height} x {width}; resize them ("
+            f"{argument('size', 'candlelight.evaluation.coverage.ResizedImages')})"
+        )
     return height
 
 

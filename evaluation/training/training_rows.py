@@ -11,7 +11,7 @@ from torch import Tensor
 
 from candlelight.evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
 from candlelight.evaluation.running.batches import Fingerprint
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.views import Decompositions
 
 # Bytes of rows that are kept in memory; other rows are read again in each epoch.
@@ -74,7 +74,8 @@ class TrainingRows:
         if held_out and min(size := self.read(held_out[:1]).mask.shape[1:]) < LMSE_WINDOW:
             raise InputError(
                 f"held-out images are scored in windows of {LMSE_WINDOW}x{LMSE_WINDOW} pixels, got images of "
-                f"{size[0]}x{size[1]} (height x width); give a larger --size, or --validation 0"
+                f"{size[0]}x{size[1]} (height x width); give a larger {argument('size', 'SmallRows')}, "
+                f"or {argument('validation')} 0"
             )
 
     def read(self, rows: Sequence[int]) -> GroundTruth:
@@ -89,7 +90,7 @@ class TrainingRows:
             one, other = sorted(sizes)[:2]
             raise InputError(
                 f"expected training images of one size, got {one[0]} x {one[1]} and {other[0]} x {other[1]}; "
-                "scale them (--size, in Python `SmallRows`)"
+                f"scale them ({argument('size', 'SmallRows')})"
             )
         return _known(stack_ground_truth(items))
 

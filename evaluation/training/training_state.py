@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from candlelight.loaders.errors import DAMAGED, InputError
+from candlelight.loaders.errors import DAMAGED, InputError, argument
 from candlelight.loaders.files.safe_writing import replacing
 from candlelight.loaders.views import View
 
@@ -55,7 +55,8 @@ class TrainingState:
         """
         if self.path is None or not self.path.exists():
             return None
-        cure = f"continue with the settings of that training, delete {self.path}, or give another --out"
+        other = argument("out", "state")
+        cure = f"continue with the settings of that training, delete {self.path}, or give another {other}"
         try:
             state = torch.load(self.path, map_location="cpu", weights_only=True)
             known = isinstance(state, dict) and state.get("format") == _FORMAT

@@ -5,17 +5,14 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from candlelight.generators.engine.blender_version import pythons_with_blender
+from candlelight.generators.engine.blender_version import how_to_render
 from candlelight.generators.engine.processor_count import THREADS_VARIABLE, limit_processors
 
 try:
     with limit_processors(int(os.environ.get(THREADS_VARIABLE, sys.maxsize))):
         import bpy as bpy
 except ModuleNotFoundError as error:
-    raise ImportError(
-        "Rendering needs Blender's Python module `bpy`: install it with `pip install candlelight[render]` in "
-        f"an environment of {pythons_with_blender()}."
-    ) from error
+    raise ImportError(f"rendering needs bpy, not installed here; {how_to_render()}") from error
 
 VERSION = ".".join(map(str, bpy.app.version))  # without the "LTS" of `version_string`
 

@@ -1,10 +1,19 @@
-"""Read one named datablock of a .blend file, or one environment map, without anything harmful."""
+"""Read one named datablock of a .blend file, or one environment map, and refuse what cannot be rendered."""
 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+
 from candlelight.generators.blender import bpy
 from candlelight.generators.blender.sanitize import block_ids, sanitize
+
+_LEAST_EXTENT = 1e-3  # at size 1
+_MAP_FORMATS = ("OPEN_EXR", "HDR")
+_MAP_ASPECT = 2.0
+_ASPECT_TOLERANCE = 0.01
 
 
 def append(path: Path, collection: str, label: str, notes: list[str] | None = None) -> Any:
@@ -47,7 +56,7 @@ def append_or_none(path: Path, collection: str, label: str, notes: list[str] | N
                 )
             setattr(target, collection, wanted)
     except OSError:
-        raise ValueError(f"{path}: cannot be read as a .blend file; replace it") from None
+        raise ValueError(f"{path.name}: cannot be read as a .blend file; replace it") from None
     found = sanitize(path, before, rendered=collection != "objects")
     if notes is not None:
         notes += found
@@ -63,16 +72,66 @@ def _check_kept(path: Path, block: Any) -> Any:
     return block
 
 
+def append_mesh(
+    path: Path, label: str, notes: list[str] | None = None
+) -> tuple[Any, Float64[ndarray, "n 3"]]:
+    """Append the mesh object of a .blend file as `append` does.
+
+    Returns:
+        The object, and its vertices with the scale, rotation and location that the object has in its file.
+
+    Raises:
+        ValueError: as `append`; or the object is no mesh, has no faces, or no finite extent.
+    """
+    found = append(path, "objects", label, notes)
+    if found.type != "MESH" or not found.data.polygons:
+        got = "one without faces" if found.type == "MESH" else f"`{found.name}`, a {found.type.lower()}"
+        raise ValueError(
+            f"{path.name}: expected a mesh object with faces, got {got}; save a mesh in its place"
+        )
+    local = np.empty(3 * len(found.data.vertices))
+    found.data.vertices.foreach_get("co", local)
+    pose = np.array(found.matrix_basis)
+    points = local.reshape(-1, 3) @ pose[:3, :3].T + pose[:3, 3]
+    extent = points.max(axis=0) - points.min(axis=0)
+    if not _LEAST_EXTENT <= extent.max() < np.inf:  # NaN is in no interval
+        raise ValueError(f"{path.name}: expected a mesh of finite extent, got one of {extent} m; repair it")
+    return found, points
+
+
 def load_map(path: Path) -> Any:
     """Load an environment map as a Blender image.
 
+    The map is equirectangular, seen from inside: its middle column shows +x, columns to the left of the
+    middle turn towards +y, and the top row shows +z.
+
     Raises:
-        ValueError: the file is damaged; Blender itself would show a map of one colour.
+        ValueError: the file is damaged or no environment map; Blender itself would show one colour, or a
+            stretched image.
     """
     try:
         image = bpy.data.images.load(str(path))
     except RuntimeError:
-        raise ValueError(f"{path}: cannot be read as an image; replace it") from None
-    if not image.size[0]:
-        raise ValueError(f"{path}: cannot be read as an image; replace it")
+        raise ValueError(f"{path.name}: cannot be read as an image; replace it") from None
+    if fault := _map_fault(image):
+        bpy.data.images.remove(image)
+        raise ValueError(f"{path.name}: {fault}")
     return image
+
+
+def _map_fault(image: Any) -> str:
+    """Say why an image is no environment map, and what to do; "" if it is one."""
+    columns, rows = image.size
+    if image.type == "MULTILAYER":  # known once the size was read
+        return "expected one layer with the channels R, G and B, got several layers or parts; save it as one"
+    if not columns:
+        return "cannot be read as an image; replace it"
+    if image.file_format not in _MAP_FORMATS:
+        return f"expected OpenEXR or Radiance data, got {image.file_format}; convert it"
+    if abs(columns / rows - _MAP_ASPECT) > _ASPECT_TOLERANCE:
+        return f"expected an equirectangular map, twice as wide as high, got {columns} x {rows}; convert it"
+    pixels = np.empty(rows * columns * image.channels, np.float32)
+    image.pixels.foreach_get(pixels)
+    if count := pixels.size - np.count_nonzero(np.isfinite(pixels)):
+        return f"expected finite numbers, got {count} that are infinite or not numbers; replace them"
+    return ""

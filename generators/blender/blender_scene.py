@@ -9,7 +9,7 @@ from mathutils import Vector as Vec
 
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.blender import bpy, start_empty
-from candlelight.generators.blender.append_files import append
+from candlelight.generators.blender.append_files import append_mesh
 from candlelight.generators.blender.environment import BlenderEnvironment
 from candlelight.generators.blender.materials import Materials, base_color
 from candlelight.generators.blender.render_settings import configure
@@ -107,7 +107,7 @@ class BlenderScene:
 
     def _mesh(self, label: str) -> Any:
         if label not in self._meshes:
-            source = append(self._library.find("objects", label), "objects", label)
+            source, _ = append_mesh(self._library.find("objects", label), label)
             mesh = source.data
             # An object may be scaled or turned in its file although its mesh is not.
             mesh.transform(source.matrix_basis)

@@ -1,6 +1,8 @@
 """The environment of a Blender scene: an environment map, or a modelled scene around the objects."""
 
 import math
+from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +12,14 @@ from numpy import ndarray
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.blender import bpy
 from candlelight.generators.blender.append_files import append, append_or_none, load_map
-from candlelight.generators.blender.materials import add_aovs, plain_material
+from candlelight.generators.blender.materials import add_aovs, plain_material, require_shader
+from candlelight.generators.blender.sanitize import block_ids
+from candlelight.generators.blender.surface_albedo import albedo_notes
 from candlelight.generators.language.lights_and_camera import ENVIRONMENT_LIGHT
 from candlelight.generators.scenes.plan_records import Environment
 
+# Kinds of objects that Cycles would show in a gray of its own, without AOVs, if they had no material.
+_SURFACES = frozenset(("MESH", "CURVE", "SURFACE", "FONT", "META", "CURVES", "POINTCLOUD"))
 _NO_LIGHT = ""  # label of the Blender world without light
 
 
@@ -73,15 +79,10 @@ class BlenderEnvironment:
 
     def _modelled_scene(self, label: str) -> Any:
         if label not in self._collections:
-            collection = append(self._library.find("scenes", label), "collections", label)
-            if collection.name.lower() != label.lower():
-                # A file that was not scanned and holds only a world has the collection that Blender saves.
-                raise ValueError(
-                    f"scene `{label}`: expected a collection of that name, found `{collection.name}`; if the "
-                    "file holds a world alone, run `candlelight assets scan` on its folder"
-                )
+            before = block_ids()
+            collection = load_modelled_scene(self._library.find("scenes", label), label)
             collection.use_fake_user = True
-            _prepare(collection)
+            _prepare(before)
             self._collections[label] = collection
         return self._collections[label]
 
@@ -101,22 +102,58 @@ class BlenderEnvironment:
         return world
 
 
-def _prepare(collection: Any) -> None:
-    """Give a modelled scene object and part index 0, the environment's light group, and AOVs."""
-    materials = {}
-    for blender_object in collection.all_objects:
+def load_modelled_scene(path: Path, label: str, notes: list[str] | None = None) -> Any:
+    """Append the collection of a modelled scene as `append` does.
+
+    Raises:
+        ValueError: as `append`; or the collection has another name, holds no object, or a material in it has
+            no Principled BSDF.
+    """
+    before = block_ids()
+    collection = append(path, "collections", label, notes)
+    if collection.name.lower() != label.lower():
+        # A file that was not scanned and holds only a world has the collection that Blender saves.
+        raise ValueError(
+            f"scene `{label}`: expected a collection of that name, found `{collection.name}`; if the "
+            "file holds a world alone, run `candlelight assets scan` on its folder"
+        )
+    if not collection.all_objects:
+        raise ValueError(f"{path.name}: expected objects in the collection `{collection.name}`, found none")
+    for material in _appended(bpy.data.materials, before):
+        if material.node_tree is not None and not material.is_grease_pencil:
+            require_shader(path, material)
+            if notes is not None:
+                notes += albedo_notes(material)
+    return collection
+
+
+def _appended(blocks: Any, before: Collection[int]) -> list[Any]:
+    return [block for block in blocks if block.session_uid not in before]
+
+
+def _prepare(before: Collection[int]) -> None:
+    """Give a modelled scene object and part index 0, the environment's light group, and AOVs.
+
+    All objects and materials that came with it are meant, among them those of instances, particles and
+    geometry nodes, which are not in its collection.
+
+    Args:
+        before: `block_ids` before the scene was appended.
+    """
+    for material in _appended(bpy.data.materials, before):
+        material.pass_index = 0
+        if material.node_tree is not None and not material.is_grease_pencil:
+            add_aovs(material)
+    for blender_object in _appended(bpy.data.objects, before):
         blender_object.pass_index = 0
         # Lights and glowing surfaces of a modelled scene count as light of the environment.
         blender_object.lightgroup = ENVIRONMENT_LIGHT
-        if blender_object.type == "MESH" and not blender_object.data.materials:
+        if blender_object.type not in _SURFACES:
+            continue
+        if not blender_object.data.materials:
             blender_object.data.materials.append(None)
         for slot in blender_object.material_slots:
             slot.material = slot.material or plain_material("bare")
-            materials[slot.material.name] = slot.material
-    for material in materials.values():
-        material.pass_index = 0
-        if "albedo base" not in material.node_tree.nodes:
-            add_aovs(material)
 
 
 def _map_world(name: str, image: Any) -> Any:

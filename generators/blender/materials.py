@@ -1,12 +1,21 @@
 """Load each material once, add its extra outputs (AOVs), and set its colours for each trace."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.blender import bpy
 from candlelight.generators.blender.append_files import append
 from candlelight.generators.blender.image_textures import IMAGE_NODE, TextureImageCache, add_image_nodes
+from candlelight.generators.blender.surface_albedo import (
+    BASE_NODE,
+    albedo_notes,
+    albedo_socket,
+    copy_input,
+    raised,
+    surface_of,
+)
 from candlelight.generators.scenes.object_materials import PLAIN
 from candlelight.generators.scenes.plan_records import Floor, Material, PartMaterial
 
@@ -93,7 +102,7 @@ class Materials:
         if label == PLAIN:
             return plain_material(PLAIN)
         kind = "materials" if self._library.has("materials", label) else "textures"
-        material = append(self._library.find(kind, label), "materials", label)
+        material = load_material(self._library.find(kind, label), label)
         material.use_fake_user = True
         add_aovs(material)
         return material
@@ -136,16 +145,48 @@ def _image_material() -> Any:
     return material
 
 
-def shader_of(material: Any) -> Any:
-    """Return the Principled node of a material.
+def load_material(path: Path, label: str, notes: list[str] | None = None) -> Any:
+    """Append the material of a .blend file as `append` does.
 
     Raises:
-        ValueError: the material has none, so its albedo is unknown.
+        ValueError: as `append`; or the surface of the material is not a Principled BSDF.
     """
-    for node in material.node_tree.nodes:
-        if node.type == "BSDF_PRINCIPLED":
-            return node
-    raise ValueError(f"material `{material.name}` has no Principled BSDF; albedo is read from one")
+    material = append(path, "materials", label, notes)
+    require_shader(path, material)
+    surface = surface_of(material)
+    if surface is None or surface.type != "BSDF_PRINCIPLED":
+        got = "nothing" if surface is None else f"`{surface.name}`"
+        raise ValueError(
+            f"{path.name}: material `{material.name}` has {got} at the Surface of its Material Output; "
+            "connect its Principled BSDF there, because albedo, roughness and metallic are read from it"
+        )
+    if notes is not None:
+        notes += albedo_notes(material)
+    return material
+
+
+def require_shader(path: Path, material: Any) -> None:
+    """Refuse a material without a Principled BSDF.
+
+    Raises:
+        ValueError: there is none; the message names file and material.
+    """
+    if not _shaders(material):
+        raise ValueError(
+            f"{path.name}: material `{material.name}` has no Principled BSDF; give it one as its surface, "
+            "because albedo, roughness and metallic are read from it"
+        )
+
+
+def shader_of(material: Any) -> Any:
+    """Return the Principled node of a material: the node at its surface, else the first."""
+    surface = surface_of(material)
+    return surface if surface in (shaders := _shaders(material)) else shaders[0]
+
+
+def _shaders(material: Any) -> list[Any]:
+    tree = material.node_tree
+    return [] if tree is None else [node for node in tree.nodes if node.type == "BSDF_PRINCIPLED"]
 
 
 def _set_planned_values(material: Any, planned: Material) -> None:
@@ -158,28 +199,31 @@ def _set_planned_values(material: Any, planned: Material) -> None:
             nodes[name].outputs[0].default_value = (*color, 1.0)
     for name, value in (("Roughness", planned.roughness), ("Specular IOR Level", planned.specular)):
         if value is not None:
-            _set_gloss(material, name, value)
+            _set_gloss(material, planned.label, name, value)
     if "mapping" in nodes:
         nodes["mapping"].inputs["Location"].default_value = planned.offset
         nodes["mapping"].inputs["Scale"].default_value = (planned.scale,) * 3
 
 
-def _set_gloss(material: Any, name: str, value: float) -> None:
+def _set_gloss(material: Any, label: str, name: str, value: float) -> None:
     socket = shader_of(material).inputs[name]
     if socket.is_linked:
-        raise ValueError(
-            f"material `{material.name}` has a texture for {name}; remove that field from the recipe"
-        )
+        raise ValueError(f"material `{label}` has a texture for {name}; remove that field from the recipe")
     socket.default_value = value
     if name == "Roughness":
         material.node_tree.nodes["roughness"].inputs[0].default_value = value
 
 
 def _set_base_color(material: Any, rgb: tuple[float, float, float]) -> None:
-    """Set the base colour of a plain material, and of its albedo AOV if it has one."""
-    shader_of(material).inputs["Base Color"].default_value = (*rgb, 1.0)
-    if "albedo base" in material.node_tree.nodes:
-        material.node_tree.nodes["albedo base"].inputs[0].default_value = rgb
+    """Set the base colour of a plain material, and of its albedo AOV if it has one.
+
+    A material with that AOV gets each channel as `raised` makes it.
+    """
+    has_albedo = BASE_NODE in material.node_tree.nodes
+    color = raised(rgb) if has_albedo else rgb
+    shader_of(material).inputs["Base Color"].default_value = (*color, 1.0)
+    if has_albedo:
+        material.node_tree.nodes[BASE_NODE].inputs[0].default_value = color
 
 
 def base_color(material: Any) -> tuple[float, float, float] | None:
@@ -194,35 +238,22 @@ def base_color(material: Any) -> tuple[float, float, float] | None:
 def add_aovs(material: Any) -> None:
     """Add nodes that write albedo, roughness, metallic, shading normal and coverage into AOVs.
 
-    Albedo is base colour x (1 - metallic) x (1 - transmission), computed from the sockets, because Cycles'
-    own Diffuse Color depends on the view if the material has gloss. The normal is the geometry's, because the
-    Normal pass is weighted over closures and so changes with the base colour. Coverage is 1 on every object;
-    its mean over a pixel is the share of the pixel that objects cover.
+    The albedo is computed from the sockets (`albedo_socket`), because Cycles' own Diffuse Color depends on
+    the view if the material has gloss. Roughness and metallic are those of `shader_of`. The normal is the
+    geometry's, because the Normal pass is weighted over closures and so changes with the base colour.
+    Coverage is 1 on every object; its mean over a pixel is the share of the pixel that objects cover.
     """
     tree = material.node_tree
     shader = shader_of(material)
-    base = tree.nodes.new("ShaderNodeVectorMath")
-    base.name, base.operation = "albedo base", "MULTIPLY"
-    _copy_input(tree, shader.inputs["Base Color"], base.inputs[0])
-    base.inputs[1].default_value = (1.0, 1.0, 1.0)
-    albedo = base
-    for name in ("Metallic", "Transmission Weight"):
-        rest = tree.nodes.new("ShaderNodeMath")
-        rest.operation = "SUBTRACT"
-        rest.inputs[0].default_value = 1.0
-        _copy_input(tree, shader.inputs[name], rest.inputs[1])
-        product = tree.nodes.new("ShaderNodeVectorMath")
-        product.operation = "MULTIPLY"
-        tree.links.new(albedo.outputs[0], product.inputs[0])
-        tree.links.new(rest.outputs[0], product.inputs[1])
-        albedo = product
+    albedo = albedo_socket(material)
     for name in ("roughness", "metallic"):
         same = tree.nodes.new("ShaderNodeMath")
         same.name, same.operation = name, "ADD"
-        _copy_input(tree, shader.inputs[name.capitalize()], same.inputs[0])
+        copy_input(tree, shader.inputs[name.capitalize()], same.inputs[0])
         same.inputs[1].default_value = 0.0
         _add_aov(material, name, same.outputs[0])
-    _add_aov(material, "albedo", albedo.outputs[0])
+    if albedo is not None:
+        _add_aov(material, "albedo", albedo)
     _add_aov(material, "normal", _geometry_normal(material))
     coverage = tree.nodes.new("ShaderNodeValue")
     coverage.outputs[0].default_value = 1.0
@@ -239,13 +270,3 @@ def _add_aov(material: Any, name: str, socket: Any) -> None:
 
 def _geometry_normal(material: Any) -> Any:
     return material.node_tree.nodes.new("ShaderNodeNewGeometry").outputs["Normal"]
-
-
-def _copy_input(tree: Any, source: Any, target: Any) -> None:
-    """Give ``target`` the same link or the same constant as ``source``."""
-    if source.is_linked:
-        tree.links.new(source.links[0].from_socket, target)
-    elif hasattr(target.default_value, "__len__"):
-        target.default_value = tuple(source.default_value)[: len(target.default_value)]
-    else:
-        target.default_value = source.default_value

@@ -69,6 +69,8 @@ def sanitize(path: Path, before: set[int], rendered: bool = True) -> list[str]:
             _refuse_harmful(appended)
         kinds = _RENDERED_KINDS if rendered else ("libraries", "fonts", "volumes")
         _refuse_outside_files(path, appended, kinds)
+        if rendered:
+            _refuse_unreadable_images(appended)
         return notes + _drop_other_kinds(appended, _RENDERED_KINDS if rendered else _MEASURED_KINDS)
     except ValueError as error:
         bpy.data.batch_remove([block for _, block in appended])
@@ -195,6 +197,15 @@ def _refuse_image(image: Any) -> None:
         raise ValueError(
             f"its image `{image.name}` of {size[0]} x {size[1]} pixels is too large; make it smaller"
         )
+
+
+def _refuse_unreadable_images(appended: _Blocks) -> None:
+    """Refuse images that cannot be decoded, packed or not; Blender would show them as one colour."""
+    for image in _of_kind("images", appended):
+        if image.source in ("FILE", "TILED"):
+            if not image.size[0]:
+                raise ValueError(f"its image `{image.name}` cannot be decoded; replace it, and pack it again")
+            image.buffers_free()  # Cycles reads the file itself
 
 
 def _refuse_outside_files(path: Path, appended: _Blocks, kinds: Collection[str]) -> None:

@@ -14,9 +14,12 @@ from typing import Any
 import numpy as np
 
 from candlelight.generators.blender import VERSION, bpy, start_empty
-from candlelight.generators.blender.append_files import append, append_or_none
-from candlelight.generators.blender.materials import base_color
+from candlelight.generators.blender.append_files import append, append_mesh, append_or_none, load_map
+from candlelight.generators.blender.environment import load_modelled_scene
+from candlelight.generators.blender.materials import base_color, load_material, require_shader
 from candlelight.generators.engine.helper_process import answer_request
+from candlelight.generators.scenes.texture_images import check_texture_image
+from candlelight.loaders.errors import InputError
 
 _CAMERA = "Camera"
 _GRAY = (0.5, 0.5, 0.5)  # linear Rec.709; colour of a part without a single colour
@@ -33,16 +36,8 @@ class _Scan:
 
 def _scan_object(path: Path, label: str, scan: _Scan) -> None:
     """Measure a mesh with the scale and rotation of its object."""
-    found = append(path, "objects", label, scan.notes)
-    if found.type != "MESH" or not found.data.polygons:
-        got = "one without faces" if found.type == "MESH" else found.type.lower()
-        raise ValueError(f"{path.name}: expected a mesh object with faces, got {got}")
-    points = np.array([vertex.co for vertex in found.data.vertices], float)
-    pose = np.array(found.matrix_basis)
-    points = points @ pose[:3, :3].T + pose[:3, 3]
+    found, points = append_mesh(path, label, scan.notes)
     low, high = points.min(axis=0), points.max(axis=0)
-    if not np.isfinite(points).all() or (high - low).max() < _TOLERANCE:
-        raise ValueError(f"{path.name}: expected a mesh of finite extent, got one from {low} to {high}")
     if abs(low[2]) > _TOLERANCE * (high[2] - low[2]):
         scan.notes.append(f"its base is at height {low[2]:.3g} m, not 0: it will float or sink by that")
     if found.modifiers:
@@ -57,6 +52,7 @@ def _scan_part(path: Path, slot: Any, scan: _Scan) -> dict[str, Any]:
     """Return name and colour of the part that a material slot stands for."""
     if slot is None:
         raise ValueError(f"{path.name}: expected a material in each slot, named like the part; got none")
+    require_shader(path, slot)
     color = base_color(slot)
     if color is None:
         scan.notes.append(f"its part `{slot.name}` has a texture as colour; the material `own` makes it gray")
@@ -65,9 +61,25 @@ def _scan_part(path: Path, slot: Any, scan: _Scan) -> dict[str, Any]:
 
 def _scan_material(path: Path, label: str, scan: _Scan) -> None:
     """Read the base colour of a Principled material, unless a texture decides it."""
-    color = base_color(append(path, "materials", label, scan.notes))
+    color = base_color(load_material(path, label, scan.notes))
     if color is not None:
         scan.facts["base_color"] = list(color)
+
+
+def _scan_texture(path: Path, label: str, scan: _Scan) -> None:
+    """Open a procedural texture or an image."""
+    if path.suffix == ".blend":
+        nodes = load_material(path, label, scan.notes).node_tree.nodes
+        missing = [f"`{name}`" for name in ("color a", "color b", "mapping") if name not in nodes]
+        if missing:
+            scan.notes.append(
+                f"it has no node named {', '.join(missing)}, so it keeps its own colours or place"
+            )
+    else:
+        try:
+            check_texture_image(path)
+        except InputError as error:
+            raise ValueError(str(error).replace(f"texture {path}", path.name)) from None
 
 
 def _scan_light(path: Path, label: str, scan: _Scan) -> None:
@@ -102,7 +114,11 @@ def _has_own_nodes(light: Any) -> bool:
 
 
 def _scan_scene(path: Path, label: str, scan: _Scan) -> None:
-    """Read whether a file holds a modelled scene or a world alone, and its camera."""
+    """Read whether a file holds a modelled scene, a world alone or an environment map, and its camera."""
+    if path.suffix != ".blend":
+        load_map(path)
+        scan.facts["modelled"] = False
+        return
     with bpy.data.libraries.load(str(path), link=False) as (source, _):
         modelled = any(name.lower() == label.lower() for name in source.collections)
         has_camera = _CAMERA in source.objects
@@ -113,7 +129,7 @@ def _scan_scene(path: Path, label: str, scan: _Scan) -> None:
             "neither"
         )
     if modelled:
-        append(path, "collections", label, scan.notes)
+        load_modelled_scene(path, label, scan.notes)
     scan.facts["modelled"] = modelled
     if has_camera:
         scan.facts["camera"] = _read_camera(path, append(path, "objects", _CAMERA, scan.notes))
@@ -155,6 +171,7 @@ def _rounded(vector: Any) -> list[float]:
 _SCANS: dict[str, Callable[[Path, str, _Scan], None]] = {
     "objects": _scan_object,
     "materials": _scan_material,
+    "textures": _scan_texture,
     "lights": _scan_light,
     "scenes": _scan_scene,
 }
@@ -170,7 +187,7 @@ def scan_file(kind: str, label: str, path: Path) -> dict[str, Any]:
     except ValueError as error:
         return {"error": str(error)}
     except (OSError, RuntimeError):
-        return {"error": f"{path.name}: cannot be read as a .blend file; replace it"}
+        return {"error": f"{path.name}: cannot be read; replace it"}
     return {"facts": scan.facts, "notes": scan.notes, "blender": VERSION}
 
 

@@ -10,6 +10,13 @@ from candlelight.loaders.errors import InputError
 _POSITIVE = click.FloatRange(0, min_open=True)
 
 
+def _stated(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Refuse an empty licence or source, which a card would print as a gap."""
+    if value is not None and not value.strip():
+        raise click.BadParameter(f"expected a text; leave {parameter.opts[0]} out if you do not know it")
+    return value
+
+
 @click.group()
 def assets() -> None:
     """Import assets of your own, and list assets.
@@ -33,6 +40,13 @@ def assets() -> None:
 )
 @click.option("--replace", is_flag=True, help="Replace an object that has the same label.")
 @click.option(
+    "--licence",
+    callback=_stated,
+    metavar="NAME",
+    help="Licence of the meshes, such as CC-BY-4.0, for the manifest and the cards of data sets.",
+)
+@click.option("--source", callback=_stated, metavar="TEXT", help="Author or URL of the meshes.")
+@click.option(
     "--time-limit",
     type=_POSITIVE,
     default=300.0,
@@ -46,6 +60,8 @@ def add(
     name: str | None,
     up: str | None,
     replace: bool,
+    licence: str | None,
+    source: str | None,
     time_limit: float,
 ) -> None:
     """Import MESHES (obj, ply, stl, glb) as objects that recipes can name.
@@ -56,13 +72,24 @@ def add(
     \b
     candlelight assets add spot.obj teapot.obj --out objects
     candlelight assets add nefertiti.obj --up z --name queen --out objects
+    candlelight assets add spot.obj --licence CC0-1.0 --source "Keenan Crane" --out objects
     """
     from candlelight.generators.user_assets.import_meshes import add_mesh
 
     if name is not None and len(meshes) > 1:
         raise InputError(f"--name: expected one mesh to name, got {len(meshes)}; add them one by one")
     for mesh in meshes:
-        click.echo(str(add_mesh(mesh, out, label=name, up=up, replace=replace, time_limit=time_limit)))
+        made = add_mesh(
+            mesh,
+            out,
+            label=name,
+            up=up,
+            replace=replace,
+            licence=licence,
+            source=source,
+            time_limit=time_limit,
+        )
+        click.echo(str(made))
 
 
 @assets.command(name="list")
@@ -89,22 +116,29 @@ def list_(folder: Path | None, kind: str | None) -> None:
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option(
     "--kind",
-    type=click.Choice(["objects", "materials", "lights", "scenes"]),
+    type=click.Choice(list(ASSET_SUFFIXES)),
     help="Kind of the files in FOLDER, if FOLDER is the folder of one kind and not named after it.",
 )
-def scan(folder: Path, kind: str | None) -> None:
-    """Write manifests of the .blend files in FOLDER/{objects,materials,lights,scenes}.
+@click.option(
+    "--licence", callback=_stated, metavar="NAME", help="Licence of the assets that have no known one yet."
+)
+@click.option(
+    "--source", callback=_stated, metavar="TEXT", help="Author or URL of the assets that have none yet."
+)
+def scan(folder: Path, kind: str | None, licence: str | None, source: str | None) -> None:
+    """Open the assets in FOLDER/{objects,materials,textures,lights,scenes}, and write manifests.
 
-    A manifest records the facts that plans need, such as sizes of objects and powers of lights. CANDLE's own
-    asset folders have this layout. The .blend files are not changed.
+    Files that `render` would refuse are refused here. A manifest records the facts that plans need, such as
+    sizes of objects and powers of lights, and licence and source. CANDLE's own asset folders have this
+    layout. The files are not changed.
 
     \b
     candlelight assets scan my-assets
-    candlelight assets scan colours --kind materials
+    candlelight assets scan colours --kind materials --licence CC0-1.0 --source "my own"
     """
     from candlelight.generators.user_assets.scan_assets import scan_assets
 
-    for scanned in scan_assets(folder, kind):
+    for scanned in scan_assets(folder, kind, licence=licence, source=source):
         click.echo(f"{scanned.manifest}: {', '.join(entry['name'] for entry in scanned.entries)}")
         for note in scanned.notes:
             click.echo(f"  {note}")

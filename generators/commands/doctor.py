@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from candlelight.generators.engine.blender_version import BLENDER_OF_PYTHON, pythons_with_blender
+from candlelight.generators.engine.blender_version import (
+    BLENDER_OF_PYTHON,
+    how_to_render,
+    pythons_with_blender,
+)
 from candlelight.generators.engine.devices import find_devices
 from candlelight.loaders.errors import InputError
 
@@ -53,24 +57,21 @@ def examine() -> list[Finding]:
 def _python() -> Finding:
     return Finding(
         "Python",
-        _own_python() in BLENDER_OF_PYTHON,
+        "{}.{}".format(*sys.version_info) in BLENDER_OF_PYTHON,
         ".".join(map(str, sys.version_info[:3])),
         f"rendering needs {pythons_with_blender()}; loaders and evaluation run on Python 3.11 to 3.13",
     )
 
 
-def _own_python() -> str:
-    return "{}.{}".format(*sys.version_info)
-
-
 def _packages() -> list[Finding]:
-    rendering = "pip install -c constraints.txt -e '.[render]'"
-    if _own_python() not in BLENDER_OF_PYTHON:
-        rendering = f"python{next(iter(BLENDER_OF_PYTHON))} -m venv env && env/bin/{rendering}"
-    remedies = dict.fromkeys(("bpy", "OpenEXR", "pyoidn", "distributed"), rendering)
-    remedies |= {name: f"pip install -c constraints.txt {name}" for name in ("torch", "datasets", "h5py")}
+    rendering = ("bpy", "OpenEXR", "pyoidn", "distributed")
+    remedies = dict.fromkeys(rendering, how_to_render())
+    remedies |= {
+        name: f'run `pip install "candlelight[{extra}]"`'
+        for name, extra in (("torch", "evaluate"), ("sklearn", "evaluate"), ("datasets", "hub"))
+    }
     return [
-        Finding(name, there, "installed" if there else "not installed", remedy, needed=name != "torch")
+        Finding(name, there, "installed" if there else "not installed", remedy, needed=name in rendering)
         for name, remedy in remedies.items()
         for there in [find_spec(name) is not None]
     ]
@@ -111,7 +112,11 @@ def _devices() -> list[Finding]:
 def _gpu() -> Finding:
     if find_spec("torch") is None:
         return Finding(
-            "GPU", False, "not checked, because torch is missing", "install torch first", needed=False
+            "GPU",
+            False,
+            "not checked, because torch is missing",
+            "install torch first",
+            needed=False,
         )
     import torch
 

@@ -1,16 +1,15 @@
 """The command ``candlelight plan``, and the options that name a recipe."""
 
 import dataclasses
-import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from candlelight.blender_assets import ASSET_SUFFIXES
-from candlelight.loaders.commands.command_line import progress
+from candlelight.loaders.commands.command_line import progress, split_names
 from candlelight.loaders.errors import InputError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -66,6 +65,12 @@ def recipe_options(command: _Command, required: bool = True) -> _Command:
             metavar="N",
             help="Take only N samples of each set, always the same ones.",
         ),
+        click.option(
+            "--sets",
+            callback=split_names,
+            metavar="NAME,...",
+            help="Take only the samples of these image sets.  [default: all]",
+        ),
         click.argument("recipe", required=required),
     ):
         command = option(command)
@@ -80,6 +85,7 @@ def load_any_plan(
     preset: str | None = None,
     assets: Mapping[str, Path] | None = None,
     seed: int | None = None,
+    sets: Sequence[str] | None = None,
 ) -> Any:
     """Plan a recipe (with ``ids``, only the samples of these ids), or read a plan file."""
     from candlelight.blender_assets import AssetLibrary
@@ -95,15 +101,17 @@ def load_any_plan(
                     f"{flag} changes a recipe, but {recipe} is a plan, whose numbers are fixed; plan again"
                 )
         plan = load_plan(Path(recipe), assets)
+        plan = plan if sets is None else plan.of_set(*sets)
     else:
         if seed is not None:
             overrides = (*overrides, f"seed={seed}")
         loaded = load_recipe(recipe, overrides, preset, assets)
         if ids:
-            return plan_samples(loaded, ids)
-        total = count_samples(loaded, AssetLibrary(loaded.assets)) if limit is None else None
+            plan = plan_samples(loaded, ids)
+            return plan if sets is None else plan.of_set(*sets)
+        total = count_samples(loaded, AssetLibrary(loaded.assets), sets) if limit is None else None
         with progress(total, "plan", "sample") as advance:
-            return make_plan(loaded, limit, advance)
+            return make_plan(loaded, limit, advance, sets)
     return plan.limit(limit) if limit else plan
 
 
@@ -153,6 +161,7 @@ def plan(
     preset: str | None,
     seed: int | None,
     limit: int | None,
+    sets: list[str] | None,
     out: Path | None,
     report: bool,
     estimate: bool,
@@ -184,7 +193,7 @@ def plan(
         )
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
-    made = load_any_plan(recipe, overrides, limit, preset=preset, assets=assets, seed=seed)
+    made = load_any_plan(recipe, overrides, limit, preset=preset, assets=assets, seed=seed, sets=sets)
     if report:
         click.echo(report_text(made))
     if report and out is not None:
@@ -199,19 +208,43 @@ def plan(
 
 
 def tell_draws(made: Any) -> None:
-    """Tell that ``draws`` counts the draws of each combination of listed factors, not of the whole set."""
-    for name, image_set in made.recipe.sets.items():
-        if image_set.draws > 1 and (crossed := image_set.crossed()):
+    """Tell that ``draws`` counts the draws of each combination of listed factors, and warn of equal draws."""
+    for name in dict.fromkeys(key.set for key in made.samples.keys):
+        image_set = made.recipe.sets[name]
+        if image_set.draws == 1:
+            continue
+        if crossed := image_set.crossed():
             click.echo(f"set {name}: {image_set.draws} draws of each combination of {', '.join(crossed)}")
+        if image_set.layout.dead_leaves is None and _draws_are_equal(made, name):
+            each = " of each combination" if crossed else ""
+            click.echo(
+                f"warning: set {name}: the {image_set.draws} draws{each} show the same scene, because "
+                "nothing that its layout uses is drawn; give a factor or variable a range, or leave "
+                "`draws` out",
+                err=True,
+            )
+
+
+def _draws_are_equal(made: Any, name: str) -> bool:
+    """Tell whether draws of the same combination differ in nothing but the seed of the renderer."""
+    image_set, repeated = made.recipe.sets[name], False
+    scenes: dict[tuple[int, int], Any] = {}  # by cell of the grid, and intervention of a counterfactual
+    changes = len(image_set.counterfactual.do) if image_set.counterfactual else 1
+    for sample in made.samples.of_set(name):
+        place = sample.index // changes // image_set.draws, sample.index % changes
+        scene = sample.trace.model_copy(update={"cycles_seed": 0}), sample.gain, sample.lights
+        if scenes.setdefault(place, scene) != scene:
+            return False
+        repeated = repeated or scenes[place] is not scene
+    return repeated
 
 
 def _estimate(made: Any, workers: tuple[int, ...], seconds: float, frames: Path | None) -> None:
     """Print the estimated cost of rendering a plan, without the frames that a folder already holds."""
-    from tqdm import tqdm
-
     from candlelight.generators.reports.estimate import estimate
     from candlelight.generators.reports.estimate_text import estimate_text
     from candlelight.loaders.frames import is_complete
+    from candlelight.loaders.progress_bars import progress_bar
 
     # Until now this process has only planned.
     planning = time.process_time()
@@ -219,7 +252,7 @@ def _estimate(made: Any, workers: tuple[int, ...], seconds: float, frames: Path 
         missing = made.samples.where(lambda key: not is_complete(frames, key.set, key.index))
         made = dataclasses.replace(made, samples=missing)
     form = "{desc}: {percentage:3.0f}%|{bar}| {n:.0f}/{total:.0f} s"
-    with tqdm(total=seconds, desc="estimate", file=sys.stderr, bar_format=form, leave=False) as bar:
+    with progress_bar(total=seconds, desc="estimate", unit="second", bar_format=form, leave=False) as bar:
 
         def advance(passed: float) -> None:
             bar.total, bar.n = max(seconds, passed), passed

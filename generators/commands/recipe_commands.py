@@ -36,9 +36,9 @@ def show(recipe: str) -> None:
     \b
     candlelight recipes show concepts > mine.yaml
     """
-    from candlelight.generators.language.load_recipe import find_recipe
+    from candlelight.generators.language.load_recipe import recipe_text
 
-    click.echo(find_recipe(recipe).read_text(encoding="utf-8"), nl=False)
+    click.echo(recipe_text(recipe), nl=False)
 
 
 @recipes.command()
@@ -50,11 +50,22 @@ def show(recipe: str) -> None:
 def validate(recipe: str, overrides: tuple[str, ...], assets: dict[str, Path]) -> None:
     """Check a recipe down to the last asset and number, and say what it would make.
 
+    Assets in your own folders are opened in Blender, without rendering.
+
     \b
     candlelight recipes validate mine.yaml --set seed=3
     """
+    from candlelight.generators.user_assets.open_assets import open_assets
+
     plan = load_any_plan(recipe, overrides, None, assets=assets)
+    opened = open_assets(plan)
     click.echo(f"{plan.recipe.name}: valid, {len(plan)} samples from {len(plan.groups)} traces")
+    if opened is None:
+        click.echo(
+            "assets of your own were not opened, because bpy is not installed here; `render` opens them"
+        )
+    elif opened:
+        click.echo(f"{opened} assets of your own were opened in Blender")
     tell_draws(plan)
 
 

@@ -41,6 +41,7 @@ def verdict(path: Path | str, findings: Findings, packed: bool = False) -> Itera
     yield from (f"damaged: {damage}" for damage in findings.damaged)
     yield from _some("missing", findings.missing)
     yield from _some("belongs to no sample", findings.strangers)
+    yield from _some("wrong layers", findings.unexplained)
     files = {damage.path for damage in findings.damaged}  # one file may have several damages
     counts = f"{findings.checked} samples checked, {len(files)} files damaged"
     yield f"{path}: {counts}, {len(findings.missing)} samples missing"

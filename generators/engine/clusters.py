@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from candlelight.generators.engine import retry_limits
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 
 # Module, class, and the extra that installs the module.
 _CLASSES = {
@@ -40,12 +40,13 @@ def cluster_class(kind: str) -> Any:
     except ImportError:
         package = module.partition(".")[0].replace("_", "-")
         raise InputError(
-            f"--cluster {kind} needs {package}, not installed here; run `pip install {package}`"
+            f"{argument('cluster')} {kind} needs {package}, not installed here; run `pip install {package}`"
         ) from None
     command = made.job_cls.submit_command.partition(" ")[0] if extra == "cluster" else None
     if command and shutil.which(command) is None:
         raise InputError(
-            f"--cluster {kind}: {command} is not on this machine; run this on a machine that has it"
+            f"{argument('cluster')} {kind}: {command} is not on this machine; run this on a machine that "
+            "has it"
         )
     return made
 
@@ -71,7 +72,8 @@ def start_cluster(kind: str, workers: int, refusals: list[str] | None) -> Iterat
         while cause.__cause__ is not None:  # the first error says most
             cause = cause.__cause__
         raise InputError(
-            f"--cluster {kind}: {made.__name__}: {' '.join(str(cause).split())}; set it up in dask's "
+            f"{argument('cluster')} {kind}: {made.__name__}: {' '.join(str(cause).split())}; set it up in "
+            "dask's "
             "configuration, see docs/clusters.md"
         ) from None
     with cluster, ExitStack() as stack:

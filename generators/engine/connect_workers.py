@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from candlelight.generators.engine import retry_limits
 from candlelight.generators.engine.clusters import LOCAL_HTTP, start_cluster
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -97,7 +97,8 @@ def _client(where: Any) -> "Client":
     except (OSError, ValueError, TimeoutError) as error:
         reason = " ".join(str(error).split()) or f"no answer within {retry_limits.CONNECT_LIMIT:g} s"
         raise InputError(
-            f"--scheduler {where}: expected a dask scheduler, as `dask scheduler` starts one; {reason}"
+            f"{argument('scheduler')} {where}: expected a dask scheduler, as `dask scheduler` starts one; "
+            f"{reason}"
         ) from None
 
 
@@ -110,7 +111,8 @@ def _address(where: str) -> str:
         return str(json.loads(path.read_text(encoding="utf-8"))["address"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
-            f"--scheduler {where}: expected a file that `dask scheduler --scheduler-file` wrote, or an "
+            f"{argument('scheduler')} {where}: expected a file that `dask scheduler --scheduler-file` "
+            "wrote, or an "
             f"address as in tcp://host:8786; {type(error).__name__}: {error}"
         ) from None
 

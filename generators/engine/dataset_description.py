@@ -1,8 +1,8 @@
 """Describe a folder of frames in ``dataset.json``, ``plan.parquet`` and their ``SHA256SUMS``."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,25 +10,30 @@ from candlelight.blender_assets import AssetLibrary
 from candlelight.blender_assets.asset_manifest import ASSET_MANIFEST
 from candlelight.generators.engine.blender_version import blender_version
 from candlelight.generators.engine.output_locks import GROUP_LOCKS_FILE, RUN_LOCK_FILE, cannot_write
-from candlelight.generators.language.load_recipe import recipe_sha256
+from candlelight.generators.language.load_recipe import recipe_differences, recipe_sha256
+from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.language.set_settings import factor_infos, is_traced, settings, stored_layers
 from candlelight.generators.planning.plan import Plan
 from candlelight.generators.planning.plan_table import (
     join,
     load_plan,
     planned_assets,
+    planned_recipe,
     planned_traces,
     save_plan,
 )
 from candlelight.generators.planning.provenance import check_assets, shown_assets
 from candlelight.generators.scenes.plan_records import Trace
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.files.safe_writing import is_partial
 from candlelight.loaders.frames import DATASET, read_dataset_info, read_metadata
 from candlelight.loaders.schema import DatasetInfo, Metadata, RecipeRecord, SetInfo
 from candlelight.loaders.verification.checksums import NEXT_SUMS, find_changed_files, replace_files
 from candlelight.loaders.verification.verify_frames import DESCRIPTION, PLAN
+from candlelight.version import code_version
 
+_FIELDS_NAMED = 3  # fields that a message names of those in which two recipes differ
+_SHORT = 40  # characters of a value in a message
 _Value = TypeVar("_Value")
 
 
@@ -55,7 +60,7 @@ def dataset_info(plan: Plan) -> DatasetInfo:
         statements=recipe.statements,
         recipe=RecipeRecord(name=recipe.name, sha256=recipe_sha256(recipe)),
         seed=recipe.seed,
-        candlelight=version("candlelight"),
+        candlelight=code_version(),
         blender=_blender(plan),
         assets=shown_assets((sample.trace for sample in plan.samples), plan.assets),
         sets={name: info for name, info in sets.items() if info.count},
@@ -126,7 +131,11 @@ def _refuse_foreign(plan: Plan, out: Path, damaged: bool, repair: bool) -> Datas
     elif repair:
         found = _source_of_samples(out)
     elif foreign := sorted(path.name for path in out.iterdir() if not _is_ours(path)):
-        lost = f"; if these are frames without their {DATASET}, add --repair" if "samples" in foreign else ""
+        lost = (
+            f"; if these are frames without their {DATASET}, add {argument('repair')}"
+            if "samples" in foreign
+            else ""
+        )
         raise InputError(
             f"output folder {out}: expected an empty folder or a folder of frames; name another{lost}"
         )
@@ -135,8 +144,8 @@ def _refuse_foreign(plan: Plan, out: Path, damaged: bool, repair: bool) -> Datas
     recipe, blender = found
     if recipe.sha256 != recipe_sha256(plan.recipe):
         raise InputError(
-            f"output folder {out}: holds frames of another recipe ({recipe.name}, {recipe.sha256[:12]}); "
-            "name another folder, or render that recipe"
+            f"output folder {out}: holds frames of another recipe ({recipe.name}, {recipe.sha256[:12]})"
+            + _unlike_there(plan.recipe, out)
         )
     if blender != _blender(plan):
         known = f"Blender {blender}" if blender else "an unknown Blender"
@@ -145,6 +154,24 @@ def _refuse_foreign(plan: Plan, out: Path, damaged: bool, repair: bool) -> Datas
             "name another folder, or render with that version"
         )
     return info
+
+
+def _unlike_there(recipe: Recipe, out: Path) -> str:
+    """Say which fields of a recipe differ from the recipe of a folder of frames, and what to do."""
+    there = _unless_repaired(lambda: planned_recipe(out / PLAN), repair=True)
+    if there is None or there.name != recipe.name:
+        return "; name another folder, or render that recipe"
+    found = recipe_differences(there, recipe)
+    fields = [
+        f"{field} is {_short(old)} there and {_short(new)} here" for field, old, new in found[:_FIELDS_NAMED]
+    ]
+    more = [f"and {len(found) - _FIELDS_NAMED} more"] if len(found) > _FIELDS_NAMED else []
+    return f": {', '.join([*fields, *more])}; name another folder, or undo the change"
+
+
+def _short(value: Any) -> str:
+    text = "not given" if value is None else value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= _SHORT else f"{text[:_SHORT]}..."
 
 
 def _refuse_edited(plan: Plan, out: Path, info: DatasetInfo | None, planned: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from candlelight.generators.engine import retry_limits
 from candlelight.generators.engine.helper_process import run_helper
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 
 GPU_KINDS = ("optix", "cuda", "hip", "oneapi", "metal")  # best first
 DEVICE_CHOICES = ("auto", "cpu", *GPU_KINDS)
@@ -73,14 +73,15 @@ def choose_devices(found: Sequence[Device], device: str) -> tuple[Device, ...]:
         return (Device("CPU"),)
     names = ", ".join(dict.fromkeys(one.label for one in found)) or "none"
     raise InputError(
-        f"--device {device}: expected a GPU of that kind; Blender found: {names}; take one of these, or auto"
+        f"{argument('device')} {device}: expected a GPU of that kind; Blender found: {names}; take one of "
+        "these, or auto"
     )
 
 
 def check_device_choice(device: str) -> None:
     """Refuse any text that is not one of `DEVICE_CHOICES`."""
     if device not in DEVICE_CHOICES:
-        raise InputError(f"device: expected one of {', '.join(DEVICE_CHOICES)}; got {device}")
+        raise InputError(f"{argument('device')}: expected one of {', '.join(DEVICE_CHOICES)}; got {device}")
 
 
 def find_devices() -> list[Device]:
@@ -93,12 +94,13 @@ def find_devices() -> list[Device]:
         output = run_helper("candlelight.generators.blender.cycles_devices", None, retry_limits.PROBE_LIMIT)
     except TimeoutError:
         raise InputError(
-            f"devices: Blender did not list them within {retry_limits.PROBE_LIMIT:g} s; use --device cpu"
+            f"devices: Blender did not list them within {retry_limits.PROBE_LIMIT:g} s; use "
+            f"{argument('device')} cpu"
         ) from None
     if output.status:
         raise InputError(
             f"devices: Blender ended with status {output.status} listing them ({output.last}); "
-            "use --device cpu"
+            f"use {argument('device')} cpu"
         )
     return [Device(*one) for one in output.replies]
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.engine.blender_version import how_to_render
 from candlelight.generators.engine.clusters import cluster_class
 from candlelight.generators.engine.dataset_description import describe_folder
 from candlelight.generators.engine.devices import DeviceRequest, check_device_choice, usable_devices
@@ -18,7 +19,7 @@ from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.language.set_settings import is_traced
 from candlelight.generators.planning.plan import Plan
 from candlelight.generators.planning.provenance import check_assets
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 
 # Bytes. The measured peak is 0.65e9 at 320x240; environment maps and larger images need more.
 _MEMORY_PER_WORKER = 1.5e9
@@ -129,7 +130,10 @@ def _choose_workers(
     check_device_choice(device)
     if cluster is not None:
         if workers is None or scheduler is not None:
-            raise InputError(f"--cluster {cluster}: expected --workers, and no --scheduler")
+            raise InputError(
+                f"{argument('cluster')} {cluster}: expected {argument('workers')}, and no "
+                f"{argument('scheduler')}"
+            )
         cluster_class(cluster)
     if cluster is not None or scheduler is not None:
         return WorkersWanted(workers, scheduler, cluster), DeviceRequest(device)
@@ -159,7 +163,8 @@ def _require(*needed: str) -> None:
     missing = [name for name in needed if find_spec(name) is None]
     if missing:
         raise InputError(
-            f"rendering needs {', '.join(missing)}, not installed here; see `candlelight doctor`"
+            f"rendering needs {', '.join(missing)}, not installed here; {how_to_render()}, and see "
+            "`candlelight doctor`"
         )
 
 

@@ -20,6 +20,7 @@ from candlelight.generators.planning.provenance import check_assets
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.safe_writing import partial_name
 from candlelight.loaders.schema import AssetKind, AssetRecord
+from candlelight.version import code_version
 
 _ALWAYS = ("candlelight", "dask", "distributed")
 _TRACING = ("bpy", "numpy", "OpenEXR", "pyoidn")  # pixels depend on these as well
@@ -85,7 +86,7 @@ def find_unmet_requirement(requirements: WorkerRequirements) -> str:
         own = _version(name)
         if own is None:
             return f"it has no {name}"
-        if required is not None and own != required:
+        if required is not None and not _same_version(own, required):
             return f"it has {name} {own}, the submitting side has {required}"
     try:
         check_assets(requirements.assets, AssetLibrary(requirements.folders), "the plan", "plan again")
@@ -117,8 +118,15 @@ def _python() -> str:
     return ".".join(platform.python_version_tuple()[:2])
 
 
+def _same_version(own: str, required: str) -> bool:
+    """Compare two versions; a build of candlelight that does not know its commit has that of its release."""
+    if ("+g" in own) == ("+g" in required):
+        return own == required
+    return own.partition(".dev")[0] == required.partition(".dev")[0]
+
+
 def _version(name: str) -> str | None:
     try:
-        return version(name)
+        return code_version() if name == "candlelight" else version(name)
     except PackageNotFoundError:
         return None

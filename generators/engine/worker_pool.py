@@ -32,7 +32,7 @@ from typing import Any
 from candlelight.generators.engine import retry_limits
 from candlelight.generators.engine.worker import stop_render_processes
 from candlelight.generators.engine.worker_checks import WorkerRequirements, find_unmet_requirement
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 
 _log = logging.getLogger("candlelight")
 
@@ -287,7 +287,9 @@ class WorkerPool:
                     f"{self._workers[rejected[0]].reason}"
                 )
         elif self._refusals:
-            raise InputError(f"--cluster: a job was refused and there is no worker: {self._refusals[0]}")
+            raise InputError(
+                f"{argument('cluster')}: a job was refused and there is no worker: {self._refusals[0]}"
+            )
         elif not self._has_warned:
             self._has_warned = True
             _log.warning("no workers yet; waiting for the first")

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
+from itertools import combinations
 
 from candlelight.generators.language.factors import Factor, Rule
 
@@ -63,3 +64,40 @@ def causal_order(graph: Graph) -> tuple[str, ...]:
         sorter.done(first)
         ready = sorted([*ready, *sorter.get_ready()], key=place.__getitem__)
     return tuple(order)
+
+
+def connected_pairs(
+    graph: Graph, selections: Iterable[Collection[str]] = (), intervened: Collection[str] = ()
+) -> set[frozenset[str]]:
+    """Find the pairs that can depend on each other: as cause and effect, by a common cause or by a selection.
+
+    Args:
+        graph: name to its parents, before the intervention.
+        selections: for each selection, the names whose values before the intervention decide.
+        intervened: names that an intervention sets.
+
+    Example:
+        >>> graph = {"toy": (), "kind": ("toy",), "color": ("toy",), "size": ()}
+        >>> sorted(map(sorted, connected_pairs(graph)))
+        [['color', 'kind'], ['color', 'toy'], ['kind', 'toy']]
+        >>> sorted(map(sorted, connected_pairs(graph, [("color", "size")], intervened=["color"])))
+        [['kind', 'size'], ['kind', 'toy'], ['size', 'toy']]
+    """
+    before = _causes(graph)
+    causes = _causes({name: () if name in intervened else parents for name, parents in graph.items()})
+    for names in selections:
+        # All causes of a selection depend on each other, and what they cause does too.
+        deciding = set().union(*(before[name] for name in names)).difference(intervened)
+        joint = set().union(*(causes[name] for name in deciding))
+        for found in causes.values():
+            if found & joint:
+                found |= joint
+    return {frozenset(pair) for pair in combinations(graph, 2) if causes[pair[0]] & causes[pair[1]]}
+
+
+def _causes(graph: Graph) -> dict[str, set[str]]:
+    """Return each name's direct and indirect causes, and itself."""
+    causes: dict[str, set[str]] = {}
+    for name in causal_order(graph):
+        causes[name] = {name}.union(*(causes[parent] for parent in graph[name]))
+    return causes

@@ -105,7 +105,7 @@ class SetMerger:
             )
         file = (path.parent / recipe).resolve()
         if not file.is_file():
-            raise InputError(f"{where}: there is no file {file}; expected its path relative to {path.name}")
+            raise InputError(f"{where}: there is no file {file}; expected its path relative to {path.parent}")
         return file
 
     def _from_file(

@@ -62,6 +62,19 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Label = Annotated[str, PlainType("label or $name")]
 
 
+def _layer_names(value: object) -> object:
+    if isinstance(value, str) and value != "all":
+        raise ValueError("expected a list of layers, or `all`")
+    return ("all",) if value == "all" else value
+
+
+LayerNames = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_layer_names),
+    PlainType("list of texts, or all"),
+]
+
+
 class Hue(Model):
     """A colour by hue, saturation and value on the HSV hexagon of linear Rec.709."""
 

@@ -10,7 +10,7 @@ from candlelight.generators.language.causal_graph import Graph, causal_graph, ca
 from candlelight.generators.language.expressions import CONSTANTS
 from candlelight.generators.language.factor_weights import Weights
 from candlelight.generators.language.factors import Categorical, Continuous, Factor, Name, Rule, Value
-from candlelight.generators.language.field_types import Model, described, references
+from candlelight.generators.language.field_types import LayerNames, Model, described, references
 from candlelight.generators.language.image_and_render import ImageSize, RenderSettings
 from candlelight.generators.language.layout import SceneLayout
 from candlelight.loaders.errors import did_you_mean
@@ -110,7 +110,7 @@ class ImageSet(Model):
         described("Quality of rendering of this set, in place of the recipe's.", {"preset": "draft"}),
     ] = None
     layers: Annotated[
-        tuple[str, ...] | None, described("Layers of this set, in place of the recipe's.", ["image", "depth"])
+        LayerNames | None, described("Layers of this set, in place of the recipe's.", ["image", "depth"])
     ] = None
     exposure: Annotated[
         float | None, Field(gt=0), described("Exposure of this set, in place of the recipe's.", 0.5)

@@ -120,7 +120,10 @@ class EnvironmentSpec(Model):
     rotation: Annotated[
         NumberOrReference,
         described(
-            "Turn of an environment map about the vertical, added to that of its manifest.", 90, "degrees"
+            "Turn of an environment map about the vertical, clockwise seen from above, added to that of its "
+            "manifest.",
+            90,
+            "degrees",
         ),
     ] = 0.0
     strength: Annotated[

@@ -1,7 +1,8 @@
 """Read recipes: shipped recipes by name, files by path, with overrides, and errors of one line."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from candlelight.generators.language.wrong_field import first_error
 from candlelight.loaders.errors import InputError, did_you_mean, nearest_file
 from candlelight.loaders.files.plain_yaml import parse_yaml
 
+UNHASHED = {"description", "licence", "statements", "assets"}
+
 
 def shipped_recipes() -> dict[str, Path]:
     """Return the shipped recipes by name.
@@ -29,15 +32,16 @@ def shipped_recipes() -> dict[str, Path]:
 
 
 def load_recipe(
-    source: str | Path,
+    source: str | Path | Mapping[str, Any],
     overrides: Iterable[str] = (),
     preset: str | None = None,
     assets: Mapping[str, Path] | None = None,
 ) -> Recipe:
-    """Load a recipe by shipped name or by path, and change some of its fields.
+    """Load a recipe by shipped name, by path or from a mapping, and change some of its fields.
 
     Args:
-        source: a name of `shipped_recipes`, or the path of a YAML file.
+        source: a name of `shipped_recipes`, the path of a YAML file, or the content of such a file as a
+            mapping, which is not changed.
         overrides: ``field=value`` with dots into nested fields, as in "image.width=64"; the value is YAML.
             An override of ``render.preset`` removes all other fields of ``render``; later overrides may
             set them again.
@@ -46,8 +50,8 @@ def load_recipe(
         assets: folders of the user's own assets by kind, in place of the recipe's folders.
 
     Returns:
-        The recipe, checked. Folders in its ``assets`` are relative to its file, folders of a file that it
-        extends to that file.
+        The recipe, checked. Folders in its ``assets`` are relative to its file (those of a mapping to the
+        working directory), folders of a file that it extends to that file.
 
     Raises:
         InputError: there is no such recipe, the file is no YAML, or a field is wrong; the message names the
@@ -56,9 +60,16 @@ def load_recipe(
     Example:
         >>> load_recipe("candle", ["image.width=64"]).image.width
         64
+        >>> mine = {"name": "mine", "sets": {"few": {"extends": "negatives/negatives", "draws": 9}}}
+        >>> load_recipe(mine).sets["few"].draws
+        9
     """
-    path = find_recipe(source)
-    data = _read(path)
+    if isinstance(source, Mapping):
+        path = Path.cwd() / "(mapping)"  # named in messages, and the place that paths are relative to
+        data = _fields(source)
+    else:
+        path = find_recipe(source)
+        data = _read(path)
     extended = SetMerger(shipped_recipes(), _read).merge_sets(data, path.resolve())
     # Absolute, because workers may have another working directory.
     own = {kind: folder.absolute() for kind, folder in (assets or {}).items()}
@@ -88,12 +99,26 @@ def find_recipe(source: str | Path) -> Path:
     if str(source) in known:
         return known[str(source)]
     path = Path(source)
-    if path.is_file():
-        return path
+    with suppress(OSError):  # no name of a file, such as a whole recipe
+        if path.is_file():
+            return path
+        if (plan := path / "plan.parquet").is_file():
+            raise InputError(f"recipe `{source}` is a folder of frames; name its plan: {plan}")
     raise InputError(
         f"recipe `{source}` is neither a file nor shipped; expected a path or one of: {', '.join(known)}"
         f"{did_you_mean(source, known) or nearest_file(path)}"
     )
+
+
+def recipe_text(source: str | Path) -> str:
+    """Return the YAML of a recipe, shipped or not, as it is written.
+
+    Raises:
+        InputError: there is no such recipe, or the file is no mapping in YAML.
+    """
+    path = find_recipe(source)
+    _read(path)
+    return path.read_text(encoding="utf-8")
 
 
 def recipe_sha256(recipe: Recipe) -> str:
@@ -102,20 +127,46 @@ def recipe_sha256(recipe: Recipe) -> str:
     The content of the assets is part of each trace group's id instead
     (`candlelight.generators.planning.provenance.group_id`).
     """
-    text = recipe.model_dump_json(exclude={"description", "licence", "statements", "assets"})
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(recipe.model_dump_json(exclude=UNHASHED).encode()).hexdigest()
+
+
+def recipe_differences(first: Recipe, second: Recipe) -> list[tuple[str, Any, Any]]:
+    """List the hashed fields in which two recipes differ, each with its two values, None where it is absent.
+
+    Example:
+        >>> recipe = load_recipe("candle")
+        >>> recipe_differences(recipe, revise(recipe, seed=7))
+        [('seed', 0, 7)]
+    """
+    return [*_differences((), *(one.model_dump(mode="json", exclude=UNHASHED) for one in (first, second)))]
+
+
+def _differences(path: tuple[str, ...], first: Any, second: Any) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
+        first, second = ({str(i): item for i, item in enumerate(one)} for one in (first, second))
+    if isinstance(first, dict) and isinstance(second, dict):
+        for key in {**first, **second}:
+            yield from _differences((*path, str(key)), first.get(key), second.get(key))
+    elif first != second:
+        yield ".".join(path), first, second
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
         data = parse_yaml(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
-        raise InputError(f"recipe {path.name}: expected YAML, got something else: {error}") from None
+        raise InputError(
+            f"recipe {path.name}: expected YAML in UTF-8, got something else (byte {error.start})"
+        ) from None
     except InputError as error:
         raise InputError(f"recipe {path.name}: {error}") from None
     if isinstance(data, dict):
-        return {str(key): copy_apart(value) for key, value in data.items()}
+        return _fields(data)
     raise InputError(f"recipe {path.name}: expected a mapping of fields, got {type(data).__name__}")
+
+
+def _fields(data: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(key): copy_apart(value) for key, value in data.items()}
 
 
 def _fill_counterfactuals(data: dict[str, Any], path: Path) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from candlelight.loaders.errors import InputError, did_you_mean
+from candlelight.loaders.errors import InputError, argument, did_you_mean
 from candlelight.loaders.files.plain_yaml import parse_yaml
 
 
@@ -24,20 +24,28 @@ def override(data: dict[str, Any], change: str) -> None:
     """
     field, equals, text = change.partition("=")
     if not equals or not field:
-        raise InputError(f"--set: expected FIELD=VALUE as in image.width=64, got `{change}`")
+        raise InputError(
+            f"{argument('overrides')}: expected FIELD=VALUE as in image.width=64, got `{change}`"
+        )
     try:
         value = copy_apart(parse_yaml(text))
     except InputError:
-        raise InputError(f"--set {field}: expected a YAML value, got `{text[:60]}`") from None
+        raise InputError(
+            f"{argument('overrides')} {field}: expected a YAML value, got `{text[:60]}`"
+        ) from None
     if field.partition(".")[0] == "assets":
-        raise InputError(f"--set {field}: expected --assets KIND=FOLDER to name a folder of assets")
+        raise InputError(
+            f"{argument('overrides')} {field}: expected {argument('assets')} KIND=FOLDER to name a folder "
+            "of assets"
+        )
     node: Any = data
     above, rest = "", field.split(".")
     sets = data.get("sets")
     if rest[0] == "sets" and len(rest) > 2 and isinstance(sets, dict) and rest[1] not in sets:
         near = did_you_mean(rest[1], sets)
         raise InputError(
-            f"--set {field}: there is no set `{rest[1]}`; expected one of {', '.join(sets)}{near}"
+            f"{argument('overrides')} {field}: there is no set `{rest[1]}`; expected one of "
+            f"{', '.join(sets)}{near}"
         )
     while (taken := _first(node, rest)) < len(rest):
         above, rest = ".".join(rest[:taken]), rest[taken:]
@@ -75,18 +83,22 @@ def _key(node: Mapping[Any, Any], part: str) -> Any:
 
 def _mapping(node: Any, part: str, field: str) -> dict[Any, Any]:
     if not isinstance(node, dict):
-        raise InputError(f"--set {field}: expected fields above `{part}`, got the value {node!r}")
+        raise InputError(
+            f"{argument('overrides')} {field}: expected fields above `{part}`, got the value {node!r}"
+        )
     return node
 
 
 def _position(node: list[Any], part: str, field: str) -> int:
     if not part.isdecimal() or int(part) >= len(node):
-        raise InputError(f"--set {field}: expected a position from 0 to {len(node) - 1}, got `{part}`")
+        raise InputError(
+            f"{argument('overrides')} {field}: expected a position from 0 to {len(node) - 1}, got `{part}`"
+        )
     return int(part)
 
 
 def copy_apart(value: Any) -> Any:
-    """Copy mappings and lists that YAML aliases share, so that an override changes one place alone."""
-    if isinstance(value, dict):
+    """Copy mappings and lists, which YAML aliases share, so that an override changes one place alone."""
+    if isinstance(value, Mapping):
         return {key: copy_apart(item) for key, item in value.items()}
-    return [copy_apart(item) for item in value] if isinstance(value, list) else value
+    return [copy_apart(item) for item in value] if isinstance(value, list | tuple) else value

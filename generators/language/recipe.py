@@ -6,13 +6,14 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from candlelight.generators.language.factors import Categorical, Name, Value
-from candlelight.generators.language.field_types import Model, described
+from candlelight.generators.language.field_types import LayerNames, Model, described
 from candlelight.generators.language.image_and_render import ImageSize, RenderSettings
 from candlelight.generators.language.image_set import ImageSet
 from candlelight.loaders.errors import InputError, did_you_mean
 from candlelight.loaders.schema import LIGHT_PREFIX, AssetKind, Statements, layer
 
 ALL_LIGHTS = "light/*"
+ALL_LAYERS = ("all",)
 DATA_SET_PATTERN = r"^[a-z][a-z0-9-]*$"
 DEFAULT_LAYERS = ("image", "radiance", "albedo", "shading", "residual", "depth", "normal", "object")
 DEAD_LEAVES_LAYERS = ("image", "radiance", "albedo", "shading", "residual")
@@ -40,9 +41,11 @@ class Recipe(Model):
         RenderSettings.model_validate({})
     )
     layers: Annotated[
-        tuple[str, ...],
+        LayerNames,
         described(
-            f"Layers to store, `image` among them; `{ALL_LIGHTS}` is one for each light.", ["image", "depth"]
+            f"Layers to store, `image` among them; `{ALL_LIGHTS}` is one for each light, and `all` all that "
+            "each set can have.",
+            ["image", "depth"],
         ),
     ] = DEFAULT_LAYERS
     exposure: Annotated[
@@ -79,6 +82,8 @@ class Recipe(Model):
     def _check_layers(self) -> "Recipe":
         for name, image_set in self.sets.items():
             layers = image_set.layers or self.layers
+            if layers == ALL_LAYERS:
+                continue
             if "image" not in layers or len(set(layers)) != len(layers):
                 raise ValueError(
                     f"sets.{name}.layers: expected distinct names, `image` among them, got {list(layers)}"

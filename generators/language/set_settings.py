@@ -6,8 +6,9 @@ from candlelight.generators.language.factors import Continuous
 from candlelight.generators.language.field_types import Choice
 from candlelight.generators.language.image_and_render import ImageSize, RenderSettings
 from candlelight.generators.language.image_set import ImageSet
+from candlelight.generators.language.layout import SceneLayout
 from candlelight.generators.language.lights_and_camera import DEFAULT_LIGHT_NAME, ENVIRONMENT_LIGHT
-from candlelight.generators.language.recipe import ALL_LIGHTS, Recipe
+from candlelight.generators.language.recipe import ALL_LAYERS, ALL_LIGHTS, DEAD_LEAVES_LAYERS, Recipe
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import LAYERS, LIGHT_PREFIX, FactorInfo
 
@@ -25,12 +26,26 @@ class SetSettings:
 def settings(recipe: Recipe, set_name: str) -> SetSettings:
     """Return the settings of an image set."""
     image_set = recipe.sets[set_name]
+    layers = image_set.layers or recipe.layers
     return SetSettings(
         image=image_set.image or recipe.image,
         render=image_set.render or recipe.render,
-        layers=image_set.layers or recipe.layers,
+        layers=possible_layers(image_set) if layers == ALL_LAYERS else layers,
         exposure=image_set.exposure or recipe.exposure,
     )
+
+
+def possible_layers(image_set: ImageSet) -> tuple[str, ...]:
+    """Return the layers that a set can have, which ``layers: all`` stands for.
+
+    A set has no light layers on a shadow catcher, where they are black, or if the name of a light depends on
+    the sample.
+    """
+    layout = image_set.layout
+    if layout.dead_leaves is not None:
+        return DEAD_LEAVES_LAYERS
+    catcher = layout.floor is not None and layout.floor.catcher
+    return (*LAYERS,) if catcher or _fixed_names(layout) is None else (*LAYERS, ALL_LIGHTS)
 
 
 def is_traced(recipe: Recipe) -> bool:
@@ -47,15 +62,21 @@ def light_names(recipe: Recipe, set_name: str) -> tuple[str, ...]:
     if ALL_LIGHTS not in settings(recipe, set_name).layers:
         return ()
     layout = recipe.sets[set_name].layout
-    lists = layout.lights.among.values() if isinstance(layout.lights, Choice) else [layout.lights]
-    named = [[spec.name or spec.asset or DEFAULT_LIGHT_NAME for spec in lights] for lights in lists]
-    names = named[0]
-    if any(name.startswith("$") for name in names) or named.count(names) < len(named):
+    names = _fixed_names(layout)
+    if names is None:
         raise InputError(
             "layout.lights: light layers need a name that is the same in every sample; "
             "give each light a `name`, the same in every choice"
         )
-    return (*names, ENVIRONMENT_LIGHT) if layout.environment is not None else tuple(names)
+    return (*names, ENVIRONMENT_LIGHT) if layout.environment is not None else names
+
+
+def _fixed_names(layout: SceneLayout) -> tuple[str, ...] | None:
+    """Return the names of the lights, the same in every sample; None if they depend on the sample."""
+    lists = layout.lights.among.values() if isinstance(layout.lights, Choice) else [layout.lights]
+    named = [tuple(spec.name or spec.asset or DEFAULT_LIGHT_NAME for spec in lights) for lights in lists]
+    same = len(set(named)) == 1 and not any(name.startswith("$") for name in named[0])
+    return named[0] if same else None
 
 
 def stored_layers(recipe: Recipe, set_name: str) -> tuple[str, ...]:

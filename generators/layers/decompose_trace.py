@@ -17,6 +17,7 @@ OneChannel = Float32[ndarray, "height width"]
 ThreeChannels = Float32[ndarray, "height width 3"]
 
 LEAST_ALBEDO = 1e-4  # smaller albedo counts as 0, because no diffuse light can be divided by it
+DARKEST_ALBEDO = 2e-4  # of materials: darker channels are raised to it, so that their shading is defined
 _LIGHT = "Combined_"  # prefix of the passes of light groups
 _NOTHING_HIT = 1e9  # Cycles writes a depth of 1e10 where a ray leaves the scene
 
@@ -67,11 +68,13 @@ def decompose_trace(passes: Passes, *, camera: Camera, catcher: bool, split: boo
     albedo = np.clip(passes["albedo"], 0.0, 1.0)
     lit = albedo > LEAST_ALBEDO
     divisor = np.where(lit, albedo, 1.0)
-    shading_direct, shading_indirect = (
-        np.where(lit, passes["Diffuse Color"] * passes[f"Diffuse {share}"] / divisor, 0.0)
-        for share in ("Direct", "Indirect")
+    direct, indirect = (
+        passes["Diffuse Color"] * passes[f"Diffuse {share}"] for share in ("Direct", "Indirect")
     )
+    shading_direct, shading_indirect = (np.where(lit, share / divisor, 0.0) for share in (direct, indirect))
     diffuse = albedo * (shading_direct + shading_indirect)
+    # Where the albedo is too small to divide by, diffuse light is part of the residual, which is no error.
+    explained = np.where(lit | (albedo <= 0), diffuse, direct + indirect)
     depth = passes["Depth"]
     hit = depth < _NOTHING_HIT
     # At the far edge of a shadow catcher, Cycles may write a normal without a depth; depth decides.
@@ -91,7 +94,7 @@ def decompose_trace(passes: Passes, *, camera: Camera, catcher: bool, split: boo
         roughness=np.clip(passes["roughness"], 0.0, 1.0),
         metallic=np.clip(passes["metallic"], 0.0, 1.0),
         catcher=catcher,
-        identity_error=None if catcher else _identity_error(passes, diffuse),
+        identity_error=None if catcher else _identity_error(passes, explained),
     )
 
 

@@ -22,7 +22,7 @@ from candlelight.generators.random_streams import stream
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
 from candlelight.generators.scenes.plan_records import SamplePlan
 from candlelight.generators.scenes.resolve_trace import resolve
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument, did_you_mean
 from candlelight.loaders.schema import AssetRecord
 
 
@@ -68,6 +68,15 @@ class Plan:
             raise InputError(f"sample `{sample}` is not in the plan; expected an id such as {some}")
         return replace(self, samples=self.samples.take([self._rows[sample]]))
 
+    def of_set(self, *names: str) -> "Plan":
+        """Keep the samples of one image set, or of several. Trace groups lie within one set and stay whole.
+
+        Raises:
+            InputError: the plan has no samples of such a set.
+        """
+        check_sets(names, dict.fromkeys(key.set for key in self.samples.keys), "the plan")
+        return replace(self, samples=self.samples.where(lambda key: key.set in names))
+
     def limit(self, count: int) -> "Plan":
         """Keep ``count`` samples of each set, chosen at random but always the same ones.
 
@@ -107,14 +116,27 @@ class Plan:
             InputError: not 1 <= index <= count.
         """
         if not 1 <= index <= count:
-            raise InputError(f"--shard: expected I/N with 1 <= I <= N, got {index}/{count}")
+            raise InputError(f"{argument('shard')}: expected I/N with 1 <= I <= N, got {index}/{count}")
         groups = dict.fromkeys(key.group for key in self.samples.keys)
         mine = set(itertools.islice(groups, index - 1, None, count))
         return replace(self, samples=self.samples.where(lambda key: key.group in mine))
 
 
+def check_sets(names: Collection[str], known: Collection[str], where: str) -> None:
+    """Refuse names of image sets that are not known, and an empty list of names."""
+    for name in names or [""]:
+        if name not in known:
+            raise InputError(
+                f"set `{name}` is not in {where}; expected one of: {', '.join(known) or 'none'}"
+                f"{did_you_mean(name, known)}"
+            )
+
+
 def make_plan(
-    recipe: Recipe, limit: int | None = None, advance: Callable[[int], object] = lambda planned: None
+    recipe: Recipe,
+    limit: int | None = None,
+    advance: Callable[[int], object] = lambda planned: None,
+    sets: Collection[str] | None = None,
 ) -> Plan:
     """Plan every sample of a recipe: draw its factors, resolve its layout, and assign its trace group.
 
@@ -125,13 +147,14 @@ def make_plan(
         limit: number of samples of each set to plan, chosen at random but always the same ones, with all
             their counterfactuals; by default all samples.
         advance: called with the number of samples planned since its last call, for a progress bar.
+        sets: image sets to plan, whose samples are those of the whole plan; by default all sets.
 
     Returns:
         The plan, with sets in the recipe's order and samples by index.
 
     Raises:
-        InputError: an asset that does not exist, a value out of range, no room for an object; the message
-            names the set and the field.
+        InputError: an asset that does not exist, a value out of range, no room for an object, an unknown
+            set; the message names the set and the field.
 
     Example:
         >>> from candlelight.generators.language.load_recipe import load_recipe
@@ -141,20 +164,27 @@ def make_plan(
     """
     library = AssetLibrary(recipe.assets)
     recipe = fill_in_labels(recipe, library)
-    return new_plan(recipe, _planned(recipe, limit, library, advance), library)
+    if sets is not None:
+        check_sets(sets, recipe.sets, "the recipe")
+    wanted = [name for name in recipe.sets if sets is None or name in sets]
+    return new_plan(recipe, _planned(recipe, wanted, limit, library, advance), library)
 
 
 def _planned(
-    recipe: Recipe, limit: int | None, library: AssetLibrary, advance: Callable[[int], object]
+    recipe: Recipe,
+    sets: Iterable[str],
+    limit: int | None,
+    library: AssetLibrary,
+    advance: Callable[[int], object],
 ) -> Iterator[SamplePlan]:
-    """Plan the samples of all sets, one after another."""
+    """Plan the samples of some sets, one set after another."""
     chosen: dict[str, set[int]] = {}
-    for name in recipe.sets:
+    for name in sets:
         try:
             light_names(recipe, name)
             factual = factual_set(recipe, name)
-            if limit is not None and factual == name:
-                chosen[name] = _choose(recipe, name, unit_indices(recipe, name, library), limit)
+            if limit is not None and factual not in chosen:
+                chosen[factual] = _choose(recipe, factual, unit_indices(recipe, factual, library), limit)
             for sample in plan_set(recipe, name, library, chosen.get(factual)):
                 yield sample
                 advance(1)
@@ -239,6 +269,6 @@ def new_plan(recipe: Recipe, samples: Iterable[SamplePlan], library: AssetLibrar
 def _choose(recipe: Recipe, name: str, indices: Sequence[int], count: int) -> set[int]:
     """Choose ``count`` of the indices at random, but always the same ones."""
     if count < 1:
-        raise InputError(f"--limit: expected at least 1 sample of each set, got {count}")
+        raise InputError(f"{argument('limit')}: expected at least 1 sample of each set, got {count}")
     order = stream(recipe.seed, name, "limit").permutation(len(indices))[:count]
     return {indices[i] for i in order}

@@ -139,6 +139,19 @@ def planned_assets(path: Path) -> tuple[AssetRecord, ...]:
             raise _not_a_plan(path) from error
 
 
+def planned_recipe(path: Path) -> Recipe:
+    """Return the recipe that the plan in a file was made from, without its folders of assets.
+
+    Raises:
+        InputError: the file is no plan of this version.
+    """
+    with _open(path) as file:
+        try:
+            return Recipe.model_validate_json(file.schema_arrow.metadata[_RECIPE])
+        except ValidationError as error:
+            raise _not_a_plan(path) from error
+
+
 @contextmanager
 def _open(path: Path, columns: Collection[str] = ()) -> Iterator[pq.ParquetFile]:
     """Open a plan file to read it in chunks; damage is refused when reading finds it."""

@@ -8,7 +8,7 @@ from functools import partial
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.scenes.object_materials import OWN, PLAIN
 from candlelight.generators.scenes.plan_records import Material, SamplePlan, Trace
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.schema import AssetKind, AssetRecord
 
 
@@ -119,14 +119,14 @@ def check_assets(records: Iterable[AssetRecord], library: AssetLibrary, where: s
         if not library.has(record.kind, record.label):
             raise InputError(
                 f"{where} needs `{record.label}` of {record.kind}, which was not found; name its folder: "
-                f"--assets {record.kind}=FOLDER"
+                f"{argument('assets')} {record.kind}=FOLDER"
             )
         now = library.sha256(record.kind, record.label)
         if now != record.sha256:
             raise InputError(
                 f"{where} was made with another `{record.label}` of {record.kind} (SHA-256 "
                 f"{record.sha256[:12]}, the file now {now[:12]}); restore that file, name its folder with "
-                f"--assets {record.kind}=FOLDER, or {otherwise}"
+                f"{argument('assets')} {record.kind}=FOLDER, or {otherwise}"
             )
 
 

@@ -97,8 +97,8 @@ def unit_indices(recipe: Recipe, set_name: str, library: AssetLibrary) -> list[i
     return [cell * draws + draw for cell, _ in _grid_cells(mechanisms, None) for draw in range(draws)]
 
 
-def count_samples(recipe: Recipe, library: AssetLibrary) -> int:
-    """Count the samples of all sets, without drawing any of their values.
+def count_samples(recipe: Recipe, library: AssetLibrary, sets: Collection[str] | None = None) -> int:
+    """Count the samples of all sets, or of some, without drawing any of their values.
 
     Raises:
         InputError: as `sample_values`, with the name of the set.
@@ -106,13 +106,16 @@ def count_samples(recipe: Recipe, library: AssetLibrary) -> int:
     units: dict[str, int] = {}
     total = 0
     for name, image_set in recipe.sets.items():
-        asked = image_set.counterfactual
-        if asked is None:
+        if sets is not None and name not in sets:
+            continue
+        factual = factual_set(recipe, name)
+        if factual not in units:
             try:
-                units[name] = len(unit_indices(recipe, name, library))
+                units[factual] = len(unit_indices(recipe, factual, library))
             except InputError as error:
                 raise InputError(f"sets.{name}: {error}") from None
-        total += units[name] if asked is None else units[asked.of] * len(asked.do)
+        asked = image_set.counterfactual
+        total += units[factual] * (1 if asked is None else len(asked.do))
     return total
 
 

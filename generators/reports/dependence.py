@@ -1,6 +1,7 @@
 """Marginal distributions of the factors of planned samples, and their mutual information."""
 
 import itertools
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,8 +13,9 @@ from candlelight.generators.random_streams import stream
 from candlelight.generators.scenes.plan_records import SamplePlan
 from candlelight.loaders.schema import FactorValue
 
-_BINS = 10  # number of ranges that many numbers are sorted into
+_BINS = 10  # number of ranges at most that many numbers are sorted into
 _SHUFFLES = 400  # number of random tables that estimate the information by chance
+_FEW_ABOVE = 10  # smallest number of random tables whose share is a p-value
 _TABLE_CELLS = 2**22  # cells of the random tables in memory at a time
 _MOST_LISTED = 60  # largest number of distinct whole numbers that are not sorted into ranges
 
@@ -36,7 +38,7 @@ class Dependence:
         information: mutual information of the empirical distribution, nats.
         share: information divided by the smaller of the two entropies, 0 to 1.
         chance: mean information of independent factors with the same number of units, nats.
-        limit: information that independent factors seldom exceed: ``chance`` and four standard deviations.
+        p: probability that independent factors have at least this information, by the random tables.
     """
 
     first: str
@@ -44,14 +46,17 @@ class Dependence:
     information: float
     share: float
     chance: float
-    limit: float
+    p: float
 
 
-def marginals(samples: Sequence[SamplePlan]) -> list[Marginal]:
+def marginals(
+    samples: Sequence[SamplePlan], listed: Mapping[str, Sequence[FactorValue]] | None = None
+) -> list[Marginal]:
     """Count the values of every factor and variable of samples of one set.
 
     Args:
         samples: of one set, at least one.
+        listed: values by name that are counted even if no sample has them.
 
     Returns:
         One marginal for each factor, then for each variable, in the recipe's order. Many numbers are sorted
@@ -59,8 +64,8 @@ def marginals(samples: Sequence[SamplePlan]) -> list[Marginal]:
     """
     found = []
     for name, column in _columns(samples).items():
-        labels, codes = _coded(column, equal_count=False)
-        counts = np.bincount(codes, minlength=len(labels)).tolist()
+        labels, codes = _coded([*column, *(listed or {}).get(name, ())], equal_count=False)
+        counts = np.bincount(codes[: len(column)], minlength=len(labels)).tolist()
         found.append(Marginal(name, dict(zip(labels, counts, strict=True))))
     return found
 
@@ -70,8 +75,10 @@ def dependences(samples: Sequence[SamplePlan], listed: Collection[str] = ()) -> 
 
     ``I(X; Y) = H(X) + H(Y) - H(X, Y)`` of the counts of all samples, in nats. The information by chance is
     that of random tables with the same sums of rows and columns, which shuffling one of the columns gives.
-    Samples of one unit, such as counterfactuals, share draws; therefore these tables count one random sample
-    of each unit.
+    The p-value is their share with at least this information, or, where these are few, the tail of a gamma
+    distribution with their mean and variance (after Knijnenburg et al., Fewer permutations, more accurate
+    P-values, 2009). Samples of one unit, such as counterfactuals, share draws; therefore these tables count
+    one random sample of each unit.
 
     Args:
         samples: of one set, at least one.
@@ -113,7 +120,8 @@ def _one_sample_of_each_unit(units: Sequence[str]) -> Int[ndarray, " units"]:
 def _coded(column: list[FactorValue], equal_count: bool = True) -> tuple[list[str], Int[ndarray, " n"]]:
     """Number the values of a column in ascending order.
 
-    Many numbers are sorted into ranges, of equal count or of equal width, and the ranges are numbered.
+    Many numbers are sorted into ranges, of equal width or of equal count, and the ranges are numbered. Few
+    samples are sorted into fewer ranges of equal count, so that tables of two columns are not almost empty.
     """
     numbers = np.array(column)
     distinct, codes = np.unique(numbers, return_inverse=True)
@@ -123,7 +131,7 @@ def _coded(column: list[FactorValue], equal_count: bool = True) -> tuple[list[st
             f"{value:.6g}" if isinstance(value, float) else str(value) for value in distinct.tolist()
         ], codes
     edges = (
-        np.unique(np.quantile(numbers, np.linspace(0, 1, _BINS + 1)))
+        np.unique(np.quantile(numbers, np.linspace(0, 1, min(_BINS, math.isqrt(len(numbers))) + 1)))
         if equal_count
         else np.histogram_bin_edges(numbers, _BINS)
     )
@@ -145,7 +153,7 @@ def _dependence(
     first: str, a: Int[ndarray, " n"], second: str, b: Int[ndarray, " n"], apart: Int[ndarray, " units"]
 ) -> Dependence:
     """Measure the dependence of two columns; ``apart`` are indices of samples that share no draw."""
-    from scipy.stats import entropy, random_table
+    from scipy.stats import entropy, gamma, random_table
 
     table = np.zeros((a.max() + 1, b.max() + 1), np.int64)
     np.add.at(table, (a, b), 1)
@@ -158,9 +166,15 @@ def _dependence(
             for done in range(0, _SHUFFLES, most)
         ]
     )
-    mean = float(chance.mean())
+    mean, variance = float(chance.mean()), float(chance.var(ddof=1))
+    above = int((chance > information - 1e-9).sum())
+    p = above / _SHUFFLES
+    if variance < 1e-18:  # the tables of one unit are all alike, and no evidence
+        p = 1.0
+    elif above < _FEW_ABOVE:
+        p = float(gamma.sf(information, mean**2 / variance, scale=variance / mean))
     share = min(information / min(float(entropy(table.sum(axis))) for axis in (0, 1)), 1.0)
-    return Dependence(first, second, information, share, mean, mean + 4 * float(chance.std(ddof=1)))
+    return Dependence(first, second, information, share, mean, p)
 
 
 def _information(tables: Int[ndarray, "tables a b"]) -> Float[ndarray, " tables"]:

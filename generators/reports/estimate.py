@@ -22,7 +22,7 @@ from candlelight.generators.engine.worker import TraceGroup
 from candlelight.generators.language.set_settings import is_traced
 from candlelight.generators.planning.plan import Plan
 from candlelight.generators.random_streams import stream
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.frames import frame_path
 
 _FEWEST_TIMED = 2  # groups of each set that are timed even if the time is up
@@ -222,7 +222,7 @@ class _Run:
         result = process.render(group)
         cost = Cost(result.cpu_seconds, time.perf_counter() - began)
         if result.status is GroupStatus.FATAL:
-            raise InputError(f"--estimate: {result.error}")
+            raise InputError(f"{argument('estimate')}: {result.error}")
         if result.error:
             self.failed[group[0].id] = result.error
             return cost, None
@@ -238,7 +238,8 @@ class _Run:
             if name not in self.timed:
                 first = next(group[0].id for group in groups if group[0].id in self.failed)
                 raise InputError(
-                    f"--estimate: no trace of set `{name}` rendered, the first {first}: {self.failed[first]}"
+                    f"{argument('estimate')}: no trace of set `{name}` rendered, the first {first}: "
+                    f"{self.failed[first]}"
                 )
             sets[name] = SetCost(name, len(groups), np.array(self.timed[name]))
         more = [np.subtract(cost, sets[name].mean)[:2] for name, cost in self.starts] or [np.zeros(2)]

@@ -6,8 +6,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from candlelight.generators.language.causal_graph import connected_pairs
 from candlelight.generators.language.factor_values import FactorValues
 from candlelight.generators.language.factors import Categorical, Rule
+from candlelight.generators.language.field_types import references
 from candlelight.generators.language.image_set import ImageSet
 from candlelight.generators.planning.plan import Plan
 from candlelight.generators.planning.planned_samples import PlannedSamples
@@ -15,6 +17,9 @@ from candlelight.generators.reports.dependence import Dependence, Marginal, depe
 from candlelight.generators.reports.graph_picture import draw_graph
 from candlelight.loaders.files.safe_writing import replacing
 from candlelight.loaders.schema import FactorValue
+
+_LEVEL = 0.01  # probability that chance shows any pair of independent factors of a set
+_SMALLEST_P = 1e-6  # smaller ones are not told apart: the random tables are 400
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,7 @@ class SetReport:
         units: number of units.
         interventions: the different interventions of the samples; none if nothing was set.
         marginals: counts of the values of each factor and variable.
-        pairs: the pairs that are dependent.
+        tested: the dependence of each pair of factors and variables that vary.
     """
 
     name: str
@@ -37,7 +42,7 @@ class SetReport:
     units: int
     interventions: list[FactorValues]
     marginals: list[Marginal]
-    pairs: list[Dependence]
+    tested: list[Dependence]
 
     @property
     def intervened(self) -> set[str]:
@@ -48,6 +53,34 @@ class SetReport:
     def sometimes(self) -> set[str]:
         """Factors and variables that some interventions set and others do not."""
         return set().union(*self.interventions) - self.intervened
+
+    @property
+    def shown(self) -> list[str]:
+        """Factors and variables that the layout uses, in the recipe's order."""
+        used = set(references(self.image_set.layout))
+        return [name for name in self.image_set.mechanisms() if name in used]
+
+    @property
+    def connected(self) -> list[Dependence]:
+        """The pairs that the graph connects: as cause and effect, by a common cause or by a selection."""
+        selections = [rule.exclude for rule in self.image_set.rules if self.decides_units(rule)]
+        pairs = connected_pairs(self.image_set.graph(), selections, self.intervened)
+        return [pair for pair in self.tested if frozenset((pair.first, pair.second)) in pairs]
+
+    @property
+    def pairs(self) -> list[Dependence]:
+        """The pairs that the graph connects, and those whose dependence is significant without that."""
+        connected, level = self.connected, self.level
+        return [pair for pair in self.tested if pair in connected or pair.p < level]
+
+    @property
+    def level(self) -> float:
+        """Level of significance of one pair, by Bonferroni's correction."""
+        return _LEVEL / max(len(self.tested), 1)
+
+    def decides_units(self, rule: Rule) -> bool:
+        """Tell whether a rule decides which units exist, and so holds before the intervention."""
+        return rule.selection or rule.target in self.image_set.crossed()
 
 
 def report_plan(plan: Plan) -> list[SetReport]:
@@ -70,11 +103,12 @@ def report_plan(plan: Plan) -> list[SetReport]:
         samples = plan.samples.of_set(name)
         if len(samples):
             # Counterfactuals change factors that the grid lists, so these no longer form a grid.
-            listed = image_set.crossed() if image_set.counterfactual is None else ()
-            pairs = [pair for pair in dependences(samples, listed) if pair.information > pair.limit]
+            crossed = image_set.crossed() if image_set.counterfactual is None else ()
+            tested = dependences(samples, crossed)
             units = len({sample.unit for sample in samples})
             changes = _interventions(samples)
-            found.append(SetReport(name, image_set, len(samples), units, changes, marginals(samples), pairs))
+            counted = marginals(samples, _listed(image_set))
+            found.append(SetReport(name, image_set, len(samples), units, changes, counted, tested))
     return found
 
 
@@ -101,6 +135,7 @@ def write_plan_report(plan: Plan, path: Path) -> None:
         picture = draw_graph(
             report.image_set.graph(report.intervened),
             report.image_set.factors,
+            report.shown,
             selections,
             report.intervened,
             report.sometimes,
@@ -115,7 +150,8 @@ def write_plan_report(plan: Plan, path: Path) -> None:
                 "intervened": bool(report.intervened),
                 "sometimes": bool(report.sometimes),
                 "mechanisms": _mechanism_lines(report),
-                "pairs": report.pairs,
+                "pairs": _pair_rows(report),
+                "pairs_line": _pairs_line(report),
                 "marginals": report.marginals,
             }
         )
@@ -131,20 +167,44 @@ def _lines(report: SetReport) -> Iterator[str]:
     for marginal in report.marginals:
         counts = ", ".join(f"{value}: {count}" for value, count in marginal.counts.items())
         yield f"    {marginal.name}  {counts}"
-    yield "  dependence: mutual information in nats (share of the smaller entropy; by chance alone)"
-    for pair in report.pairs:
+    yield "  dependence: mutual information in nats (share of the smaller entropy; by chance alone; p)"
+    yield f"    {_pairs_line(report)}"
+    for pair, p, graph in _pair_rows(report):
         yield (
             f"    {pair.first}, {pair.second}  {pair.information:.3f} "
-            f"({100 * pair.share:.0f} %; {pair.chance:.3f})"
+            f"({100 * pair.share:.0f} %; {pair.chance:.3f}; {p})" + ("" if graph else ", not by the graph")
         )
-    if not report.pairs:
-        yield "    none"
     yield "  graph"
-    yield from (f"    {line}" for line in _mechanism_lines(report) or ("no arrows except to the image",))
+    yield from (f"    {line}" for line in _mechanism_lines(report))
+
+
+def _pairs_line(report: SetReport) -> str:
+    """Say how many pairs are shown, and why."""
+    shown, connected, tested = len(report.pairs), len(report.connected), len(report.tested)
+    return (
+        f"{shown} of {tested} pairs are shown: {connected} that the graph connects, and {shown - connected} "
+        f"others with p < {report.level:.2g} (permutation test; {_LEVEL:g} / {tested} pairs)"
+    )
+
+
+def _pair_rows(report: SetReport) -> list[tuple[Dependence, str, bool]]:
+    """List the pairs that are shown, their p-value as text, and whether the graph connects them."""
+    connected = report.connected
+    return [
+        (pair, f"< {_SMALLEST_P:g}" if pair.p < _SMALLEST_P else f"{pair.p:.2g}", pair in connected)
+        for pair in report.pairs
+    ]
 
 
 def _size(report: SetReport) -> str:
     return f"{report.count} samples" + (f" of {report.units} units" if report.units < report.count else "")
+
+
+def _listed(image_set: ImageSet) -> dict[str, tuple[FactorValue, ...]]:
+    """Return the values that the recipe lists for each factor and variable that has a list."""
+    return {
+        name: one.listed() for name, one in image_set.mechanisms().items() if isinstance(one, Categorical)
+    }
 
 
 def _interventions(samples: PlannedSamples) -> list[FactorValues]:
@@ -166,7 +226,7 @@ def _value_text(value: FactorValue) -> str:
 
 
 def _mechanism_lines(report: SetReport) -> list[str]:
-    """Describe the parents of each factor and variable, and the effect of each rule, one line each."""
+    """Describe the parents of each factor, variable and image, and the effect of each rule, one line each."""
     image_set = report.image_set
     lines = []
     for name, parents in image_set.graph(report.intervened).items():
@@ -177,10 +237,10 @@ def _mechanism_lines(report: SetReport) -> list[str]:
                 notes = [f"strength {mechanism.strength:g}", *notes]
             lines.append(f"{', '.join(parents)} -> {name}" + (f" ({'; '.join(notes)})" if notes else ""))
     for rule in image_set.rules:
-        # A rule that decides which units exist holds before the intervention, whatever its target is.
-        decides_units = rule.selection or rule.target in image_set.crossed()
-        if decides_units or rule.target not in report.intervened:
+        if report.decides_units(rule) or rule.target not in report.intervened:
             lines.append(_rule_line(report, rule))
+    if shown := report.shown:
+        lines.append(f"{', '.join(shown)} -> the image")
     return lines
 
 

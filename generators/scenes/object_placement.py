@@ -14,7 +14,7 @@ from candlelight.generators.scenes.layout_inputs import LayoutInputs, require_as
 from candlelight.generators.scenes.object_materials import choose_material, choose_part_materials
 from candlelight.generators.scenes.plan_records import Environment, Material, SceneObject
 from candlelight.generators.scenes.random_poses import vary_pose
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 
 PLACING_ATTEMPTS = 2000  # random places tried for one object
 PLACINGS = 20  # times that all objects are placed anew
@@ -68,7 +68,7 @@ def _require_objects(specs: Sequence[ObjectSpec], layout: SceneLayout, library: 
     raise InputError(
         f"layout.objects.among: there are no objects {', '.join(f'`{kind}`' for kind in missing)}; "
         "bring each in with `candlelight assets add MESH --name LABEL --out FOLDER`, and name the folder "
-        "with `--assets objects=FOLDER`"
+        f"with {argument('assets')} objects=FOLDER"
     )
 
 

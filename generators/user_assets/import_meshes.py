@@ -12,6 +12,7 @@ from candlelight.blender_assets.asset_manifest import (
     read_asset_manifest,
     write_asset_manifest,
 )
+from candlelight.generators.engine.blender_version import how_to_render
 from candlelight.generators.engine.helper_process import run_helper
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.safe_writing import replacing
@@ -21,7 +22,7 @@ from candlelight.loaders.verification.checksums import file_sha256
 _UP_AXIS = {".obj": "y", ".ply": "z", ".stl": "z", ".glb": "y"}
 _UP_AXES = ("x", "y", "z", "-x", "-y", "-z")
 _LABEL = r"[A-Za-z0-9][A-Za-z0-9_ -]{0,63}"
-_LICENCE = "user's own; see source"
+_UNKNOWN = "user's own; see source"
 
 
 def add_mesh(
@@ -31,6 +32,8 @@ def add_mesh(
     label: str | None = None,
     up: str | None = None,
     replace: bool = False,
+    licence: str | None = None,
+    source: str | None = None,
     time_limit: float = 300.0,
 ) -> Path:
     """Import a mesh as an object that recipes can name: ``FOLDER/<label>.blend`` and its manifest entry.
@@ -45,6 +48,8 @@ def add_mesh(
         label: name of the object; by default the name of the file.
         up: axis of the file that points up: x, y, z, -x, -y or -z; by default y (obj, glb) or z (ply, stl).
         replace: whether to replace an object of that label.
+        licence: licence of the mesh, such as "CC-BY-4.0"; by default the manifest says that it is not known.
+        source: where the mesh is from; the manifest adds the name of the file and its hash.
         time_limit: seconds after which the import is stopped.
 
     Returns:
@@ -77,7 +82,7 @@ convert it first
     if target.exists() and not replace:
         raise InputError(f"{target} already exists; give another --name, or --replace it")
     known = read_asset_manifest(folder / ASSET_MANIFEST) if (folder / ASSET_MANIFEST).exists() else {}
-    source = f"{mesh.name}, sha256 {file_sha256(mesh)}"
+    file = f"{mesh.name}, sha256 {file_sha256(mesh)}"
     data, reply = _import_in_process(mesh, suffix, name, up or _UP_AXIS[suffix], time_limit)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -85,7 +90,13 @@ convert it first
             partial.write_bytes(data)
         facts, version = reply["facts"], reply["blender"]
         known["objects", name] = manifest_entry(
-            "objects", target, folder, licence=_LICENCE, source=source, blender=version, facts=facts
+            "objects",
+            target,
+            folder,
+            licence=licence or _UNKNOWN,
+            source=f"{source}; {file}" if source else file,
+            blender=version,
+            facts=facts,
         )
         write_asset_manifest(folder / ASSET_MANIFEST, known.values())
     except OSError as error:
@@ -98,7 +109,7 @@ def _import_in_process(
 ) -> tuple[bytes, dict[str, Any]]:
     """Import the mesh in a process of its own; return the .blend file and the reply of the process."""
     if find_spec("bpy") is None:
-        raise InputError("importing meshes needs bpy, not installed here; see `candlelight doctor`")
+        raise InputError(f"importing meshes needs bpy, not installed here; {how_to_render()}")
     with tempfile.TemporaryDirectory(prefix="candlelight-") as scratch:
         # The mesh is alone in a folder, so that the importer finds no file that the mesh refers to.
         (source := Path(scratch) / f"mesh{suffix}").symlink_to(mesh.absolute())

@@ -1,10 +1,10 @@
-"""Scan folders of .blend files, and write the manifests that plans need."""
+"""Scan folders of assets: open each file as `render` would, and write the manifests that plans need."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from candlelight.blender_assets import check_inside
+from candlelight.blender_assets import ASSET_SUFFIXES, AssetLibrary
 from candlelight.blender_assets.asset_manifest import (
     ASSET_MANIFEST,
     manifest_entry,
@@ -13,9 +13,11 @@ from candlelight.blender_assets.asset_manifest import (
 )
 from candlelight.generators.engine.helper_process import run_helper
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.licences import is_known
 
-ASSET_KINDS = ("objects", "materials", "lights", "scenes")
-_UNKNOWN = "the user's own; not stated"
+_UNKNOWN = "the user's own; not stated"  # licence of an asset without a stated one
+
+_Assets = dict[str, Path]  # files by label
 
 
 @dataclass(frozen=True)
@@ -28,25 +30,34 @@ class ScannedAssets:
 
 
 def scan_assets(
-    folder: Path, kind: str | None = None, time_limit: float = 600.0
+    folder: Path,
+    kind: str | None = None,
+    time_limit: float = 600.0,
+    *,
+    licence: str | None = None,
+    source: str | None = None,
 ) -> tuple[ScannedAssets, ...]:
-    """Write the manifests of folders of .blend files, with one asset per file, named like the file.
+    """Open the assets of folders as `render` would, and write their manifests.
 
-    The files follow the convention of CANDLE's generator (Reddy et al., AAAI 2022, supplement section 3): an
-    object of one metre width with its origin at its base; a material; a point light at its location; a scene
-    with a world and optionally a camera called ``Camera``. The files do not change. Blender reads them in a
-    process of its own and runs none of their scripts.
+    The .blend files hold one asset each, named like the file, and follow the convention of CANDLE's generator
+    (Reddy et al., AAAI 2022, supplement section 3): an object of one metre width with its origin at its base;
+    a material whose surface is a Principled BSDF; a point light at its location; a scene with a world and
+    optionally a camera called ``Camera``. Scenes may also be environment maps, and textures images. The files
+    do not change. Blender reads them in a process of its own and runs none of their scripts.
 
     Args:
         folder: a folder with one folder for each kind, or the folder of one kind.
         kind: kind of the assets in ``folder``, if the folder's name does not say it.
         time_limit: seconds for the files of one kind.
+        licence: licence, such as "CC-BY-4.0", of the assets whose licence is not known yet.
+        source: source of the assets whose source is not stated yet.
 
     Returns:
-        A manifest for each kind. Licences and sources of a previous manifest are kept.
+        A manifest for each kind. Known licences and sources of a previous manifest are kept, and the turn and
+        strength of environment maps.
 
     Raises:
-        InputError: there is no file, or a file does not follow the convention; then no manifest is written.
+        InputError: there is no file, or a file cannot be rendered; then no manifest is written.
 
     Example:
         >>> scan_assets(Path("nowhere"))
@@ -54,14 +65,13 @@ def scan_assets(
         candlelight.loaders.errors.InputError: nowhere: there is no such folder
     """
     folders = _folders(folder, kind)
-    files = {name: sorted(path.glob("[!.]*.blend")) for name, path in folders.items()}
-    if not any(files.values()):
-        raise InputError(f"{folder}: there is no .blend file in {', '.join(map(str, folders.values()))}")
-    for paths in files.values():
-        for path in paths:
-            check_inside(path)
-    answers = {name: _scan_files(name, paths, time_limit) for name, paths in files.items() if paths}
-    return tuple(_write_manifest(name, folders[name], files[name], answers[name]) for name in answers)
+    found = {name: _assets(name, path) for name, path in folders.items()}
+    if not any(found.values()):
+        kinds = "; ".join(f"{name}: {', '.join(_suffixes(name))}" for name in folders)
+        raise InputError(f"{folder}: there is no asset in it; expected files of {kinds}")
+    answers = {name: _scan_files(name, assets, time_limit) for name, assets in found.items() if assets}
+    stated = {"licence": licence, "source": source}
+    return tuple(_write_manifest(name, folders[name], found[name], answers[name], stated) for name in answers)
 
 
 def _folders(folder: Path, kind: str | None) -> dict[str, Path]:
@@ -70,25 +80,32 @@ def _folders(folder: Path, kind: str | None) -> dict[str, Path]:
         raise InputError(f"{folder}: there is no such folder")
     if kind is not None:
         return {kind: folder}
-    found = {name: folder / name for name in ASSET_KINDS if (folder / name).is_dir()}
-    if not found and folder.absolute().name in ASSET_KINDS:
+    found = {name: folder / name for name in ASSET_SUFFIXES if (folder / name).is_dir()}
+    if not found and folder.absolute().name in ASSET_SUFFIXES:
         return {folder.absolute().name: folder}
     if not found:
         raise InputError(
-            f"{folder}: expected folders {', '.join(ASSET_KINDS)} in it, found none; "
+            f"{folder}: expected folders {', '.join(ASSET_SUFFIXES)} in it, found none; "
             "if it holds assets itself, give their --kind"
         )
     return found
 
 
-def _scan_files(kind: str, paths: list[Path], time_limit: float) -> list[dict[str, Any]]:
+def _suffixes(kind: str) -> tuple[str, ...]:
+    return (*ASSET_SUFFIXES[kind], ".jpg", ".png") if kind == "textures" else ASSET_SUFFIXES[kind]
+
+
+def _assets(kind: str, folder: Path) -> _Assets:
+    library = AssetLibrary({kind: folder})
+    return {label: library.find(kind, label) for label in library.labels(kind)}
+
+
+def _scan_files(kind: str, assets: _Assets, time_limit: float) -> list[dict[str, Any]]:
     """Scan files in a process of its own; raise an error for the first file that cannot be used."""
+    paths = list(assets.values())
+    request = [(kind, label, str(path.absolute())) for label, path in assets.items()]
     try:
-        answer = run_helper(
-            "candlelight.generators.blender.scan_file",
-            [(kind, path.stem, str(path.absolute())) for path in paths],
-            time_limit,
-        )
+        answer = run_helper("candlelight.generators.blender.scan_file", request, time_limit)
     except TimeoutError:
         raise InputError(f"{paths[0].parent}: not scanned within {time_limit:g} s") from None
     errors = [reply["error"] for reply in answer.replies if "error" in reply]
@@ -104,24 +121,41 @@ def _scan_files(kind: str, paths: list[Path], time_limit: float) -> list[dict[st
 
 
 def _write_manifest(
-    kind: str, folder: Path, paths: list[Path], answers: list[dict[str, Any]]
+    kind: str,
+    folder: Path,
+    assets: _Assets,
+    answers: list[dict[str, Any]],
+    stated: dict[str, str | None],
 ) -> ScannedAssets:
     target = folder / ASSET_MANIFEST
     try:
         before = read_asset_manifest(target) if target.exists() else {}
     except InputError:
         before = {}  # a malformed manifest is replaced
-    # Entries of other files stay, such as an environment map with its rotation and strength.
-    entries = [entry for entry in before.values() if not entry["file"].endswith(".blend")]
-    for path, answer in zip(paths, answers, strict=True):
-        known = before.get((kind, path.stem), {})
-        stated = {field: known.get(field, _UNKNOWN) for field in ("licence", "source")}
-        found = {field: answer[field] for field in ("blender", "facts")}
-        entries.append(manifest_entry(kind, path, folder, **stated, **found))
+    # Entries of other files stay, except those of .blend files that are gone.
+    others = {key: entry for key, entry in before.items() if not entry["file"].endswith(".blend")}
+    entries = [entry for (_, label), entry in others.items() if label not in assets]
+    for (label, path), answer in zip(assets.items(), answers, strict=True):
+        known = before.get((kind, label), {})
+        # A map keeps the turn and strength that its manifest states.
+        facts = answer["facts"] if path.suffix == ".blend" else {**known.get("facts", {}), **answer["facts"]}
+        entry = manifest_entry(
+            kind, path, folder, **_stated(known, stated), blender=answer["blender"], facts=facts
+        )
+        entries.append({**entry, "name": label})
     write_asset_manifest(target, entries)
     notes = [
         f"{kind}/{path.name}: {note}"
-        for path, answer in zip(paths, answers, strict=True)
+        for path, answer in zip(assets.values(), answers, strict=True)
         for note in answer["notes"]
     ]
     return ScannedAssets(target, tuple(entries), tuple(notes))
+
+
+def _stated(known: dict[str, Any], stated: dict[str, str | None]) -> dict[str, str]:
+    """Choose licence and source of an asset: those of its previous entry if they say something."""
+    licence, source = known.get("licence", _UNKNOWN), known.get("source", "")
+    return {
+        "licence": licence if is_known(licence) else stated["licence"] or licence,
+        "source": stated["source"] or source if source in ("", _UNKNOWN) else source,
+    }

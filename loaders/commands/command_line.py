@@ -2,7 +2,6 @@
 
 import errno
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,10 +11,10 @@ import click
 from click.core import ParameterSource
 
 from candlelight.loaders.commands.interrupts import Interrupted, interrupt
-from candlelight.loaders.errors import InputError, is_out_of_memory
+from candlelight.loaders.errors import InputError, is_out_of_memory, missing_module
 from candlelight.loaders.files.urls import is_elsewhere, local_folder
+from candlelight.version import code_version
 
-LOG_PAUSE = 30.0  # s between lines of progress in a log file, to keep the file small
 # Commands that continue an interrupted run when they are run again.
 _RESUMING = ("counterfactual", "evaluate", "export", "pack", "perception", "render", "train")
 
@@ -40,10 +39,8 @@ class OneLineGroup(click.Group):
             raise UseError(" ".join(str(error).split())) from None
         except ModuleNotFoundError as error:
             package = str(error.name).partition(".")[0]
-            raise UseError(
-                f"this needs {package}, not installed here; run `pip install {package}`, and see "
-                "`candlelight doctor`"
-            ) from None
+            told = error if "`pip install" in str(error) else missing_module(package)
+            raise UseError(f"{told}, and see `candlelight doctor`") from None
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -81,14 +78,28 @@ class Folder(click.Path):
 
 @contextmanager
 def progress(total: int | None, what: str, unit: str = "frame") -> Iterator[Callable[[int], Any]]:
-    """Show a progress bar of ``total`` units (None: unknown) and yield the function that advances it."""
-    from tqdm import tqdm
+    """Show progress of ``total`` units (None: unknown) and yield the function that advances it."""
+    from candlelight.loaders.progress_bars import progress_bar
 
-    pause = 0.1 if sys.stderr.isatty() else LOG_PAUSE
-    with tqdm(
-        total=total, unit=unit, desc=what, file=sys.stderr, dynamic_ncols=True, mininterval=pause
-    ) as bar:
+    with progress_bar(total=total, unit=unit, desc=what) as bar:
         yield bar.update
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        click.echo(f"candlelight, version {code_version()}")
+        ctx.exit()
+
+
+# `click.version_option` would find the version, and ask git for it, whenever the module is imported.
+version_option = click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
 
 
 def split_names(_: click.Context, __: click.Parameter, value: str | None) -> list[str] | None:

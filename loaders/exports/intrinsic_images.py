@@ -90,13 +90,15 @@ def from_passes(albedo: ColourImage, shading: ColourImage, residual: ColourImage
         residual: gloss.
 
     Returns:
-        The intrinsic images; shading is the mean of its channels, which bounced light may have coloured.
+        The intrinsic images; shading is the mean of its known channels, those of an albedo above 0, which
+        bounced light may have coloured.
     """
     diffuse = albedo * shading
+    known = albedo > 0
     return Intrinsic(
         original=diffuse + residual,
         diffuse=diffuse,
-        shading=shading.mean(axis=-1),
+        shading=np.where(known, shading, 0.0).sum(axis=-1) / np.maximum(known.sum(axis=-1), 1),
         reflectance=albedo,
         specular=residual,
     )

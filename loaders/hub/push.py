@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, require_module
 from candlelight.loaders.frames import DATASET
 from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST, read_pack_manifest
 from candlelight.loaders.verification.checksums import SUMS, parse_sums
@@ -67,6 +67,7 @@ def push_hub(
     sizes = sum((pack / name).stat().st_size for name in files)
     if dry_run:
         return Pushed(files, sizes, f"datasets/{repo}")
+    require_module("huggingface_hub")
     import huggingface_hub
 
     api = huggingface_hub.HfApi()

@@ -14,7 +14,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from candlelight.loaders.choices import choose_layers, choose_name, choose_split
-from candlelight.loaders.errors import DAMAGED, InputError, blame
+from candlelight.loaders.errors import DAMAGED, InputError, blame, require_module
 from candlelight.loaders.files.json_records import parse_record
 from candlelight.loaders.files.layer_codecs import decode_png_bytes
 from candlelight.loaders.frames import read_dataset_info
@@ -260,6 +260,7 @@ def _array(name: str, column: "pa.Array", place: int, height: int, width: int) -
 
 @contextmanager
 def _reading(where: str) -> Iterator[None]:
+    require_module("datasets")
     from datasets.exceptions import DatasetsError
 
     try:

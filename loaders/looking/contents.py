@@ -62,6 +62,7 @@ class SetContents(Record):
     height: int
     exposure: float
     clipped: float | None
+    unexplained: str
     bytes: int
     bytes_per_sample: int | None
     compression: str
@@ -113,6 +114,7 @@ class StoredSet:
         table: factors of every row as `candlelight.loaders.samples.Frames.factor_table`; None if unknown.
         first: metadata of the first sample; None if there is no sample.
         clipped: share of over-exposed pixels; None if unknown.
+        unexplained: what is wrong with the frame of most light without albedo; "" if none or unknown.
     """
 
     set_info: SetInfo
@@ -122,6 +124,7 @@ class StoredSet:
     table: Float64[ndarray, "n k"] | None
     first: Metadata | None
     clipped: float | None = None
+    unexplained: str = ""
 
 
 def build_contents(form: str, info: DatasetInfo, found: Mapping[str, StoredSet], size: int) -> Contents:
@@ -160,6 +163,7 @@ def _set_contents(found: StoredSet) -> SetContents:
         height=info.height,
         exposure=info.exposure,
         clipped=found.clipped,
+        unexplained=found.unexplained,
         bytes=found.bytes,
         bytes_per_sample=round(found.bytes / count) if count else None,
         compression=found.compression,

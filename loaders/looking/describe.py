@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from candlelight.loaders.looking.clipping import clipping_line
 from candlelight.loaders.looking.contents import Contents, FactorContents, LayerContents, SetContents
+from candlelight.loaders.looking.frame_checks import clipping_line
 from candlelight.loaders.looking.look import look
 
 _SHOWN = 24  # values of a factor that are written out
@@ -50,8 +50,7 @@ def _set_lines(name: str, one: SetContents) -> Iterator[str]:
         f"set {name}: {one.count} of {one.planned} samples, {one.width} x {one.height} pixels, "
         f"exposure {one.exposure:g}"
     )
-    if warning := clipping_line(one.clipped):
-        yield f"  {warning}"
+    yield from (f"  {warning}" for warning in (clipping_line(one.clipped), one.unexplained) if warning)
     if one.splits.keys() != {"train"}:
         yield f"  splits: {', '.join(f'{split} {rows}' for split, rows in one.splits.items())}"
     if one.bytes_per_sample is not None:

@@ -22,8 +22,8 @@ from candlelight.loaders.frames import (
     read_metadata,
 )
 from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
-from candlelight.loaders.looking.clipping import clipped_share
 from candlelight.loaders.looking.contents import Contents, StoredSet, build_contents, bytes_below
+from candlelight.loaders.looking.frame_checks import clipped_share, some_metadata, unexplained_line
 from candlelight.loaders.open_frames import EXPECTED, open_hdf5
 from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST, Shard, read_pack_manifest
 from candlelight.loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo
@@ -68,6 +68,7 @@ def _look_at_folder(root: Path) -> Contents:
     found = {}
     for name, set_info in info.sets.items():
         indices = complete_indices(root, name)
+        some = some_metadata(root, name, indices)
         found[name] = StoredSet(
             set_info,
             {"train": len(indices)},
@@ -75,7 +76,8 @@ def _look_at_folder(root: Path) -> Contents:
             _FOLDER_COMPRESSION,
             _folder_factors(plan, root, name, set_info, indices),
             read_metadata(frame_path(root, name, int(indices[0]))) if len(indices) else None,
-            clipped_share(root, name, indices),
+            clipped_share(some),
+            unexplained_line(some),
         )
     return build_contents("folder of frames", info, found, bytes_below(root))
 

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, require_module
 from candlelight.loaders.samples import collate
 from candlelight.loaders.selection.supervision import Pairs
 
@@ -66,6 +66,7 @@ class PairDataset:
         Raises:
             InputError: a pair has no second row.
         """
+        require_module("torch", "torch")
         import torch
 
         requested = np.array(numbers, np.int64)

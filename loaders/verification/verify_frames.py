@@ -22,7 +22,8 @@ from candlelight.loaders.frames import (
     read_dataset_info,
     read_metadata,
 )
-from candlelight.loaders.schema import DatasetInfo
+from candlelight.loaders.schema import DatasetInfo, Metadata
+from candlelight.loaders.unexplained_light import unexplained_light
 from candlelight.loaders.verification.checksums import NEXT_SUMS, SUMS, find_changed_files
 
 PLAN = "plan.parquet"
@@ -53,13 +54,16 @@ class Findings:
     """Result of `verify`.
 
     ``checked`` counts the checked samples. ``missing`` are ids of planned samples that do not exist.
-    ``strangers`` are unknown files and folders, which do no harm.
+    ``strangers`` are unknown files and folders, which do no harm. ``unexplained`` says of each frame with
+    light without albedo what is wrong (`unexplained_light`), although its files are whole; packs are not
+    asked.
     """
 
     checked: int
     damaged: tuple[Damage, ...]
     missing: tuple[str, ...]
     strangers: tuple[Path, ...]
+    unexplained: tuple[str, ...] = ()
 
     @property
     def whole(self) -> bool:
@@ -125,18 +129,19 @@ def verify(root: Path | str, advance: Callable[[int], object] | None = None) -> 
         raise InputError(f"{root}: expected a folder of frames, with {DATASET}")
     damaged, info, planned = check_description(root)
     strangers = [path for path in sorted(root.iterdir()) if not is_expected(path)]
-    checked = 0
+    checked, unexplained = 0, list[str]()
     # Hashing and reading release Python's lock.
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         for places in sample_batches(root, planned, strangers):
-            for wrong, extra in pool.map(lambda place: check_sample(place, info), places):
+            for wrong, extra, light in pool.map(lambda place: check_sample(place, info), places):
                 damaged += wrong
+                unexplained += filter(None, [light])
                 strangers += extra
                 checked += 1
                 if advance:
                     advance(1)
     missing = [id for one in (planned or {}).values() for id in one.missing()]
-    return Findings(checked, tuple(damaged), tuple(missing), tuple(strangers))
+    return Findings(checked, tuple(damaged), tuple(missing), tuple(strangers), tuple(unexplained))
 
 
 def check_description(root: Path) -> tuple[list[Damage], DatasetInfo | None, dict[str, _Planned] | None]:
@@ -224,24 +229,31 @@ def _index(root: Path, path: Path) -> int | None:
         return None
 
 
-def check_sample(place: SampleFolder, info: DatasetInfo | None) -> tuple[list[Damage], list[Path]]:
-    """Compare the files of a sample with their hashes, and its metadata with path, data set and plan."""
+def check_sample(place: SampleFolder, info: DatasetInfo | None) -> tuple[list[Damage], list[Path], str]:
+    """Compare the files of a sample with their hashes, and its metadata with path, data set and plan.
+
+    Returns:
+        Damage, unknown files, and `unexplained_light`.
+    """
     folder = place.folder
     try:
         there = {entry.name: entry.is_file() for entry in os.scandir(folder)}
     except OSError as error:
-        return [Damage(folder, folder, f"cannot be read: {error.strerror}")], []
+        return [Damage(folder, folder, f"cannot be read: {error.strerror}")], [], ""
     strangers = [folder / name for name in sorted(there.keys() - _SAMPLE_FILES)]
     unlike = {name: "is not a file" for name in sorted(there.keys() & _SAMPLE_FILES) if not there[name]}
-    if not unlike:
-        unlike = _check_files(place, NPZ in there, info)
-    return [Damage(folder, folder / name, reason) for name, reason in unlike.items()], strangers
-
-
-def _check_files(place: SampleFolder, with_npz: bool, info: DatasetInfo | None) -> dict[str, str]:
     metadata = None
-    with suppress(InputError):
-        metadata = read_metadata(place.folder)
+    if not unlike:
+        with suppress(InputError):
+            metadata = read_metadata(folder)
+        unlike = _check_files(place, metadata, NPZ in there, info)
+    light = "" if metadata is None else unexplained_light(metadata)
+    return [Damage(folder, folder / name, reason) for name, reason in unlike.items()], strangers, light
+
+
+def _check_files(
+    place: SampleFolder, metadata: Metadata | None, with_npz: bool, info: DatasetInfo | None
+) -> dict[str, str]:
     with_npz = with_npz or metadata is None or len(metadata.layers) > 1
     unlike = find_changed_files(place.folder, {IMAGE, METADATA, *([NPZ] if with_npz else [])})
     if unlike:

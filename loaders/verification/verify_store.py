@@ -54,9 +54,9 @@ dataset.json
                 (root / name).write_bytes(data)
         damaged, info, planned = check_description(root)
         strangers = [root / name for name in names if not is_expected(root / name)]
-        checked = 0
+        checked, unexplained = 0, list[str]()
 
-        def check(place: SampleFolder) -> tuple[list[Damage], list[Path]]:
+        def check(place: SampleFolder) -> tuple[list[Damage], list[Path], str]:
             store.fetch(place.folder.relative_to(root).as_posix(), place.folder)
             found = check_sample(place, info)
             shutil.rmtree(place.folder)
@@ -65,8 +65,9 @@ dataset.json
         for part in _parts(store):
             _sketch(store, root / part, part)
             for places in sample_batches(root, planned, strangers):
-                for wrong, extra in pool.map(check, places):
+                for wrong, extra, light in pool.map(check, places):
                     damaged += wrong
+                    unexplained += filter(None, [light])
                     strangers += extra
                     checked += 1
                     if advance:
@@ -75,7 +76,7 @@ dataset.json
     missing = [id for one in (planned or {}).values() for id in one.missing()]
     below = [Damage(d.folder.relative_to(root), d.path.relative_to(root), d.reason) for d in damaged]
     extras = dict.fromkeys(path.relative_to(root) for path in strangers)
-    return Findings(checked, tuple(below), tuple(missing), tuple(extras))
+    return Findings(checked, tuple(below), tuple(missing), tuple(extras), tuple(unexplained))
 
 
 def _parts(store: Store) -> Iterator[str]:

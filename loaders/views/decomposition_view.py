@@ -12,7 +12,7 @@ from candlelight.loaders.samples import Frames
 from candlelight.loaders.schema import Metadata
 from candlelight.loaders.views.chosen_rows import ChosenRows, Request, RowChoice
 from candlelight.loaders.views.data_source import FRAMES, Content, open_rows
-from candlelight.loaders.views.view_colours import linear_image, linear_layer, to_linear
+from candlelight.loaders.views.view_colours import fill_unknown, linear_image, linear_layer, to_linear
 from candlelight.loaders.views.view_items import DecomposedImage
 from candlelight.loaders.views.view_protocols import Explains
 
@@ -117,10 +117,18 @@ def _has_catcher(metadata: Metadata) -> bool:
 def _read_frame(frames: Frames, leave_edges: int, row: int) -> DecomposedImage:
     exposure, sample = frames.set_info.exposure, frames[row]
     albedo, shading = (to_linear(sample[name]) for name in _TRUTH)
-    mask = (albedo > 0).any(0)
+    known = albedo > 0
+    mask = known.any(0)
+    whole = bool((known == mask).all())
     if leave_edges:
         mask &= mask.new_tensor(~mixed_edges(sample["object"].numpy(), leave_edges))
-    return DecomposedImage(linear_image(sample, exposure), albedo, shading * exposure, mask)
+    return DecomposedImage(
+        linear_image(sample, exposure),
+        albedo,
+        (shading if whole else fill_unknown(shading, known)) * exposure,
+        mask,
+        shading_known=None if whole else known,
+    )
 
 
 def _read_public(data: Any, key: str, row: int) -> DecomposedImage:

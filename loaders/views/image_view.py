@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import ExifTags
 
-from candlelight.loaders.errors import InputError, blaming
+from candlelight.loaders.errors import InputError, argument, blaming
 from candlelight.loaders.files.decode_image import decode_image
 from candlelight.loaders.files.safe_decoding import open_image
 from candlelight.loaders.files.urls import local_folder
@@ -117,7 +117,7 @@ def _open_table(place: str, request: Request) -> NamedRows | None:
     splits = found if isinstance(found, dict) else {found.split and str(found.split): found}
     if len(splits) > 1:
         raise InputError(
-            f"{request.name}: choose a split (--split, in Python split); expected one of: {', '.join(splits)}"
+            f"{request.name}: choose a split ({argument('split')}); expected one of: {', '.join(splits)}"
         )
     [(own, table)] = splits.items()
     if None not in (wanted, own) and wanted != own:

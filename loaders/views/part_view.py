@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any, Literal, get_args
 
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.samples import Frames
 from candlelight.loaders.views.chosen_rows import ChosenRows, Request, RowChoice
 from candlelight.loaders.views.data_source import FRAMES, Content, open_rows
@@ -58,7 +58,9 @@ of the layouts cub70, celebamask
     if layout == FRAMES:
         return ChosenRows(named, partial(_read_frame, named.reader, by))
     if by != "part":
-        raise InputError(f"{request.name}: `{layout}` has only masks of parts; choose by part (--by part)")
+        raise InputError(
+            f"{request.name}: `{layout}` has only masks of parts; choose by part ({argument('by')} part)"
+        )
     return ChosenRows(named, partial(_read_public, named.reader, layout))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.public import (
     ARAP,
     CUB70,
@@ -159,7 +159,7 @@ def _split(layout: str, facts: PublicLayout, request: Request) -> str | None:
     if not facts.splits:
         raise InputError(f"{request.name}: `{layout}` has no splits, got {request.split!r}; leave it out")
     requested = (
-        "choose a split (--split, in Python split)"
+        f"choose a split ({argument('split')})"
         if request.split is None
         else f"split `{request.split}` is not there"
     )
@@ -177,7 +177,7 @@ def _variant(root: Path, request: Request) -> str | None:
     found = [variant for variant, files in MPI3D_FILES.items() if names & set(files)]
     if len(found) > 1 or (root.is_file() and not found):
         known = ", ".join(found or MPI3D_FILES)
-        problem = "choose a set (--set, in Python set_name)"
+        problem = f"choose a set ({argument('set_name')})"
         raise InputError(f"{request.name}: {problem}; expected one of: {known}")
     return found[0] if found else None
 

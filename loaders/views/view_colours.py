@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from jaxtyping import Float32, Shaped
+from jaxtyping import Bool, Float, Float32, Shaped
 
 from candlelight.loaders.colour import linear_to_srgb
 from candlelight.loaders.errors import InputError
@@ -84,6 +84,25 @@ def linear_image(sample: Sample, exposure: float) -> Float32[Tensor, "3 height w
         exposure: exposure of the set.
     """
     return to_linear(sample["radiance"]) * exposure if "radiance" in sample else to_linear(sample["image"])
+
+
+def fill_unknown(
+    values: Float[Tensor, "*batch channels height width"], known: Bool[Tensor, "*batch channels height width"]
+) -> Float[Tensor, "*batch channels height width"]:
+    """Give unknown channels the mean of the known channels of their pixel, so that they add no information.
+
+    A score that compares two images filled in the same way compares known channels alone. Pixels without a
+    known channel stay as they are.
+
+    Example:
+        >>> import torch
+        >>> pixel = torch.tensor([0.2, 0.6, 0.0]).reshape(3, 1, 1)
+        >>> fill_unknown(pixel, pixel > 0).flatten()
+        tensor([0.2000, 0.6000, 0.4000])
+    """
+    count = known.sum(-3, keepdim=True)
+    mean = values.where(known, values.new_zeros(())).sum(-3, keepdim=True) / count.clamp(min=1)
+    return values.where(known | (count == 0), mean)
 
 
 def _in_three_channels(image: Tensor) -> Tensor:

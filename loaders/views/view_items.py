@@ -52,6 +52,9 @@ class DecomposedImage:
         shading: true shading, gray or coloured; times the exposure for rendered frames.
         mask: pixels with a known decomposition.
         lights: the same object under other lights; None if not requested or not available.
+        shading_known: channels of the shading that are known, as those of a rendered frame are where the
+            albedo is not 0; None if all are known inside the mask. Unknown channels of ``shading`` hold the
+            mean of the pixel's known ones, and no score may read them (`fill_unknown`).
     """
 
     image: Float32[Tensor, "3 height width"]
@@ -59,6 +62,7 @@ class DecomposedImage:
     shading: Float32[Tensor, "channels height width"]
     mask: Bool[Tensor, "height width"]
     lights: Float32[Tensor, "lights 3 height width"] | None = None
+    shading_known: Bool[Tensor, "channels height width"] | None = None
 
 
 @dataclass(frozen=True)

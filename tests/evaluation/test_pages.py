@@ -1,9 +1,14 @@
-"""Every command and example on the evaluation pages of the docs runs, on noise instead of demo frames."""
+"""Every command and example on the evaluation pages of the docs runs, and prints what the page shows.
+
+The frames are noise instead of those of the demo, so of examples that read frames the words are compared, not
+the numbers. Commands that need data not at hand are left out; they show no output.
+"""
 
 import importlib.util
 import re
 import shlex
 import sys
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +23,7 @@ from candlelight.evaluation.models.weights import save_model
 from candlelight.evaluation.perception import open_distance, pair_distances
 from candlelight.loaders.frames import write_dataset_info, write_frame
 from candlelight.loaders.samples import Frame
-from candlelight.loaders.schema import DatasetInfo, SetInfo
+from candlelight.loaders.schema import DatasetInfo, FactorInfo, SetInfo
 
 ROOT = Path(__file__).parents[2]
 PAGES = (
@@ -34,8 +39,21 @@ PAGES = (
     "distances",
 )
 SETS = ("tabletop", "tabletop_test", "albedo", "illumination", "negatives", "candle")
+# The factors of the demo's set.
+CANDLE = tuple(
+    FactorInfo(name=name, kind="categorical", values=tuple(values.split()))
+    for name, values in {
+        "scene": "grassland garden",
+        "lights": "left right",
+        "object_type": "cube sphere cylinder cone torus",
+        "color": "red blue yellow",
+        "size": "2.5",
+        "rotation": "0",
+    }.items()
+)
 LAYERS = ("image", "radiance", "albedo", "shading", "depth", "normal", "object")
-EXAMPLE = re.compile(r"^    (candlelight (?:[^\n]*\\\n)*[^\n]*)$|^```python\n(.*?)^```$", re.M | re.S)
+CODE = r"(?:^    (candlelight (?:[^\n]*\\\n)*[^\n]*)$|^```python\n(.*?)^```$)"
+EXAMPLE = re.compile(CODE + r"(?:\s+^```\n(?!candlelight )(.*?)^```$)?", re.M | re.S)
 # Packages of others whose networks the pages use: a network with mean and std, and one with channels last.
 STAND_INS = {
     "DISTS_pytorch": """
@@ -61,13 +79,19 @@ pim = SimpleNamespace(load_trained={"pim-1": network}.__getitem__)
 """,
 }
 LARGE = re.compile("render|causal-table|CelebAMask-HQ|parts|recoloured|invariance")  # data not at hand
+READS_FILES = re.compile(
+    r"demo/|photographs|raid/|\.json|^candlelight"
+)  # frames or what was computed from them
+NOT_OF_NOISE = re.compile(
+    r"^(?:maw-2023.*|tables/dissection.csv)\n", re.M
+)  # needs materials; finds no detectors
 FILE = re.compile(r"# (\w+\.py)\n")
 
 
-def examples(page: str) -> list[str]:
-    """List the commands and Python blocks of a page in order."""
+def examples(page: str) -> list[tuple[str, str]]:
+    """List the commands and Python blocks of a page in order, each with the output below it, or ""."""
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
-    return [command or code for command, code in EXAMPLE.findall(text)]
+    return [(command or code, shown) for command, code, shown in EXAMPLE.findall(text)]
 
 
 def write_raid(root: Path) -> None:
@@ -86,18 +110,22 @@ def write_noise(root: Path) -> None:
     spec = importlib.util.spec_from_file_location("builders", ROOT / "tests" / "loaders" / "conftest.py")
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
-    common = {"count": 6, "width": made.WIDTH, "height": made.HEIGHT, "factors": made.GRID}
+    made.HEIGHT = 32  # supervised codes need it
+    common = {"width": made.WIDTH, "height": made.HEIGHT}
     common["layers"] = [name for name in made.LAYERS if name in LAYERS]
-    sets = {name: SetInfo(**common, varies=("size",)) for name in SETS}
+    sets = {name: SetInfo(**common, count=6, factors=made.GRID, varies=("size",)) for name in SETS}
+    sets["candle"] = SetInfo(**common, count=60, factors=CANDLE)
     record = {"name": "tiny", "sha256": "a" * 64}
     about = {"description": "Noise.", "licence": "CC-BY-4.0", "seed": 3, "candlelight": "0.1.0"}
-    write_dataset_info(root, DatasetInfo(name="tiny", recipe=record, sets=sets, **about))
+    write_dataset_info(root, DatasetInfo(name="demo", recipe=record, sets=sets, **about))
     for name in SETS:
-        for index in range(6):
-            values = {"color": made.GRID[0].values[index // 3], "size": made.GRID[1].values[index % 3]}
+        factors = sets[name].factors
+        for index, row in enumerate(product(*(factor.values for factor in factors))):
+            values = dict(zip((factor.name for factor in factors), row, strict=True))
             arrays = made._layers(np.random.default_rng([len(name), index]))
             layers = {layer: arrays[layer] for layer in common["layers"]}
             metadata = made._metadata(name, index, values, layers)
+            metadata = metadata.model_copy(update={"unit": f"{name}/{index:06d}"})
             if name == "illumination":
                 lights = (metadata.lights[0].model_copy(update={"power": 60.0 + index}),)
                 metadata = metadata.model_copy(update={"lights": lights})
@@ -111,7 +139,7 @@ def folder(tmp_path_factory):
     write_noise(folder / "demo" / "frames")
     (folder / "demo" / "study").mkdir()
     save_model(IntrinsicNet(width=2, seed=0), folder / "demo" / "study" / "network.pt")
-    for text in (text for page in PAGES for text in examples(page)):
+    for text in (text for page in PAGES for text, _ in examples(page)):
         if named := FILE.match(text):
             (folder / named[1]).write_text(text, encoding="utf-8")
     for name, text in STAND_INS.items():
@@ -144,15 +172,21 @@ def run(line: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
-def test_examples_run(page, inside):
+def test_examples_run_and_print_what_the_page_shows(page, inside, capsys, check_shown):
     del inside
-    for text in examples(page):
+    for text, shown in examples(page):
+        if FILE.match(text) or (text.startswith("candlelight") and LARGE.search(text)):
+            assert not shown, text
+            continue
         if text.startswith("candlelight"):
-            if not LARGE.search(text):
-                fewer = " --runs 2" if "evaluate concepts" in text else ""
-                run(text.replace("\\\n", " ") + fewer)
-        elif not FILE.match(text):
+            fewer = " --runs 2" if "evaluate concepts" in text else ""
+            printed = run(text.replace("\\\n", " ") + fewer)
+        else:
+            capsys.readouterr()
             exec(compile(text, page, "exec"), {})
+            printed = capsys.readouterr().out
+        shown = NOT_OF_NOISE.sub("", shown)
+        check_shown(shown, printed, same_data=not READS_FILES.search(text) and bool(shown))
 
 
 @pytest.mark.parametrize(
@@ -185,19 +219,19 @@ def test_metrics_of_the_pages_take_batches(spec, inside):
 
 def test_files_of_the_wrong_shape_are_one_line(inside):
     wrong = inside / "wrong"
-    for row in range(6):
+    for row in range(60):
         for name, arrays in {
             "small": {"reflectance": np.ones((3, 20, 20)), "shading": np.ones((20, 20))},
-            "last": {"heatmaps": np.random.default_rng(row).random((24, 32, 5))},
+            "last": {"heatmaps": np.random.default_rng(row).random((32, 32, 5))},
         }.items():
             path = wrong / name / f"candle-{row:06d}.npz"
             path.parent.mkdir(parents=True, exist_ok=True)
             np.savez(path, **arrays)
-    codes = np.ones((6, 2))
+    codes = np.ones((60, 2))
     codes[3] = np.nan
-    np.savez(wrong / "codes.npz", ids=[f"candle-{row:06d}" for row in range(6)], codes=codes)
+    np.savez(wrong / "codes.npz", ids=[f"candle-{row:06d}" for row in range(60)], codes=codes)
     intrinsic = (
-        "`candle-000000`: expected reflectance of the size of its image, [24, 32], got [20, 20]; resize it"
+        "`candle-000000`: expected reflectance of the size of its image, [32, 32], got [20, 20]; resize it"
     )
     causal = "`codes`: codes must be finite, got nan or inf for `candle-000003`"
     for words, message in {

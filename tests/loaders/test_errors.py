@@ -4,6 +4,7 @@ import errno
 import os
 import zipfile
 
+import click
 import h5py
 import pytest
 from click.testing import CliRunner
@@ -11,7 +12,7 @@ from PIL import Image
 
 from candlelight.cli import main
 from candlelight.loaders import HDF5Frames, pack_hdf5
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.files.layer_codecs import decode_npz, decode_png
 from candlelight.loaders.frames import frame_path
 from candlelight.loaders.public.file_rows import read_table
@@ -66,3 +67,23 @@ def test_commands_report_lack_of_memory_in_one_line(read_calls, raise_on_open, t
         "Error: memory ran out (Unable to allocate 32 TiB); end other programs, use fewer workers or smaller "
         "images\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "shown"),
+    [
+        (("evaluate", "concepts"), "size", "--size HEIGHT WIDTH"),
+        (("evaluate", "concepts"), "set_name", "--set"),
+        (("render",), "overrides", "--set"),
+        (("evaluate", "concepts"), "batch_size", "`batch_size`"),
+        (("info",), "path", "`path`"),
+    ],
+)
+def test_an_argument_has_the_name_that_the_user_typed(words, name, shown):
+    command = main
+    for word in words:
+        command = command.commands[word]
+    with click.Context(command):
+        assert argument(name, "Sizes" if name == "size" else "") == shown
+    assert argument(name) == f"`{name}`"
+    assert argument(name, "Sizes") == "`Sizes`"

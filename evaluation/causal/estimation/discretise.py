@@ -9,7 +9,7 @@ from torch import Tensor
 
 from candlelight.evaluation.inputs.check_shapes import check_shapes
 from candlelight.loaders.check_choice import check_choice
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 
 BinRule = Literal["width", "quantile"]
 
@@ -62,7 +62,7 @@ def discretise(
     if bool(is_class.all()):
         return classes
     if not 2 <= bins <= len(values):
-        raise InputError(f"`bins` must be 2 to {len(values)}, the number of samples, got {bins}")
+        raise InputError(f"{argument('bins')} must be 2 to {len(values)}, the number of samples, got {bins}")
     columns = values[:, ~is_class].double().T.contiguous()
     cut = equal_width_classes if rule == "width" else _equal_count
     classes[:, ~is_class] = cut(columns, bins).T

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from candlelight.evaluation.causal.estimation.discretise import equal_width_classes
-from candlelight.loaders.errors import InputError, did_you_mean
+from candlelight.loaders.errors import InputError, argument, did_you_mean
 from candlelight.loaders.schema import FactorInfo
 from candlelight.loaders.views import Factors
 
@@ -91,10 +91,10 @@ def tabulate_factors(data: Factors, names: Sequence[str] = (), bins: int = 20) -
     classes = torch.stack([_classes(info, column, bins) for info, column in chosen], dim=1)
     for info, column in zip(infos, classes.T, strict=True):
         if int(column.max()) + 1 == len(column):
-            cure = f"give fewer --bins than {bins}, or " if info.kind == "continuous" else ""
+            cure = f"give fewer {argument('bins')} than {bins}, or " if info.kind == "continuous" else ""
             raise InputError(
                 f"`{info.name}` has another value, or bin, in each of the {len(column)} images, which makes "
-                f"any code robust; {cure}leave it out (--factors)"
+                f"any code robust; {cure}leave it out ({argument('factors')})"
             )
     return FactorTable(
         tuple(info.name for info in infos),
@@ -113,13 +113,13 @@ def _columns(factors: Sequence[FactorInfo], names: Sequence[str], varies: Sequen
     for place, name in enumerate(names):
         if name not in known:
             raise InputError(
-                f"--factors: expected factors of the data ({', '.join(known)}), got `{name}`"
+                f"{argument('factors')}: expected factors of the data ({', '.join(known)}), got `{name}`"
                 f"{did_you_mean(name, known)}"
             )
         if name in names[:place]:
-            raise InputError(f"--factors: `{name}` is given twice")
+            raise InputError(f"{argument('factors')}: `{name}` is given twice")
         if not varies[known.index(name)]:
-            raise InputError(f"--factors: `{name}` has one value among the images; leave it out")
+            raise InputError(f"{argument('factors')}: `{name}` has one value among the images; leave it out")
     columns = [known.index(name) for name in names] or [
         column for column, several in enumerate(varies) if several
     ]

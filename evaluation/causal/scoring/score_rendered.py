@@ -26,7 +26,7 @@ from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.models.named_streams import named_stream
 from candlelight.evaluation.results.mean_intervals import Score, mean_interval
 from candlelight.evaluation.results.resampled_intervals import resampled_interval
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.views import Factors
 
 LEAST_GAIN = 0.01  # share of the error by which an image must come nearer when all codes change
@@ -90,7 +90,9 @@ def score_rendered(
     found = irs(codes, table.classes)
     everything = find_rendered_pairs(data, counterfactuals, table.names, RENDERED_PAIRS, seed)
     if not any(len(pairs.factual) for pairs in everything.values()):
-        raise InputError("no two images differ in one factor only; give a grid, or --counterfactuals")
+        raise InputError(
+            f"no two images differ in one factor only; give a grid, or {argument('counterfactuals')}"
+        )
     sets = {rho: select_codes(found, rho) for rho in RHO if rho <= len(found.codes)}
     scored = {}
     for column, (name, pairs) in enumerate(everything.items()):

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 
 IMAGE_SIDES = (32, 64)
 MAX_CODES = 1024
@@ -70,7 +70,9 @@ class ConvVAE(nn.Module):
         if not 1 <= codes <= MAX_CODES:
             raise InputError(f"`codes` must lie in 1..{MAX_CODES}, got {codes}")
         if side not in IMAGE_SIDES:
-            raise InputError(f"expected images of 32 or 64 pixels, got {side}; resize them (--size)")
+            raise InputError(
+                f"expected images of 32 or 64 pixels, got {side}; resize them ({argument('size', 'side')})"
+            )
         self.codes, self.side = codes, side
         sizes = [(32, 4), (32, 4), (64, 2)] + [(64, 2)] * (side == 64)
         layers: list[nn.Module] = []
@@ -103,8 +105,8 @@ class ConvVAE(nn.Module):
         if tuple(images.shape[1:]) != (3, self.side, self.side):
             raise InputError(
                 f"expected images [3, {self.side}, {self.side}], on which this network was trained, got "
-                f"{list(images.shape[1:])}; resize them (--size, in Python "
-                "`candlelight.evaluation.coverage.ResizedImages`)"
+                f"{list(images.shape[1:])}; resize them "
+                f"({argument('size', 'candlelight.evaluation.coverage.ResizedImages')})"
             )
         features = self.encoder(images)
         return Posterior(self.means(features), self.log_variances(features))

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from importlib.metadata import version
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from candlelight.evaluation.perception.experiment.read_answers import AnswerRecord, LogHeader, read_log
 from candlelight.loaders.errors import InputError, blame
 from candlelight.loaders.files.safe_writing import lock_file, sync
+from candlelight.version import code_version
 
 
 class AnswerLog:
@@ -49,7 +49,7 @@ class AnswerLog:
                 self._file.truncate(path.read_bytes().rfind(b"\n") + 1)
             else:  # settings count from the first answer
                 self._file.truncate(0)
-                self._write(LogHeader(version=version("candlelight"), settings=dict(settings)))
+                self._write(LogHeader(version=code_version(), settings=dict(settings)))
                 sync(path.parent)
             self._file.seek(0, os.SEEK_END)
             unfinished.pop_all()

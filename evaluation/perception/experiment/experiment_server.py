@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from candlelight.evaluation.perception.experiment.stimuli import Side
 from candlelight.evaluation.perception.experiment.trial_session import PictureName, TrialSession
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 
 _ADDRESS = "127.0.0.1"  # this machine alone
 _LONGEST = 1024  # bytes of a request's body
@@ -77,7 +77,9 @@ class ExperimentServer(ThreadingHTTPServer):
         try:
             super().__init__((_ADDRESS, port), _Handler)
         except OSError as error:
-            raise InputError(f"port {port}: {error.strerror}; leave --port out for a free one") from None
+            raise InputError(
+                f"port {port}: {error.strerror}; leave {argument('port')} out for a free one"
+            ) from None
         self.settings, self.summarise = settings, summarise
         self.finished = threading.Event()
         self._token = secrets.token_urlsafe(18)

@@ -1,6 +1,7 @@
 import json
 import math
 import sys
+from dataclasses import replace
 from functools import partial
 from inspect import unwrap
 from typing import get_args
@@ -275,7 +276,13 @@ def test_hidden_layers(sets, layer):
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
-def test_gradient_at_the_last_layer_equals_the_gradient_at_the_output(sets):
+@pytest.mark.parametrize("known", ["all channels", "some channels"])
+def test_gradient_at_the_last_layer_equals_the_gradient_at_the_output(sets, known):
+    if known == "some channels":
+        items = sets["test"].items
+        mostly = torch.rand(3, HEIGHT, WIDTH, generator=torch.Generator().manual_seed(0)) < 0.8
+        items[:] = [replace(item, shading_known=mostly, mask=item.mask & mostly.any(0)) for item in items]
+
     class Last(nn.Module):
         def __init__(self) -> None:
             super().__init__()

@@ -62,14 +62,15 @@ def test_training_images_that_cannot_be_read(view, memory_view, monkeypatch) -> 
     with pytest.raises(InputError, match="expected images to learn concepts from, got none"):
         read_training_images(view, [], [], None)
     mixed = memory_view([torch.rand(3, 8, 8), torch.rand(3, 8, 6)])
-    with pytest.raises(InputError, match=r"several sizes, \[8, 8\] and \[8, 6\]; give one `size` \(--size\)"):
+    with pytest.raises(InputError, match=r"several sizes, \[8, 8\] and \[8, 6\]; give one `size` to resize"):
         read_training_images(mixed, [0, 1], [0, 1], None)
     assert read_training_images(mixed, [0, 1], [0, 1], (4, 4)).images.shape == (2, 3, 4, 4)
     with pytest.raises(InputError, match="expected images float32"):
         read_training_images(memory_view([torch.full((3, 4, 4), torch.nan)]), [0], [0], None)
     monkeypatch.setattr(fit_methods, "_LARGEST", 1000)
     with pytest.raises(
-        InputError, match=r"4 images of 8 x 8 need .* GiB; choose fewer of them \(--fit-limit"
+        InputError,
+        match=r"4 images of 8 x 8 need .* GiB; choose fewer of them \(`rows`\), or a smaller `size`",
     ):
         read_training_images(view, range(4), LABELS, None)
 

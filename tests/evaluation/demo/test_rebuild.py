@@ -38,7 +38,7 @@ CHANGES = {
     "a file that was made is gone": lambda work, _: work.copy.unlink(),
     "the record": lambda work, _: work.record.write_bytes(b"\xff"),
     "no record": lambda work, _: work.record.unlink(),
-    "a version": lambda _, patch: patch.setattr(rebuild, "package_versions", lambda: {"candlelight": "99"}),
+    "a version": lambda _, patch: patch.setattr(rebuild, "RELEASE", "99"),
 }
 
 

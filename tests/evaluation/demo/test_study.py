@@ -76,7 +76,7 @@ def test_another_frame_trains_and_scores_again(run):
 
 def test_another_version_trains_and_scores_again(run, monkeypatch):
     run()
-    monkeypatch.setattr(rebuild, "package_versions", lambda: {"candlelight": "99"})
+    monkeypatch.setattr(rebuild, "RELEASE", "99")
     assert run() == ["train", "score"]
 
 

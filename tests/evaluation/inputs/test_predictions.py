@@ -154,7 +154,7 @@ def test_png_with_either_curve(tmp_path: Path, dtype: type, largest: int) -> Non
     half = round(0.5 * largest)
     write_png(tmp_path / "reflectance" / "a.png", np.full((4, 5, 3), half, dtype))
     write_png(tmp_path / "shading" / "a.PNG", np.full((4, 5), half, dtype))
-    with pytest.raises(InputError, match=r"a.png: name the colour space of PNG: --png srgb, or --png linear"):
+    with pytest.raises(InputError, match=r"a.png: name the colour space of PNG: `png` srgb or linear"):
         open_predictions(tmp_path)
     with pytest.raises(InputError, match="`png` must be one of: srgb, linear; got sRGB"):
         unwrap(open_predictions)(tmp_path, "sRGB")
@@ -399,7 +399,7 @@ def test_ids_are_matched() -> None:
         match_ids([], known[:4], known, source="results/net")
     assert str(caught.value) == (
         "results/net: expected a result for each of 4 images, 4 are missing: `set/0`, `set/1`, `set/2` and 1 "
-        "more; add them, or count them as failed (--missing fail)"
+        "more; add them, or count them as failed (`missing` fail)"
     )
     with pytest.raises(
         InputError, match="`missing` must be one of: error, fail; got fial; did you mean `fail`"

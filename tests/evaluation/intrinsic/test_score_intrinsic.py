@@ -10,7 +10,7 @@ from candlelight.evaluation.inputs.ground_truth import stack_ground_truth
 from candlelight.evaluation.inputs.predictions import open_predictions
 from candlelight.evaluation.intrinsic.lmse import lmse_score
 from candlelight.evaluation.intrinsic.mse import mse
-from candlelight.evaluation.intrinsic.score_intrinsic import score_intrinsic
+from candlelight.evaluation.intrinsic.score_intrinsic import decomposition_errors, score_intrinsic
 from candlelight.evaluation.intrinsic.si_mse import si_mse
 from candlelight.evaluation.models.baselines import constant_shading
 from candlelight.loaders.errors import InputError
@@ -49,6 +49,30 @@ def test_ground_truth_scores_zero_in_any_scale(view) -> None:
     assert max(result.columns["si_mse_reflectance"]) < 1e-9
     assert min(result.columns["mse_reflectance"]) > 0.01
     assert max(result.columns["mse_shading"]) == 0
+
+
+def test_unknown_channels_of_the_shading_are_left_out(view, decompositions) -> None:
+    """A frame of a red ball, whose truth has the light in red alone, has the scores of a gray ball."""
+    truth = Oracle(view).truth
+    gray_light = truth.shading.mean(1, keepdim=True).expand_as(truth.shading).clone()
+    known = torch.zeros_like(gray_light, dtype=torch.bool)
+    known[:, 0] = True
+
+    def scores(items, shading):
+        given = stack_ground_truth(items)
+        return decomposition_errors(truth.reflectance, given.comparable(shading), given)
+
+    plain = [replace(view[row], shading=gray_light[row]) for row in range(3)]
+    red = [replace(item, shading_known=known[row]) for row, item in enumerate(plain)]
+    right, wrong = gray_light[:3], torch.rand(3, 1, 24, 30).expand(3, 3, 24, 30)
+    truth = stack_ground_truth(plain)
+    for shading in (right, wrong):
+        torch.testing.assert_close(scores(red, shading), scores(plain, shading))
+    coloured = wrong.clone()
+    coloured[:, 1:] = torch.nan  # of a model that says nothing of channels that nobody knows
+    torch.testing.assert_close(scores(red, coloured), scores(plain, wrong))
+    mixed = stack_ground_truth([plain[0], red[1]]).shading_known
+    assert torch.equal(mixed, torch.stack([torch.ones_like(known[0]), known[1]]))
 
 
 def test_errors_are_those_of_the_metrics(view) -> None:

@@ -18,6 +18,7 @@ from candlelight.evaluation.models.model_spec import (
 )
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.verification.checksums import file_sha256
+from candlelight.version import RELEASE
 
 
 def write(path: Path, text: str) -> Path:
@@ -29,7 +30,7 @@ def write(path: Path, text: str) -> Path:
 @pytest.mark.parametrize("name", ["retinex", "gray-retinex", "constant-reflectance", "constant-shading"])
 def test_shipped_models_by_name(name: str) -> None:
     found = open_model(name)
-    assert found.identity == ModelIdentity(name, "shipped", f"candlelight {version('candlelight')}", None)
+    assert found.identity == ModelIdentity(name, "shipped", f"candlelight {RELEASE}", None)
     assert found.model is SHIPPED[name]
     assert found.colour_space == "linear"
 

@@ -350,6 +350,7 @@ def test_a_path_that_cannot_be_written(tmp_path, blocked):
 
 
 def test_evaluation_is_imported_without_matplotlib():
-    code = "import sys, candlelight.evaluation; print({'matplotlib', 'jinja2', 'PIL', 'torch'} & sys.modules.keys())"
+    names = {"matplotlib", "jinja2", "PIL", "torch"}
+    code = f"import sys, candlelight.evaluation; print({names} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -13,7 +13,9 @@ from candlelight.evaluation.concepts import score_concepts
 from candlelight.evaluation.coverage import score_coverage
 from candlelight.evaluation.intrinsic import score_intrinsic
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
+from candlelight.evaluation.results import result
 from candlelight.evaluation.results.resampled_intervals import resampled_interval
+from candlelight.evaluation.running import finished_steps
 from candlelight.evaluation.running.finished_steps import RECORD, FinishedSteps, model_key
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo
@@ -326,3 +328,14 @@ def test_files_that_a_model_imports_are_in_its_key(tmp_path: Path) -> None:
     first = model_key(source, "cpu")
     (tmp_path / "helper_of_resume.py").write_text("GAIN = 3\n")
     assert model_key(source, "cpu") != first
+
+
+def test_a_commit_keeps_steps_and_another_code_of_the_package_does_not(monkeypatch):
+    model = NamedModel(ModelIdentity("a", "shipped"), torch.nn.Identity(), "linear")
+    before = model_key(model, "cpu")
+    monkeypatch.setattr(result, "code_version", lambda: "9.0.dev1+gabc1234")
+    assert model_key(model, "cpu") == before
+    monkeypatch.setattr(finished_steps, "_PACKAGES", {"/"})  # as if all files were installed
+    installed = model_key(model, "cpu")["code"]
+    monkeypatch.setattr(finished_steps, "_OWN", Path("/nowhere"))
+    assert model_key(model, "cpu")["code"] != installed

@@ -260,6 +260,10 @@ def test_images_of_several_sizes_are_scaled_to_squares(scenes) -> None:
     assert torch.allclose(
         small[0].image[:, :12, :16], view[0].image.unfold(1, 2, 2).unfold(2, 2, 2).mean((3, 4))
     )
+    known = torch.ones_like(view[0].image, dtype=torch.bool)
+    known[0, :2, :1] = False
+    view.items[0] = replace(view[0], shading_known=known)
+    assert (~small[0].shading_known[:, :12]).nonzero().tolist() == [[0, 0, 0]]
     train_intrinsic(small, seed=0, **QUICK)
 
 
@@ -311,7 +315,9 @@ def test_data_without_a_known_pixel_are_refused(scenes) -> None:
 
 def test_small_held_out_images_are_refused_before_the_first_epoch(scenes, tmp_path) -> None:
     view = SmallRows(scenes(3, seed=0), size=16)
-    with pytest.raises(InputError, match=r"windows of 20x20 pixels, got images of 16x16 .*larger --size"):
+    with pytest.raises(
+        InputError, match=r"windows of 20x20 pixels, got images of 16x16 .*larger `SmallRows`"
+    ):
         train_intrinsic(view, seed=0, validation=[0], state=tmp_path / "state", **QUICK)
     assert list(tmp_path.iterdir()) == []
     train_intrinsic(view, seed=0, **QUICK)

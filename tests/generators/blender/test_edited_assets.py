@@ -101,7 +101,7 @@ def test_a_plan_file_holds_no_path_and_takes_asset_folders(recipe, tmp_path):
     assert str(tmp_path).encode() not in (tmp_path / "plan.parquet").read_bytes()
     folder = tmp_path / "moved"
     (tmp_path / "colours").rename(folder)
-    with pytest.raises(InputError, match=r"needs `(pink|gold)` of materials, .*--assets materials=FOLDER$"):
+    with pytest.raises(InputError, match=r"needs `(pink|gold)` of materials, .*`assets` materials=FOLDER$"):
         render(load_plan(tmp_path / "plan.parquet"), tmp_path / "out", workers=1)
     again = load_plan(tmp_path / "plan.parquet", {"materials": folder})
     assert again == Plan(again.recipe, plan.samples)

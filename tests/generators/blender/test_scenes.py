@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import numpy as np
+import OpenEXR
 import pytest
 
 from candlelight.blender_assets import AssetLibrary, manifest
@@ -130,6 +131,24 @@ sets:
       camera: {location: [0, 6.5, 2.6], look_at: [0, -2, 0.9], field_of_view: 60}
 """
 
+# A white ball below a map that only it and the camera see; the camera is level and looks along -y.
+SPOT = """
+name: spot
+description: A ball under a map of one spot.
+image: {width: 64, height: 48}
+render: {samples: 16, bounces: 1}
+assets: {scenes: .}
+sets:
+  spot:
+    factors:
+      turn: {values: [0, -18, -108, 72], unit: degrees}
+    layout:
+      environment: {scene: spot, rotation: $turn}
+      objects: [{type: sphere, material: {base_color: [0.8, 0.8, 0.8], specular: 0}, location: [0, 0, -1.2]}]
+      lights: []
+      camera: {location: [0, 5, 0], look_at: [0, 0, 0], field_of_view: 60}
+"""
+
 # A green ground with a pass index and a driver, an object without a material, and a camera.
 MAKE_YARD = """
 import sys
@@ -202,6 +221,39 @@ def test_a_large_map_is_sharp(own):
     top = own["stripes"].layers["radiance"][2:8].astype(np.float64).mean(axis=-1)
     assert top.std() > 0.2
     assert own["stripes"].metadata.environment.scene == "stripes"
+
+
+def test_a_map_is_not_mirrored_and_turns_clockwise(tmp_path):
+    # A spot, in 128 x 64 pixels, in column 102 and row 25: 3/4 of the width is -y, straight ahead, and the
+    # spot is 18 degrees right of it and 18 degrees above the horizon.
+    pixels = np.full((64, 128, 3), 0.01, np.float32)
+    pixels[24:27, 101:104] = 50.0
+    with OpenEXR.File({"type": OpenEXR.scanlineimage}, {"RGB": pixels}) as file:
+        file.write(str(tmp_path / "spot.exr"))
+    (tmp_path / "spot.yaml").write_text(SPOT)
+    plan = make_plan(load_recipe(tmp_path / "spot.yaml"))
+    assert render(plan, tmp_path / "frames", workers=1).failed == {}
+    centre, lit = {}, {}
+    for sample in plan.samples:
+        frame = read_frame(frame_path(tmp_path / "frames", "spot", sample.index))
+        light, ball = frame.layers["radiance"].mean(axis=-1, dtype=np.float64), frame.layers["object"] == 1
+        turn = sample.factors["turn"]
+        if turn in (0, -18):  # the spot is in the picture
+            centre[turn] = centroid(light * (light > 1) * ~ball)
+        lit[turn] = centroid(light * ball)[0] - centroid(ball)[0]
+    focal = 32 / np.tan(np.radians(30))
+    right, up = (focal * np.tan(np.radians(angle)) for angle in (18.3, 18.3))
+    assert centre[0] == pytest.approx((32 + right, 24 - up / np.cos(np.radians(18.3))), abs=1.5)
+    assert centre[-18] == pytest.approx((32, 24 - up), abs=1.5)
+    # Turned by -108 degrees, the spot has gone from the right of the picture over its middle to the left.
+    assert lit[-108] < -1
+    assert lit[72] > 1
+
+
+def centroid(weights):
+    """Return column and row of the centre of weights, in pixels."""
+    rows, columns = np.indices(weights.shape) + 0.5
+    return (columns * weights).sum() / weights.sum(), (rows * weights).sum() / weights.sum()
 
 
 def test_a_shipped_scene_and_a_users_scene_mix(own):

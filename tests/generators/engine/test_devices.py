@@ -38,11 +38,11 @@ def test_choose_devices(found, device, chosen):
 
 def test_a_missing_device_is_refused_in_one_line():
     with pytest.raises(
-        InputError, match=r"--device hip: expected .* Blender found: OPTIX L4, CPU; take one"
+        InputError, match=r"`device` hip: expected .* Blender found: OPTIX L4, CPU; take one"
     ) as e:
         choose_devices([*OPTIX, CPU], "hip")
     assert "\n" not in str(e.value)
-    with pytest.raises(InputError, match=r"device: expected one of auto, cpu, optix, .*; got gpu"):
+    with pytest.raises(InputError, match=r"`device`: expected one of auto, cpu, optix, .*; got gpu"):
         check_device_choice("gpu")
 
 
@@ -67,7 +67,7 @@ def test_find_devices(monkeypatch):
         "run_helper",
         lambda *_: HelperOutput((), -11, "no such driver"),
     )
-    message = r"devices: Blender ended with status -11 listing them \(no such driver\); use --device cpu"
+    message = r"devices: Blender ended with status -11 listing them \(no such driver\); use `device` cpu"
     with pytest.raises(InputError, match=message):
         find_devices()
 
@@ -77,7 +77,7 @@ def test_a_driver_that_hangs(monkeypatch):
         raise TimeoutError
 
     monkeypatch.setattr(candlelight.generators.engine.devices, "run_helper", hang)
-    with pytest.raises(InputError, match=r"did not list them within 120 s; use --device cpu"):
+    with pytest.raises(InputError, match=r"did not list them within 120 s; use `device` cpu"):
         find_devices()
 
 

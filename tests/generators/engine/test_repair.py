@@ -156,6 +156,27 @@ def test_a_lost_dataset_json_does_not_lose_the_plans_of_other_runs(plan, whole, 
     assert tree(out) == tree(whole)
 
 
+@pytest.mark.parametrize(
+    ("overrides", "differences"),
+    [
+        (["seed=1"], "seed is 0 there and 1 here"),
+        (
+            ["render.preset=draft"],
+            "render.preset is standard there and draft here, render.samples is 16 .* 4",
+        ),
+        (
+            ["sets.dead_leaves.draws=9", "layers=[image]", "do={azimuth: 3}"],
+            r"layers is \[.image., .{30}.*\.\.\. there and \[.image.\] here, do.azimuth is not given there "
+            "and 3 here, sets.dead_leaves.draws is [0-9]+ there and 9 here; name another folder, or undo",
+        ),
+        (["image.width=16", "image.height=12", "exposure=2", "seed=2"], "and 1 more; name another"),
+    ],
+)
+def test_fields_that_differ_from_the_recipe_of_a_folder_are_named(whole, overrides, differences):
+    with pytest.raises(InputError, match=rf"another recipe \(dead-leaves, \w{{12}}\): .*{differences}"):
+        describe_folder(leaves(*overrides), whole)
+
+
 @pytest.mark.parametrize("damage", [lambda file: file.unlink(), lambda file: file.write_text("{")])
 def test_frames_of_another_recipe_are_refused_without_a_readable_dataset_json(plan, out, damage):
     damage(out / "dataset.json")
@@ -168,7 +189,7 @@ def test_frames_of_another_recipe_are_refused_without_a_readable_dataset_json(pl
         (out / name).unlink(missing_ok=True)
     with pytest.raises(InputError, match=r"holds frames of another recipe"):
         describe_folder(leaves("seed=1"), out, repair=True)
-    with pytest.raises(InputError, match=r"if these are frames without their dataset\.json, add --repair"):
+    with pytest.raises(InputError, match=r"if these are frames without their dataset\.json, add `repair`"):
         describe_folder(plan, out)
 
 
@@ -296,3 +317,26 @@ def test_links_are_not_followed(plan, whole, out, tmp_path):
     with pytest.raises(InputError, match=r"\.damaged: expected a folder without links, for damaged samples"):
         render(plan, out, workers=1, repair=True)
     assert tree(other) == tree(whole)
+
+
+def test_sets_of_a_recipe_are_rendered_and_repaired_one_after_another(write_recipe, tmp_path):
+    text = "name: own\nimage: {width: 32, height: 24}\nsets:\n"
+    text += "".join(f"  {name}: {{extends: dead-leaves/dead_leaves, draws: 3}}\n" for name in "ab")
+    recipe, whole, parts = write_recipe(text), tmp_path / "whole", tmp_path / "parts"
+    assert run("render", recipe, "--out", whole, "--workers", 1).exit_code == 0
+    for name, shard, counts in (
+        ("a", "1/1", "3 frames written, 0 were there"),
+        ("b", "1/3", "1 frames written, 0 were there"),
+        ("b", "1/1", "2 frames written, 1 were there"),
+    ):
+        shown = run("render", recipe, "--sets", name, "--shard", shard, "--out", parts, "--workers", 1)
+        assert counts in shown.output
+    assert tree(parts) == tree(whole)
+    for folder in folders(make_plan(load_recipe(recipe)), parts)[1:4]:
+        (folder / "image.png").unlink()
+    shown = run("render", "--repair", "--sets", "a", "--out", parts, "--workers", 1).output
+    assert "2 frames were damaged and rendered again; 1 damaged frames are not in this plan" in shown
+    run("render", "--repair", "--out", parts, "--workers", 1)
+    assert tree(parts) == tree(whole)
+    with pytest.raises(InputError, match=rf"is a folder of frames; name its plan: {parts}/plan\.parquet"):
+        load_recipe(parts)

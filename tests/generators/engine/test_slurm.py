@@ -115,7 +115,7 @@ def test_a_missing_setting_is_reported_in_one_line(slurm, tmp_path):
     plan = make_plan(load_recipe("negatives", ["image.width=16", "image.height=16"]), 1)
     with (
         dask.config.set({"jobqueue.slurm.cores": None}),
-        pytest.raises(InputError, match=r"--cluster slurm: SLURMCluster: .*cores.*docs/clusters.md") as error,
+        pytest.raises(InputError, match=r"`cluster` slurm: SLURMCluster: .*cores.*docs/clusters.md") as error,
     ):
         render(plan, tmp_path / "out", cluster="slurm", workers=1)
     assert "\n" not in str(error.value)
@@ -130,7 +130,7 @@ def test_a_missing_setting_is_reported_in_one_line(slurm, tmp_path):
 def test_a_missing_package_is_named(tmp_path, monkeypatch, kind, module, extra):
     monkeypatch.setitem(sys.modules, module, None)
     plan = make_plan(load_recipe("negatives", []), 1)
-    with pytest.raises(InputError, match=rf"--cluster {kind} needs dask-.*`pip install dask-"):
+    with pytest.raises(InputError, match=rf"`cluster` {kind} needs dask-.*`pip install dask-"):
         render(plan, tmp_path / "out", cluster=kind, workers=1)
     assert not (tmp_path / "out").exists()
 
@@ -138,5 +138,5 @@ def test_a_missing_package_is_named(tmp_path, monkeypatch, kind, module, extra):
 def test_a_batch_system_without_its_commands_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     plan = make_plan(load_recipe("negatives", []), 1)
-    with pytest.raises(InputError, match="--cluster pbs: qsub is not on this machine"):
+    with pytest.raises(InputError, match="`cluster` pbs: qsub is not on this machine"):
         render(plan, tmp_path / "out", cluster="pbs", workers=1)

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 import candlelight.generators.engine.worker_checks
+from candlelight.generators.engine import worker_checks
 from candlelight.generators.engine.devices import Device, DeviceRequest
 from candlelight.generators.engine.render_process import RunSettings
 from candlelight.generators.engine.worker_checks import find_unmet_requirement, worker_requirements
@@ -77,6 +78,16 @@ def test_versions(requirements):
     assert unmet(nothing_of_that_name="1") == "it has no nothing_of_that_name"
     # The submitting side, such as a login node, may lack packages of the render process.
     assert unmet(numpy=None) == ""
+
+
+def test_another_commit_is_refused_where_both_sides_know_theirs(monkeypatch, requirements):
+    def unmet(own, required):
+        monkeypatch.setattr(worker_checks, "code_version", lambda: own)
+        return find_unmet_requirement(replace(requirements, versions={"candlelight": required}))
+
+    assert unmet("1.0.dev3+gabc", "1.0.dev3+gabc") == unmet("1.0.dev3+gabc", "1.0") == ""
+    assert unmet("1.0", "1.1.dev3+gabc") == "it has candlelight 1.0, the submitting side has 1.1.dev3+gabc"
+    assert unmet("1.0.dev3+gabc", "1.0.dev3+gdef").endswith("the submitting side has 1.0.dev3+gdef")
 
 
 def test_assets_must_be_those_of_the_plan(tmp_path, requirements):

@@ -179,7 +179,7 @@ def test_a_scheduler_file_replaces_the_address(out, plan, cluster, tmp_path):
 
 def test_a_scheduler_that_does_not_answer(out, plan, monkeypatch):
     monkeypatch.setattr(retry_limits, "CONNECT_LIMIT", 0.3)
-    with pytest.raises(InputError, match=r"--scheduler tcp://127\.0\.0\.1:9: expected a dask scheduler") as e:
+    with pytest.raises(InputError, match=r"`scheduler` tcp://127\.0\.0\.1:9: expected a dask scheduler") as e:
         render(plan, out, scheduler="tcp://127.0.0.1:9")
     assert "\n" not in str(e.value)
 
@@ -333,14 +333,14 @@ def test_a_group_over_which_too_many_workers_are_lost_fails(plan, tmp_path, monk
 
 def test_contradicting_options_are_refused_before_the_folder_is_made(out, plan, monkeypatch):
     for other in ({}, {"workers": 2, "scheduler": "tcp://127.0.0.1:9"}):
-        with pytest.raises(InputError, match=r"--cluster slurm: expected --workers, and no --scheduler"):
+        with pytest.raises(InputError, match=r"`cluster` slurm: expected `workers`, and no `scheduler`"):
             render(plan, out, cluster="slurm", **other)
     monkeypatch.setattr(
         candlelight.generators.engine.devices, "find_devices", lambda: [Device("CPU", "EPYC")]
     )
-    with pytest.raises(InputError, match=r"--device cuda: expected a GPU .* Blender found: CPU"):
+    with pytest.raises(InputError, match=r"`device` cuda: expected a GPU .* Blender found: CPU"):
         render(plan, out, device="cuda")
-    with pytest.raises(InputError, match=r"device: expected one of auto, cpu"):
+    with pytest.raises(InputError, match=r"`device`: expected one of auto, cpu"):
         render(plan, out, device="gpu")
     assert not out.exists()
 

@@ -1,11 +1,11 @@
-import itertools
+from itertools import combinations
 
+import networkx as nx
 import numpy as np
 import pytest
 
-from candlelight.generators.language.causal_graph import causal_graph, causal_order
+from candlelight.generators.language.causal_graph import causal_graph, causal_order, connected_pairs
 from candlelight.generators.language.factors import Categorical, Continuous, Rule
-from candlelight.generators.reports.graph_picture import draw_graph
 
 
 def test_arrows_come_from_tables_expressions_and_targets_but_not_from_selections():
@@ -51,44 +51,17 @@ def test_a_cycle_is_named():
         causal_order({"a": ("b",), "b": ("a",), "c": ()})
 
 
-def test_the_picture_has_every_node_below_its_parents_and_every_arrow():
-    graph = {"kind": ("toy",), "color": ("toy", "kind"), "toy": (), "a<b": ()}
-    svg = draw_graph(graph, ["kind", "color", "a<b"])
-    assert (
-        svg.count('<path d="M') - 1 == 3 + 4
-    )  # arrows, and one from each to the image; the tip is a path too
-    assert "a&lt;b" in svg
-    assert svg.count("stroke-dasharray") == 1
-    heights = {}
-    for part in svg.split("<rect")[1:]:
-        heights[part.split("</text>")[0].rpartition(">")[2]] = float(part.split(' y="')[1].split('"')[0])
-    assert heights["toy"] < heights["kind"] < heights["color"] < heights["the image"]
-    corners = {tuple(part.split('"')[1:4:2]) for part in svg.split("<rect")[1:]}
-    assert len(corners) == 5
-
-
-def test_the_picture_of_one_factor_alone():
-    assert draw_graph({"a": ()}, ["a"]).count("<rect") == 2
-
-
-def test_the_picture_has_room_for_any_name():
-    svg = draw_graph({"image": (), "selection": ("image",), "w" * 40: ()}, ["selection"])
-    assert svg.count("<rect") == 4
-    assert svg.count("textLength") == 1
-
-
-def test_selections_are_drawn_below_their_factors():
-    rule = Rule(exclude={"a": 1, "b": 2}, selection=True)
-    svg = draw_graph({"a": (), "b": ()}, ["a", "b"], [rule])
-    assert "selection 1" in svg
-    assert svg.count('<path d="M') - 1 == 2 + 2
-
-
-def test_all_small_graphs_can_be_drawn():
-    for arrows in itertools.product([False, True], repeat=3):
-        graph = {
-            "a": (),
-            "b": ("a",) if arrows[0] else (),
-            "c": tuple(p for p, on in zip("ab", arrows[1:], strict=True) if on),
+def test_connected_pairs_are_those_that_no_d_separation_tells_apart():
+    rng = np.random.default_rng(0)
+    for trial in range(300):
+        names = [f"v{i}" for i in range(rng.integers(2, 8))]
+        graph = {name: tuple(p for p in names[:i] if rng.random() < 0.25) for i, name in enumerate(names)}
+        selections = [rng.choice(names, 2, replace=False).tolist() for _ in range(trial % 4)]
+        drawn = nx.DiGraph((parent, name) for name, parents in graph.items() for parent in parents)
+        drawn.add_nodes_from(names)
+        drawn.add_edges_from((name, i) for i, chosen in enumerate(selections) for name in chosen)
+        assert connected_pairs(graph, selections) == {
+            frozenset(pair)
+            for pair in combinations(names, 2)
+            if not nx.is_d_separator(drawn, {pair[0]}, {pair[1]}, set(range(len(selections))))
         }
-        assert draw_graph(graph, ["a"]).count("<rect") == 4

@@ -74,8 +74,8 @@ def load(write_recipe):
             "factors.tone.table={cube: {1: {2: 1}}}",
             r"expected finite weights of at least 0, got \{'2.0': 1\}",
         ),
-        ("factors.tone.table=&a {cube: *a}", r"--set .*table: expected a YAML value"),
-        ("factors.tone.table=" + "[" * 3000, r"--set .*table: expected a YAML value, got `\[{60}`$"),
+        ("factors.tone.table=&a {cube: *a}", r"`overrides` .*table: expected a YAML value"),
+        ("factors.tone.table=" + "[" * 3000, r"`overrides` .*table: expected a YAML value, got `\[{60}`$"),
         ("factors.tone.given=[kind, kind]", r"given: expected distinct names, got \['kind', 'kind'\]"),
         (
             "factors.tone.given=[kind, size]",

@@ -1,4 +1,6 @@
+import copy
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -11,6 +13,7 @@ from candlelight.generators.language.load_recipe import (
 )
 from candlelight.generators.language.set_settings import settings
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.plain_yaml import parse_yaml
 
 
 def test_the_recipes_in_the_documents_are_shipped():
@@ -62,6 +65,25 @@ def test_broken_files_give_one_line(write_recipe, case):
     assert "\n" not in str(caught.value)
 
 
+def test_a_mapping_is_the_recipe_that_the_equal_file_is(write_recipe, monkeypatch, tmp_path):
+    text = "name: own\nassets: {objects: o}\nsets:\n  a: {extends: concepts/albedo, layers: [image, depth]}\n"
+    text += "  b: {extends: a}\n  c: {counterfactual: {of: b, do: [{material: 3}]}}\n"
+    path, data = write_recipe(text), parse_yaml(text)
+    data["sets"]["a"]["layers"] = ("image", "depth")
+    (tmp_path / "o").mkdir()
+    before = copy.deepcopy(data)
+    monkeypatch.chdir(tmp_path)
+    for changes in ([], ["image.width=64", "sets.a.layout.camera.field_of_view=11"]):
+        ours = load_recipe(MappingProxyType(data), changes, "draft")
+        assert ours == load_recipe(path, changes, "draft")
+        assert recipe_sha256(ours) == recipe_sha256(load_recipe(path, changes, "draft"))
+    assert data == before
+    with pytest.raises(InputError, match=r"^recipe \(mapping\): image\.width: .*; got 'wide'"):
+        load_recipe({**data, "image": {"width": "wide"}})
+    with pytest.raises(InputError, match="neither a file nor shipped"):
+        load_recipe(text * 20)
+
+
 def test_no_utf8(tmp_path):
     (tmp_path / "own.yaml").write_bytes(b"name: \xff\xfe")
     with pytest.raises(InputError, match=r"recipe own.yaml: expected YAML"):
@@ -109,9 +131,9 @@ def test_overrides_reach_keys_with_dots(tiny):
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("seed", r"--set: expected FIELD=VALUE as in image.width=64, got `seed`"),
-        ("=3", r"--set: expected FIELD=VALUE"),
-        ("seed=[1", r"--set seed: expected a YAML value, got `\[1`"),
+        ("seed", r"`overrides`: expected FIELD=VALUE as in image.width=64, got `seed`"),
+        ("=3", r"`overrides`: expected FIELD=VALUE"),
+        ("seed=[1", r"`overrides` seed: expected a YAML value, got `\[1`"),
         ("sets.cubes.layout.lights.3.power=1", r"expected a position from 0 to 0, got `3`"),
         ("sets.cubes.layout.lights.key.power=1", r"expected a position from 0 to 0, got `key`"),
         ("sets.cubes.factors.size.values.2=1", r"expected a position from 0 to 1, got `2`"),

@@ -231,7 +231,10 @@ TOP = {
     "wrong type": ("image.width=wide", r"image\.width: .*integer.*; got 'wide'"),
     "negative seed": ("seed=-1", r"seed: .*greater than or equal to 0; got -1"),
     "bad name": ("name=My Set", r"name: expected lower-case letters, digits and hyphens, .*; got 'My Set'"),
-    "folder of assets": ("assets.materials=x", r"--set assets\.materials: expected --assets KIND=FOLDER"),
+    "folder of assets": (
+        "assets.materials=x",
+        r"`overrides` assets\.materials: expected `assets` KIND=FOLDER",
+    ),
     "do of nothing": ("do.shape=cube", r"do: `shape` is no factor or variable of any set$"),
     "do of a typo": ("do.colour=red", r"do: `colour` is no factor .*; did you mean `color`\?"),
     "do to a typo": (

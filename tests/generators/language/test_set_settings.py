@@ -6,8 +6,10 @@ from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.language.recipe import Categorical
 from candlelight.generators.language.set_settings import factor_infos, light_names, settings, stored_layers
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import LAYERS
 
 LIGHTS = "sets.cubes.layout.lights=[{name: key}, {asset: left}, {azimuth: 3}]"
+ENVIRONMENT = "sets.cubes.layout.environment={scene: garden}"
 ALL = "layers=[depth, image, light/*, albedo]"
 
 
@@ -21,10 +23,26 @@ def test_fields_of_a_set_replace_fields_of_the_recipe(tiny):
 
 
 def test_light_layers_are_spelled_out_in_order(tiny):
-    recipe = load_recipe(tiny, [ALL, LIGHTS, "sets.cubes.layout.environment={scene: garden}"])
+    recipe = load_recipe(tiny, [ALL, LIGHTS, ENVIRONMENT])
     assert light_names(recipe, "cubes") == ("key", "left", "light", "environment")
     lights = ("light/key", "light/left", "light/light", "light/environment")
     assert stored_layers(recipe, "cubes") == ("image", "albedo", "depth", *lights)
+
+
+def test_all_layers_are_those_that_a_set_can_have(tiny, write_recipe):
+    def stored(*overrides):
+        return stored_layers(load_recipe(tiny, ["layers=all", *overrides]), "cubes")
+
+    assert stored() == (*LAYERS, "light/light")
+    assert stored("sets.cubes.layout.floor={catcher: true}", ENVIRONMENT) == (*LAYERS,)
+    assert stored("sets.cubes.layout.lights=[{name: $color}]") == (*LAYERS,)
+    assert stored("layers=[image]", "sets.cubes.layers=all") == (*LAYERS, "light/light")
+    leaves = load_recipe("dead-leaves", ["layers=all"])
+    assert stored_layers(leaves, "dead_leaves") == ("image", "radiance", "albedo", "shading", "residual")
+    with pytest.raises(InputError, match="layers: layer `all` is not known"):
+        stored("layers=[image, all]")
+    with pytest.raises(InputError, match="layers: expected a list of layers, or `all`; got 'everything'"):
+        stored("layers=everything")
 
 
 def test_without_light_layers_there_are_no_light_names(tiny):

@@ -70,6 +70,15 @@ def test_a_wrong_pass_raises_the_identity_error(make_passes, decomposed, name):
     assert decomposed(passes, catcher=True).identity_error is None
 
 
+@pytest.mark.parametrize(("albedo", "fails"), [(LEAST_ALBEDO / 2, False), (0.0, True)])
+def test_light_without_albedo_is_an_error_unless_an_edge_dilutes_it(make_passes, decomposed, albedo, fails):
+    passes = make_passes()
+    passes["albedo"][3, 4] = albedo
+    found = decomposed(passes)
+    assert (found.shading[3, 4] == 0).all()
+    assert (found.identity_error > 1e-3) == fails
+
+
 def test_identity_error_is_relative_in_bright_pixels(make_passes, decomposed, sum_of_passes):
     passes = make_passes()
     passes["Emission"][2, 2] = 1000.0

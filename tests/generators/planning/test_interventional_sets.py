@@ -34,6 +34,7 @@ def test_an_interventional_set_has_units_of_its_own(intervened, tmp_path):
     assert [sample.unit for sample in red] == [sample.unit for sample in changed]
     save_plan(plan, tmp_path / "plan.parquet")
     assert load_plan(tmp_path / "plan.parquet") == plan
+    assert make_plan(intervened, 2, sets=["changed"]) == make_plan(intervened, 2).of_set("changed")
 
 
 def test_do_can_name_sets(intervened):

@@ -373,8 +373,27 @@ def test_a_larger_limit_keeps_the_samples_of_a_smaller_limit(plans):
 
 @pytest.mark.parametrize("count", [0, -3])
 def test_limit_error(plans, count):
-    with pytest.raises(InputError, match=f"--limit: expected at least 1 sample of each set, got {count}"):
+    with pytest.raises(InputError, match=f"`limit`: expected at least 1 sample of each set, got {count}"):
         plans["demo"].limit(count)
+
+
+@pytest.mark.parametrize("limit", [None, 3])
+@pytest.mark.parametrize("sets", [["tabletop"], ["albedo", "negatives"]])
+def test_samples_of_some_sets_are_those_of_the_whole_plan(plans, sets, limit):
+    whole = plans["demo"] if limit is None else plans["demo"].limit(limit)
+    alone = make_plan(plans["demo"].recipe, limit, sets=sets)
+    assert alone == whole.of_set(*sets)
+    assert [*alone.samples] == [sample for sample in whole.samples if sample.set in sets]
+
+
+def test_unknown_set_error(plans):
+    message = "set `tabeltop` is not in the {}; expected one of: .*albedo.*; did you mean `tabletop`"
+    with pytest.raises(InputError, match=message.format("plan")):
+        plans["demo"].of_set("albedo", "tabeltop")
+    with pytest.raises(InputError, match=message.format("recipe")):
+        make_plan(plans["demo"].recipe, sets=["tabeltop"])
+    with pytest.raises(InputError, match="set `albedo` is not in the plan; expected one of: tabletop"):
+        plans["demo"].of_set("tabletop").of_set("albedo")
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
@@ -398,7 +417,7 @@ def test_more_shards_than_groups_leaves_some_empty(tiny):
 
 @pytest.mark.parametrize(("index", "count"), [(0, 2), (3, 2), (-1, 2), (1, 0)])
 def test_shard_error(plans, index, count):
-    with pytest.raises(InputError, match=f"--shard: expected I/N with 1 <= I <= N, got {index}/{count}"):
+    with pytest.raises(InputError, match=f"`shard`: expected I/N with 1 <= I <= N, got {index}/{count}"):
         plans["demo"].shard(index, count)
 
 

@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.interventions import do
 from candlelight.generators.planning.inverse_propensity import inverse_propensity_weights
 from candlelight.generators.planning.plan import make_plan
+from candlelight.generators.planning.planned_samples import compress_samples
 from candlelight.generators.planning.sample_values import unit_indices
 from candlelight.generators.reports.dependence import dependences, marginals
 from candlelight.generators.reports.plan_report import report_plan, report_text, write_plan_report
@@ -102,12 +105,17 @@ def test_information_and_chance_are_those_of_scikit_learn(n, values):
     (pair,) = dependences(samples(a=a.tolist(), b=[f"v{value}" for value in b]))
     assert pair.information == pytest.approx(mutual_info_score(a, b))
     expected = expected_mutual_information(contingency_matrix(a, b), n)
-    assert pair.chance == pytest.approx(expected, abs=(pair.limit - pair.chance) / 20)
-    assert (
-        expected
-        < pair.limit
-        < expected + 4.5 * np.std([mutual_info_score(a, rng.permutation(b)) for _ in range(400)])
-    )
+    shuffled = [mutual_info_score(a, rng.permutation(b)) for _ in range(400)]
+    assert pair.chance == pytest.approx(expected, abs=np.std(shuffled) / 5)
+    assert pair.p == pytest.approx(np.mean(np.array(shuffled) > pair.information - 1e-9), abs=0.08)
+
+
+def test_p_values_of_independent_factors_are_uniform():
+    rng = np.random.default_rng(0)
+    columns = {f"v{i}": rng.integers(2 + i % 7, size=60).tolist() for i in range(25)}
+    ps = np.array([pair.p for pair in dependences(samples(**columns))])
+    assert (ps < 0.5).mean() == pytest.approx(0.5, abs=0.1)
+    assert (ps < 0.05).mean() == pytest.approx(0.05, abs=0.03)
 
 
 def test_information_by_hand():
@@ -161,10 +169,10 @@ def test_ranges_have_enough_digits_to_differ():
 def test_chance_in_sparse_tables_is_no_dependence():
     rng = np.random.default_rng(1)
     independent = samples(**{name: rng.uniform(size=50).tolist() for name in "abcdefgh"})
-    assert not [pair for pair in dependences(independent) if pair.information > pair.limit]
+    assert all(pair.p > 0.01 / 28 for pair in dependences(independent))
     x = rng.uniform(size=50)
     (pair,) = dependences(samples(a=x.tolist(), b=(x + 0.02 * rng.uniform(size=50)).tolist()))
-    assert pair.information > pair.limit
+    assert pair.p < 1e-6
 
 
 def test_counterfactuals_are_no_independent_samples(tmp_path):
@@ -255,12 +263,37 @@ def test_the_report_has_marginals_dependences_and_a_graph(plan, tmp_path):
         frozenset(("color", "toy")),
         frozenset(("kind", "color")),
     }
-    assert not any("size" in (d.first, d.second) and d.information > d.limit + 0.02 for d in report.pairs)
+    assert "3 of 6 pairs are shown: 3 that the graph connects, and 0 others with p < 0.0017" in text
     write_plan_report(plan, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert page.count("<svg") == 1
     assert "stroke-dasharray" in page
     assert "<script" not in page
+    assert "3 of 6 pairs are shown" in page
+
+
+def test_pairs_that_the_graph_connects_are_shown_however_weak(tmp_path):
+    path = tmp_path / "trial.yaml"
+    path.write_text(CONFOUNDED)
+    text = report_text(make_plan(load_recipe(path, ["sets.s.factors.color.strength=0.05"]), 30))
+    (line,) = (line for line in text.split("\n") if line.startswith("    kind, color  "))
+    assert float(line.rpartition("; ")[2].rstrip(")")) > 0.01
+
+
+def test_significant_pairs_that_the_graph_does_not_connect_are_shown_as_such(plan):
+    planned = [
+        sample.model_copy(update={"factors": {**sample.factors, "size": i}})
+        for i, sample in enumerate(sorted(plan.samples, key=lambda sample: sample.factors["color"]))
+    ]
+    chosen = replace(plan, samples=compress_samples(planned))
+    text = report_text(chosen)
+    assert re.search(r"    color, size  .* < 1e-06\), not by the graph", text)
+    assert "and 3 others with p" in text
+
+
+def test_a_value_that_no_sample_has_is_counted():
+    (marginal,) = marginals(samples(a=["x", "z"]), {"a": ["z", "y", "x"]})
+    assert marginal.counts == {"x": 1, "y": 0, "z": 1}
 
 
 def test_the_command_prints_the_report_and_writes_a_page(tmp_path, monkeypatch):

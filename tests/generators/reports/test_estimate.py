@@ -1,6 +1,7 @@
 """Estimates with a fake render process, which writes small files and reports a fixed cost."""
 
 import os
+import re
 import sys
 import tempfile
 from contextlib import contextmanager
@@ -203,11 +204,13 @@ def test_planning_shows_progress(fake, tiny, monkeypatch):
     assert shown == [(4, "plan", "sample", 4), (None, "plan", "sample", 3)]
 
 
-def test_the_command_prints_a_table(fake, tiny):
+def test_the_command_prints_a_table(fake, tiny, check_shown, shown_block):
     result = run("plan", tiny, "--limit", 3, "--estimate", "--seconds", 0.1, "--workers", "1,64")
     assert result.exit_code == 0, result.output
     text = result.stdout
-    assert text.startswith("tiny: 3 samples from 3 traces, planned and distributed in ")
+    shown = shown_block("scaling.md", "candle:").replace("candle:", "tiny:", 1).replace("candle:", "cubes:")
+    check_shown(*(re.sub(r"(\d) +(?:h|min|s)\b", r"\1 s", one) for one in (shown, text)))
+    assert text.startswith("tiny: 3 samples from 3 traces")
     assert "  cubes: 3 traces of 1 CPU s (standard deviation 0) and 0.0" in text
     assert " GB on disk, 9 inodes\n" in text
     rows = [line.split()[0] for line in text.partition("workers  time")[2].splitlines()[1:3]]

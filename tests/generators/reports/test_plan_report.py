@@ -2,12 +2,9 @@
 
 import pytest
 
-from candlelight.generators.language.causal_graph import causal_graph
-from candlelight.generators.language.factors import Categorical, Rule
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.interventions import condition, counterfactual, do
 from candlelight.generators.planning.plan import make_plan, plan_samples
-from candlelight.generators.reports.graph_picture import draw_graph
 from candlelight.generators.reports.plan_report import report_plan, report_text, write_plan_report
 
 RECIPE = """
@@ -41,6 +38,7 @@ OBSERVED = [
     "kind -> size",
     "rule on color: never color in ['blue'] and tone in [2]",
     "selection: never kind in ['sphere'] and color in ['red']",
+    "kind, color, size -> the image",
 ]
 SELECTION = "selection before the intervention: never kind in ['sphere'] and color in ['red']"
 
@@ -68,13 +66,14 @@ def told(text):
 def test_arrows_into_the_factors_that_interventions_set_are_gone(recipe):
     sets = told(report_text(make_plan(recipe)))
     assert sets["observed"] == ([], OBSERVED)
-    assert sets["red"] == (["do: color = red"], [OBSERVED[0], OBSERVED[2], SELECTION])
+    assert sets["red"] == (["do: color = red"], [OBSERVED[0], OBSERVED[2], SELECTION, OBSERVED[-1]])
     assert sets["what_if"] == (
         ["do: color = blue", "do: color = red, kind = cube", "do: color = red, size = 3.5"],
         [
             "style -> kind (strength 0.8; replaced by 1 of 3 interventions)",
             "kind -> size (replaced by 1 of 3 interventions)",
             SELECTION,
+            OBSERVED[-1],
         ],
     )
 
@@ -83,9 +82,9 @@ def test_the_recipes_own_do_and_do_of_plans_are_named(recipe, tmp_path):
     for changed in (do(recipe, tone=2), load_recipe(_written(tmp_path), ["do.tone=2"])):
         sets = told(report_text(make_plan(changed)))
         assert [does for does, _ in sets.values()][:2] == [["do: tone = 2"], ["do: tone = 2, color = red"]]
-        assert sets["observed"][1] == [*OBSERVED[:4], SELECTION]
+        assert sets["observed"][1] == [*OBSERVED[:4], SELECTION, OBSERVED[-1]]
     sets = told(report_text(make_plan(do(recipe, "observed", color="red", kind="cube"))))
-    assert sets["observed"] == (["do: color = red, kind = cube"], ["kind -> size", SELECTION])
+    assert sets["observed"] == (["do: color = red, kind = cube"], ["kind -> size", SELECTION, OBSERVED[-1]])
 
 
 def _written(folder):
@@ -122,21 +121,9 @@ def test_the_page_has_the_interventions_and_the_cut_graph(recipe, tmp_path):
     assert "Thick frames" in red
     assert "Dashed arrows" not in red
     assert "reject\nsamples by their values before the intervention" in red
-    # Two arrows lead to color in the observed set, and none in the other sets.
-    assert [page.count('<path d="M') for page in (observed, red, what_if)] == [12, 10, 10]
+    # Two arrows lead to color in the observed set, and none in the other sets. The layout does not use
+    # style and tone.
+    assert [page.count('<path d="M') for page in (observed, red, what_if)] == [10, 8, 8]
     assert what_if.count("<code>do: ") == 3
     assert what_if.count('stroke-dasharray="3 3"') == 2
     assert "Dashed arrows" in what_if
-
-
-def test_an_intervened_node_has_no_parents_and_a_thick_frame():
-    mechanisms = {
-        "kind": Categorical(count=2),
-        "tone": Categorical(count=2, given="kind", table={0: [1], 1: [1]}),
-    }
-    rules = [Rule(exclude={"kind": 1, "tone": 1}, target="tone")]
-    graph = causal_graph(mechanisms, rules, {"tone"})
-    assert graph == {"kind": (), "tone": ()}
-    svg = draw_graph(graph, mechanisms, intervened={"tone"})
-    assert svg.count('stroke-width="3"') == 1
-    assert svg.count('<path d="M') - 1 == 2

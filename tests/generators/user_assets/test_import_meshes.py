@@ -179,6 +179,12 @@ def test_the_commands_add_and_list(write, tmp_path):
     assert listed.output.splitlines()[1].startswith(
         "  my box  0.33 x 0.67 x 1.00 m  user's own; see source  box.obj, sha256 "
     )
+    stated = ["--replace", "--name", "my box", "--licence", "CC-BY-4.0", "--source", "A. Author"]
+    assert CliRunner().invoke(main, [*command, *stated]).exit_code == 0
+    listed = CliRunner().invoke(main, ["assets", "list", str(out)])
+    assert "  CC-BY-4.0  A. Author; box.obj, sha256 " in listed.output.splitlines()[1]
+    empty = CliRunner().invoke(main, [*command, "--licence", " "])
+    assert "expected a text; leave --licence out if you do not know it" in empty.output
     twice = CliRunner().invoke(main, [*command, str(mesh), "--name", "two"])
     assert twice.exit_code == 2
     assert "--name: expected one mesh to name, got 2; add them one by one" in twice.output

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from PIL import Image
 
 from candlelight.blender_assets import AssetLibrary, shipped
 from candlelight.blender_assets.asset_manifest import write_asset_manifest
@@ -17,12 +18,13 @@ from candlelight.generators.engine.helper_process import run_helper
 from candlelight.generators.engine.render_plan import render
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
-from candlelight.generators.user_assets.scan_assets import ASSET_KINDS, scan_assets
+from candlelight.generators.user_assets.scan_assets import scan_assets
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.exports.export_candle import projected_bounds
 from candlelight.loaders.frame_folder import FrameFolder
 from candlelight.loaders.verification.checksums import file_sha256
 
+KINDS = ("objects", "materials", "lights", "scenes")
 SMALL = (
     "image.width=96",
     "image.height=72",
@@ -86,7 +88,7 @@ def scanned(originals):
 def rendered(scanned, tmp_path_factory):
     """Render `candle-faithful` with the scanned assets only."""
     folder, _ = scanned
-    assets = {kind: folder / kind for kind in ASSET_KINDS}
+    assets = {kind: folder / kind for kind in KINDS}
     plan = make_plan(load_recipe("candle-faithful", SMALL, assets=assets))
     root = tmp_path_factory.mktemp("frames") / "originals"
     assert not render(plan, root, workers=1).failed
@@ -105,7 +107,7 @@ def test_objects_are_measured_with_the_scale_in_their_file(scanned):
 
 @pytest.mark.blender
 def test_facts_of_lights_materials_and_scenes(scanned):
-    library = AssetLibrary({kind: scanned[0] / kind for kind in ASSET_KINDS})
+    library = AssetLibrary({kind: scanned[0] / kind for kind in KINDS})
     white = {"power": 5000, "radius": 0.25, "color": [1, 1, 1]}
     assert library.facts("lights", "left") == {**white, "location": [5, -5, 7]}
     assert library.facts("lights", "right") == {**white, "location": [-5, 5, 7]}
@@ -121,7 +123,7 @@ def test_facts_of_lights_materials_and_scenes(scanned):
 @pytest.mark.blender
 def test_the_command_prints_the_labels(scanned):
     folder, output = scanned
-    lines = [f"{folder / kind / 'manifest.json'}" for kind in ASSET_KINDS]
+    lines = [f"{folder / kind / 'manifest.json'}" for kind in KINDS]
     note = "\n  lights/right.blend: its nodes are left out; energy, radius, colour and location are used"
     labels = ("cube, torus", "red", f"left, right{note}", "harbour")
     assert output == "".join(f"{line}: {names}\n" for line, names in zip(lines, labels, strict=True))
@@ -138,6 +140,54 @@ def test_a_second_scan_keeps_licences_and_environment_maps(scanned, tmp_path):
     scan_assets(folder, "materials")
     entries = json.loads(manifest.read_text())["assets"]
     assert {entry["name"]: entry["licence"] for entry in entries} == {"red": "CC-BY-4.0", "tile": "CC-BY-4.0"}
+
+
+@pytest.mark.blender
+def test_a_scan_states_licences_that_are_not_known_yet_and_keeps_the_facts_of_maps(tmp_path):
+    for label in ("garden", "studio"):
+        shutil.copy(shipped() / "scenes" / f"{label}.exr", tmp_path)
+    scan_assets(tmp_path, "scenes", licence="CC0-1.0")
+    manifest = tmp_path / "manifest.json"
+    data = json.loads(manifest.read_text())
+    data["assets"][0]["facts"] |= {"rotation": 90}
+    data["assets"][1] |= {"licence": "ask me", "source": ""}
+    manifest.write_text(json.dumps(data))
+    command = [
+        "assets",
+        "scan",
+        str(tmp_path),
+        "--kind",
+        "scenes",
+        "--licence",
+        "CC-BY-4.0",
+        "--source",
+        "me",
+    ]
+    assert CliRunner().invoke(main, command).exit_code == 0
+    listed = CliRunner().invoke(main, ["assets", "list", str(tmp_path), "--kind", "scenes"])
+    assert listed.output.splitlines()[1:] == [
+        "  garden  rotation 90 degrees, environment map  CC0-1.0  me",
+        "  studio  environment map  CC-BY-4.0  me",
+    ]
+
+
+@pytest.mark.blender
+def test_images_of_textures_are_scanned_by_label(tmp_path):
+    (tmp_path / "banded").mkdir()
+    Image.new("RGB", (8, 8)).save(tmp_path / "banded" / "one.png")
+    shutil.copy(shipped() / "textures" / "wood.blend", tmp_path)
+    (done,) = scan_assets(tmp_path, "textures", licence="CC0-1.0")
+    assert {entry["name"]: entry["file"] for entry in done.entries} == {
+        "banded/one": "banded/one.png",
+        "wood": "wood.blend",
+    }
+    assert done.notes == ()
+    assert AssetLibrary({"textures": tmp_path}).entry("textures", "banded/one")["licence"] == "CC0-1.0"
+    (tmp_path / "banded" / "one.png").write_bytes(b"no image")
+    with pytest.raises(
+        InputError, match=r"^textures/one.png: cannot be read: .*; replace or remove it; no man"
+    ):
+        scan_assets(tmp_path, "textures")
 
 
 @pytest.mark.blender
@@ -184,7 +234,7 @@ def test_a_folder_without_assets_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"expected folders objects, .* give their --kind"):
         scan_assets(tmp_path)
     (tmp_path / "lights").mkdir()
-    with pytest.raises(InputError, match=r"there is no \.blend file in .*lights"):
+    with pytest.raises(InputError, match=r"there is no asset in it; expected files of lights: \.blend"):
         scan_assets(tmp_path)
 
 

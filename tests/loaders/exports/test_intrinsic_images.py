@@ -71,6 +71,13 @@ def test_passes_are_taken_unchanged():
     np.testing.assert_allclose(made.original, ALBEDO * FIRST + GLOSS)
 
 
+def test_shading_of_a_pure_colour_is_the_mean_of_its_known_channels():
+    light = rgb(*[(0.1, 0.2, 0.6)] * 3)
+    red = rgb((0.8, 0.4, 0.4), (0.8, 0.4, 0), (0.8, 0, 0))
+    made = from_passes(red, np.where(red > 0, light, 0), np.zeros_like(red))
+    np.testing.assert_allclose(made.shading, [[0.3, 0.15, 0.1]])
+
+
 @pytest.mark.parametrize(
     ("image", "truth", "expected"),
     [

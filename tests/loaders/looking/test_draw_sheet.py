@@ -155,7 +155,7 @@ def test_the_command_line_draws_sheets_and_prints_json(frames_root, tmp_path):
     result = CliRunner().invoke(main, [*words[:2], "--sheet", path])
     assert result.exit_code == 2
     assert result.output.startswith("Error: ")
-    assert "choose a set (--set, in Python set_name); expected one of: grid, free" in result.output
+    assert "choose a set (--set); expected one of: grid, free" in result.output
 
 
 @pytest.mark.parametrize(

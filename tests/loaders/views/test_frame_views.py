@@ -115,6 +115,29 @@ def test_radiance_and_shading_are_times_the_exposure(write, make_frame):
     np.testing.assert_array_equal(item.reflectance, np.moveaxis(layers["albedo"].astype(np.float32), 2, 0))
 
 
+def test_channels_without_albedo_have_no_known_shading(tmp_path, make_frame, info):
+    frame = make_frame("grid", 0)
+    layers = {name: array.copy() for name, array in frame.layers.items()}
+    layers["albedo"][:], layers["shading"][:] = (0.8, 0.4, 0.2), (1.0, 2.0, 6.0)
+    for name in ("albedo", "shading"):
+        layers[name][:2, :, 2] = 0  # a surface without blue
+        layers[name][0, 0] = 0  # black
+    hashes = {name: array_sha256(array) for name, array in layers.items()}
+    write_dataset_info(tmp_path, info)
+    for index in range(6):
+        other = make_frame("grid", index)
+        write_frame(
+            tmp_path, other if index else Frame(frame.metadata.model_copy(update={"layers": hashes}), layers)
+        )
+    item = open_decompositions(tmp_path, set_name="grid")[0]
+    known = torch.from_numpy(np.moveaxis(layers["albedo"] > 0, 2, 0))
+    assert torch.equal(item.shading_known, known)
+    assert torch.equal(item.mask, known.any(0))
+    assert item.shading[:, 1, 0].tolist() == [1, 2, 1.5]
+    assert item.shading[:, -1, 0].tolist() == [1, 2, 6]
+    assert item.reflectance[2, 1, 0] == 0
+
+
 def test_without_radiance_the_image_is_decoded(write, make_frame):
     root = write(lambda *_: {}, drop=("radiance",), exposure=0.25)
     expected = srgb_to_linear(make_frame("grid", 0).layers["image"] / 255).astype(np.float32)
@@ -256,7 +279,7 @@ def test_several_sets_or_splits_need_a_name(frames_root, stored, tmp_path):
     for place in (frames_root, stored / "h5", stored / "hub"):
         with pytest.raises(
             InputError,
-            match=r"choose a set \(--set, in Python \w+\); expected one of: (grid, free|free, grid)$",
+            match=r"choose a set \(`set_name`\); expected one of: (grid, free|free, grid)$",
         ):
             open_images(place)
         with pytest.raises(InputError, match=r"set `gird` is not there; expected one of: "):
@@ -269,7 +292,7 @@ def test_several_sets_or_splits_need_a_name(frames_root, stored, tmp_path):
     for place in (tmp_path / "h5", tmp_path / "hub"):
         with pytest.raises(
             InputError,
-            match=r"choose a split \(--split, in Python \w+\); expected one of: (train, test|test, train)$",
+            match=r"choose a split \(`split`\); expected one of: (train, test|test, train)$",
         ):
             open_images(place, set_name="grid")
         views = [open_images(place, set_name="grid", split=split) for split in ("train", "test")]

@@ -104,7 +104,7 @@ def test_several_splits_need_a_name(datasets, table, tmp_path):
     name = f"hf:{tmp_path / 'two'}"
     with pytest.raises(
         InputError,
-        match=r"hf:.*two: choose a split \(--split, in Python \w+\); expected one of: train, test$",
+        match=r"hf:.*two: choose a split \(`split`\); expected one of: train, test$",
     ):
         open_images(name)
     for view in (open_images(name, split="test"), open_images(f"{name}:test")):

@@ -69,7 +69,7 @@ def encoded(linear):
 def test_a_split_must_be_named(open_copy, layout):
     with pytest.raises(
         InputError,
-        match=rf"^{layout}:.*: choose a split \(--split, in Python \w+\); expected one of: {SPLITS[layout]}$",
+        match=rf"^{layout}:.*: choose a split \(`split`\); expected one of: {SPLITS[layout]}$",
     ):
         open_copy(open_images, layout, split=None)
     with pytest.raises(InputError, match=rf"split `tset` is not there; expected one of: {SPLITS[layout]}$"):
@@ -89,9 +89,7 @@ def test_a_set_of_a_layout_without_sets_is_refused(open_copy, layout):
 
 
 def test_the_sets_of_mpi3d_are_its_variants(open_copy, public_folder):
-    with pytest.raises(
-        InputError, match=r"choose a set \(--set, in Python \w+\); expected one of: toy, real$"
-    ):
+    with pytest.raises(InputError, match=r"choose a set \(`set_name`\); expected one of: toy, real$"):
         open_copy(open_images, "mpi3d", set_name=None)
     with pytest.raises(
         InputError, match=r"set `unreal` is not there; expected one of: toy, realistic, real, complex"

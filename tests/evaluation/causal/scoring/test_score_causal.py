@@ -200,7 +200,7 @@ def test_a_factor_with_another_value_in_each_image_is_named(memory_view):
     view = memory_view([torch.rand(3, 2, 2) for _ in table], factors=infos, table=table)
     with pytest.raises(InputError, match=r"`number` has another .* 12 images, .* robust; leave it out"):
         score(_pure, view)
-    with pytest.raises(InputError, match=r"`angle` .*robust; give fewer --bins than 20, or leave it out"):
+    with pytest.raises(InputError, match=r"`angle` .*robust; give fewer `bins` than 20, or leave it out"):
         score(_pure, view, ["angle", "light"])
     assert score(_pure, view, ["angle", "light"], bins=4).about.settings["bins"] == 4
 

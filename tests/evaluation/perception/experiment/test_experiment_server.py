@@ -193,7 +193,7 @@ def test_images_of_two_sizes_are_told(serve, memory_stimuli, monkeypatch):
 
 
 def test_a_taken_port_is_refused(server):
-    with pytest.raises(InputError, match=r"port \d+: .*leave --port out for a free one"):
+    with pytest.raises(InputError, match=r"port \d+: .*leave `port` out for a free one"):
         ExperimentServer({}, dict, server.server_port)
 
 

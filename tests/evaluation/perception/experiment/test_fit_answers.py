@@ -34,7 +34,7 @@ def direct(answers, rows):
     return fit_psychometric(levels, correct, torch.ones_like(correct))
 
 
-def test_rated_answers_give_d_t():
+def test_rated_answers_give_d_t(check_shown, shown_block):
     answers = simulate([None], ["ann"], 300)
     [found] = fit_answers(answers)
     assert (found.name, found.observer, found.unit) == ("D_T", None, "")
@@ -45,6 +45,7 @@ def test_rated_answers_give_d_t():
         f"{fit.quartiles[0]:.4g} to {fit.quartiles[2]:.4g}), lapse rate {fit.lapse:.2g}; the paper's 0.445 "
         "lies in the interval"
     )
+    check_shown(shown_block("experiment.md", "D_T"), str(found))
 
 
 def test_each_transform_and_observer_has_a_fit():

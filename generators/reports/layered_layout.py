@@ -1,0 +1,149 @@
+"""Layered layout of a graph without cycles, after Sugiyama, Tagawa and Toda 1981: no arrow crosses a node.
+
+Nodes stand in rows. An arrow that passes a row has a bend there, which takes a place between the nodes.
+"""
+
+import itertools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from candlelight.generators.language.causal_graph import Graph, causal_order
+
+_MOST_IN_ROW = 6  # largest number of nodes in a row, as after Coffman and Graham 1972
+_SWEEPS = 24  # passes over the rows that order them
+_PORT = 14.0  # largest distance of two arrows at a node, pixels
+_CENTRING = 0.01  # pull of every place to the middle, relative to that of an arrow
+
+PagePoint = tuple[float, float]  # across and down
+_Place = tuple[str, str, int]  # a node is (name, name, row), a bend (parent, child, row)
+_Rows = list[list[_Place]]
+_Link = tuple[_Place, _Place]  # part of an arrow, from a row to the next
+
+
+class Layout(NamedTuple):
+    """Where a graph is drawn, pixels.
+
+    Attributes:
+        centres: name to the centre of its box.
+        routes: parent and child to the points of the arrow, box to box. The way from the first point to the
+            second, and every other way, leads from row to row; those between are vertical and pass a row.
+        size: width and height.
+    """
+
+    centres: dict[str, PagePoint]
+    routes: dict[tuple[str, str], list[PagePoint]]
+    size: PagePoint
+
+
+def lay_out(graph: Graph, box: PagePoint, gap: PagePoint) -> Layout:
+    """Place every node in a row below its parents and just above the highest of its children.
+
+    Args:
+        graph: name to its parents.
+        box: width and height of a node, pixels.
+        gap: distance of two neighbours in a row, and of two rows, pixels.
+
+    Example:
+        >>> lay_out({"kind": (), "color": ("kind",)}, (40, 20), (10, 30)).routes
+        {('kind', 'color'): [(20.0, 20), (20.0, 50)]}
+    """
+    rows, chains = _rows(graph)
+    links = [link for chain in chains.values() for link in itertools.pairwise(chain)]
+    rows = min(_orders(rows, links), key=lambda order: _crossings_and_length(order, links))
+    across, width = _across(rows, links, box[0], gap[0])
+    starts, ends = (_ports(links, across, box[0], end) for end in (0, 1))
+    top = [row * (box[1] + gap[1]) for row in range(len(rows))]
+    routes = {
+        arrow: [
+            point
+            for a, b in itertools.pairwise(chain)
+            for point in ((starts[a, b], top[a[2]] + box[1]), (ends[a, b], top[b[2]]))
+        ]
+        for arrow, chain in chains.items()
+    }
+    centres = {a: (across[a, b, row], top[row] + box[1] / 2) for a, b, row in across if a == b}
+    return Layout(centres, routes, (width, top[-1] + box[1]))
+
+
+def _rows(graph: Graph) -> tuple[_Rows, dict[tuple[str, str], list[_Place]]]:
+    """Return the places in each row from the top, and those that each arrow joins."""
+    height: dict[str, int] = {}
+    for name in reversed(causal_order(graph)):
+        lowest = 1 + max((height[child] for child in graph if name in graph[child]), default=-1)
+        placed = list(height.values())
+        height[name] = next(row for row in itertools.count(lowest) if placed.count(row) < _MOST_IN_ROW)
+    top = max(height.values())
+    chains = {}
+    for child, parents in graph.items():
+        for parent in parents:
+            first, last = top - height[parent], top - height[child]
+            bends = [(parent, child, row) for row in range(first + 1, last)]
+            chains[parent, child] = [(parent, parent, first), *bends, (child, child, last)]
+    nodes = [(name, name, top - height[name]) for name in graph]
+    places = [*nodes, *(place for chain in chains.values() for place in chain[1:-1])]
+    return [[place for place in places if place[2] == row] for row in range(top + 1)], chains
+
+
+def _orders(rows: _Rows, links: list[_Link]) -> Iterator[_Rows]:
+    """Order each row by the mean position of neighbours in the row above, then below, and so on."""
+    yield rows
+    for sweep in range(_SWEEPS):
+        positions, ordered, near = _positions(rows), [], sweep % 2
+        for row in rows[:: -1 if near else 1]:
+            others = {place: [a[near] for a in links if a[1 - near] == place] or [place] for place in row}
+            means = {place: np.mean([positions[other] for other in others[place]]) for place in row}
+            ordered.append(sorted(row, key=means.__getitem__))
+            positions |= _positions(ordered[-1:])
+        rows = ordered[:: -1 if near else 1]
+        yield rows
+
+
+def _positions(rows: _Rows) -> dict[_Place, float]:
+    """Return the position of each place in its row, 0 to 1."""
+    return {place: (i + 0.5) / len(row) for row in rows for i, place in enumerate(row)}
+
+
+def _crossings_and_length(rows: _Rows, links: list[_Link]) -> tuple[int, float]:
+    positions = _positions(rows)
+    lines = [(a[2], positions[a], positions[b]) for a, b in links]
+    crossings = sum(
+        row == other and (start - first) * (end - last) < 0
+        for (row, start, end), (other, first, last) in itertools.combinations(lines, 2)
+    )
+    return crossings, sum(abs(start - end) for _, start, end in lines)
+
+
+def _ports(links: list[_Link], across: dict[_Place, float], width: float, end: int) -> dict[_Link, float]:
+    """Spread the first (or last) ends of the arrows along each node, in the order of their other ends."""
+    ports = {}
+    for place in across:
+        here = sorted((link for link in links if link[end] == place), key=lambda link: across[link[1 - end]])
+        step = min(_PORT, 0.75 * width / max(len(here), 1))
+        for i, link in enumerate(here):
+            ports[link] = across[place] + (i - (len(here) - 1) / 2) * step
+    return ports
+
+
+def _across(rows: _Rows, links: list[_Link], width: float, gap: float) -> tuple[dict[_Place, float], float]:
+    """Return the place across the rows that makes arrows steep, by least squares, and the whole width."""
+    from scipy.linalg import block_diag
+    from scipy.optimize import lsq_linear
+
+    half = {place: width / 2 if place[0] == place[1] else 0.0 for row in rows for place in row}
+    least = [[0.0, *(half[a] + gap + half[b] for a, b in itertools.pairwise(row))] for row in rows]
+    # Unknown are the first place of each row, and what each distance in a row exceeds its least by.
+    steps = block_diag(*(np.tri(len(row)) for row in rows))
+    lower = [0.0 if i else -np.inf for row in rows for i in range(len(row))]
+    index = {place: i for i, place in enumerate(half)}
+    pulls = np.concatenate([_CENTRING * np.eye(len(half)), np.zeros((len(links), len(half)))])
+    for pull, (a, b) in zip(pulls[len(half) :], links, strict=True):
+        # Bends pull harder than nodes, so that long arrows are straight.
+        pull[index[a]] = 2.0 ** ((a[0] != a[1]) + (b[0] != b[1]))
+        pull[index[b]] = -pull[index[a]]
+    start = steps @ np.concatenate(least)
+    found = (steps @ lsq_linear(pulls @ steps, -pulls @ start, (lower, np.inf)).x + start).tolist()
+    left = min(x - side for x, side in zip(found, half.values(), strict=True))
+    across = {place: round(x - left, 1) for place, x in zip(half, found, strict=True)}
+    return across, max(across[place] + half[place] for place in half)
