@@ -15,7 +15,7 @@ from torch import Tensor
 from candlelight.evaluation.benchmark.gradient_methods import GradientMethod
 from candlelight.evaluation.intrinsic.lmse import gray, lmse
 from candlelight.evaluation.models.absolute_poisson import solve_absolute
-from candlelight.evaluation.models.log_gradients import FLOOR, Gradients, log_gray
+from candlelight.evaluation.models.log_gradients import FLOOR, Gradients
 from candlelight.evaluation.models.poisson import PoissonSolver
 from candlelight.loaders.views import DecomposedImage
 
@@ -62,11 +62,9 @@ class BenchmarkObject:
     def integrate(
         self, method: GradientMethod, solution: Float64[ndarray, "*candidates height width"]
     ) -> GrayDecomposition:
-        """Return reflectance and shading of a log reflectance; their product is the gray image."""
-        # The authors' code raises the channels for colour Retinex, and their mean for the other methods.
-        log_image = log_gray(np.maximum(self.pixels, FLOOR) if method.reads_colours else self.pixels)
-        logs = solution, log_image - solution
-        return GrayDecomposition(*(np.where(self.mask, np.exp(log), 0.0) for log in logs))
+        """Return reflectance and shading of a log reflectance; their product is the method's gray image."""
+        parts = np.exp(solution), method.gray(self.pixels) * np.exp(-solution)
+        return GrayDecomposition(*(np.where(self.mask, part, 0.0) for part in parts))
 
     def in_colour(
         self, given: GrayDecomposition

@@ -12,13 +12,16 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from candlelight.evaluation.models.integrate_gradients import GrayRule
 from candlelight.evaluation.models.log_gradients import (
     Gradients,
     backward_differences,
+    gray_of_raised,
     keep_strong,
     keep_strong_or_coloured,
-    log_gray,
     median_over_lights,
+    plain_gray,
+    raised_gray,
     split_colour,
 )
 
@@ -37,7 +40,9 @@ class GradientMethod:
         thresholds: names of the thresholds, in natural log units; empty for a method without any.
         candidates: values of all thresholds, from which cross-validation chooses.
         takes_lights: whether the method needs images under several lights.
-        reads_colours: whether the method reads colours; the others read the gray image alone.
+        gray: maps an image [3, height, width] to the gray image that the method decomposes. The authors'
+            code raises dark channels for colour Retinex, their mean for gray Retinex, and for Weiss's method
+            the lit images alone.
         estimate: maps an image [3, height, width] and images under other lights [lights, 3, height, width]
             (None if the method takes none) to the gradients of each candidate, in their order.
     """
@@ -46,12 +51,12 @@ class GradientMethod:
     thresholds: tuple[str, ...]
     candidates: tuple[Thresholds, ...]
     takes_lights: bool
-    reads_colours: bool
+    gray: GrayRule
     estimate: Callable[[Float[ndarray, "3 height width"], _LightStack | None], Iterator[Gradients]]
 
 
 def _gray_retinex(image: Float[ndarray, "3 height width"], _: _LightStack | None) -> Iterator[Gradients]:
-    gradients = backward_differences(log_gray(image))
+    gradients = backward_differences(np.log(raised_gray(image)))
     return (keep_strong(gradients, threshold) for (threshold,) in _STRONG)
 
 
@@ -77,9 +82,11 @@ def _median(lights: _LightStack | None) -> Gradients:
 GRADIENT_METHODS = {
     method.name: method
     for method in (
-        GradientMethod("GR-RET", ("threshold",), _STRONG, False, False, _gray_retinex),
-        GradientMethod("COL-RET", ("brightness", "chroma"), _COLOURED, False, True, _colour_retinex),
-        GradientMethod("W", (), ((),), True, False, _weiss),
-        GradientMethod("W+RET", ("threshold",), _STRONG, True, False, _weiss_retinex),
+        GradientMethod("GR-RET", ("threshold",), _STRONG, False, raised_gray, _gray_retinex),
+        GradientMethod(
+            "COL-RET", ("brightness", "chroma"), _COLOURED, False, gray_of_raised, _colour_retinex
+        ),
+        GradientMethod("W", (), ((),), True, plain_gray, _weiss),
+        GradientMethod("W+RET", ("threshold",), _STRONG, True, plain_gray, _weiss_retinex),
     )
 }

@@ -39,6 +39,7 @@ from candlelight.evaluation.intrinsic.score_intrinsic import (
     decomposition_errors,
     intrinsic_settings,
 )
+from candlelight.evaluation.intrinsic.score_ranges import score_ranges
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
 from candlelight.evaluation.results.result import MeanResult
 from candlelight.evaluation.running.batches import Batch, Fingerprint, make_provenance, read_batches
@@ -119,6 +120,7 @@ def score_methods(
             {column: tuple(values.tolist()) for column, values in columns},
             (),
             _details(choice, tables[choice.method], scored[name]),
+            score_ranges(COLUMNS),
         )
     return BenchmarkRun(results, decompose)
 
@@ -154,7 +156,10 @@ def add_ranks(results: Mapping[str, MeanResult]) -> dict[str, MeanResult]:
         column = tuple(ranks[name].tolist()) if name in ranks else (math.nan,) * len(result.ids)
         settings = result.about.settings | {"ranked_among": sorted(ranked)}
         with_ranks[name] = replace(
-            result, about=replace(result.about, settings=settings), columns=result.columns | {"rank": column}
+            result,
+            about=replace(result.about, settings=settings),
+            columns=result.columns | {"rank": column},
+            ranges=result.ranges | {"rank": (1.0, float(len(ranked)))},
         )
     return with_ranks
 

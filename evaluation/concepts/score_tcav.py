@@ -236,6 +236,7 @@ class _Run:
                 "scores": [one for layer in self.layers for one in self._describe(layer, scores)],
                 "notes": self._notes(),
             },
+            {f"{name} at {layer}": (0.0, 1.0) for name, of_layers in scores.items() for layer in of_layers},
         )
 
     def _notes(self) -> list[str]:

@@ -1,5 +1,6 @@
 """Compare explanation methods by whether they point at the regions on which predictions depend."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
@@ -40,6 +41,12 @@ from candlelight.loaders.views import BACKGROUND_REGION, CounterfactualImages, V
 
 METRIC, VERSION = "causal_check", 1
 _SIDES = ALL_PARTS, BACKGROUND_REGION  # the last two of all regions
+_RANGES = {  # at which intervals of means are cut
+    "effect": (-math.inf, math.inf),
+    "effect_size": (0.0, math.inf),
+    "density": (0.0, math.inf),
+    "share": (0.0, 1.0),
+}
 _SHARED = ""  # key of the classifier of all methods
 HeatmapCallable = Callable[[Float[Tensor, "batch 3 height width"]], Tensor]
 ExplainedClassifier = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch classes"]]
@@ -211,7 +218,7 @@ def _result(
     }
     described = [
         {"region": region, "images": int((~np.isnan(effects[:, place, 0])).sum())}
-        | {name: _mean(table[:, place], data.groups) for name, table in columns.items()}
+        | {name: _mean(table[:, place], data.groups, *_RANGES[name]) for name, table in columns.items()}
         for place, region in enumerate(regions)
     ]
     details: dict[str, Any] = {
@@ -242,7 +249,9 @@ def _table(rows: Sequence[RegionNumbers], regions: Sequence[str]) -> Float64[nda
     return np.array([[row.get(region, missing) for region in regions] for row in rows], dtype=np.float64)
 
 
-def _mean(column: Float64[ndarray, " images"], groups: Sequence[str]) -> list[float]:
-    """Compute a mean over images that show the region, with its interval."""
-    score = mean_interval(column.tolist(), groups)
+def _mean(
+    column: Float64[ndarray, " images"], groups: Sequence[str], least: float, largest: float
+) -> list[float]:
+    """Compute a mean over images that show the region, with its interval, cut at the range of the values."""
+    score = mean_interval(column.tolist(), groups).within(least, largest)
     return [score.value, score.low, score.high]

@@ -14,6 +14,7 @@ from torch import Tensor
 from candlelight.evaluation.inputs.predictions import MissingResults
 from candlelight.evaluation.intrinsic.saw_precision import SAWVariant, count_smooth, saw_curve
 from candlelight.evaluation.intrinsic.score_intrinsic import DecompositionModel
+from candlelight.evaluation.intrinsic.score_ranges import score_ranges
 from candlelight.evaluation.intrinsic.whdr import whdr
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.results.mean_intervals import distinct_groups
@@ -129,6 +130,7 @@ def score_whdr(
             tuple(data.groups),
             {WHDR_METRIC: tuple(rows[name]["whdr"].tolist())},
             _failed(data, rows[name]["failed"]),
+            ranges=score_ranges([WHDR_METRIC]),
         )
         for name, named in named_models.items()
     }

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 from numpy import ndarray
 from torch import Tensor
 
+from candlelight.evaluation.intrinsic.score_ranges import score_ranges
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.results.result import MeanResult, fill_failures
 from candlelight.evaluation.running.batches import make_provenance
@@ -93,6 +94,7 @@ def mean_results(
                 for column, values in zip(metric.columns, filled[name].T, strict=True)
             },
             tuple(ids[row] for row in np.flatnonzero(found.failed[name]).tolist()),
+            ranges=score_ranges(metric.columns),
         )
         for name, named in named_models.items()
     }

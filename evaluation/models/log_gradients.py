@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-# The benchmark raises its images, whose white is 257, to at least 3 before the logarithm.
+# The benchmark raises images, whose white is 257, to at least 3 before the logarithm.
 FLOOR = 3 / 257
 
 
@@ -25,17 +25,45 @@ class Gradients(NamedTuple):
     right: Float[ndarray, "*batch height width"]
 
 
-def log_gray(pixels: Float[ndarray, "*batch 3 height width"]) -> Float[ndarray, "*batch height width"]:
-    """Compute the logarithm of the channel mean, which is raised to `FLOOR`.
+def plain_gray(pixels: Float[ndarray, "*batch 3 height width"]) -> Float[ndarray, "*batch height width"]:
+    """Compute the channel mean, the image that W and W+RET decompose; below 0 it is 0.
 
     Args:
         pixels: scene-linear Rec.709, white is 1.
 
     Example:
-        >>> log_gray(np.ones((3, 1, 1)))
+        >>> plain_gray(np.zeros((3, 1, 1)))
         array([[0.]])
     """
-    gray: Float[ndarray, "*batch height width"] = np.log(np.maximum(pixels.mean(-3), FLOOR))
+    gray: Float[ndarray, "*batch height width"] = np.maximum(pixels.mean(-3), 0.0)
+    return gray
+
+
+def raised_gray(pixels: Float[ndarray, "*batch 3 height width"]) -> Float[ndarray, "*batch height width"]:
+    """Compute the channel mean and raise it to `FLOOR`: the image that GR-RET decomposes.
+
+    Args:
+        pixels: scene-linear Rec.709, white is 1.
+
+    Example:
+        >>> raised_gray(np.array([[[0.3]], [[0.0]], [[0.0]]])).round(3)
+        array([[0.1]])
+    """
+    gray: Float[ndarray, "*batch height width"] = np.maximum(pixels.mean(-3), FLOOR)
+    return gray
+
+
+def gray_of_raised(pixels: Float[ndarray, "*batch 3 height width"]) -> Float[ndarray, "*batch height width"]:
+    """Raise every channel to `FLOOR` and compute their mean: the image that COL-RET decomposes.
+
+    Args:
+        pixels: scene-linear Rec.709, white is 1.
+
+    Example:
+        >>> gray_of_raised(np.array([[[0.3]], [[0.0]], [[0.0]]])).round(3)
+        array([[0.108]])
+    """
+    gray: Float[ndarray, "*batch height width"] = np.maximum(pixels, FLOOR).mean(-3)
     return gray
 
 
@@ -89,12 +117,11 @@ def split_colour(pixels: Float[ndarray, "3 height width"]) -> ColourGradients:
         >>> float(split_colour(np.ones((3, 2, 2))).chroma.down.max())
         0.0
     """
-    raised = np.maximum(pixels, FLOOR)
-    channels = backward_differences(np.log(raised))
+    channels = backward_differences(np.log(np.maximum(pixels, FLOOR)))
     brightness = Gradients(*(part.mean(0) for part in channels))
     pairs = zip(channels, brightness, strict=True)
     chroma = Gradients(*(np.sqrt(((part - mean) ** 2).sum(0)) for part, mean in pairs))
-    return ColourGradients(backward_differences(log_gray(raised)), brightness, chroma)
+    return ColourGradients(backward_differences(np.log(gray_of_raised(pixels))), brightness, chroma)
 
 
 def keep_strong_or_coloured(split: ColourGradients, brightness: float, chroma: float) -> Gradients:
@@ -119,10 +146,11 @@ def median_over_lights(lights: Float[ndarray, "lights 3 height width"]) -> Gradi
     median of an even number of lights is the mean of the middle two.
 
     Args:
-        lights: the same object under several lights, scene-linear Rec.709, white is 1.
+        lights: the same object under several lights, scene-linear Rec.709, white is 1; see `raised_gray`.
 
     Example:
         >>> median_over_lights(np.ones((10, 3, 2, 2))).down.shape
         (2, 2)
     """
-    return Gradients(*(np.median(part, axis=0) for part in backward_differences(log_gray(lights))))
+    gradients = backward_differences(np.log(raised_gray(lights)))
+    return Gradients(*(np.median(part, axis=0) for part in gradients))

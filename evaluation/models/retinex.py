@@ -6,6 +6,7 @@ baseline evaluations for intrinsic image algorithms, ICCV 2009, section 4.3.1.
 
 from dataclasses import dataclass
 
+import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
@@ -15,7 +16,7 @@ from candlelight.evaluation.models.log_gradients import (
     backward_differences,
     keep_strong,
     keep_strong_or_coloured,
-    log_gray,
+    raised_gray,
     split_colour,
 )
 
@@ -47,7 +48,10 @@ class GrayRetinex(GradientModel):
         check_thresholds(threshold=self.threshold)
 
     def _gradients(self, _: int, pixels: Float[ndarray, "3 height width"], __: ndarray) -> Gradients:
-        return keep_strong(backward_differences(log_gray(pixels)), self.threshold)
+        return keep_strong(backward_differences(np.log(raised_gray(pixels))), self.threshold)
+
+    def _gray(self, pixels: Float[ndarray, "3 height width"]) -> Float[ndarray, "height width"]:
+        return raised_gray(pixels)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from candlelight.evaluation.models.belief_propagation import propagate_beliefs
 from candlelight.evaluation.models.boosted_stumps import BoostedStumps, train_stumps
 from candlelight.evaluation.models.contour_agreement import ContourAgreement, contour_cues, fit_agreement
 from candlelight.evaluation.models.integrate_gradients import GradientModel
-from candlelight.evaluation.models.log_gradients import Gradients, log_gray
+from candlelight.evaluation.models.log_gradients import Gradients, gray_of_raised
 from candlelight.evaluation.models.named_streams import named_stream
 from candlelight.evaluation.models.training_gradients import (
     TrueGradients,
@@ -60,7 +60,7 @@ class TAP05(GradientModel):
     def _gradients(
         self, _: int, pixels: Float[ndarray, "3 height width"], mask: Bool[ndarray, "height width"]
     ) -> Gradients:
-        log_image = extend(log_gray(pixels), mask)
+        log_image = extend(np.log(gray_of_raised(pixels)), mask)
         inside = inside_pairs(mask)
         evidence = np.where(inside, self.classifier.log_odds(_responses(log_image)), 0.0)
         beliefs = propagate_beliefs(evidence, self.agreement.agreements(log_image, inside))

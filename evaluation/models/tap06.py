@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from candlelight.evaluation.models.integrate_gradients import GradientModel
 from candlelight.evaluation.models.local_experts import LocalExperts, grow_experts
-from candlelight.evaluation.models.log_gradients import Gradients, log_gray
+from candlelight.evaluation.models.log_gradients import Gradients, gray_of_raised
 from candlelight.evaluation.models.named_streams import named_stream
 from candlelight.evaluation.models.training_gradients import (
     TrueGradients,
@@ -56,7 +56,7 @@ class TAP06(GradientModel):
     def _gradients(
         self, _: int, pixels: Float[ndarray, "3 height width"], mask: Bool[ndarray, "height width"]
     ) -> Gradients:
-        log_image = extend(log_gray(pixels), mask)
+        log_image = extend(np.log(gray_of_raised(pixels)), mask)
         down, right = inside_pairs(mask)
         shading = np.zeros((2, *mask.shape))
         shading[0][down] = self.experts.predict(_patches(log_image, np.flatnonzero(down)))

@@ -13,7 +13,12 @@ from torch import Tensor
 
 from candlelight.evaluation.inputs.check_shapes import check_shapes
 from candlelight.evaluation.models.integrate_gradients import check_thresholds, decompose_by_gradients
-from candlelight.evaluation.models.log_gradients import Gradients, keep_strong, median_over_lights
+from candlelight.evaluation.models.log_gradients import (
+    Gradients,
+    keep_strong,
+    median_over_lights,
+    plain_gray,
+)
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,8 @@ class Weiss:
 
     The gradient of the log reflectance is the median over the lights of the gradients of the log gray images.
     A shadow that moves with the light is an edge under few lights, so the median leaves it out. Smooth
-    shading is left in the reflectance where most lights come from one side; Retinex removes it.
+    shading is left in the reflectance where most lights come from one side; Retinex removes it. As in the
+    benchmark, dark values of the lit images are raised, but the decomposed image is taken as it is.
 
     Attributes:
         threshold: of `GrayRetinex`, applied to the median, in natural log units; None for Weiss's method
@@ -62,7 +68,9 @@ class Weiss:
         """
         check_shapes(image=(image, "batch 3 height width"), lights=(lights, "batch lights 3 height width"))
         stacks = lights.detach().cpu().double().numpy()
-        return decompose_by_gradients(image, mask, lambda row, _, __: self._gradients(stacks[row]))
+        return decompose_by_gradients(
+            image, mask, lambda row, _, __: self._gradients(stacks[row]), plain_gray
+        )
 
     def _gradients(self, lights: Float[ndarray, "lights 3 height width"]) -> Gradients:
         gradients = median_over_lights(lights)

@@ -16,7 +16,7 @@ from candlelight.evaluation.intrinsic.masked import masked_double
 from candlelight.evaluation.intrinsic.psnr import psnr
 from candlelight.evaluation.intrinsic.si_mse import rescaled
 from candlelight.evaluation.intrinsic.ssim_padded import ssim_padded
-from candlelight.evaluation.protocols.protocol_values import BRIGHTNESS, Columns, Predicted
+from candlelight.evaluation.protocols.protocol_values import BRIGHTNESS, Columns, Predicted, is_lit
 from candlelight.loaders.public.hypersim_frames import tone_map
 from candlelight.loaders.public.hypersim_truth import cut_off
 from candlelight.loaders.views import DecomposedImage
@@ -24,7 +24,7 @@ from candlelight.loaders.views.view_colours import to_linear
 
 _GAMMA = 2.2
 _BRIGHT, _BRIGHT_SHARE = 0.8, 0.9  # this share of the pixels is to be darker than 0.8 of white
-_DARKEST = 1e-4  # brightness of that pixel below which an image becomes black
+_DARKEST = 1e-4  # brightness of that pixel below which the program makes the image black
 
 
 def hypersim_values(reflectance: Predicted, shading: Predicted, truth: GroundTruth) -> Columns:
@@ -72,7 +72,7 @@ def interiorverse_values(
     Args:
         reflectance: predicted.
         shading: not read.
-        truth: the truth.
+        truth: the truth; a row whose reflectance is black holds none, and is undefined.
         encoded: whether values with the power 1/2.2 are compared, or linear ones.
         scaled: whether the prediction first gets the scale of least squares in linear light.
     """
@@ -83,7 +83,8 @@ def interiorverse_values(
         reflectance = rescaled(reflectance, true, everywhere, floor=0)
     if encoded:
         reflectance, true = _encode(reflectance), _encode(true)
-    return torch.stack([score(reflectance, true, everywhere) for score in (psnr, ssim_padded)])
+    scores = [score(reflectance, true, everywhere) for score in (psnr, ssim_padded)]
+    return torch.stack(scores).masked_fill(~is_lit(true), torch.nan)
 
 
 def _mapped(
@@ -99,11 +100,14 @@ def _mapped(
 
 
 def _to_bright(brightness: Float64[Tensor, "..."]) -> float:
-    """Return the factor that takes the 90th percentile to 1; 0 for dark images, nan without pixels."""
+    """Return the factor that takes the 90th percentile to 1; nan for dark images, and without pixels.
+
+    The program makes dark images black, which every prediction then fits.
+    """
     if not brightness.numel():
         return math.nan
     high = float(np.quantile(brightness.numpy(), _BRIGHT_SHARE))
-    return 1 / high if high >= _DARKEST else 0.0
+    return 1 / high if high >= _DARKEST else math.nan
 
 
 def _encode(linear: Float64[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:

@@ -34,7 +34,7 @@ _MARIGOLD = "Ke et al., Marigold, 2025; prs-eth/Marigold b1dffaa, script/iid/eva
 
 _INTERIORVERSE = EvaluationProtocol(
     name="interiorverse-marigold",
-    version=1,
+    version=2,
     reads="decompositions",
     better="higher",
     columns=("psnr_reflectance", "ssim_reflectance"),
@@ -42,7 +42,7 @@ _INTERIORVERSE = EvaluationProtocol(
     files="InteriorVerse, 85 degrees: 2,672 test frames of 210 scenes; the download is gone since 2026",
     colour_space="power 1/2.2",
     scale="none",
-    mask="none: every pixel counts, also those without a truth",
+    mask="none: every pixel counts, also those without a truth; an image of black truth is left out",
     resize="none after the network, which works at 640 pixels in the program",
     window="SSIM of torchmetrics 1.6 to 1.8, range 1",
     mean=_MEAN,
@@ -162,7 +162,7 @@ _RECORDS = (
     ),
     EvaluationProtocol(
         name="hypersim-marigold",
-        version=1,
+        version=2,
         reads="decompositions",
         better="higher",
         columns=("psnr_reflectance", "ssim_reflectance", "psnr_shading", "ssim_shading"),
@@ -171,7 +171,8 @@ _RECORDS = (
         colour_space="reflectance: power 1/2.2; shading: linear, mapped so that the 90th percentile of the "
         "true brightness is 0.8, clipped to [0, 1]",
         scale="reflectance: none; shading: one for all channels",
-        mask="reflectance known and not black, shading known; SSIM: black outside, all windows count",
+        mask="reflectance known and not black, shading known; SSIM: black outside, all windows count; "
+        "shading that the program maps to black is left out",
         resize="none; image tone-mapped to 8 bits; true shading clipped at its 98th percentile and divided "
         "by it",
         window="SSIM of torchmetrics 1.6 to 1.8, range 1",
@@ -188,7 +189,7 @@ _RECORDS = (
     _interiorverse("interiorverse-linear-scaled", encoded=False, scaled=True),
     EvaluationProtocol(
         name="stanford-orb",
-        version=1,
+        version=2,
         reads="decompositions",
         better="higher",
         columns=("psnr_reflectance",),
@@ -196,7 +197,8 @@ _RECORDS = (
         files="Stanford-ORB: 42 captures of 14 objects (SCENES_FULL), 512x512",
         colour_space="linear, though the program calls it psnr_ldr",
         scale="one for each channel, then clipped to [0, 1]",
-        mask="the object, eroded by 5x5 pixels; the black rest counts, hence values near 40 dB",
+        mask="the object, eroded by 5x5 pixels; the black rest counts, hence values near 40 dB; an object "
+        "of black truth is left out",
         resize="none here; the program reduces the truth by 4",
         window="none; never below the score of 0.5 everywhere",
         mean="arithmetic, over the views of a capture, then over captures (groups)",

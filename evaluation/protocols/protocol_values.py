@@ -95,7 +95,7 @@ def orb_values(reflectance: Predicted, shading: Predicted, truth: GroundTruth) -
     """Compute PSNR of linear reflectance over the whole image, black outside the eroded mask.
 
     Each channel has the scale of least squares in the mask, and is then clipped to [0, 1]. A score is never
-    below that of a prediction of 0.5.
+    below that of a prediction of 0.5. It is undefined if the truth is black, which every prediction fits.
     """
     del shading
     inside = _eroded(truth.mask)
@@ -108,8 +108,12 @@ def orb_values(reflectance: Predicted, shading: Predicted, truth: GroundTruth) -
     half = torch.where(inside[:, None], 0.5, torch.zeros_like(given))
     everywhere = torch.ones_like(inside)
     scores = [psnr(some, true, everywhere) for some in ((scale * given).clamp(0, 1), half)]
-    empty = ~inside.flatten(1).any(1)
-    return torch.stack(scores).amax(0, keepdim=True).masked_fill(empty, torch.nan)
+    return torch.stack(scores).amax(0, keepdim=True).masked_fill(~is_lit(true), torch.nan)
+
+
+def is_lit(layer: Float[Tensor, "rows 3 height width"]) -> Bool[Tensor, " rows"]:
+    """Tell which images of a true layer are not black."""
+    return layer.flatten(1).any(1)
 
 
 def _pairs(

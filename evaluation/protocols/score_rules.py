@@ -14,6 +14,7 @@ from torch import Tensor
 from candlelight.evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
 from candlelight.evaluation.inputs.predictions import MissingResults
 from candlelight.evaluation.intrinsic.lmse_barron import geometric_mean
+from candlelight.evaluation.intrinsic.score_ranges import score_ranges
 from candlelight.evaluation.intrinsic.scored_rows import RowErrors, collect_errors
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.protocols.evaluation_protocol import (
@@ -159,7 +160,9 @@ def _result(
     columns = {name: tuple(row.tolist()) for name, row in zip(record.columns, values, strict=True)}
     average = cast(DecompositionRule, record.rule).average
     if average == "arithmetic":
-        return MeanResult(about, tuple(view.ids), tuple(view.groups), columns, failed)
+        return MeanResult(
+            about, tuple(view.ids), tuple(view.groups), columns, failed, ranges=score_ranges(columns)
+        )
     statistic = _averages(record.columns, values, average, view.groups)
     scores, replicates = resampled_interval(statistic, view.groups, seed=0)
     details = {"ids": view.ids, "columns": columns}

@@ -1,5 +1,6 @@
 """Tables and plots of a benchmark of several methods: ranks, windows, objects, p = 1 against p = 2."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from candlelight.evaluation.benchmark.summary import absolute_pairs, neighbour_comparisons
 from candlelight.evaluation.report.blocks import Block, PlotBlock, TableBlock
 from candlelight.evaluation.report.drawing import COLOURS, INK, draw_bars, drawing, label_rows, to_svg
-from candlelight.evaluation.report.tables import number, unbroken
+from candlelight.evaluation.report.tables import UNDEFINED, number, unbroken
 from candlelight.evaluation.results.result import MeanResult, model_name
 
 RANK = "rank"
@@ -74,6 +75,8 @@ def _comparisons(results: Sequence[MeanResult]) -> TableBlock:
     for one in neighbour_comparisons(results):
         pair, interval = f"{one.first} - {one.second}", one.difference
         reach = f"{number(interval.low)} to {number(interval.high)}"
+        if math.isnan(interval.low):
+            reach = UNDEFINED
         rows.append((unbroken(pair), number(interval.value), unbroken(reach), number(one.p_value, 2)))
     head = ("difference of LMSE", "mean", "95 % interval", "p")
     return TableBlock(

@@ -13,7 +13,11 @@ from candlelight.evaluation.results.mean_intervals import (
     mean_p_value,
     seed_interval,
 )
-from candlelight.evaluation.results.resampled_intervals import replicate_interval, replicate_p_value
+from candlelight.evaluation.results.resampled_intervals import (
+    LEAST_GROUPS,
+    replicate_interval,
+    replicate_p_value,
+)
 from candlelight.evaluation.results.result import Better, MeanResult, Result, StatisticResult, model_name
 from candlelight.loaders.errors import InputError, did_you_mean
 
@@ -32,8 +36,8 @@ class Comparison:
         better: whether lower or higher values are better, or neither.
         first: name of the first model.
         second: name of the second model.
-        difference: first minus second, with its 95 % interval.
-        p_value: two-sided p-value of no difference; nan if it is undefined.
+        difference: first minus second, with its 95 % interval; no interval with fewer than 6 groups.
+        p_value: two-sided p-value of no difference; nan with fewer than 6 groups, or if it is undefined.
         groups: number of groups of rows, or of seeds, that the interval is computed over.
         counted: a text that says how many rows, groups or seeds were paired.
     """
@@ -55,6 +59,11 @@ class Comparison:
             return None
         return "first" if (self.difference.value < 0) == (self.better == "lower") else "second"
 
+    @property
+    def _obstacle(self) -> str:
+        few = f"expected {LEAST_GROUPS} or more groups or seeds, got {self.groups}"
+        return few if self.groups < LEAST_GROUPS else "undefined values"
+
     def __str__(self) -> str:
         """Name the better model; then give the difference, its interval and the p-value."""
         one, other = self.first, self.second
@@ -64,7 +73,7 @@ class Comparison:
         interval = f"95 % interval {low:+.3g} to {high:+.3g}, p = {self.p_value:.2g}"
         verdict = f"no difference shown between {one} and {other}"
         if math.isnan(self.p_value):
-            verdict = f"{one} and {other} cannot be compared: too few groups or undefined values"
+            verdict = f"{one} and {other} cannot be compared: {self._obstacle}"
             interval = "no interval"
         elif self.winner:
             best, rest = (one, other) if self.winner == "first" else (other, one)
@@ -88,7 +97,7 @@ def compare(first: Result, second: Result, column: str | None = None) -> Compari
 
     Returns:
         The difference and the better model. Between equal models a difference is found in one of twenty
-        comparisons, because the level is 5 %.
+        comparisons, because the level is 5 %. With fewer than 6 groups, or seeds, there is no verdict.
 
     Raises:
         InputError: the results differ in kind, metric, data, settings or groups; or they have no such column,
@@ -97,11 +106,12 @@ def compare(first: Result, second: Result, column: str | None = None) -> Compari
     Example:
         >>> def result(name, values):
         ...     about = Provenance("lmse", 1, "lower", {"name": name}, {}, {}, {})
-        ...     return MeanResult(about, tuple("abc"), tuple("rst"), {"lmse": values}, failed=())
+        ...     return MeanResult(about, tuple("abcdef"), tuple("rstuvw"), {"lmse": values}, failed=())
         >>> from candlelight.evaluation.results.result import Provenance
-        >>> print(compare(result("flat", (0.5, 0.6, 0.75)), result("net", (0.3, 0.4, 0.5))))
+        >>> flat = result("flat", (0.5, 0.6, 0.75, 0.5, 0.6, 0.7))
+        >>> print(compare(flat, result("net", (0.3, 0.4, 0.5, 0.4, 0.5, 0.5))))
         net is better than flat
-        lmse ↓: flat - net = +0.217 (95 % interval +0.145 to +0.288, p = 0.0059, 3 rows in 3 groups)
+        lmse ↓: flat - net = +0.175 (95 % interval +0.111 to +0.239, p = 0.00092, 6 rows in 6 groups)
     """
     _check_alike(first, second)
     name = _column(first, second, column)
@@ -194,8 +204,10 @@ def _compare_means(first: MeanResult, second: MeanResult, column: str) -> Compar
     for result in (first, second):
         if result.failed:
             counted += f", {len(result.failed)} predictions of {model_name(result)} failed"
-    tested = mean_interval(differences, groups), mean_p_value(differences, groups)
-    return _comparison(first, second, column, *tested, count, counted)
+    (least, largest), (others_least, others_largest) = first.range_of(column), second.range_of(column)
+    difference = mean_interval(differences, groups).within(least - others_largest, largest - others_least)
+    p_value = mean_p_value(differences, groups)
+    return _comparison(first, second, column, difference, p_value, count, counted)
 
 
 def _compare_statistics(first: StatisticResult, second: StatisticResult, column: str) -> Comparison:
@@ -226,5 +238,7 @@ def _comparison(
     first: Result, second: Result, column: str, difference: Score, p_value: float, groups: int, counted: str
 ) -> Comparison:
     about = first.about
+    if groups < LEAST_GROUPS:
+        difference, p_value = Score(difference.value, math.nan, math.nan), math.nan
     names = model_name(first), model_name(second)
     return Comparison(about.metric, column, about.better, *names, difference, p_value, groups, counted)

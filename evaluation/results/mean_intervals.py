@@ -42,6 +42,25 @@ class Score:
         # As tuples, in which one nan equals itself: since Python 3.13 a data class compares number by number.
         return isinstance(other, Score) and astuple(self) == astuple(other)
 
+    def within(self, least: float, largest: float) -> "Score":
+        """Cut the interval at the range of the score.
+
+        The true value lies in the range, so the cut interval holds it as often as the whole one.
+
+        Args:
+            least: smallest possible value.
+            largest: largest possible value.
+
+        Example:
+            >>> Score(0.5, -0.2, 1.2).within(0, 1)
+            Score(value=0.5, low=0.0, high=1.0)
+        """
+        if math.isnan(self.low):
+            return self
+        # A value that rounding has put outside stays in its interval.
+        low, high = min(self.value, max(self.low, least)), max(self.value, min(self.high, largest))
+        return Score(self.value, low, high)
+
 
 class ClusteredMean(NamedTuple):
     """A mean over rows, its standard error over groups, and the number of groups with a defined row."""
@@ -99,7 +118,8 @@ def mean_interval(values: Sequence[float], groups: Sequence[str], level: float =
         level: confidence level between 0 and 1.
 
     Returns:
-        The interval is nan with fewer than two groups, or if a value is not finite.
+        The interval is nan with fewer than two groups, or if a value is not finite. It is not cut at the
+        range of the values: see `Score.within`.
 
     Raises:
         InputError: the numbers of values and groups differ, or the level is out of range.

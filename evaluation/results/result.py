@@ -80,6 +80,8 @@ class MeanResult:
             value undefined. Such rows are left out of the mean and counted.
         failed: ids of rows whose prediction failed; `fill_failures` gave their values.
         details: data for the tables and plots of a report: dictionaries, lists, strings and numbers.
+        ranges: smallest and largest possible value of columns, at which their intervals are cut; a column
+            that is not listed has no bounds.
 
     Raises:
         InputError: no column, unequal lengths, a repeated id, or a failed id that is not a row.
@@ -97,6 +99,7 @@ class MeanResult:
     columns: dict[str, tuple[JSONNumber, ...]]
     failed: tuple[str, ...]
     details: dict[str, Any] = field(default_factory=dict)
+    ranges: dict[str, tuple[JSONNumber, JSONNumber]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         lengths = {name: len(column) for name, column in self.columns.items()} | {"groups": len(self.groups)}
@@ -112,7 +115,14 @@ class MeanResult:
     @cached_property
     def scores(self) -> dict[str, Score]:
         """Mean of each column over the rows where it is defined, with its interval over groups."""
-        return {name: mean_interval(column, self.groups) for name, column in self.columns.items()}
+        return {
+            name: mean_interval(column, self.groups).within(*self.range_of(name))
+            for name, column in self.columns.items()
+        }
+
+    def range_of(self, column: str) -> tuple[float, float]:
+        """Return the smallest and the largest possible value of a column."""
+        return self.ranges.get(column, (-math.inf, math.inf))
 
     @property
     def score(self) -> float:
@@ -145,6 +155,7 @@ class MeanResult:
             "undefined": self.undefined,
             "failed": self.failed,
             "columns": self.columns,
+            "ranges": self.ranges,
             "ids": self.ids,
             "groups": self.groups,
             "details": self.details,

@@ -77,7 +77,8 @@ class CounterfactualGenerativeness:
         name = "counterfactual_generativeness"
         columns = {name: self.by_row.mean(1)}
         columns |= {f"{name}({factor})": self.by_row[:, column] for column, factor in enumerate(self.factors)}
-        return {label: mean_interval(values.tolist(), groups) for label, values in columns.items()}
+        intervals = {label: mean_interval(values.tolist(), groups) for label, values in columns.items()}
+        return {label: score.within(0, 1) for label, score in intervals.items()}
 
 
 def counterfactual_generativeness(

@@ -1,7 +1,6 @@
 """Ranges of the causal scores, at which their intervals are cut."""
 
 import math
-from dataclasses import replace
 
 from candlelight.evaluation.results.mean_intervals import Score
 
@@ -24,14 +23,7 @@ def cut_at_bounds(name: str, score: Score) -> Score:
         score: a score with an interval that may exceed its range.
 
     Example:
-        >>> cut_at_bounds("mig", Score(0.5, -0.2, 1.2))
-        Score(value=0.5, low=0.0, high=1.0)
-        >>> cut_at_bounds("explicitness", Score(-0.5, -2.0, 1.0))
+        >>> cut_at_bounds("explicitness", Score(-0.5, -2.0, 1.2))
         Score(value=-0.5, low=-1.0, high=1.0)
     """
-    low = _LEAST.get(name, 0.0)
-    return replace(score, low=_within(score.low, low), high=_within(score.high, low))
-
-
-def _within(value: float, low: float) -> float:
-    return value if math.isnan(value) else min(max(value, low), 1.0)
+    return score.within(_LEAST.get(name, 0.0), 1.0)

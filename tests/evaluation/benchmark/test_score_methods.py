@@ -101,7 +101,7 @@ def test_absolute_errors_are_integrated_on_request(objects) -> None:
 
 
 def test_results_can_be_compared_with_models(objects) -> None:
-    view = objects()
+    view = objects(6)
     method = score_methods(view, ["W"]).results["W"]
     model = score_intrinsic({"flat": constant_shading}, view)["flat"]
     assert compare(method, model).winner == "first"

@@ -3,11 +3,11 @@ import pytest
 import torch
 
 from candlelight.evaluation.models.integrate_gradients import decompose_by_gradients
-from candlelight.evaluation.models.log_gradients import FLOOR, Gradients, backward_differences, log_gray
+from candlelight.evaluation.models.log_gradients import FLOOR, Gradients, backward_differences, gray_of_raised
 
 
 def all_reflectance(row: int, pixels: np.ndarray, mask: np.ndarray) -> Gradients:
-    return backward_differences(log_gray(pixels))
+    return backward_differences(np.log(gray_of_raised(pixels)))
 
 
 def halves(row: int, pixels: np.ndarray, mask: np.ndarray) -> Gradients:

@@ -6,10 +6,12 @@ from candlelight.evaluation.models.log_gradients import (
     FLOOR,
     Gradients,
     backward_differences,
+    gray_of_raised,
     keep_strong,
     keep_strong_or_coloured,
-    log_gray,
     median_over_lights,
+    plain_gray,
+    raised_gray,
     split_colour,
 )
 
@@ -63,8 +65,13 @@ def test_gray_images_have_no_chroma() -> None:
         np.testing.assert_allclose(part, wanted, atol=1e-12)
 
 
-def test_black_is_raised_before_the_logarithm() -> None:
-    assert log_gray(np.zeros((3, 1, 1))).item() == np.log(FLOOR)
+def test_dark_pixels_are_raised_before_or_after_the_mean_or_not_at_all() -> None:
+    pixels = np.array([[[0.3]], [[0.003]], [[-0.003]]])
+    assert raised_gray(pixels).item() == pytest.approx(0.1)
+    assert gray_of_raised(pixels).item() == pytest.approx((0.3 + 2 * FLOOR) / 3)
+    assert raised_gray(pixels / 100).item() == gray_of_raised(pixels / 100).item() == pytest.approx(FLOOR)
+    assert plain_gray(pixels / 100).item() == pytest.approx(0.001)
+    assert plain_gray(-pixels).item() == 0
     assert np.isfinite(np.concatenate([*split_colour(np.zeros((3, 2, 2))).gray])).all()
 
 
@@ -73,11 +80,12 @@ def test_a_shadow_under_few_lights_is_left_out() -> None:
     lights = np.stack([albedo] * 5)
     lights[0, :, 2:] *= 0.3  # a shadow in one of five
     lights[1, :, :, :2] *= 0.5
-    for part, wanted in zip(median_over_lights(lights), backward_differences(log_gray(albedo)), strict=True):
+    expected = backward_differences(np.log(albedo.mean(0)))
+    for part, wanted in zip(median_over_lights(lights), expected, strict=True):
         np.testing.assert_allclose(part, wanted, atol=1e-12)
 
 
 def test_the_median_of_two_lights_is_their_mean() -> None:
     lights = RNG.uniform(0.1, 1.0, (2, 3, 4, 4))
-    one, other = (backward_differences(log_gray(light)) for light in lights)
+    one, other = (backward_differences(np.log(light.mean(0))) for light in lights)
     np.testing.assert_allclose(median_over_lights(lights).down, (one.down + other.down) / 2, atol=1e-12)

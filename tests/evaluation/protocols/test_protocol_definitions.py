@@ -318,5 +318,7 @@ def test_every_protocol_has_a_definition_here() -> None:
     }
     assert tested == set(PROTOCOLS)
     for name, record in PROTOCOLS.items():
-        assert (record.name, record.version) == (name, 1)
+        # The black truths of these rows were perfect predictions once.
+        again = record.reads == "decompositions" and record.better == "higher"
+        assert (record.name, record.version) == (name, 2 if again else 1)
         assert record.columns

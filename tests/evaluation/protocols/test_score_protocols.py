@@ -9,6 +9,7 @@ import torch
 
 from candlelight.evaluation.inputs.predictions import open_predictions
 from candlelight.evaluation.intrinsic import geometric_mean, score_intrinsic
+from candlelight.evaluation.intrinsic.score_ranges import score_ranges
 from candlelight.evaluation.models.baselines import BASELINES, constant_reflectance, constant_shading
 from candlelight.evaluation.models.model_spec import open_model
 from candlelight.evaluation.protocols import PROTOCOLS, score_protocol, score_protocols
@@ -193,6 +194,26 @@ def test_rows_without_truth_are_left_out_and_counted(memory_view) -> None:
         one = score_protocol(BASELINES, memory_view(items[:1], explains="image"), name)["constant-shading"]
         two = score_protocol(BASELINES, view, name)["constant-shading"]
         assert two.score == pytest.approx(one.score)
+
+
+@pytest.mark.parametrize("name", HIGHER)
+def test_rows_of_a_black_truth_are_left_out_and_counted(memory_view, name: str) -> None:
+    black = noise(1)
+    layer = "shading" if name == "hypersim-marigold" else "reflectance"
+    getattr(black, layer)[:] = 0
+    column = f"psnr_{layer}"
+    views = [memory_view(items, explains="image") for items in ([noise(0)], [noise(0), black])]
+    one, two = (score_protocol(BASELINES, view, name)["constant-shading"].scores[column] for view in views)
+    assert math.isfinite(two.value)
+    assert two.value == pytest.approx(one.value)
+
+
+def test_intervals_of_protocols_stay_in_the_range_of_each_score(memory_view) -> None:
+    view = memory_view([noise(row) for row in range(3)], explains="image")
+    for name in ("mit-grosse", "sintel", "interiorverse-marigold"):
+        for column, score in score_protocol(BASELINES, view, name)["constant-shading"].scores.items():
+            least, largest = score_ranges([column])[column]
+            assert least <= score.low <= score.high <= largest
 
 
 def test_interrupted_run_resumes_with_the_same_result(pair, tmp_path) -> None:

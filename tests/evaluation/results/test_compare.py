@@ -21,8 +21,12 @@ def about(**changes):
     return Provenance(**ABOUT | changes)
 
 
-def means(values, ids="abcd", groups="rstu", failed=(), **changes):
-    return MeanResult(about(**changes), tuple(ids), tuple(groups), {"lmse": tuple(values)}, failed)
+def means(values, ids="abcdef", groups="rstuvw", failed=(), ranges=None, **changes):
+    count = len(values)
+    columns = {"lmse": tuple(values)}
+    return MeanResult(
+        about(**changes), tuple(ids[:count]), tuple(groups[:count]), columns, failed, ranges=ranges or {}
+    )
 
 
 def statistics(value, replicates, groups="rstuvw", **changes):
@@ -31,18 +35,17 @@ def statistics(value, replicates, groups="rstuvw", **changes):
 
 
 def test_rows_are_paired_by_id():
-    first = means([0.5, 0.4, 0.7, 0.6], model={"name": "flat"})
-    second = means([0.2, 0.4, 0.1, 0.3], ids="dcba", groups="utsr")
+    first = means([0.5, 0.4, 0.7, 0.6, 0.4, 0.5], model={"name": "flat"})
+    second = means([0.2, 0.1, 0.2, 0.4, 0.1, 0.3], ids="fedcba", groups="wvutsr")
     result = compare(first, second)
-    assert result.difference == mean_interval(
-        [0.5 - 0.3, 0.4 - 0.1, 0.7 - 0.4, 0.6 - 0.2], ["r", "s", "t", "u"]
-    )
+    differences = [0.5 - 0.3, 0.4 - 0.1, 0.7 - 0.4, 0.6 - 0.2, 0.4 - 0.1, 0.5 - 0.2]
+    assert result.difference == mean_interval(differences, list("rstuvw"))
     assert result.winner == "second"
-    assert result.groups == 4
+    assert result.groups == 6
     assert str(result).startswith(
-        "net is better than flat\nlmse ↓: flat - net = +0.3 (95 % interval +0.17 to"
+        "net is better than flat\nlmse ↓: flat - net = +0.3 (95 % interval +0.234 to"
     )
-    assert str(result).endswith("p = 0.0052, 4 rows in 4 groups)")
+    assert str(result).endswith("p = 8.3e-05, 6 rows in 6 groups)")
 
 
 def test_one_file_or_two_on_the_command_line(tmp_path):
@@ -59,29 +62,42 @@ def test_one_file_or_two_on_the_command_line(tmp_path):
 
 
 def test_higher_may_be_better():
-    first, second = means([5.0, 4.0, 5.5, 5.0], better="higher"), means([1.0] * 4, better="higher")
+    first = means([5.0, 4.0, 5.5, 5.0, 4.5, 5.0], better="higher")
+    second = means([1.0] * 6, better="higher")
     assert compare(first, second).winner == "first"
     assert "net (first) is better than net (second)" in str(compare(first, second))
 
 
 def test_equal_results_show_no_difference():
-    result = compare(means([0.1, 0.2, 0.3, 0.4]), means([0.1, 0.2, 0.3, 0.4]))
+    values = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
+    result = compare(means(values), means(values))
     assert (result.difference, result.p_value, result.winner) == (Score(0, 0, 0), 1, None)
     assert str(result).startswith("no difference shown between net (first) and net (second)\n")
 
 
 def test_rows_that_one_does_not_define_are_left_out():
     result = compare(means([0.1, NAN, 0.3, 0.4]), means([0.2, 0.1, 0.5, NAN]))
-    assert result.difference == mean_interval([0.1 - 0.2, 0.3 - 0.5], ["r", "t"])
+    assert result.difference.value == pytest.approx(-0.15)
     assert result.counted == "2 rows in 2 groups, without 2 rows that are missing or undefined in one result"
 
 
-def test_one_group_gives_no_verdict():
-    result = compare(means([0.1] * 4, groups="rrrr"), means([0.2] * 4, groups="rrrr"))
+@pytest.mark.parametrize("groups", ["rrrrrr", "rsrsrs", "rstuvv"])
+def test_fewer_than_six_groups_give_no_verdict(groups):
+    result = compare(means([0.1, 0.12, 0.1, 0.12, 0.1, 0.1], groups=groups), means([0.9] * 6, groups=groups))
+    count = len(set(groups))
     assert math.isnan(result.p_value)
     assert result.winner is None
-    assert str(result).startswith("net (first) and net (second) cannot be compared: ")
-    assert "(no interval, 4 rows in 1 groups)" in str(result)
+    assert str(result) == (
+        "net (first) and net (second) cannot be compared: expected 6 or more groups or seeds, "
+        f"got {count}\nlmse ↓: net (first) - net (second) = -0.793 (no interval, 6 rows in {count} groups)"
+    )
+
+
+def test_differences_stay_within_the_range_of_two_scores():
+    values = [1.0, 0.0, 1.0, 1.0, 1.0, 1.0]
+    first, second = (means(some, ranges={"lmse": (0.0, 1.0)}) for some in (values, [0.0] * 6))
+    assert compare(means(values), means([0.0] * 6)).difference.high > 1.2
+    assert compare(first, second).difference.high == 1
 
 
 def test_replicates_are_paired():
@@ -95,17 +111,20 @@ def test_replicates_are_paired():
 
 
 def test_seeds_are_paired():
-    first = statistics(0.5, [0.4, 0.5, 0.6], groups="", better="higher")
-    second = statistics(0.3, [0.2, 0.3, 0.35], groups="", better="higher")
+    drawn = [0.4, 0.5, 0.6, 0.5, 0.5, 0.4], [0.2, 0.3, 0.35, 0.3, 0.2, 0.3]
+    first, second = (statistics(sum(some) / 6, some, groups="", better="higher") for some in drawn)
     result = compare(first, second)
-    assert result.difference == mean_interval([0.4 - 0.2, 0.5 - 0.3, 0.6 - 0.35], ["0", "1", "2"])
-    assert result.counted == "3 seeds"
+    assert result.difference == mean_interval(np.subtract(*drawn).tolist(), list("012345"))
+    assert result.counted == "6 seeds"
+    few = (statistics(0.5, some[:5], groups="", better="higher") for some in drawn)
+    assert "expected 6 or more groups or seeds, got 5" in str(compare(*few))
 
 
 def test_infinite_and_undefined_statistics_have_no_interval():
     result = compare(statistics(math.inf, [math.inf] * 20), statistics(math.inf, [math.inf] * 20))
     assert math.isnan(result.difference.value)
     assert math.isnan(result.p_value)
+    assert "cannot be compared: undefined values\n" in str(result)
 
 
 @pytest.mark.parametrize(
@@ -129,8 +148,8 @@ def test_results_must_be_alike(changes, message):
 
 
 def test_the_same_data_may_have_two_names():
-    other = means([0.2] * 4, data={"name": "copy", "sha256": "1"})
-    assert compare(means([0.1] * 4), other).winner == "first"
+    other = means([0.2] * 6, data={"name": "copy", "sha256": "1"})
+    assert compare(means([0.1] * 6), other).winner == "first"
 
 
 def test_rows_in_common_and_in_the_same_groups():

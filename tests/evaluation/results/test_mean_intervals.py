@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from candlelight.evaluation.results.mean_intervals import (
+    Score,
     clustered_mean,
     mean_interval,
     mean_p_value,
@@ -97,3 +98,30 @@ def test_levels_lie_between_0_and_1(level):
 def test_each_value_has_a_group():
     with pytest.raises(InputError, match="expected one group for each value, got 1 groups, 2 values"):
         mean_interval([1.0, 2.0], ["a"])
+
+
+@pytest.mark.parametrize(
+    ("score", "expected"),
+    [
+        (Score(0.5, -0.2, 1.3), Score(0.5, 0, 1)),
+        (Score(0.5, 0.4, 0.6), Score(0.5, 0.4, 0.6)),
+        (Score(1 + 1e-9, 0.9, 1.2), Score(1 + 1e-9, 0.9, 1 + 1e-9)),
+        (Score(0.5, NAN, NAN), Score(0.5, NAN, NAN)),
+    ],
+    ids=["wide", "narrow", "rounded", "none"],
+)
+def test_intervals_are_cut_at_the_range_of_a_score(score, expected):
+    assert score.within(0, 1) == expected
+
+
+def test_a_cut_interval_holds_a_mean_as_often():
+    rng, held = np.random.default_rng(0), {"whole": 0, "cut": 0}
+    left = 0
+    for _ in range(500):
+        score = mean_interval((rng.random(4) ** 8).tolist(), list("abcd"))
+        cut = score.within(0, 1)
+        left += score.low < 0
+        held["whole"] += score.low <= 1 / 9 <= score.high
+        held["cut"] += cut.low <= 1 / 9 <= cut.high
+    assert left > 400
+    assert held["cut"] == held["whole"]

@@ -54,6 +54,22 @@ def test_a_mean_by_hand():
     assert result.mean_of_rest == {"lmse": 0.1, "mse": 1.625}
 
 
+def test_intervals_are_cut_at_the_ranges_of_columns_and_after_reading_too(tmp_path):
+    columns = {"lmse": (0.0, 0.9), "ssim": (0.0, 1.0), "mse": (0.0, 1.0), "psnr": (0.0, 1.0)}
+    ranges = {"lmse": (0.0, 1.0), "ssim": (-1.0, 1.0), "mse": (0.0, INF)}
+    result = MeanResult(ABOUT, ("a", "b"), ("s", "t"), columns, (), ranges=ranges)
+    bounds = {name: (score.low, score.high) for name, score in result.scores.items()}
+    plain = mean_interval([0.0, 1.0], ["s", "t"])
+    assert bounds == {
+        "lmse": (0, 1),
+        "ssim": (-1, 1),
+        "mse": (0, plain.high),
+        "psnr": (plain.low, plain.high),
+    }
+    write_results(tmp_path / "r.json", [result])
+    assert read_results(tmp_path / "r.json") == [result]
+
+
 def test_a_result_of_no_defined_row():
     result = means({"lmse": (NAN, NAN, NAN)}, failed=("a", "b", "c"))
     assert math.isnan(result.score)
