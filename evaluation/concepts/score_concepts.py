@@ -41,7 +41,7 @@ from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import ConceptSets, Decompositions, Images
 
-METRIC, VERSION = "csm", 3
+METRIC, VERSION = "csm", 4
 
 
 def score_concepts(
@@ -180,7 +180,7 @@ def score_concepts(
         about = result.about
         if layer is not None:
             about = replace(about, model={**about.model, "layer": layer})
-        details = result.details | {"notes": _notes(chosen_sets, negatives)}
+        details = result.details | {"notes": [*_notes(chosen_sets, negatives), *probe.notes()]}
         results[name] = replace(result, about=about, details=details)
         del against, slopes, scorer  # the rows of the next model may need their room
     return results

@@ -26,7 +26,7 @@ from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import Images
 
-METRIC, VERSION = "tcav", 1
+METRIC, VERSION = "tcav", 2
 
 
 def score_tcav(
@@ -186,7 +186,7 @@ class _Run:
             read = None if key is None else {**key, "read": fingerprint.hexdigest()}
             step = steps.get_or_compute(read, partial(self._step, probe, scorers, name, size))
             scores[name] = step_to_scores(step, self.layers)
-        return self._result(probe.named, scores, fingerprint)
+        return self._result(probe, scores, fingerprint)
 
     def _add(self, concept: str, fingerprint: Fingerprint) -> None:
         """Add the images of a concept and of its control to the hash."""
@@ -214,7 +214,7 @@ class _Run:
         return scores_to_step(scores)
 
     def _result(
-        self, named: NamedModel, scores: Mapping[str, Mapping[str, TCAVScore]], fingerprint: Fingerprint
+        self, probe: Probe, scores: Mapping[str, Mapping[str, TCAVScore]], fingerprint: Fingerprint
     ) -> MeanResult:
         data = fingerprint.describe(self.test) | {"negatives": view_name(self.negatives)}
         data["concepts"] = {name: view_name(view) for name, view in self.concepts.items()}
@@ -225,14 +225,14 @@ class _Run:
                 for layer, score in of_layers.items():
                     columns[f"{name} at {layer}{ending}"] = tuple(getattr(score, of).tolist())
         return MeanResult(
-            make_provenance(METRIC, VERSION, "neither", named, data, self.settings),
+            make_provenance(METRIC, VERSION, "neither", probe.named, data, self.settings),
             tuple(self.test.ids),
             tuple(self.test.groups),
             columns,
             (),
             {
                 "scores": [one for layer in self.layers for one in self._describe(layer, scores)],
-                "notes": self._notes(),
+                "notes": [*self._notes(), *probe.notes()],
             },
         )
 
