@@ -149,7 +149,8 @@ def layer_activations(
     """Compute the outputs of hidden layers for many images, in evaluation mode.
 
     The first image runs through the whole network alone, to check that each layer runs once and to find the
-    axis that counts the images (`batch_axis`). All passes after it stop after the last of the layers. On a CPU, batches of a few images are fastest for large activations.
+    axis that counts the images (`batch_axis`). All passes after it stop after the last of the layers. On a
+    CPU, batches of a few images are fastest for large activations.
 
     Args:
         model: the network.

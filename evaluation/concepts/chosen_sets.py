@@ -1,11 +1,12 @@
 """Concept sets that an evaluation scores, with their controls."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from candlelight.evaluation.concepts.exchange_groups import ImageGroups, known_groups
 from candlelight.evaluation.concepts.named_generator import named_generator
 from candlelight.evaluation.concepts.set_scores import Concept
 from candlelight.evaluation.running.batches import Fingerprint, check_srgb_image
@@ -23,6 +24,10 @@ class ChosenSet:
     images: ConceptSet
     control_view: ConceptSets | None
     control: ConceptSet | None
+
+    def groups(self, others: Sequence[str]) -> ImageGroups | None:
+        """Return the groups of the set's images and of other images, for the permutation test."""
+        return known_groups([self.view.groups[row] for row in self.images.rows], others)
 
     def key(self, key: Mapping[str, Any] | None, fingerprint: Fingerprint) -> dict[str, Any] | None:
         """Extend the key of a model to the key of the set, and add the rows to ``fingerprint``."""

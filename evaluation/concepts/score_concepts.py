@@ -11,6 +11,7 @@ from tqdm import tqdm
 from candlelight.evaluation.concepts.branches import BranchLayers, branch_activations, branch_gradients
 from candlelight.evaluation.concepts.chosen_sets import ChosenSet, choose_sets
 from candlelight.evaluation.concepts.csm_by_factor import every_factor_group
+from candlelight.evaluation.concepts.exchange_groups import LEAST_EXCHANGES, count_exchanges
 from candlelight.evaluation.concepts.few_images import few_images
 from candlelight.evaluation.concepts.probe import Probe
 from candlelight.evaluation.concepts.rows.row_storage import DEFAULT_STORAGE, RowStorage
@@ -174,7 +175,7 @@ def score_concepts(
         sets = []
         for chosen in tqdm(chosen_sets, desc=f"{name}: sets", unit="set", disable=None):
             key = chosen.key(keys[name], fingerprint)
-            computed = steps.get_or_compute(key, partial(_score, scorer, probe, pair, chosen))
+            computed = steps.get_or_compute(key, partial(_score, scorer, probe, pair, chosen, negatives))
             sets.append(from_step(computed, chosen.concept, chosen.images))
         result = _result(named, with_p_values(sets), settings, fingerprint, test, negatives, controls)
         about = result.about
@@ -186,13 +187,16 @@ def score_concepts(
     return results
 
 
-def _score(scorer: SetScorer, probe: Probe, layers: BranchLayers, chosen: ChosenSet) -> dict[str, Tensor]:
+def _score(
+    scorer: SetScorer, probe: Probe, layers: BranchLayers, chosen: ChosenSet, negatives: Images
+) -> dict[str, Tensor]:
     """Run the model on one concept set and its control, and score the set."""
     features = branch_activations(probe, layers, chosen.view, chosen.images.rows, Fingerprint())
-    branches = scorer.score(chosen.concept, chosen.images, features)
+    branches = scorer.score(chosen.concept, chosen.images, features, chosen.groups(negatives.groups))
     if chosen.control_view is not None and chosen.control is not None:
         against = branch_activations(probe, layers, chosen.control_view, chosen.control.rows, Fingerprint())
-        controlled = replace(scorer, against=against).score(chosen.concept, chosen.images, features)
+        groups = chosen.groups([chosen.control_view.groups[row] for row in chosen.control.rows])
+        controlled = replace(scorer, against=against).score(chosen.concept, chosen.images, features, groups)
         for branch, scores in controlled.items():
             branches[branch] |= {alignment + CONTROLLED: score for alignment, score in scores.items()}
     images = chosen.images
@@ -204,7 +208,14 @@ def _notes(chosen_sets: Sequence[ChosenSet], negatives: Images) -> list[str]:
     counts = {"smallest concept set": min(len(one.images.rows) for one in chosen_sets)}
     controls = [len(one.control.rows) for one in chosen_sets if one.control is not None]
     counts |= {"smallest control": min(controls)} if controls else {}
-    return few_images(counts | {"negatives": len(negatives.ids)})
+    notes = few_images(counts | {"negatives": len(negatives.ids)})
+    groups = [one.groups(negatives.groups) for one in chosen_sets]
+    if any(one is not None and count_exchanges(one) < LEAST_EXCHANGES for one in groups):
+        notes.append(
+            "permutation test: sets of one scene cannot be exchanged with negatives of others, so it is made "
+            "against controls alone"
+        )
+    return notes
 
 
 def _result(

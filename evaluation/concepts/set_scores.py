@@ -40,8 +40,9 @@ class BranchScore:
         cosine: mean cosine of the vectors with the direction in which the loss falls, over frames and
             runs, in [-1, 1]: the smooth counterpart of the share, which also sees how strong an effect is.
         effect: score of `permutation_test` in standard deviations of the exchanges, and its interval.
-        draws: score of the true sets and of each exchange of images.
-        permutation_p: p-value of the permutation test; nan until `with_p_values` has seen all sets.
+        draws: score of the true sets and of each exchange of images; empty if groups leave too few exchanges.
+        permutation_p: p-value of the permutation test; nan until `with_p_values` has seen all sets, and
+            without draws.
         adjusted_p: the same, corrected for the number of sets.
         runs: for each run, the share of test frames on which the concept lowers the loss.
     """
@@ -88,6 +89,9 @@ class SetScore:
         """Tell whether a rule of `RULES` keeps the set."""
         if rule == "all sets":
             return True
+        # Negatives are of other scenes, so only a control can be exchanged with the set.
+        if significance == "permutation" and condition + CONTROLLED in self.branches[BRANCHES[0]]:
+            condition += CONTROLLED
         branches = BRANCHES if rule == "both branches" else (WANTED[self.concept],)
         return all(self.branches[branch][condition].passes(significance, p) for branch in branches)
 
@@ -117,8 +121,11 @@ def with_p_values(sets: Sequence[SetScore]) -> list[SetScore]:
     found = [{branch: dict(one.branches[branch]) for branch in BRANCHES} for one in sets]
     for branch in BRANCHES:
         for condition in conditions(sets):
-            tested = [number for number, one in enumerate(sets) if condition in one.branches[branch]]
-            scores = [sets[number].branches[branch][condition] for number in tested]
+            some = {number: one.branches[branch].get(condition) for number, one in enumerate(sets)}
+            scores = [one for one in some.values() if one is not None and one.draws]
+            tested = [number for number, one in some.items() if one is not None and one.draws]
+            if not tested:  # groups left too few exchanges in every set
+                continue
             test = permutation_test(torch.tensor([one.draws for one in scores], dtype=torch.float64))
             for place, (number, one) in enumerate(zip(tested, scores, strict=True)):
                 single, adjusted = float(test.p_value[place]), float(test.adjusted[place])

@@ -16,7 +16,7 @@ class _AllRecorded(BaseException):
 
 
 class LayerOutput(NamedTuple):
-    """What a layer gives for one image: the shape of its first tensor, and whether it gives several values."""
+    """What a layer gives for one image: the shape of its first tensor, and whether it is one of several."""
 
     alone: tuple[int, ...]
     several: bool
@@ -179,8 +179,8 @@ def batch_axis(layer: str, values: Tensor, images: int, alone: tuple[int, ...]) 
     changed = [axis for axis in axes if same and alone[axis] != shape[axis]]
     if not found or changed != (found if images > 1 else []) or len(changed) > 1:
         raise InputError(
-            f"layer `{layer}` gives shape {list(shape)} for {images} images and {list(alone)} for one; choose "
-            "one with an axis that counts the images"
+            f"layer `{layer}` gives shape {list(shape)} for {images} images and {list(alone)} for one; "
+            "choose one with an axis that counts the images"
         )
     return found[0]
 

@@ -14,8 +14,8 @@ def layer_codes(model: nn.Module, layer: str) -> Encoder:
     Args:
         model: the network.
         layer: name as ``model.named_modules()`` gives it. Its output must be [batch, channels, h, w] or
-            [batch, tokens, channels] or [tokens, batch, channels], which is averaged over pixels or tokens, or
-            [batch, channels].
+            [batch, tokens, channels] or [tokens, batch, channels], which is averaged over pixels or tokens,
+            or [batch, channels].
 
     Returns:
         An encoder for `score_causal`; it takes images in the colour space of the network.
