@@ -118,6 +118,7 @@ class SetScorer:
                 effect=(effect.value, effect.low, effect.high),
                 draws=tuple(draws.mean(1).tolist()),
                 runs=tuple(shares.tolist()),
+                vectors=float((fit.norm > 0).double().mean()),
             )
         return scores
 

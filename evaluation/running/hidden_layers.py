@@ -235,7 +235,7 @@ def _recorder(
     """Make a forward hook that records the output of one layer and ends the pass after ``enough`` layers."""
 
     def record(_module: nn.Module, _inputs: object, output: object) -> object:
-        parts = list(output) if isinstance(output, tuple | list) else [output]
+        parts: list[Any] = list(output) if isinstance(output, tuple | list) else [output]
         place = next((place for place, part in enumerate(parts) if isinstance(part, Tensor)), None)
         if place is None:
             raise InputError(f"layer `{name}` gives {type(output).__name__}; choose one that gives a tensor")
