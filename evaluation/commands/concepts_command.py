@@ -199,8 +199,10 @@ def concepts(
         )
         return
     from candlelight.evaluation.concepts import score_concepts
+    from candlelight.evaluation.concepts.csm_lines import csm_lines
     from candlelight.evaluation.inputs.predictions import open_predictions
     from candlelight.evaluation.models import open_models
+    from candlelight.evaluation.results.result import table
     from candlelight.loaders.views import open_concepts, open_decompositions, open_images
 
     check_needed(files, png=png)
@@ -241,7 +243,8 @@ def concepts(
             device=chosen,
             steps=steps,
         )
-    show_results(list(results.values()), out)
+    scores = list(results.values())
+    show_results(scores, out, [table(scores), *csm_lines(scores)])
     if page:
         from candlelight.evaluation.report.concepts_pictures import concepts_pictures
 
