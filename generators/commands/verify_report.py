@@ -22,7 +22,7 @@ def verify_path(path: Path | str) -> None:
         if isinstance(path, str):
             findings = verify_store(open_store(path), advance)
         else:
-            findings = (verify_pack if packed else verify)(path, advance)
+            findings = verify_pack(path, advance, apart=True) if packed else verify(path, advance)
     for line in verdict(path, findings, packed):
         click.echo(line)
     if not findings.whole:

@@ -154,7 +154,7 @@ def vast(file, secret):
         (soft_link, "expected `depth` in the file itself, got a link"),
         (raw_bytes, "expected `depth` in the file itself, got bytes of another file; pack it again"),
         (virtual, "expected `depth` in the file itself, got bytes of another file"),
-        (endless, "expected an index of 1000000000000 rows in the file, but its bytes are missing"),
+        (endless, "dataset `index`: expected it in one piece, got chunks of .1024.; pack it again"),
         (vast, "expected at most 67108864 pixels, got 1048576 x 1048576"),
     ],
 )
