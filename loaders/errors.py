@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from candlelight.loaders.foreign_text import printable
+
 # Errors that zipfile, zlib, struct, numpy, Pillow, h5py, Arrow and OpenEXR raise on damaged bytes. Left out:
 # MemoryError, AssertionError, AttributeError, ImportError and NameError, which have other causes.
 DAMAGED = (
@@ -33,7 +35,7 @@ class InputError(ValueError):
 
     def __str__(self) -> str:
         """Return the message in one line, even if it quotes a name with line breaks from a damaged file."""
-        return " ".join(super().__str__().splitlines())
+        return printable(" ".join(super().__str__().splitlines()))
 
 
 def did_you_mean(value: object, known: Iterable[object]) -> str:

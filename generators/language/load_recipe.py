@@ -14,7 +14,7 @@ from candlelight.generators.language.overrides import copy_apart, override
 from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.language.wrong_field import first_error
 from candlelight.loaders.errors import InputError, did_you_mean, nearest_file
-from candlelight.loaders.files.plain_yaml import parse_yaml
+from candlelight.loaders.files.plain_yaml import LONGEST, parse_yaml
 
 
 def shipped_recipes() -> dict[str, Path]:
@@ -108,7 +108,8 @@ def recipe_sha256(recipe: Recipe) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        data = parse_yaml(path.read_text(encoding="utf-8"))
+        with path.open(encoding="utf-8") as file:
+            data = parse_yaml(file.read(LONGEST + 1))
     except UnicodeDecodeError as error:
         raise InputError(f"recipe {path.name}: expected YAML, got something else: {error}") from None
     except InputError as error:

@@ -140,3 +140,14 @@ def test_an_intervened_node_has_no_parents_and_a_thick_frame():
     svg = draw_graph(graph, mechanisms, intervened={"tone"})
     assert svg.count('stroke-width="3"') == 1
     assert svg.count('<path d="M') - 1 == 2
+
+
+def test_names_cannot_control_the_terminal(tmp_path):
+    path = tmp_path / "trial.yaml"
+    path.write_text(RECIPE.replace("variables:\n      style: {values: [a, b]}", VARIABLES), encoding="utf-8")
+    text = report_text(make_plan(load_recipe(str(path))))
+    assert r"b\u001b[2J\u000a\u202e" in text
+    assert all(line.isprintable() for line in text.split("\n"))
+
+
+VARIABLES = 'variables:\n      mark: {values: [a, "b\\e[2J\\n\\u202e"]}\n      style: {values: [a, b]}'
