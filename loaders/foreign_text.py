@@ -7,7 +7,7 @@ import unicodedata
 _HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 _JOINERS = "\u200c\u200d"  # zero width, but part of words in many scripts, and of emoji
 _MARKUP = re.compile(r"[\\`*\[\]<>&~$]|\b_|_\b")
-_FIRST = re.compile(r"^(?:[#+=-]|\d+[.)])")  # of a heading, list or rule
+_FIRST = re.compile(r"^(?:(?:#+|[+-]|\d+[.)])(?=\s)|-(?=--))")  # of a heading, list or rule
 
 
 def printable(text: str) -> str:

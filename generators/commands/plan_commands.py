@@ -12,6 +12,7 @@ import click
 from candlelight.blender_assets import ASSET_SUFFIXES
 from candlelight.loaders.commands.command_line import progress
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.foreign_text import printable
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -202,7 +203,8 @@ def tell_draws(made: Any) -> None:
     """Tell that ``draws`` counts the draws of each combination of listed factors, not of the whole set."""
     for name, image_set in made.recipe.sets.items():
         if image_set.draws > 1 and (crossed := image_set.crossed()):
-            click.echo(f"set {name}: {image_set.draws} draws of each combination of {', '.join(crossed)}")
+            names = ", ".join(crossed)
+            click.echo(printable(f"set {name}: {image_set.draws} draws of each combination of {names}"))
 
 
 def _estimate(made: Any, workers: tuple[int, ...], seconds: float, frames: Path | None) -> None:
@@ -226,4 +228,5 @@ def _estimate(made: Any, workers: tuple[int, ...], seconds: float, frames: Path 
             bar.refresh()
 
         found = estimate(made, seconds=seconds, planning=planning, advance=advance)
-    click.echo(estimate_text(made, found, workers))
+    for line in estimate_text(made, found, workers).split("\n"):
+        click.echo(printable(line))

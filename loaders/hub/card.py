@@ -125,7 +125,7 @@ def _set(name: str, set_info: SetInfo, manifest: PackManifest, facts: SetFacts) 
         (
             as_code(factor.name),
             factor.kind,
-            as_markdown(_values(factor)),
+            _values(factor),
             as_markdown(factor.unit) or "-",
             _found(factor, column),
         )
@@ -160,7 +160,7 @@ def _values(factor: FactorInfo) -> str:
     if factor.kind == "continuous":
         ends = (factor.low, factor.high)
         return "depends on others" if None in ends else f"{factor.low} to {factor.high}"
-    values = [str(value) for value in factor.values or ()]
+    values = [as_markdown(value) for value in factor.values or ()]
     return ", ".join(values) if len(values) <= _SHOWN_VALUES else f"{len(values)} values, see `dataset.json`"
 
 
