@@ -59,7 +59,8 @@ def load_exactly(network: nn.Module, state: object, source: str) -> None:
         source: beginning of messages: the file, and the entry in it.
 
     Raises:
-        InputError: a name or a shape differs, or ``state`` is no dictionary of tensors.
+        InputError: a name, a shape or the kind of numbers differs (integers or complex numbers), or ``state``
+            is no dictionary of tensors.
 
     Example:
         >>> load_exactly(nn.Linear(2, 1), {"weight": torch.ones(1, 2), "scale": torch.ones(1)}, "a.pt")
@@ -80,6 +81,14 @@ unexpected: scale; give the weights of this method
             if one.shape != own[name].shape
         ]
         found = f"; other shapes: {_first(shapes)}" if shapes else ""
+        # torch would convert them without a word, or with a warning that half of the number is lost.
+        kinds = [
+            f"{name} {str(one.dtype).removeprefix('torch.')}"
+            for name, one in state.items()
+            if (one.is_floating_point(), one.is_complex())
+            != (own[name].is_floating_point(), own[name].is_complex())
+        ]
+        found += f"; other kinds of numbers: {_first(kinds)}" if kinds else ""
     if found:
         raise InputError(
             f"{source}: expected the weights of {type(network).__name__}{found}; give the weights of this "

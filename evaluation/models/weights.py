@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from candlelight.evaluation.adapters.published_weights import load_exactly
 from candlelight.evaluation.models.network import IntrinsicNet
 from candlelight.evaluation.models.weights_file import write_weights
 from candlelight.loaders.errors import DAMAGED, InputError
@@ -86,5 +87,5 @@ def _build(content: Any) -> IntrinsicNet:
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise InputError(f"its format is not `{_FORMAT}`")
     network = IntrinsicNet(width=content["architecture"]["width"], seed=0)
-    network.load_state_dict(content["state"])
+    load_exactly(network, content["state"], "its weights")
     return network

@@ -6,6 +6,8 @@ import yaml
 
 from candlelight.loaders.errors import InputError
 
+# Characters of the longest text: PyYAML takes a second and 60 MB for 400,000 of them.
+LONGEST = 2_000_000
 # Each value counts like VALUE characters; the total is at most LARGEST. A recipe has some hundred values.
 VALUE, LARGEST = 8, 10_000_000
 
@@ -25,6 +27,8 @@ def parse_yaml(text: str) -> Any:
         >>> parse_yaml("{a: &a [1, x], b: *a}")
         {'a': [1, 'x'], 'b': [1, 'x']}
     """
+    if len(text) > LONGEST:
+        raise InputError(f"expected at most {LONGEST} characters, got {len(text)}")
     try:
         loader = yaml.SafeLoader(text)
         node = loader.get_single_node()

@@ -21,6 +21,7 @@ from candlelight.loaders.frames import (
     read_dataset_info,
     read_metadata,
 )
+from candlelight.loaders.hdf5.hdf5_datasets import open_file
 from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
 from candlelight.loaders.looking.contents import Contents, StoredSet, build_contents, bytes_below
 from candlelight.loaders.looking.frame_checks import clipped_share, some_metadata, unexplained_line
@@ -167,11 +168,9 @@ def _look_at_hdf5(path: Path, files: Mapping[tuple[str, str], HDF5Frames]) -> Co
 
 def _hdf5_compression(reader: HDF5Frames) -> str:
     """Name the filters of all layers."""
-    import h5py
-
     names = {1: "gzip", 2: "shuffle", 32000: "lzf", 32001: "blosc", 32015: "zstd"}
     used: dict[str, None] = {}
-    with h5py.File(reader.path, "r") as file:
+    with open_file(reader.path) as file:
         for layer in reader.layers:
             filters = file[layer].id.get_create_plist()
             for number in range(filters.get_nfilters()):

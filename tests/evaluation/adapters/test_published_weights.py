@@ -84,6 +84,12 @@ def test_first_names_and_shapes_are_listed() -> None:
     state = network.state_dict() | {"1.weight": torch.ones(2, 1)}
     with pytest.raises(InputError, match=r"other shapes: 1.weight \[2, 1\] instead of \[1, 1\]; give"):
         load_exactly(network, state, "a")
+    state = network.state_dict() | {"0.weight": torch.ones(1, 1, dtype=torch.int64)}
+    with pytest.raises(InputError, match=r"other kinds of numbers: 0.weight int64; give"):
+        load_exactly(network, state, "a")
+    state |= {"0.weight": torch.ones(1, 1, dtype=torch.complex64)}
+    with pytest.raises(InputError, match=r"other kinds of numbers: 0.weight complex64; give"):
+        load_exactly(network, state, "a")
     with pytest.raises(InputError, match="a: expected tensors by name, got dict"):
         load_exactly(network, {"0.weight": 3}, "a")
     with pytest.raises(InputError, match="a: expected tensors by name, got NoneType"):
