@@ -325,3 +325,15 @@ def test_revise_checks_the_changed_recipe(tiny):
     assert revise(load_recipe(tiny), seed=4).seed == 4
     with pytest.raises(InputError, match=r"seed: .*; got -4"):
         revise(load_recipe(tiny), seed=-4)
+
+
+def test_numbers_of_recipes_and_overrides_are_decimal(tiny):
+    own = "sets.cubes.factors.size.values"
+    assert load_recipe(tiny, ["seed=010"]).seed == 10
+    assert load_recipe(tiny, ["image.width=064"]).image.width == 64
+    assert load_recipe(tiny, [f"{own}=[010, 1e-3, 1e3]"]).sets["cubes"].factors["size"].values == (
+        10,
+        1e-3,
+        1e3,
+    )
+    assert load_recipe(tiny, [f"{own}=[yes, no]"]).sets["cubes"].factors["size"].values == ("yes", "no")
