@@ -58,8 +58,8 @@ _CoreLoader.add_implicit_resolver(_TAG + "null", re.compile(r"\Z"), [""])
 def parse_yaml(text: str) -> Any:
     """Parse YAML 1.2 to mappings, lists, strings, numbers, truth values and None.
 
-    Numbers are decimal (010 is 10, 1e3 is 1000.0) but for 0o10 and 0x10; truth values are true and false alone,
-    so that yes, no, on, off, 1:30, 1_000 and 2026-01-31 are strings.
+    Numbers are decimal (010 is 10, 1e3 is 1000.0) but for 0o10 and 0x10; only true and false are truth
+    values: yes, no, on, off, 1:30, 1_000 and 2026-01-31 are strings.
 
     With aliases, nine lines can mean billions of values, so all values are counted before any is created.
 
