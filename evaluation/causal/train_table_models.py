@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from torch import nn
-from tqdm import tqdm
 
 from candlelight.evaluation.causal.supplement_tables import IDENTIFIABLE
 from candlelight.evaluation.models.autoencoders import load_autoencoder, save_autoencoder
@@ -17,6 +16,7 @@ from candlelight.evaluation.training.causal_batches import CausalBatches
 from candlelight.evaluation.training.causal_settings import CausalModel, CausalSettings
 from candlelight.evaluation.training.train_causal import train_causal
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.progress_bar import progress_bar
 from candlelight.loaders.views import Factors
 
 
@@ -49,7 +49,7 @@ def train_table_models(
     chosen, notes = _trainable(view, {model: settings(model) for model in models})
     described = {"data": asdict(view.identity), "training_ids": list(view.ids), "content": _content(view)}
     trainings = [(model, seed) for model in chosen for seed in range(seeds)]
-    for model, seed in tqdm(trainings, desc="trainings", unit="training", disable=None):
+    for model, seed in progress_bar(trainings, desc="trainings", unit="training"):
         name, one = f"{model}#{seed}", chosen[model]
         path = folder / f"{name}.pt"
         record = {"settings": {**asdict(one), "seed": seed}, **described}

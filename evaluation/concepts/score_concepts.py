@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from candlelight.evaluation.concepts.branches import BranchLayers, branch_activations, branch_gradients
 from candlelight.evaluation.concepts.chosen_sets import ChosenSet, choose_sets
@@ -39,6 +38,7 @@ from candlelight.evaluation.running.finished_steps import FinishedSteps, model_k
 from candlelight.evaluation.running.named_models import identify_models
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.progress_bar import progress_bar
 from candlelight.loaders.views import ConceptSets, Decompositions, Images
 
 METRIC, VERSION = "csm", 3
@@ -172,7 +172,7 @@ def score_concepts(
         slopes = branch_gradients(probe, pair, test, fingerprint)
         scorer = SetScorer(against, slopes, test.groups, fitting, permutations, seed)
         sets = []
-        for chosen in tqdm(chosen_sets, desc=f"{name}: sets", unit="set", disable=None):
+        for chosen in progress_bar(chosen_sets, desc=f"{name}: sets", unit="set"):
             key = chosen.key(keys[name], fingerprint)
             computed = steps.get_or_compute(key, partial(_score, scorer, probe, pair, chosen))
             sets.append(from_step(computed, chosen.concept, chosen.images))

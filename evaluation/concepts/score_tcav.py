@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from candlelight.evaluation.concepts.few_images import few_images
 from candlelight.evaluation.concepts.layer_rows import read_activations, read_gradients
@@ -24,6 +23,7 @@ from candlelight.evaluation.running.finished_steps import FinishedSteps, model_k
 from candlelight.evaluation.running.named_models import identify_models
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.progress_bar import progress_bar
 from candlelight.loaders.views import Images
 
 METRIC, VERSION = "tcav", 1
@@ -180,7 +180,7 @@ class _Run:
             for layer in self.layers
         }
         scores = {}
-        bar = tqdm(self.concepts, desc=f"{probe.named.identity.name}: concepts", unit="concept", disable=None)
+        bar = progress_bar(self.concepts, desc=f"{probe.named.identity.name}: concepts", unit="concept")
         for name in bar:
             self._add(name, fingerprint)
             read = None if key is None else {**key, "read": fingerprint.hexdigest()}

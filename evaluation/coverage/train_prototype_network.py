@@ -9,7 +9,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
-from tqdm import tqdm
 
 from candlelight.evaluation.concepts.named_generator import named_generator
 from candlelight.evaluation.coverage.prototype_network import (
@@ -20,6 +19,7 @@ from candlelight.evaluation.coverage.prototype_network import (
 from candlelight.evaluation.inputs.check_shapes import check_shapes
 from candlelight.evaluation.running.hidden_layers import evaluation_mode
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.progress_bar import progress_bar
 
 # Weights of the losses in the authors' program.
 CLUSTER, SEPARATION, SPARSITY = 0.8, 0.08, 1e-4
@@ -127,7 +127,7 @@ def train_prototype_network(
     # Dropout in the backbone draws from torch's own stream, which is restored afterwards.
     with torch.random.fork_rng([] if place.type == "cpu" else [place], device_type=place.type):
         torch.manual_seed(how.seed)
-        for epoch in tqdm(range(how.epochs), desc="train", unit="epoch", disable=None):
+        for epoch in progress_bar(range(how.epochs), desc="train", unit="epoch"):
             if epoch < how.warm_epochs:
                 run.warm()
             else:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Float32, Float64
 from torch import Tensor
-from tqdm import tqdm
 
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.perception.distance_spec import check_distance, pair_distances
@@ -17,6 +16,7 @@ from candlelight.evaluation.running.batches import Fingerprint, check_srgb_image
 from candlelight.evaluation.running.finished_steps import FinishedSteps, model_key
 from candlelight.evaluation.running.out_of_memory import run_in_halves
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.progress_bar import progress_bar
 from candlelight.loaders.views import MovedImages, View
 
 _VERSION = 1  # of the numbers of a finished step
@@ -140,7 +140,7 @@ def measure_distances(
     else:
         curves = _curves(view, families, device, whole, batch_size)
     count = len(view.ids) * (1 if names is None else len(names))
-    for curve in tqdm(curves, desc="distances", unit="curve", total=count, disable=None):
+    for curve in progress_bar(curves, desc="distances", unit="curve", total=count):
         reference = curve.reference[None].to(device)
         parts: dict[str, list[dict[str, Tensor]]] = {name: [] for name in named_distances}
         for chunk in curve.chunks:

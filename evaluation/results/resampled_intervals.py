@@ -7,10 +7,10 @@ import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
-from tqdm import tqdm
 
 from candlelight.evaluation.results.mean_intervals import LEVEL, Score, group_numbers
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.progress_bar import progress_bar
 
 RESAMPLES = 2000
 SUBSAMPLE = 0.7  # share of the groups in a subsample; with 0.5 the spread of IRS is a sixth too small
@@ -73,7 +73,7 @@ def resampled_interval(
     kept = max(1, round(SUBSAMPLE * len(members)))
     if not repeats:
         draws = np.random.default_rng(seed).random((resamples, len(members))).argsort(1)[:, :kept]
-    bar = tqdm(draws, desc="intervals", unit="resample", delay=1, disable=None)
+    bar = progress_bar(draws, desc="intervals", unit="resample", delay=1)
     drawn = [statistic(np.concatenate([members[group] for group in draw])) for draw in bar]
     replicates = {name: tuple(float(one[name]) for one in drawn) for name in whole}
     if not repeats:

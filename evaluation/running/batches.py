@@ -8,11 +8,11 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.results.result import Better, Provenance, package_versions
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.progress_bar import progress_bar
 from candlelight.loaders.views import View
 
 _Item = TypeVar("_Item")
@@ -115,7 +115,7 @@ def read_batches(
         raise InputError(f"no rows to read: `{view.identity.name}` is empty, or `rows` chooses none")
     pending: list[tuple[int, _Item]] = []
     shape: tuple[int, ...] = ()
-    for row, name in enumerate(tqdm(view.ids, desc=label, unit="row", disable=None)):
+    for row, name in enumerate(progress_bar(view.ids, desc=label, unit="row")):
         item = view[row]
         fingerprint.add(name, item)
         before, shape = shape, tuple(image(item).shape)  # of every row, because `image` may check it

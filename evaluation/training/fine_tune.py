@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from candlelight.evaluation.concepts import columns_of, fit_cavs, layer_activations, mean_cav, pixel_loss
 from candlelight.evaluation.inputs.ground_truth import GroundTruth
@@ -23,6 +22,7 @@ from candlelight.evaluation.training.regimes import Regime, regime_loss
 from candlelight.evaluation.training.training_rows import TrainingBatch, TrainingRows, draw_batches
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.progress_bar import progress_bar
 from candlelight.loaders.views import ConceptSets, Decompositions, Images, View
 
 ProbedLoss = Literal["pixels", "prototypes"]
@@ -128,7 +128,7 @@ def fine_tune(
     tuned = copy.deepcopy(network).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimiser = torch.optim.Adam(tuned.parameters(), lr=rate)
     curves = []
-    for epoch in tqdm(range(epochs), desc="fine-tune", unit="epoch", disable=None):
+    for epoch in progress_bar(range(epochs), desc="fine-tune", unit="epoch"):
         if epoch % refit == 0:
             target.fit(tuned, seed, epoch, runs, prototypes if probed == "prototypes" else None)
         draws = epoch_stream(seed, "losses", epoch)

@@ -5,12 +5,12 @@ from typing import Any, Literal
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from tqdm import tqdm
 
 from candlelight.evaluation.coverage.masks import resize_images
 from candlelight.evaluation.training.foreground import box_masks, mask_boxes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.progress_bar import progress_bar
 from candlelight.loaders.views import PartImage, open_factors, open_parts, parse_data
 
 ForegroundKind = Literal["mask", "box"]
@@ -51,14 +51,14 @@ def _candle_boxes(data: Any, kind: ForegroundKind, choice: dict[str, Any]) -> An
     if kind == "mask":
         raise InputError(f"{data}: `candle` has no masks; take its boxes (--foreground box)")
     view = open_factors(data, **choice)
-    for number in tqdm(view.named.numbers, desc="boxes", unit="row", disable=None):
+    for number in progress_bar(view.named.numbers, desc="boxes", unit="row"):
         sample = view.named.reader[number]
         yield box_masks(sample["bbox"][None], *sample["image"].shape[1:])[0]
 
 
 def _object_masks(data: Any, kind: ForegroundKind, choice: dict[str, Any]) -> Any:
     view = open_parts(data, **choice)
-    for row in tqdm(range(len(view)), desc="masks", unit="row", disable=None):
+    for row in progress_bar(range(len(view)), desc="masks", unit="row"):
         mask = _union(view[row])
         yield mask if kind == "mask" else box_masks(mask_boxes(mask[None]), *mask.shape)[0]
 

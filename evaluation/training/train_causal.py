@@ -10,7 +10,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.utils.data import DataLoader
-from tqdm import tqdm
 
 from candlelight.evaluation.models.autoencoders import ConvVAE
 from candlelight.evaluation.running.batches import Fingerprint
@@ -20,6 +19,7 @@ from candlelight.evaluation.training.causal_steps import CausalSteps
 from candlelight.evaluation.training.split_training import split_training
 from candlelight.evaluation.training.training_state import TrainingState, describe_rows
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.progress_bar import progress_bar
 from candlelight.loaders.views import Factors, Images
 
 _BLOCKS = 100  # of steps, after each of which the state is kept
@@ -122,7 +122,7 @@ def train_causal(
     curves = run.restore(kept.read())
     done = curves["steps"][-1] if curves["steps"] else 0
     block = -(-settings.steps // _BLOCKS)
-    bar = tqdm(total=settings.steps, desc="train", unit="step", initial=done, disable=None)
+    bar = progress_bar(total=settings.steps, desc="train", unit="step", initial=done)
     for step, batch in enumerate(_read_ahead(batches, range(done, settings.steps), workers, run), done + 1):
         run.step(batch, step - 1)
         bar.update()

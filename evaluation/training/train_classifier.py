@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
-from tqdm import tqdm
 
 from candlelight.evaluation.models.backbones import Backbone
 from candlelight.evaluation.models.named_streams import named_stream
@@ -21,6 +20,7 @@ from candlelight.evaluation.training.optimisation import Optimisation
 from candlelight.evaluation.training.split_training import split_training
 from candlelight.evaluation.training.training_state import TrainingState, describe_rows
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.progress_bar import progress_bar
 from candlelight.loaders.views import Images
 
 
@@ -114,7 +114,7 @@ def train_classifier(
     steps = epochs * count_batches(len(training), batch_size)
     run = _Run(copy.deepcopy(network).to(device), rate, steps)
     losses, accuracies = run.restore(kept.read())
-    bar = tqdm(range(len(losses), epochs), desc="train", unit="epoch", disable=None)
+    bar = progress_bar(range(len(losses), epochs), desc="train", unit="epoch")
     for epoch in bar:
         losses.append(run.epoch(reader, training, batch_size, seed, epoch))
         run.optimisation.check_finite(losses[-1], f"epoch {epoch + 1}", kept)

@@ -9,7 +9,6 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 from torch.nn import functional
-from tqdm import tqdm
 
 from candlelight.evaluation.models.backbones import BackboneName, FactorHeads
 from candlelight.evaluation.training.epoch_stream import epoch_stream
@@ -17,6 +16,7 @@ from candlelight.evaluation.training.labelled_rows import LabelledRows, count_ba
 from candlelight.evaluation.training.optimisation import Optimisation
 from candlelight.evaluation.training.split_training import split_training
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.progress_bar import progress_bar
 from candlelight.loaders.views import Images
 
 
@@ -105,7 +105,7 @@ def train_factor_heads(
             )
     run = _HeadsRun(heads, data, table, rate, epochs * count_batches(len(training), batch_size))
     losses, accuracies = [], []
-    for epoch in tqdm(range(epochs), desc="train", unit="epoch", disable=None):
+    for epoch in progress_bar(range(epochs), desc="train", unit="epoch"):
         losses.append(run.epoch(training, batch_size, seed, epoch))
         run.optimisation.check_finite(losses[-1], f"epoch {epoch + 1}")
         accuracies.append(run.accuracy(held_out, batch_size))

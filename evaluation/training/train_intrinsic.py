@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
 from candlelight.evaluation.intrinsic.score_intrinsic import COLUMNS, decomposition_errors
 from candlelight.evaluation.models.network import IntrinsicNet
@@ -21,6 +20,7 @@ from candlelight.evaluation.training.training_rows import TrainingBatch, Trainin
 from candlelight.evaluation.training.training_state import TrainingState, describe_rows
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.progress_bar import progress_bar
 from candlelight.loaders.views import Decompositions
 
 
@@ -119,7 +119,7 @@ def train_intrinsic(
     used["content of the data"] = None if state is None else reader.sha256([*training, *held_out])
     kept = TrainingState(None if state is None else Path(state), used)
     losses, errors = run.restore(kept.read())
-    bar = tqdm(plan, desc="train", unit="epoch", disable=None, initial=len(losses))
+    bar = progress_bar(plan, desc="train", unit="epoch", initial=len(losses))
     for epoch in range(len(losses), epochs):
         batches = reader.mirrored(plan[epoch], epoch_stream(seed, "mirrors", epoch))
         if regime == "unsupervised":

@@ -6,11 +6,10 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from tqdm import tqdm
-
 from candlelight.generators.planning.plan import Plan
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.frames import METADATA
+from candlelight.loaders.progress_bar import progress_bar
 from candlelight.loaders.verification.verify_frames import Findings, verify
 
 DAMAGED_FOLDER = ".damaged"
@@ -30,7 +29,7 @@ def find_damaged(
         The folders of damaged samples of the plan, sorted, and the number of other damaged samples.
     """
     # disable=None: no bar where standard error is no terminal, so that logs stay readable.
-    with tqdm(desc="verify", unit="frame", disable=None) as bar:
+    with progress_bar(desc="verify", unit="frame") as bar:
         findings = check(bar.update)
     planned = {(key.set, key.index) for key in plan.samples.keys}
     damaged = {damage.folder for damage in findings.damaged if damage.folder != root}

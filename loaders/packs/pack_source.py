@@ -12,7 +12,6 @@ from typing import TypeVar
 import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
-from tqdm import tqdm
 
 from candlelight.loaders.choices import choose_layers
 from candlelight.loaders.downscale import downscale, downscaled_set
@@ -22,6 +21,7 @@ from candlelight.loaders.frames import read_dataset_info
 from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST
 from candlelight.loaders.packs.split_plan import SplitPlan
 from candlelight.loaders.packs.splits import PackSplit, SetRows, split_rows
+from candlelight.loaders.progress_bar import progress_bar
 from candlelight.loaders.samples import Frame, factor_number
 from candlelight.loaders.schema import DatasetInfo, Metadata, SetInfo
 
@@ -175,8 +175,7 @@ def prepare_rows(
     count = threads or _processors()
     ahead: deque[Future[_Prepared]] = deque()
     pool = ThreadPoolExecutor(count, "pack")
-    # disable=None: no bar in log files, where standard error is not a terminal.
-    with tqdm(total=whole, initial=whole - len(todo), desc=desc, unit="frame", disable=None) as bar:
+    with progress_bar(total=whole, initial=whole - len(todo), desc=desc, unit="frame") as bar:
         try:
             for row in todo:
                 ahead.append(pool.submit(prepare, row))

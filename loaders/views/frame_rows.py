@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
-from tqdm import tqdm
 
 from candlelight.loaders.choices import choose_name
 from candlelight.loaders.errors import InputError, nearest_file
@@ -17,6 +16,7 @@ from candlelight.loaders.frames import DATASET, read_dataset_info
 from candlelight.loaders.open_frames import EXPECTED, open_frames, open_hdf5
 from candlelight.loaders.packed_frames import PackedFrames
 from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST, read_pack_manifest
+from candlelight.loaders.progress_bar import progress_bar
 from candlelight.loaders.samples import Frames, factor_number
 from candlelight.loaders.schema import SetInfo
 from candlelight.loaders.views.chosen_rows import NamedRows, Request, choose_rows
@@ -108,8 +108,8 @@ def _needed(where: str, available: Collection[str], layers_of: LayersOf) -> tupl
 
 
 def _metadata(frames: Frames, rows: Collection[int]) -> Iterable[Any]:
-    shown = None if len(rows) > _MANY else True
-    return (frames.metadata(row) for row in tqdm(rows, desc="metadata", unit="row", disable=shown))
+    shown = progress_bar(rows, desc="metadata", unit="row") if len(rows) > _MANY else rows
+    return (frames.metadata(row) for row in shown)
 
 
 def list_sets(path: Path) -> tuple[dict[str, SetInfo], dict[str, list[str]]]:

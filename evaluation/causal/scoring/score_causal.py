@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from tqdm import tqdm
 
 from candlelight.evaluation.causal.estimation.code_inputs import standardise
 from candlelight.evaluation.causal.interventions.baseline_codes import Baseline
@@ -42,6 +41,7 @@ from candlelight.evaluation.running.finished_steps import FinishedSteps
 from candlelight.evaluation.running.named_models import identify_models
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.progress_bar import progress_bar
 from candlelight.loaders.views import Factors
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ def _measure(run: _Run, name: str, codes: Float[Tensor, "images codes"]) -> dict
     """Compute each metric of one encoder."""
     found = {}
     content = hashlib.sha256(codes.contiguous().numpy().tobytes()).hexdigest()
-    bar = tqdm(run.metrics, desc=name, unit="metric", disable=None)
+    bar = progress_bar(run.metrics, desc=name, unit="metric")
     for metric in bar:
         if metric == "dci" and codes.shape[1] > DCI_CODES:
             found[metric] = MeasuredCodes({}, {}, {}, f"{codes.shape[1]} codes, more than {DCI_CODES}")
