@@ -142,7 +142,7 @@ def download_marigold(name: str) -> tuple[Path, str]:
         InputError: diffusers is not installed, or the model does not exist or cannot be downloaded.
     """
     _diffusers(f"marigold:{name}")
-    folder = download_snapshot(f"marigold:{name}: there is no such folder, and it", name, list(_FILES))
+    folder = download_snapshot(f"marigold:{name}: there is no such folder", name, list(_FILES))
     return folder, f"{name}@{folder.name}"
 
 
