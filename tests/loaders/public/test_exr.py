@@ -73,7 +73,7 @@ def test_unclear_channels_are_refused(write, names):
 
 
 def test_whole_numbers_are_refused(write):
-    with pytest.raises(InputError, match="expected channels of floating-point numbers .* `R` of uint32"):
+    with pytest.raises(InputError, match=r"expected channels of floating-point numbers .* `R` of uint32"):
         read_exr(write(layer(image=IMAGE.astype(np.uint32))), "there")
 
 
