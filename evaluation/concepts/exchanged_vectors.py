@@ -231,14 +231,14 @@ def _standard_errors(values: Tensor, members: Tensor) -> Tensor:
         variance += (part * (values - means) ** 2).sum(1, keepdim=True) / (count * (count - 1))
     # Images that are equal within each set have no spread; a floor keeps their statistic finite.
     errors = variance.sqrt()
-    return errors.clamp(min=1e-9 * float(errors.max()))
+    return errors.clamp(min=1e-9 * errors.max().item())
 
 
 def _coefficients(gram: Tensor, members: Tensor, fit: Fitting, regularisation: float) -> Tensor:
     """Compute the coefficients of all vectors, given the Gram matrix about the mean of the images."""
     inside = members.to(gram.dtype)
     alpha = inside / inside.sum(1, keepdim=True) - (1 - inside) / (1 - inside).sum(1, keepdim=True)
-    scale = float(gram.diagonal().mean())
+    scale = gram.diagonal().mean().item()
     if fit == "mean" or scale == 0:
         return alpha
     penalised = gram.clone()

@@ -179,7 +179,7 @@ def effect_interval(
     times = np.stack([np.bincount(draw, minlength=count) for draw in drawn])[:, numbers]
     weights = torch.from_numpy(times).to(scores.device, torch.float64)
     weights = weights / weights.sum(1, keepdim=True)
-    value = float(_effects(scores.double().mean(1)[None])[0])
+    value = _effects(scores.double().mean(1)[None]).item()
     return replicate_interval(value, _effects(weights @ scores.double().T).tolist(), count)
 
 

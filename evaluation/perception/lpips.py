@@ -15,6 +15,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
+from candlelight.evaluation.adapters.published_weights import without_wrappers
 from candlelight.evaluation.intrinsic.masked import (
     PixelMask,
     check_masked,
@@ -185,6 +186,7 @@ def _select(content: Any, shapes: dict[str, Any]) -> dict[str, Tensor]:
     """Return the weights of these names, and refuse other shapes and kinds; files also hold classifiers."""
     if not isinstance(content, dict):
         raise InputError("it holds no weights by name")
+    content = without_wrappers(content)
     for name, shape in shapes.items():
         found = content.get(name)
         if not isinstance(found, Tensor) or found.shape != torch.Size(shape):

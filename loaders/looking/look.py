@@ -197,13 +197,11 @@ def _look_at_hub(path: Path) -> Contents:
 
 
 def _look_at_shards(path: Path, set_info: SetInfo, shards: list[Shard], splits: dict[str, int]) -> StoredSet:
-    import pyarrow.parquet as pq
-
-    from candlelight.loaders.hub.set_facts import read_facts
+    from candlelight.loaders.hub.set_facts import read_facts, read_footer
 
     try:
         facts = read_facts(path, set_info, shards)
-        group = pq.read_metadata(path / shards[0].path).row_group(0)
+        group = read_footer(path / shards[0].path).row_group(0)
         columns = [group.column(place) for place in range(group.num_columns)]
     except InputError:
         raise

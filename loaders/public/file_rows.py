@@ -156,8 +156,9 @@ def _open_npz(path: Path, name: str, cache: Path | None) -> ArrayRows:
             return FileRows(path, shape, _data_start(path, info) + header)
         if cache is None:
             raise InputError(
-                f"{path}: `{name}` is compressed and cannot be read row by row; pass `cache`, a folder on a "
-                f"disk with {info.file_size / 1e9:.1f} GB free, to unpack it there once"
+                f"{path}: `{name}` is compressed and cannot be read row by row; pass `cache` (for commands "
+                f"set XDG_CACHE_HOME), a folder on a disk with {info.file_size / 1e9:.1f} GB free, to unpack "
+                "it there once"
             )
         target = cache / f"{path.stem}-{name}-{info.CRC:08x}.npy"
         _unpack(target, info.file_size, lambda out: _copy_member(archive, info, out))

@@ -302,7 +302,6 @@ def test_yaml_bombs_are_refused(text):
         ("[" * 1500, "expected fields of finite depth"),
         ("!!python/object/apply:os.system [true]", "expected YAML, got something else: could not determine"),
         ("9" * 5000, "expected YAML, got something else: Exceeds the limit"),
-        ("2026-13-41", "expected YAML, got something else: month must be in 1..12"),
         ("a: 1\n---\nb: 2", "expected YAML, got something else: expected a single document"),
         ("\0", "expected YAML, got something else: unacceptable character"),
     ],
