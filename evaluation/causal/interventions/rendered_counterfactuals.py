@@ -49,7 +49,7 @@ def rendered_score(error: Float[Tensor, "*any"], given_back: Float[Tensor, "*any
     """Compute ``1 - sqrt(error / given_back)``, from mean squared errors; nan where ``given_back`` is 0.
 
     Example:
-        >>> rendered_score(torch.tensor([0.0, 0.25, 1.0, 4.0]), torch.ones(4))  # truth, half of the change, ...
+        >>> rendered_score(torch.tensor([0.0, 0.25, 1.0, 4.0]), torch.ones(4))
         tensor([ 1.0000,  0.5000,  0.0000, -1.0000])
     """
     return 1 - (error / torch.where(given_back > 0, given_back, torch.nan)).sqrt()
@@ -178,8 +178,9 @@ def decoded_errors(
     """Compute `image_errors` of decoded images.
 
     Example:
-        >>> whole = torch.ones(1, 1, 1, 1, dtype=torch.bool)
-        >>> decoded_errors(lambda z: z[:, :, None, None], torch.tensor([[0.5]]), torch.zeros(1, 1, 1, 1), whole)
+        >>> def decoder(codes): return codes[:, :, None, None]
+        >>> black, whole = torch.zeros(1, 1, 1, 1), torch.ones(1, 1, 1, 1, dtype=torch.bool)
+        >>> decoded_errors(decoder, torch.tensor([[0.5]]), black, whole)
         tensor([[0.2500, 0.2500]], dtype=torch.float64)
     """
     unchanged = torch.zeros(codes.shape[1], dtype=torch.bool, device=codes.device)

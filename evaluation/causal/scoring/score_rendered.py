@@ -78,9 +78,9 @@ def score_rendered(
 ) -> tuple[dict[str, Score], dict[str, Any]]:
     """Compute `rendered_counterfactuals` for each factor and each of `RHO`.
 
-    At most `RENDERED_PAIRS` pairs are drawn for each factor. A factor is not decoded if the decoded image does
-    not come nearer to the counterfactual when all codes change: by 1 % of the error, and as far as the 95 %
-    interval tells.
+    At most `RENDERED_PAIRS` pairs are drawn for each factor. A factor is not decoded if the decoded image
+    does not come nearer to the counterfactual when all codes change: by 1 % of the error, and as far as the
+    95 % interval tells.
 
     Args:
         named: the encoder.

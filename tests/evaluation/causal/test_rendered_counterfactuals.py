@@ -333,6 +333,27 @@ def test_counterfactuals_with_other_factors_are_refused(grid):
         score(Planted(), grid(), counterfactuals=whole)
 
 
+def test_counterfactuals_of_another_size_and_unchanged_images_have_no_score(grid):
+    larger, black = grid(), grid()
+    larger.items = [image.repeat(1, 2, 2) for image in larger.items]
+    notes = score(Planted(), grid(), counterfactuals=larger).details["notes"]
+    assert "expected `data` [pairs, channels, height, width], `counterfactuals` [pairs" in notes[-1]
+    black.items = [torch.zeros(3, 4, 4)] * len(black)
+    notes = score(Planted(), black).details["notes"]
+    assert "no two images that differ in one factor only look different" in notes[-1]
+
+
+def test_a_factor_that_no_pair_shows_is_left_out(grid):
+    view = grid()
+    view.items = [image * torch.tensor([1.0, 1.0, 0.0])[:, None, None] for image in view.items]
+    result = score(Planted(), view)
+    assert result.details["rendered"]["without_pairs"] == ["blue"]
+    assert result.scores[NEW].value == pytest.approx(1, abs=1e-4)
+    assert "leaves out blue: no two images that differ in it alone look different" in " ".join(
+        result.details["notes"]
+    )
+
+
 def test_page_shows_the_four_images_of_each_factor(grid, tmp_path):
     view, model = grid(), Planted()
     named = {"model": NamedModel(ModelIdentity("model", "callable"), model, "srgb")}
