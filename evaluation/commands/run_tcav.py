@@ -27,6 +27,7 @@ _OF_CSM = {
     "illumination": "--illumination",
     "files": "--predictions",
     "png": "--png",
+    "planted": "--planted",
 }
 
 

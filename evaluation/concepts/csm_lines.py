@@ -12,15 +12,17 @@ def csm_lines(results: Sequence[StatisticResult]) -> list[str]:
 
     Each verdict names the score and the reference that it stands on: the controls where there are any, and
     otherwise the negatives. CSM_S and CSM_R are compared apart, because they may disagree.
+    Planted decompositions are left out.
 
     Args:
         results: of `score_concepts`.
     """
-    lines = [line for result in results for line in _spread(result)]
-    for column in _columns(results[0]):
+    models = [result for result in results if result.about.model.get("source") != "planted"]
+    lines = [line for result in models for line in _spread(result)]
+    for column in _columns(models[0]):
         reference = "controls" if CONTROLLED in column else "negatives"
-        for other in results[1:]:
-            verdict, numbers = str(compare(results[0], other, column)).split("\n")
+        for other in models[1:]:
+            verdict, numbers = str(compare(models[0], other, column)).split("\n")
             lines += [f"{verdict}, by {column.partition(' ')[0]} against {reference}", numbers]
     return lines
 

@@ -82,13 +82,15 @@ def score_concepts(
     For each concept set and branch, ``runs`` vectors separate the set's images from negatives (`fit_cavs`).
     The score of a vector is the share of test frames on which it lowers the loss (eq. 3). Both branches draw
     the same images. The scores of a set depend on ``seed`` and its factors, not on the other sets. With
-    ``controls`` each set is scored a second time, with its control in place of the negatives: then the
-    vectors cannot follow the scene, which a set and its control share.
+    ``controls`` each set is scored again with each of its controls in place of the negatives: then the
+    vectors cannot follow the scene, which a set and its controls share. The scores against controls come
+    first; they are ratios of means over all sets and controls, with intervals over scenes and controls too.
 
     Two tests tell whether a set matters to a branch. The paper's t-test compares the scores of the runs with
     scores of random vectors (`significant`); it finds differences in more than half of the sets in which
-    there are none. The permutation test (`permutation_test`) exchanges images of the set with its control, or
-    with the negatives, from which it is told by its scene whatever the concept.
+    there are none. The permutation test (`permutation_test`) exchanges images of the set with its control; it
+    is made against negatives only where they are of the same scenes or no scenes are known. With several
+    controls a set is significant if it is against each.
 
     The loss is the MSE over pixels with an albedo above 0, in two alignments. "unaligned" is the MSE of the
     prediction, as in the paper; a decomposition is defined up to one scale per image, so this CSM also
@@ -195,7 +197,7 @@ def score_concepts(
             "notes": [
                 *_notes(chosen_sets, negatives),
                 *probe.notes(),
-                *_undefined(sets, _exact(slopes)),
+                *_undefined(name, sets, slopes),
             ]
         }
         results[name] = replace(result, about=about, details=details)
@@ -241,28 +243,20 @@ def _notes(chosen_sets: Sequence[ChosenSet], negatives: Images) -> list[str]:
     return notes
 
 
-def _exact(slopes: Mapping[str, Branches]) -> list[str]:
-    """List the branches and alignments in which no test frame has a gradient, as the prediction is exact."""
-    return [
-        f"{branch}, {alignment}"
-        for branch in BRANCHES
-        for alignment, one in slopes.items()
-        if not bool(row_norms(getattr(one, branch)).any())
-    ]
-
-
-def _undefined(sets: Sequence[SetScore], exact: Sequence[str]) -> list[str]:
+def _undefined(model: str, sets: Sequence[SetScore], slopes: Mapping[str, Branches]) -> list[str]:
     """Word a note on each branch that is insensitive to everything: it is ideal, or it is constant."""
-    notes = [
-        f"{name}: the loss has no gradient at any test frame, as the predictions equal the ground truth: an "
-        "ideal branch, whose sensitivities are all 0"
-        for name in exact
-    ]
+    notes = []
     for branch in BRANCHES:
+        exact = [how for how, one in slopes.items() if not bool(row_norms(getattr(one, branch)).any())]
+        if exact:
+            notes.append(
+                f"`{model}`, {branch} {' and '.join(exact)}: the predictions equal the ground truth of all "
+                "test frames, so the loss has no gradient: an ideal branch, whose sensitivities are all 0"
+            )
         if not any(score.vectors for one in sets for score in one.branches[branch].values()):
             notes.append(
-                f"{branch}: all images give one output, so there is no concept vector: a constant branch, "
-                "whose sensitivities are all 0"
+                f"`{model}`, {branch}: all images give one output, so there is no concept vector: a constant "
+                "branch, whose sensitivities are all 0"
             )
     return notes
 

@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,7 @@ def read_rows(
         wanted.setdefault(bisect_right(starts, row) - 1, []).append(row)
     for place, members in wanted.items():
         path, group, _ = groups[place]
-        table = _read(path, lambda file, group=group: file.read_row_group(group, columns=list(columns)))
+        table = _read(path, partial(pq.ParquetFile.read_row_group, i=group, columns=list(columns)))
         for row in members:
             yield table.slice(row - starts[place], 1)
 

@@ -190,7 +190,7 @@ def test_controls_stand_beside_negatives(sets, memory_view, tmp_path):
         kinds = 4 if one["concept"] == "albedo" else 2
         assert [len(one[branch]) for branch in BRANCHES] == [kinds, kinds]
     *few, alone, constant = result.details["notes"]
-    assert constant.startswith("shading: all images give one output")
+    assert constant.startswith("`model`, shading: all images give one output")
     assert few == [
         f"smallest {kind}: at least 20 images are advised, got 12" for kind in ("concept set", "control")
     ]
@@ -268,10 +268,10 @@ def test_ideal_and_constant_models_are_told_apart(sets):
 
     notes = [score(model, sets, runs=3).details["notes"][1:] for model in (ideal, constant)]
     assert [note.partition(":")[0] for note in notes[0]] == [
-        f"{branch}, {how}" for branch in BRANCHES for how in ALIGNMENTS
+        f"`model`, {branch} aligned and unaligned" for branch in BRANCHES
     ]
     assert all("an ideal branch" in note for note in notes[0])
-    assert [note.partition(":")[0] for note in notes[1]] == list(BRANCHES)
+    assert [note.partition(":")[0] for note in notes[1]] == [f"`model`, {branch}" for branch in BRANCHES]
     assert all("a constant branch" in note for note in notes[1])
 
 
