@@ -43,13 +43,13 @@ class CoverageComparison:
     learned: int = 0
 
     def described(self, results: Mapping[str, "StatisticResult"]) -> dict[str, "StatisticResult"]:
-        """Add images left out, completeness, and accuracies of the classifier and behind topics, to details."""
+        """Add to the details how many images are scored, completeness, and accuracies."""
         found = dict(results)
         if self.learned:
             name, first = next(iter(results.items()))
             note = (
-                f"{len(self.view)} of {len(self.view) + self.learned} images of DATA are scored: a classifier "
-                "or a method has learned from the others"
+                f"{len(self.view)} of {len(self.view) + self.learned} images of DATA are scored: "
+                "a classifier or a method has learned from the others"
             )
             found[name] = replace(
                 first, details={**first.details, "notes": [*first.details.get("notes", ()), note]}

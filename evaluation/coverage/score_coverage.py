@@ -65,6 +65,7 @@ def layer_heatmaps(model: nn.Module, layer: str) -> HeatmapMethod:
 
     vars(heatmaps)["colour_space"] = getattr(model, "colour_space", "srgb")
     vars(heatmaps)["network"] = model
+    vars(heatmaps)["hidden_layer"] = layer
     return heatmaps
 
 
