@@ -234,17 +234,16 @@ def concepts(
     image_size = size or tuple(test[0].image.shape[1:])
     unrelated = open_secondary(open_images, data, negatives, limit=negatives_limit, size=image_size)
     if planted:
-        others = (albedo, illumination, negatives, *control_sources.values())
-        sources |= planted_decompositions(
-            [test]
-            + [
-                open_secondary(
-                    open_decompositions, data, name, limit=negatives_limit if name == negatives else None
+        views = [test]
+        for name in dict.fromkeys((albedo, illumination, negatives, *control_sources.values())):
+            limit = negatives_limit if name == negatives else None
+            try:
+                views += (
+                    [] if name == "none" else [open_secondary(open_decompositions, data, name, limit=limit)]
                 )
-                for name in dict.fromkeys(others)
-                if name != "none"
-            ]
-        )
+            except InputError as error:
+                raise InputError(f"--planted: needs the ground truth of all images: {error}") from error
+        sources |= planted_decompositions(views)
     results: dict[str, Any] = {}
     scored: dict[str, Any] = {}
     for text, place in places.items():

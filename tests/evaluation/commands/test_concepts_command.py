@@ -116,3 +116,19 @@ def test_the_test_frames_of_the_paper_are_42_scenes(root, tmp_path):
     assert set(every) - set(run(root, tmp_path / "csm.json", *more)["groups"]) == {
         scene.lower() for scene in LEFT_OUT
     }
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--size", "8", "8"], "--planted: decompositions are scored at their own size; omit --size"),
+        (
+            ["--layer", "one"],
+            "--layer: decompositions of --planted have no hidden layers; omit one of the two",
+        ),
+    ],
+)
+def test_planted_decompositions_have_one_size_and_no_layers(words, message):
+    fixed = ["evaluate", "concepts", "nowhere", "--model", "retinex", "--planted"]
+    done = CliRunner().invoke(main, [*fixed, *words])
+    assert message in done.output
