@@ -212,7 +212,7 @@ def _check_rows(reader: HDF5Frames) -> Iterator[str]:
         try:
             frame = reader.frame(row)
         except InputError as error:
-            yield f"row {row}: {_without(reader.path, error)}"
+            yield f"row {row}: {_without(reader.path, error).removeprefix(f'row {row}').lstrip(': ')}"
             continue
         metadata = frame.metadata
         hashes = {name: array_sha256(array) for name, array in frame.layers.items()}

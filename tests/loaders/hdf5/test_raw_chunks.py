@@ -99,6 +99,8 @@ def test_a_short_chunk_that_skips_its_filters_is_refused(file):
     message = r"free.h5: row 1: expected a chunk of 4608 bytes, got 100; pack it again$"
     with pytest.raises(InputError, match=message):
         HDF5Frames(file).arrays(1)
+    (damage,) = verify_pack(file).damaged
+    assert damage.reason == "row 1: expected a chunk of 4608 bytes, got 100; pack it again"
 
 
 @pytest.mark.parametrize("packed", ["none"], indirect=True)
