@@ -34,6 +34,7 @@ from candlelight.loaders.commands.command_line import Folder, OneLineGroup, UseE
 from candlelight.loaders.commands.info_options import check_options, sheet_options
 from candlelight.loaders.commands.pack_commands import export, pack, push
 from candlelight.loaders.files.urls import local_folder
+from candlelight.loaders.foreign_text import printable
 
 
 @click.group(
@@ -237,7 +238,8 @@ def info(path: Path | str, verify: bool, as_json: bool, sheet: Path | None, **wh
     elif sheet:
         click.echo(str(draw_sheet(path, sheet, **what)))
     else:
-        click.echo(look(path).to_json() if as_json else describe(path), nl=not as_json)
+        text = look(path).to_json() if as_json else describe(path)
+        click.echo("\n".join(map(printable, text.split("\n"))), nl=not as_json)
 
 
 @main.command()

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import click
 
+from candlelight.loaders.foreign_text import printable
+
 # Errors that zipfile, zlib, struct, numpy, Pillow, h5py, Arrow and OpenEXR raise on damaged bytes. Left out:
 # MemoryError, AssertionError, AttributeError, ImportError and NameError, which have other causes.
 DAMAGED = (
@@ -45,7 +47,7 @@ class InputError(ValueError):
 
     def __str__(self) -> str:
         """Return the message in one line, even if it quotes a name with line breaks from a damaged file."""
-        return " ".join(super().__str__().splitlines())
+        return printable(" ".join(super().__str__().splitlines()))
 
 
 def argument(name: str, in_python: str = "") -> str:

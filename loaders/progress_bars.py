@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from tqdm import tqdm
@@ -13,7 +14,8 @@ LINE_PAUSE = 60.0  # s between lines of progress where standard error is no term
 def progress_bar(items: Iterable[Any] | None = None, *, desc: str, unit: str, **options: Any) -> Any:
     """Make a progress bar on standard error; where that is no terminal, it prints a plain line a minute.
 
-    A run of less than a minute prints nothing there, so that logs of many short steps stay short.
+    A run of less than a minute prints nothing there, so that logs of many short steps stay short. Without
+    standard error, as in a daemon, nothing is printed.
 
     Args:
         items: what to iterate over; without it, call `update` of the bar.
@@ -28,7 +30,10 @@ def progress_bar(items: Iterable[Any] | None = None, *, desc: str, unit: str, **
         >>> sum(progress_bar([1, 2, 3], desc="add", unit="number"))
         6
     """
-    if sys.stderr.isatty():
+    terminal = _is_terminal()
+    if terminal is None:
+        return tqdm(items, desc=desc, unit=unit, **{**options, "disable": True})
+    if terminal:
         return tqdm(items, desc=desc, unit=unit, **{"dynamic_ncols": True, **options})
     return _Lines(items, desc=desc, unit=unit, **options)
 
@@ -37,6 +42,14 @@ def write_line(line: str) -> None:
     """Print a line at once, above the progress bars."""
     tqdm.write(line)
     sys.stdout.flush()
+
+
+def _is_terminal() -> bool | None:
+    """Tell whether standard error is a terminal; None if it cannot be written to."""
+    try:
+        return sys.stderr.isatty()
+    except (AttributeError, ValueError, OSError):  # none, an object that is no file, or a closed file
+        return None
 
 
 class _Lines(tqdm):  # type: ignore[misc]  # tqdm has no types
@@ -68,5 +81,6 @@ class _Lines(tqdm):  # type: ignore[misc]  # tqdm has no types
 
     def _print(self) -> None:
         self._last, self._printed = time.monotonic(), True
-        self.fp.write(" ".join(str(self).split()) + "\n")
-        self.fp.flush()
+        with suppress(OSError, ValueError):  # a full disk, or a file that was closed meanwhile
+            self.fp.write(" ".join(str(self).split()) + "\n")
+            self.fp.flush()

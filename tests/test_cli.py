@@ -167,12 +167,12 @@ def test_a_plan_is_written_and_can_be_limited(tmp_path):
         *(
             (("counterfactual", "candle", "--sample", "candle-000000", "--do", change, "--out", "o"), message)
             for change, message in {
-                "color=[": "expected names or numbers as values, 'yes' in quotes, got 'color=['",
+                "color=[": "expected names or numbers as values, 'true' in quotes, got 'color=['",
                 "color=!!python/object:os.system a": "expected names or numbers as values",
                 "color=\0": "expected names or numbers as values",
                 "color": "expected FACTOR=VALUE",
                 "color=red,color=blue": "expected each factor once",
-                "color=yes": "got 'color=yes'",
+                "color=true": "got 'color=true'",
                 "color=null": "got 'color=null'",
                 "color=pink": "color: expected one of red, blue, yellow, purple, orange, got 'pink'",
                 "colour=red": "got ['colour']",

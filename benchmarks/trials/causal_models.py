@@ -37,7 +37,7 @@ FOREGROUND = ("none", "box", "mask")
 FACTORS = ("object_type", "color", "size", "rotation", "scene")
 FOREGROUND_WEIGHT = 2.0  # of the semi-supervised models of CANDLE's authors
 GENERATIVENESS = "counterfactual_generativeness(1)"
-RENDERED = "rendered_counterfactual(1)"
+RENDERED = "rendered_counterfactual(1), share"
 DISENTANGLED = "dci_fast(disentanglement)"
 
 
@@ -155,9 +155,9 @@ def by_factor(result: Result) -> dict[str, float]:
     decoded = details["decoder"][GENERATIVENESS]
     for factor, value in zip(decoded["factors"], decoded["by_factor"], strict=True):
         found[f"CG(1) {factor}"] = float(value)
-    rendered = details["rendered"]["factors"]
+    rendered, unseen = details["rendered"]["factors"], details["rendered"]["not_decoded"]
     for factor, one in rendered.items():
-        found[f"rendered(1) {factor}"] = one["scores"][RENDERED][0] if one["scores"] else 0.0  # not decoded
+        found[f"share(1) {factor}"] = one["scores"][RENDERED][0] if factor not in unseen else 0.0
         found[f"error of the reconstruction, {factor}"] = one["error_all"]
     return found
 

@@ -132,6 +132,31 @@ def edit_hdf5(path: Path, rng: np.random.Generator) -> None:
             del file[name]
 
 
+def store(path: Path, rng: np.random.Generator) -> None:
+    """Store a dataset of an HDF5 file otherwise: a raw chunk of any bytes and mask, or other chunks."""
+    import h5py
+
+    if path.suffix != ".h5":
+        return flip(path, rng)
+    with h5py.File(path, "r+") as file:
+        names: list[str] = []
+        file.visititems(lambda name, found: names.append(name) if isinstance(found, h5py.Dataset) else None)
+        dataset = file[names[int(rng.integers(len(names)))]]
+        if dataset.chunks and rng.random() < 0.7:
+            place = (int(rng.integers(len(dataset))), *[0] * (dataset.ndim - 1))
+            raw = dataset.id.read_direct_chunk(place)[1]
+            size = int(rng.choice([len(raw) // 2, len(raw) - 1, len(raw) + 1, 100, 2**20]))
+            data = (raw + rng.bytes(2**20))[: max(1, size)]
+            dataset.id.write_direct_chunk(place, data, int(rng.integers(4)))
+        else:
+            name, values = dataset.name, dataset[:]
+            chunks = (int(rng.choice([1, 2, 10_000])), *values.shape[1:])
+            del file[name]
+            filters = {"compression": "gzip"} if rng.random() < 0.5 else {}
+            file.create_dataset(name, data=values, chunks=chunks, maxshape=(None,) * values.ndim, **filters)
+    return None
+
+
 def edit_parquet(path: Path, rng: np.random.Generator) -> None:
     """Write a Parquet file again with one column, row or text changed."""
     import pyarrow as pa
@@ -204,7 +229,7 @@ def replace_images(path: Path, png: bytes) -> None:
 
 
 DAMAGES: tuple[Callable[[Path, np.random.Generator], None], ...] = (
-    *(flip, flip, flip, truncate, extend, blank, lose, swap, edit, edit, edit, replace, replace),
+    *(flip, flip, flip, truncate, extend, blank, lose, swap, edit, edit, edit, store, replace, replace),
 )
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from candlelight.evaluation.adapters.adapted_network import AdaptedNetwork, decode_srgb
 from candlelight.loaders.errors import DAMAGED, InputError, blame, blaming, nearest_file
+from candlelight.loaders.hub.hub_cache import download_snapshot
 
 _INDEX = "model_index.json"
 _PIPELINE = "MarigoldIntrinsicsPipeline"
@@ -141,15 +142,7 @@ def download_marigold(name: str) -> tuple[Path, str]:
         InputError: diffusers is not installed, or the model does not exist or cannot be downloaded.
     """
     _diffusers(f"marigold:{name}")
-    import huggingface_hub
-
-    try:
-        folder = Path(huggingface_hub.snapshot_download(name, allow_patterns=list(_FILES)))
-    except Exception as error:  # huggingface_hub versions use HTTP libraries with different exceptions
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(
-            f"marigold:{name}: there is no such folder, and no download from the Hugging Face Hub: {reason}"
-        ) from error
+    folder = download_snapshot(f"marigold:{name}: there is no such folder", name, list(_FILES))
     return folder, f"{name}@{folder.name}"
 
 

@@ -1,7 +1,7 @@
 """Read files of published weights without running code in them, and load them into a network key by key."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from hashlib import sha256
 from pathlib import Path
 from pickle import UnpicklingError  # noqa: TID251  which torch raises: nothing is pickled here
@@ -15,6 +15,8 @@ from candlelight.loaders.verification.checksums import file_sha256, sums_text
 
 # Networks of torch 0.3 and earlier were saved without these counters; evaluation does not read them.
 _COUNTER = "num_batches_tracked"
+# What DataParallel and torch.compile put before every name.
+_WRAPPERS = ("module.", "_orig_mod.")
 
 
 def read_published(path: str | Path) -> dict[str, Any]:
@@ -55,11 +57,13 @@ def load_exactly(network: nn.Module, state: object, source: str) -> None:
 
     Args:
         network: the network.
-        state: tensors by name; counters of batch normalisation may be missing.
+        state: tensors by name, also of a network in ``DataParallel`` or of ``torch.compile``; counters of
+            batch normalisation may be missing.
         source: beginning of messages: the file, and the entry in it.
 
     Raises:
-        InputError: a name or a shape differs, or ``state`` is no dictionary of tensors.
+        InputError: a name, a shape or the kind of numbers differs (integers or complex numbers), or ``state``
+            is no dictionary of tensors.
 
     Example:
         >>> load_exactly(nn.Linear(2, 1), {"weight": torch.ones(1, 2), "scale": torch.ones(1)}, "a.pt")
@@ -67,9 +71,14 @@ def load_exactly(network: nn.Module, state: object, source: str) -> None:
         candlelight.loaders.errors.InputError: a.pt: expected the weights of Linear; missing: bias; \
 unexpected: scale; give the weights of this method
     """
-    if not isinstance(state, Mapping) or not all(isinstance(one, Tensor) for one in state.values()):
+    if not isinstance(state, Mapping):
         raise InputError(f"{source}: expected tensors by name, got {type(state).__name__}")
+    others = [name for name, one in state.items() if not isinstance(one, Tensor)]
+    if others:
+        listed = _first([f"{name} of {type(state[name]).__name__}" for name in others])
+        raise InputError(f"{source}: expected tensors by name, got {listed}")
     own = network.state_dict()
+    state = without_wrappers(state, own)
     missing = [name for name in own if name not in state and not name.endswith(_COUNTER)]
     lists = {"missing": missing, "unexpected": [str(name) for name in state if name not in own]}
     found = "".join(f"; {what}: {_first(names)}" for what, names in lists.items() if names)
@@ -80,12 +89,50 @@ unexpected: scale; give the weights of this method
             if one.shape != own[name].shape
         ]
         found = f"; other shapes: {_first(shapes)}" if shapes else ""
+        # torch would convert them without a word, or with a warning that half of the number is lost.
+        kinds = [
+            f"{name} {str(one.dtype).removeprefix('torch.')}"
+            for name, one in state.items()
+            if (one.is_floating_point(), one.is_complex())
+            != (own[name].is_floating_point(), own[name].is_complex())
+        ]
+        found += f"; other kinds of numbers: {_first(kinds)}" if kinds else ""
     if found:
         raise InputError(
             f"{source}: expected the weights of {type(network).__name__}{found}; give the weights of this "
             "method"
         )
     network.load_state_dict(state, strict=False)
+
+
+def without_wrappers(state: Mapping[Any, Any], own: Collection[str] = ()) -> dict[Any, Any]:
+    """Remove the prefixes that wrappers put before every name: ``module.`` and ``_orig_mod.``.
+
+    Args:
+        state: tensors by name.
+        own: names of the network, where they are known; nothing is removed once one of them is there.
+
+    Example:
+        >>> without_wrappers({"module._orig_mod.bias": 1, "module._orig_mod.weight": 2})
+        {'bias': 1, 'weight': 2}
+    """
+    for prefix in () if not state or set(own) & state.keys() else _WRAPPERS:
+        if all(isinstance(name, str) and name.startswith(prefix) for name in state):
+            return without_wrappers({name.removeprefix(prefix): one for name, one in state.items()}, own)
+    return dict(state)
+
+
+def wrong_format(content: object, expected: str) -> str:
+    """Say that a file does not have a format of ours, and what it holds; "" if it has it.
+
+    Example:
+        >>> wrong_format({"conv.weight": 1}, "candlelight classifier 1")
+        'its format is not `candlelight classifier 1`; it holds conv.weight'
+    """
+    if isinstance(content, Mapping) and content.get("format") == expected:
+        return ""
+    names = _first([*map(str, content)]) if isinstance(content, Mapping) else f"a {type(content).__name__}"
+    return f"its format is not `{expected}`; it holds {names or 'nothing'}"
 
 
 def entry(content: Mapping[str, Any], name: str, path: str | Path) -> Any:

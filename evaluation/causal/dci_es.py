@@ -159,8 +159,8 @@ def _losses(
     from sklearn.linear_model import RidgeCV
 
     known = torch.cat([target[fitted].double() for target in targets], dim=1)
-    rows, others = table[fitted].cpu().numpy(), table[scored].cpu().numpy()
-    model = RidgeCV(_PENALTIES, alpha_per_target=True).fit(rows, known.cpu().numpy())
+    rows, others = table[fitted].numpy(force=True), table[scored].numpy(force=True)
+    model = RidgeCV(_PENALTIES, alpha_per_target=True).fit(rows, known.numpy(force=True))
     found = torch.from_numpy(model.predict(others).reshape(len(others), -1)).to(table.device)
     losses = []
     for target in targets:

@@ -102,7 +102,7 @@ def dci_from_classifiers(
     for number, known in enumerate(classes[train_rows].T):
         if (known == known[0]).all():
             raise InputError(f"column {number} of `factors` has one class in the train rows; leave it out")
-    values = codes.detach().cpu().float().numpy()
+    values = codes.float().numpy(force=True)
     columns, train_accuracy, test_accuracy = [], [], []
     for known, unseen in zip(classes[train_rows].T, classes[test_rows].T, strict=True):
         importances, *predicted = fit(values[train_rows], known, values[test_rows], seed)
@@ -123,7 +123,7 @@ def _rows(name: str, rows: Tensor, samples: int) -> Int[ndarray, " rows"]:
     """Return row numbers as an array."""
     if rows.dtype == torch.bool or rows.is_floating_point():
         raise InputError(f"`{name}` must be row numbers, got {rows.dtype}; use mask.nonzero().flatten()")
-    numbers = rows.cpu().numpy()
+    numbers = rows.numpy(force=True)
     if not len(numbers):
         raise InputError(f"`{name}` needs at least one row, got none")
     if numbers.min() < 0 or numbers.max() >= samples:
@@ -140,13 +140,13 @@ def _classes(factors: Tensor, bins: int | None) -> Int[ndarray, "samples factors
     if not bool(factors.isfinite().all()):
         raise InputError("`factors` must be finite, got nan or inf; leave out samples without a value")
     if not factors.is_floating_point():
-        return factors.cpu().numpy()
+        return factors.numpy(force=True)
     if bins is None or bins < 2:
         raise InputError(
             "`factors` of floats are continuous and need `bins` of at least 2, such as 20, "
             f"got {bins}; cast class indices with .long()"
         )
-    return equal_width_classes(factors.T, bins).T.cpu().numpy()
+    return equal_width_classes(factors.T, bins).T.numpy(force=True)
 
 
 def _scores(

@@ -95,7 +95,7 @@ def _scores(
     """Fit a logistic regression for each class, and return its decision values; 0 without members."""
     from sklearn.linear_model import LogisticRegression
 
-    rows, labels, others = (part.cpu().numpy() for part in (fitted, members, scored))
+    rows, labels, others = (part.numpy(force=True) for part in (fitted, members, scored))
     columns = [
         LogisticRegression(max_iter=1000).fit(rows, label).decision_function(others)
         if label.any()

@@ -160,7 +160,7 @@ def _linear_loss(rows: Tensor, classes: Int[Tensor, " samples"]) -> Float[Tensor
     from sklearn.linear_model import LogisticRegression
 
     _, labels = torch.unique(classes, return_inverse=True)
-    table, truth = rows.double().cpu().numpy(), labels.cpu().numpy()
+    table, truth = rows.double().numpy(force=True), labels.numpy(force=True)
     with warnings.catch_warnings():
         # Classes that a plane separates have no finite optimum: the loss approaches 0 as weights grow.
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -91,7 +91,7 @@ def mcc(
     deciding = found if training is None else _correlations(codes, numbers, fitted, fitted, correlation)
     matrix = torch.full([codes.shape[1], len(varies)], torch.nan, dtype=torch.float64, device=codes.device)
     matrix[:, varies] = found
-    chosen, places = linear_sum_assignment(deciding.cpu().numpy(), maximize=True)
+    chosen, places = linear_sum_assignment(deciding.numpy(force=True), maximize=True)
     assigned = torch.full([len(varies)], -1, device=codes.device)
     assigned[varies.nonzero().flatten()[places.tolist()]] = torch.as_tensor(chosen, device=codes.device)
     per_factor = matrix.gather(0, assigned.clamp(min=0)[None])[0].where(assigned >= 0, 0)

@@ -108,7 +108,7 @@ def _accuracies(
     from sklearn.svm import LinearSVC
 
     rows, labels, others, truth = (
-        part.cpu().numpy() for part in (fitted, fitted_classes, scored, scored_classes)
+        part.numpy(force=True) for part in (fitted, fitted_classes, scored, scored_classes)
     )
     found = []
     for code in range(rows.shape[1]):

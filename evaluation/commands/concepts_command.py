@@ -82,6 +82,11 @@ _SECONDARY = "SET (of DATA), PATH[:SET[:SPLIT]] or LAYOUT:PATH[:SPLIT]"
     f"{_SECONDARY}. Scores against them stand beside those against the negatives. With --target: images "
     "without a concept, for its permutation test.",
 )
+@click.option(
+    "--planted",
+    is_flag=True,
+    help="Score decompositions with known faults beside the models, made of the ground truth of all images.",
+)
 @size_option
 @click.option(
     "--layer",
@@ -140,6 +145,7 @@ def concepts(
     negatives: str,
     negatives_limit: int,
     controls: tuple[str, ...],
+    planted: bool,
     size: tuple[int, int] | None,
     layer: tuple[str, ...],
     runs: int,
@@ -198,15 +204,20 @@ def concepts(
             **fitting,
         )
         return
-    from candlelight.evaluation.concepts import score_concepts
+    from candlelight.evaluation.concepts import planted_decompositions, score_concepts
+    from candlelight.evaluation.concepts.csm_lines import csm_lines
     from candlelight.evaluation.inputs.predictions import open_predictions
     from candlelight.evaluation.models import open_models
+    from candlelight.evaluation.results.result import table
     from candlelight.loaders.views import open_concepts, open_decompositions, open_images
 
     check_needed(files, png=png)
     places = _split_layers(layer)
-    if layer and files:
-        raise InputError("--layer: files of --predictions have no hidden layers; omit one of the two")
+    if layer and (files or planted):
+        option = "files of --predictions" if files else "decompositions of --planted"
+        raise InputError(f"--layer: {option} have no hidden layers; omit one of the two")
+    if planted and size:
+        raise InputError("--planted: decompositions are scored at their own size; omit --size")
     check_outputs(out, page)
     steps = open_steps(out)
     chosen = choose_device(device)
@@ -222,6 +233,18 @@ def concepts(
     # A folder of images is resized to the test frames; rendered data keep their size.
     image_size = size or tuple(test[0].image.shape[1:])
     unrelated = open_secondary(open_images, data, negatives, limit=negatives_limit, size=image_size)
+    if planted:
+        others = (albedo, illumination, negatives, *control_sources.values())
+        sources |= planted_decompositions(
+            [test]
+            + [
+                open_secondary(
+                    open_decompositions, data, name, limit=negatives_limit if name == negatives else None
+                )
+                for name in dict.fromkeys(others)
+                if name != "none"
+            ]
+        )
     results: dict[str, Any] = {}
     scored: dict[str, Any] = {}
     for text, place in places.items():
@@ -241,7 +264,8 @@ def concepts(
             device=chosen,
             steps=steps,
         )
-    show_results(list(results.values()), out)
+    scores = list(results.values())
+    show_results(scores, out, [table(scores), *csm_lines(scores)])
     if page:
         from candlelight.evaluation.report.concepts_pictures import concepts_pictures
 

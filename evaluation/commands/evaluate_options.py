@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.foreign_text import printable
 
 if TYPE_CHECKING:
     from candlelight.evaluation.report.blocks import Block
@@ -335,7 +336,7 @@ def show_results(
     for line in lines or [table(results), *(str(compare(results[0], other)) for other in results[1:])]:
         click.echo(line)
     for note in notes_of(results):
-        click.echo(f"note: {note}")
+        click.echo(f"note: {printable(note)}")
     for path in out:
         click.echo(str(path))
 

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from candlelight.loaders.commands.command_line import UseError
+from candlelight.loaders.foreign_text import printable
 
 _PLOTS = (".svg", ".png", ".pdf")
 
@@ -166,7 +167,7 @@ def run_forced_choice(
     if missing:
         click.echo(f"{out}: {missing} pairs of {observer} are left; run the same command again to continue")
     for fit in fit_answers(answers):
-        click.echo(str(fit))
+        click.echo(printable(str(fit)))
 
 
 @perception_group.command("fit")
@@ -192,7 +193,7 @@ def fit_forced_choice(log: Path, out: Path | None) -> None:
         check_writable(out, _PLOTS)
     fits = fit_answers(answers)
     for fit in fits:
-        click.echo(str(fit))
+        click.echo(printable(str(fit)))
     if out is not None:
         from candlelight.evaluation.perception.experiment.answer_plot import draw_answers
 

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from candlelight.evaluation.commands.training_choice import check_classes_shown, trained_ids, training_rows
+from candlelight.evaluation.commands.training_choice import (
+    check_classes_shown,
+    is_same_data,
+    trained_ids,
+    training_rows,
+)
 from candlelight.loaders.errors import InputError
 
 if TYPE_CHECKING:
@@ -141,7 +146,7 @@ class FittedClassifier:
         classes: values of the factor, in the order of the logits.
         size: height and width to which images are resized; None for their own size.
         training: images from which the methods have learned.
-        seen_ids: their ids, and those of all images on which the classifier was trained.
+        seen_ids: ids of the images of DATA among them, and among those on which the classifier was trained.
         methods: fitted methods by name.
     """
 
@@ -242,7 +247,9 @@ def _fit(
     settings = MethodSettings(options.seed, options.bound, options.topics, options.prototypes, options.epochs)
     fitted = [fit_method(one, named, layer, training, settings, steps, device) for one in wanted]
     methods = {method.identity.name: method for method in fitted}
-    seen = frozenset(view.ids[row] for row in rows) | (trained_ids(trained, factors) if factors else set())
+    seen = trained_ids(trained, factors) if factors else frozenset()
+    if factors and is_same_data(view.identity, factors.identity):
+        seen |= {view.ids[row] for row in rows}
     return FittedClassifier(named, label, classes, size, training, seen, methods)
 
 

@@ -31,6 +31,7 @@ class CoverageComparison:
         labels: class of each image; None if it is not known.
         topics: completeness of topics and accuracies, by name of the method; see `described`.
         fitted: the classifier and its methods; None for heatmaps of other origin.
+        learned: number of images that are left out, because a classifier or a method has learned from them.
     """
 
     view: "Parts"
@@ -39,10 +40,20 @@ class CoverageComparison:
     labels: list[int] | None = None
     topics: dict[str, dict[str, Any]] = field(default_factory=dict)
     fitted: FittedClassifier | None = None
+    learned: int = 0
 
     def described(self, results: Mapping[str, "StatisticResult"]) -> dict[str, "StatisticResult"]:
-        """Add completeness, and the accuracies of the classifier and behind topics, to the details."""
+        """Add to the details how many images are scored, completeness, and accuracies."""
         found = dict(results)
+        if self.learned:
+            name, first = next(iter(results.items()))
+            note = (
+                f"{len(self.view)} of {len(self.view) + self.learned} images of DATA are scored: "
+                "a classifier or a method has learned from the others"
+            )
+            found[name] = replace(
+                first, details={**first.details, "notes": [*first.details.get("notes", ()), note]}
+            )
         for name, measured in self.topics.items():
             found[name] = replace(found[name], details={**found[name].details, **measured})
         return found
@@ -90,7 +101,8 @@ def open_comparisons(
         )
     scored = {**choice, "rows": kept, "limit": None}
     view, shown = open_parts(data, by=by, **scored), open_factors(data, **scored)
-    return [_compare(one, view, shown, steps, device) for one in fitted]
+    learned = len(factors) - len(kept)
+    return [replace(_compare(one, view, shown, steps, device), learned=learned) for one in fitted]
 
 
 def _compare(

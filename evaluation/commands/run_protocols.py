@@ -8,6 +8,7 @@ import click
 
 from candlelight.evaluation.commands.evaluate_options import show_page, show_results
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.foreign_text import printable
 
 if TYPE_CHECKING:
     from candlelight.evaluation.protocols.score_protocols import ProtocolRun
@@ -140,8 +141,8 @@ def _show_order(made: "ProtocolRun", results: Sequence[Any], out: Sequence[Path]
         pairs = f"{len(made.results) - 1} pairs of neighbouring protocols"
         click.echo(f"{len(changes)} of {pairs} order the models differently")
     for line in changes:
-        click.echo(line)
+        click.echo(printable(line))
     for name, reason in made.left_out.items():
-        click.echo(f"left out: {name}: {reason}")
+        click.echo(printable(f"left out: {name}: {reason}"))
     for path in out:
         click.echo(str(path))

@@ -27,6 +27,7 @@ _OF_CSM = {
     "illumination": "--illumination",
     "files": "--predictions",
     "png": "--png",
+    "planted": "--planted",
 }
 
 
@@ -132,13 +133,26 @@ def vectors_table(results: Sequence["MeanResult"]) -> str:
     """Write for each model, layer and concept the spread over runs, random vectors, accuracy and p-value."""
     from candlelight.evaluation.results.result import align_columns, model_name
 
-    head = ("model", "layer", "concept", "score ± runs", "random ± runs", "accuracy", "p of t-test")
-    rows = [(*head, "p of permutation")]
+    head = [
+        "model",
+        "layer",
+        "concept",
+        "score ± runs",
+        "random ± runs",
+        "derivative ± runs",
+        "random ± runs",
+    ]
+    rows = [(*head, "accuracy", "p of t-test", "p of permutation")]
     for result in results:
         for one in result.details["scores"]:
             pairs = (
                 f"{_short(one[name])} ± {_short(one[spread])}"
-                for name, spread in (("score", "spread"), ("random", "random_spread"))
+                for name, spread in (
+                    ("score", "spread"),
+                    ("random", "random_spread"),
+                    ("derivative", "derivative_spread"),
+                    ("random_derivative", "random_derivative_spread"),
+                )
             )
             numbers = (_short(one[name]) for name in ("accuracy", "t_test_p"))
             control = _short(one["control"]["adjusted_p"]) if "control" in one else ""

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from candlelight.evaluation.commands.evaluate_options import choose_device, data_options, result_options
+from candlelight.loaders.foreign_text import printable
 
 AUTOENCODER_MODELS = (
     *("beta-vae", "beta-tcvae", "dip-vae-i", "dip-vae-ii", "factor-vae"),
@@ -179,8 +180,10 @@ def train_codes(
             f"{history.constant:.5f} of their mean"
         )
     if history.targets:
-        click.echo(f"learned from labels, in the order of the codes: {', '.join(history.targets)}")
+        targets = ", ".join(history.targets)
+        click.echo(printable(f"learned from labels, in the order of the codes: {targets}"))
         if alike := [one.name for one in view.factors if one.name not in history.targets]:
-            click.echo(f"note: one value among the labelled images, so not learned: {', '.join(alike)}")
+            names = ", ".join(alike)
+            click.echo(printable(f"note: one value among the labelled images, so not learned: {names}"))
     for path in filter(None, (out, out.with_suffix(".json"), page)):
         click.echo(str(path))

@@ -9,7 +9,7 @@ from candlelight.loaders.errors import InputError
 if TYPE_CHECKING:
     from candlelight.evaluation.commands.explanation_options import ExplanationOptions
     from candlelight.evaluation.models.backbones import TrainedOn
-    from candlelight.loaders.views import Factors
+    from candlelight.loaders.views import DataIdentity, Factors
 
 
 def training_rows(
@@ -81,8 +81,22 @@ from, none shows `fish`; choose more images (--fit, --fit-limit, --rows, --limit
 
 def trained_ids(trained: "TrainedOn | None", view: "Factors") -> frozenset[str]:
     """Return the ids of a classifier's training images, if the view is of the same data."""
-    if trained is None:
+    if trained is None or not is_same_data(trained.data, view.identity):
         return frozenset()
-    # Splits and packs of the same data share their ids; other data may have the same ids by chance.
-    one, other = ((some.layout, some.set_name, some.recipe) for some in (trained.data, view.identity))
-    return frozenset(trained.training_ids) if one == other else frozenset()
+    return frozenset(trained.training_ids)
+
+
+def is_same_data(one: "DataIdentity", other: "DataIdentity") -> bool:
+    """Tell whether equal ids of two views name the same image: other data may have the same ids by chance.
+
+    Splits and packs of the same data share their ids.
+
+    Example:
+        >>> from candlelight.loaders.views import DataIdentity
+        >>> rendered = DataIdentity("parts", "frames", "parts", recipe="5d41")
+        >>> is_same_data(rendered, DataIdentity("parts", "frames", "parts", "test", recipe="5d41"))
+        True
+        >>> is_same_data(rendered, DataIdentity("parts", "frames", "parts", recipe="7d79"))  # another seed
+        False
+    """
+    return (one.layout, one.set_name, one.recipe) == (other.layout, other.set_name, other.recipe)

@@ -25,6 +25,9 @@ from candlelight.evaluation.concepts.permutation_test import PermutationTest as 
 from candlelight.evaluation.concepts.permutation_test import effect_interval as effect_interval
 from candlelight.evaluation.concepts.permutation_test import input_scores as input_scores
 from candlelight.evaluation.concepts.permutation_test import permutation_test as permutation_test
+from candlelight.evaluation.concepts.planted_decompositions import (
+    planted_decompositions as planted_decompositions,
+)
 from candlelight.evaluation.concepts.rows.recomputed_rows import RecomputedRows as RecomputedRows
 from candlelight.evaluation.concepts.rows.row_source import RowSource as RowSource
 from candlelight.evaluation.concepts.rows.row_source import columns_of as columns_of

@@ -10,7 +10,12 @@ from torch import Tensor, nn
 from candlelight.evaluation.concepts.rows.row_storage import DEFAULT_STORAGE, RowStorage
 from candlelight.evaluation.concepts.rows.stored_rows import StoredRows
 from candlelight.evaluation.inputs.check_shapes import check_bool, check_shapes
-from candlelight.evaluation.running.hidden_layers import record_layers, run_recorded
+from candlelight.evaluation.running.hidden_layers import (
+    batch_axis,
+    layer_outputs,
+    record_layers,
+    run_recorded,
+)
 from candlelight.loaders.errors import InputError
 
 # A residual a p - t below this many machine epsilons of |a p| + |t| counts as rounding error. Each operation
@@ -143,8 +148,9 @@ def layer_activations(
 ) -> dict[str, Float[Tensor, "images _"] | StoredRows]:
     """Compute the outputs of hidden layers for many images, in evaluation mode.
 
-    The first image runs through the whole network, to check that each layer runs once. All other images stop
-    after the last of the layers. On a CPU, batches of a few images are fastest for large activations.
+    The first image runs through the whole network alone, to check that each layer runs once and to find the
+    axis that counts the images (`batch_axis`). All passes after it stop after the last of the layers. On a
+    CPU, batches of a few images are fastest for large activations.
 
     Args:
         model: the network.
@@ -158,8 +164,8 @@ def layer_activations(
         scores and Gram matrices take both.
 
     Raises:
-        InputError: there is no image; or a layer does not exist, does not run exactly once, or does not
-            return a tensor with a row for each image; or the temporary file cannot be written.
+        InputError: there is no image; or a layer does not exist, does not run exactly once, or gives no
+            tensor with an axis that counts the images; or the temporary file cannot be written.
 
     Example:
         >>> layer_activations(nn.Sequential(nn.Flatten(), nn.ReLU()), ["1"], -torch.ones(2, 1, 1, 3))
@@ -167,32 +173,37 @@ def layer_activations(
                 [0., 0., 0.]])}
     """
     _check_batches(images, batch_size)
-    run_recorded(model, set(layers), images[:1])
+    alone = layer_outputs(model, set(layers), images[:1])
     rows: dict[str, Tensor | StoredRows] = {}
     for start in range(0, len(images), batch_size):
         batch = images[start : start + batch_size]
         for name, values in record_layers(model, set(layers), batch).items():
-            part = flatten_rows(name, values, batch)
+            part = flatten_rows(name, values, len(batch), alone[name].alone)
             rows[name] = storage.fill(rows.get(name), part, start, len(images))
     return {name: rows[name] for name in layers}
 
 
-def flatten_rows(layer: str, values: Tensor, images: Tensor) -> Float[Tensor, "images _"]:
+def flatten_rows(
+    layer: str, values: Tensor, images: int, alone: tuple[int, ...]
+) -> Float[Tensor, "images _"]:
     """Flatten the output of a layer to one row per image.
 
+    Args:
+        layer: name of the layer, for the message.
+        values: its output, or the gradient by it.
+        images: number of the images.
+        alone: shape of its output for one image.
+
     Raises:
-        InputError: the first axis does not have the length of the batch.
+        InputError: no axis counts the images.
 
     Example:
-        >>> flatten_rows("last", torch.ones(2, 3, 4), torch.ones(2, 3, 8, 8)).shape
+        >>> tokens_first = torch.ones(3, 2, 4)  # [tokens, batch, channels]
+        >>> flatten_rows("attention", tokens_first, images=2, alone=(3, 1, 4)).shape
         torch.Size([2, 12])
     """
-    if values.ndim == 0 or len(values) != len(images):
-        raise InputError(
-            f"layer `{layer}` gives shape {list(values.shape)} for {len(images)} images; choose one whose "
-            "first axis counts the images"
-        )
-    return values.reshape(len(images), -1)
+    axis = batch_axis(layer, values, images, alone)
+    return values.movedim(axis, 0).reshape(images, -1)
 
 
 def layer_gradients(
@@ -228,10 +239,11 @@ def layer_gradients(
         tensor([[0., 4.]])
     """
     _check_batches(images, batch_size)
+    alone = layer_outputs(model, [layer], images[:1])[layer].alone
     gradients: Tensor | StoredRows | None = None
     for start in range(0, len(images), batch_size):
         rows = slice(start, min(start + batch_size, len(images)))
-        part = batch_gradients(model, layer, images, loss, rows)
+        part = batch_gradients(model, layer, images, loss, rows, alone)
         gradients = storage.fill(gradients, part, start, len(images))
     assert gradients is not None
     return gradients
@@ -243,12 +255,15 @@ def batch_gradients(
     images: Float[Tensor, "images channels height width"],
     loss: Callable[[Any, slice], Float[Tensor, " batch"]],
     rows: slice,
+    alone: tuple[int, ...],
 ) -> Float[Tensor, "batch _"]:
     """Compute as `layer_gradients`, for the images of one batch, which ``rows`` selects.
 
+    ``alone`` is the shape of the layer's output for one image, from `layer_outputs`.
+
     Example:
         >>> model, image = nn.Sequential(nn.Flatten(), nn.ReLU()), torch.tensor([[[[-1.0, 2.0]]]])
-        >>> batch_gradients(model, "0", image, lambda y, rows: (y**2).sum(1), slice(0, 1))
+        >>> batch_gradients(model, "0", image, lambda y, rows: (y**2).sum(1), slice(0, 1), (1, 2))
         tensor([[0., 4.]])
     """
     output, recorded = run_recorded(model, [layer], images[rows], differentiable=True)
@@ -262,7 +277,7 @@ def batch_gradients(
             f"the loss or target does not depend on layer `{layer}`; choose a layer on its way, and detach "
             "nothing behind it"
         )
-    return flatten_rows(layer, gradient, images[rows])
+    return flatten_rows(layer, gradient, len(images[rows]), alone)
 
 
 def _check_batches(images: Tensor, batch_size: int) -> None:

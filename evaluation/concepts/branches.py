@@ -181,8 +181,8 @@ def _gradients(
                 return pixel_loss(shading if branch else reflectance, target, mask, aligned)
 
             with model_errors(name, image):
-                every = slice(0, len(image))
-                found = batch_gradients(probe.network(), layer, image, loss, every).float()
+                every, alone = slice(0, len(image)), probe.alone(layer, image)
+                found = batch_gradients(probe.network(), layer, image, loss, every, alone).float()
             check_finite_rows(f"gradient of model `{name}`, layer `{layer}`", found, ids[rows])
             return (found,)
 

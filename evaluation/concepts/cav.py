@@ -250,7 +250,7 @@ def _fit(
     test = torch.cat([positive[:, :held_out], negative[:, :held_out]], dim=1).to(gram.device)
     members = torch.cat([positive[:, held_out:], negative[:, held_out:]], dim=1).to(gram.device)
     signs = gram.new_tensor([1.0, -1.0])
-    penalty = regularisation * float(gram.diagonal().mean())
+    penalty = regularisation * gram.diagonal().mean().item()
     beta, bias = train_classifiers(
         gram, members, signs.repeat_interleave(size - held_out), classifier, penalty, generator
     )

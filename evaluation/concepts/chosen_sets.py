@@ -1,11 +1,12 @@
 """Concept sets that an evaluation scores, with their controls."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from candlelight.evaluation.concepts.exchange_groups import ImageGroups, known_groups
 from candlelight.evaluation.concepts.named_generator import named_generator
 from candlelight.evaluation.concepts.set_scores import Concept
 from candlelight.evaluation.running.batches import Fingerprint, check_srgb_image
@@ -16,23 +17,39 @@ from candlelight.loaders.views import ConceptSet, ConceptSets, match_controls
 
 @dataclass(frozen=True)
 class ChosenSet:
-    """A concept set with its images, and its control if it has one."""
+    """A concept set with its images, and its controls if it has any."""
 
     concept: Concept
     view: ConceptSets
     images: ConceptSet
     control_view: ConceptSets | None
-    control: ConceptSet | None
+    controls: tuple[ConceptSet, ...] = ()
+
+    @property
+    def labels(self) -> list[str]:
+        """Name each control by the values that the concept set does not fix, such as ``material=1``."""
+        return [
+            " ".join(f"{name}={value}" for name, value in one.fixed.items() if name not in self.images.fixed)
+            or f"control {number + 1}"
+            for number, one in enumerate(self.controls)
+        ]
+
+    def groups(self, others: Sequence[str]) -> ImageGroups | None:
+        """Return the groups of the set's images and of other images, for the permutation test."""
+        return known_groups([self.view.groups[row] for row in self.images.rows], others)
 
     def key(self, key: Mapping[str, Any] | None, fingerprint: Fingerprint) -> dict[str, Any] | None:
         """Extend the key of a model to the key of the set, and add the rows to ``fingerprint``."""
-        for view, images in ((self.view, self.images), (self.control_view, self.control)):
-            if view is not None and images is not None:
-                for row in images.rows:
-                    fingerprint.add(view.ids[row], check_srgb_image(view[row]))
+        for view, images in (
+            (self.view, self.images),
+            *((self.control_view, control) for control in self.controls),
+        ):
+            assert view is not None  # for the type checker: controls come with their view
+            for row in images.rows:
+                fingerprint.add(view.ids[row], check_srgb_image(view[row]))
         if key is None:
             return None
-        rows = {"rows": self.images.rows, "control": None if self.control is None else self.control.rows}
+        rows = {"rows": self.images.rows, "controls": [control.rows for control in self.controls]}
         read = {"concept": self.concept, "fixed": self.images.fixed, "read": fingerprint.hexdigest()}
         return {**key, **read, **rows}
 
@@ -72,7 +89,7 @@ def choose_sets(
         order = torch.randperm(len(sets_view.sets), generator=named_generator(seed, concept))
         sets = [sets_view.sets[number] for number in sorted(order[:max_sets].tolist())]
         control = controls.get(concept)
-        matched = [None] * len(sets) if control is None else match_controls(sets, control.sets)
+        matched = [()] * len(sets) if control is None else match_controls(sets, control.sets)
         found += [
             ChosenSet(concept, sets_view, pair[0], control, pair[1])
             for pair in zip(sets, matched, strict=True)
@@ -80,8 +97,8 @@ def choose_sets(
     if not found:
         raise InputError("expected concept sets of albedo or illumination, got none of either")
     for one in found:
-        for what, images in (("set", one.images), ("control of the set", one.control)):
-            if images is not None and len(images.rows) < 2:
+        for what, images in (("set", one.images), *(("control of the set", some) for some in one.controls)):
+            if len(images.rows) < 2:
                 shared = ", ".join(f"{name}={value}" for name, value in images.fixed.items())
                 count = len(images.rows)
                 raise InputError(

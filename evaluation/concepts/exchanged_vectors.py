@@ -7,6 +7,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from candlelight.evaluation.concepts.exchange_groups import (
+    LEAST_EXCHANGES,
+    ImageGroups,
+    count_exchanges,
+    exchange_by_group,
+)
 from candlelight.evaluation.concepts.named_generator import named_generator
 from candlelight.evaluation.concepts.rows.gram import SharedRows, row_norms
 from candlelight.evaluation.concepts.rows.row_source import RowSource
@@ -26,6 +32,7 @@ def exchange_derivatives(
     *,
     seed: int,
     permutations: int = 999,
+    groups: ImageGroups | None = None,
     fit: Fitting = "mean",
     length: VectorLength = "student",
     regularisation: float = 0.01,
@@ -36,8 +43,10 @@ def exchange_derivatives(
     the vector anew on all images. Row 0 of the result belongs to the true sets, and the other rows to the
     exchanges. `input_scores` turns the rows into scores for `permutation_test`; see there for the hypothesis.
 
-    Blind to: images that depend on each other. Frames of one sequence in each set are not exchangeable one by
-    one, and such sets are found different too often.
+    Images that depend on each other, such as those of one scene, are not exchangeable one by one: without
+    their ``groups``, sets of different scenes are found different too often.
+
+    Blind to: dependence of images beyond their groups.
 
     Args:
         concept: activations of the concept images, flattened; at least 2, and 20 are advised.
@@ -49,6 +58,9 @@ def exchange_derivatives(
         gradients: gradient by the activations for each input, flattened; at least one.
         seed: seed of the exchanges.
         permutations: number of exchanges B; p-values are multiples of 1 / (B + 1).
+        groups: the group of each image, such as its scene, of the concept and of the control: images of a
+            group in both sets are exchanged with each other, groups in one set alone are exchanged whole.
+            None takes all images as independent.
         fit: see `gram_exchange_derivatives`.
         length: see `gram_exchange_derivatives`.
         regularisation: see `gram_exchange_derivatives`.
@@ -58,7 +70,8 @@ def exchange_derivatives(
 
     Raises:
         InputError: there are too few rows, inputs or permutations, rows differ in length, values are not
-            finite, ``regularisation`` is not above 0 and finite, or an option is misspelt.
+            finite, ``regularisation`` is not above 0 and finite, groups allow too few exchanges for a
+            p-value, or an option is misspelt.
 
     Example:
         >>> g = torch.Generator().manual_seed(0)
@@ -74,14 +87,14 @@ def exchange_derivatives(
         control=(control, "controls dim"),
         gradients=(gradients, "inputs dim"),
     )
-    members = exchanged_members(len(concept), len(control), permutations, seed).to(concept.device)
+    members = exchanged_members(len(concept), len(control), permutations, seed, groups).to(concept.device)
     gram, (products,) = SharedRows(control, [gradients]).stacked(concept)
     lengths = row_norms(gradients)
     return gram_exchange_derivatives(gram, products, lengths, members, fit, length, regularisation)
 
 
 def exchanged_members(
-    concepts: int, controls: int, permutations: int, seed: int
+    concepts: int, controls: int, permutations: int, seed: int, groups: ImageGroups | None = None
 ) -> Bool[Tensor, "draws images"]:
     """Draw the images that count as the concept's: row 0 is the truth, the others are random exchanges.
 
@@ -93,12 +106,14 @@ def exchanged_members(
         controls: images of the control set, at least 2.
         permutations: number of random exchanges, at least 2.
         seed: seed of the exchanges.
+        groups: as in `exchange_derivatives`.
 
     Returns:
-        True for ``concepts`` images of each row, on the CPU.
+        True for ``concepts`` images of each row, on the CPU; where whole groups differ in size, for another
+        number in other rows.
 
     Raises:
-        InputError: there are too few images or permutations.
+        InputError: there are too few images, exchanges or permutations, or groups do not fit the images.
 
     Example:
         >>> exchanged_members(2, 2, permutations=2, seed=0)[0]
@@ -109,8 +124,20 @@ def exchanged_members(
     if permutations < 2:
         raise InputError(f"`permutations` must be at least 2, got {permutations}; 999 is usual")
     stream = named_generator(seed, "exchange", concepts, controls)
-    order = torch.rand(permutations, concepts + controls, generator=stream, dtype=torch.float64).argsort(1)
-    return torch.cat([torch.arange(concepts + controls)[None], order]) < concepts
+    keys = torch.rand(permutations, concepts + controls, generator=stream, dtype=torch.float64)
+    truth = torch.arange(concepts + controls)[None] < concepts
+    if groups is None:
+        return torch.cat([truth, keys.argsort(1) < concepts])
+    if (len(groups[0]), len(groups[1])) != (concepts, controls):
+        raise InputError(
+            f"expected groups of {concepts} and {controls} images, got {len(groups[0])} and {len(groups[1])}"
+        )
+    if (possible := count_exchanges(groups)) < LEAST_EXCHANGES:
+        raise InputError(
+            f"groups allow {possible} different exchanges, so no p-value is possible; at least "
+            f"{LEAST_EXCHANGES} are needed, from 4 groups in each set or from groups in both"
+        )
+    return torch.cat([truth, exchange_by_group(groups, keys)])
 
 
 def gram_exchange_derivatives(
@@ -147,7 +174,7 @@ def gram_exchange_derivatives(
         gram: inner products of the images about any origin, in the order of ``members``; float64.
         products: products of the gradients with the same images, as `SharedRows.stacked` gives them.
         lengths: Euclidean norm of each gradient.
-        members: images that count as the concept's, the same number in each row.
+        members: images that count as the concept's, at least 2 in each row and at least 2 not.
         fit: "mean" or "ridge".
         length: "student" divides the vectors by a standard error, "unit" by their norm; "fitted" by nothing.
         regularisation: weight of ``|w|^2 / 2`` relative to the mean squared distance of the images from their
@@ -204,14 +231,14 @@ def _standard_errors(values: Tensor, members: Tensor) -> Tensor:
         variance += (part * (values - means) ** 2).sum(1, keepdim=True) / (count * (count - 1))
     # Images that are equal within each set have no spread; a floor keeps their statistic finite.
     errors = variance.sqrt()
-    return errors.clamp(min=1e-9 * float(errors.max()))
+    return errors.clamp(min=1e-9 * errors.max().item())
 
 
 def _coefficients(gram: Tensor, members: Tensor, fit: Fitting, regularisation: float) -> Tensor:
     """Compute the coefficients of all vectors, given the Gram matrix about the mean of the images."""
     inside = members.to(gram.dtype)
     alpha = inside / inside.sum(1, keepdim=True) - (1 - inside) / (1 - inside).sum(1, keepdim=True)
-    scale = float(gram.diagonal().mean())
+    scale = gram.diagonal().mean().item()
     if fit == "mean" or scale == 0:
         return alpha
     penalised = gram.clone()

@@ -116,7 +116,8 @@ def _gradients(probe: Probe, layer: str, linear: Tensor, target: Target, ids: Se
             return values
 
         with model_errors(name, image):
-            found = batch_gradients(probe.network(), layer, image, scalar, slice(0, len(image))).float()
+            every, alone = slice(0, len(image)), probe.alone(layer, image)
+            found = batch_gradients(probe.network(), layer, image, scalar, every, alone).float()
         check_finite_rows(f"gradient of model `{name}`, layer `{layer}`", found, ids[rows])
         return (found,)
 

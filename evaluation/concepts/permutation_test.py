@@ -89,7 +89,8 @@ def permutation_test(scores: Float[Tensor, "sets draws"]) -> PermutationTest:
     """Test whether concept sets score differently than sets of images exchanged with their controls.
 
     Null hypothesis of a set: its images and those of its control are exchangeable with respect to what the
-    concept vector points to. Then the true labels are one draw among all labels, and a p-value of at most p
+    concept vector points to; where `exchange_derivatives` knows groups, its groups are, or the images within
+    each group that both share. Then the true labels are one draw among all labels, and a p-value of at most p
     comes up with a probability of at most p, however few images there are and whatever their distribution.
     With the defaults of `exchange_derivatives` it is enough that the products of images and gradients are
     exchangeable; the images may differ in every other direction. The paper's test,
@@ -178,7 +179,7 @@ def effect_interval(
     times = np.stack([np.bincount(draw, minlength=count) for draw in drawn])[:, numbers]
     weights = torch.from_numpy(times).to(scores.device, torch.float64)
     weights = weights / weights.sum(1, keepdim=True)
-    value = float(_effects(scores.double().mean(1)[None])[0])
+    value = _effects(scores.double().mean(1)[None]).item()
     return replicate_interval(value, _effects(weights @ scores.double().T).tolist(), count)
 
 

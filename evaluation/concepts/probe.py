@@ -1,7 +1,7 @@
 """A model whose activations are read, and the steps that every reading shares."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ from torch.nn import functional
 from candlelight.evaluation.concepts.activations import flatten_rows
 from candlelight.evaluation.concepts.rows.row_storage import DEFAULT_STORAGE, RowStorage
 from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.running.hidden_layers import record_layers
+from candlelight.evaluation.running.hidden_layers import LayerOutput, layer_outputs, record_layers
 from candlelight.evaluation.running.model_outputs import model_errors
 from candlelight.evaluation.running.named_models import to_device
 from candlelight.evaluation.running.out_of_memory import run_in_halves
@@ -34,6 +34,9 @@ class Probe:
     batch_size: int = 16
     device: str = "cpu"
     storage: RowStorage = DEFAULT_STORAGE
+    _outputs: dict[tuple[str, tuple[int, ...]], LayerOutput] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     def network(self) -> nn.Module:
         """Return the model as a network.
@@ -47,6 +50,18 @@ class Probe:
                 "layer to read the outputs"
             )
         return self.named.model
+
+    def alone(self, layer: str, image: Float[Tensor, "batch 3 height width"]) -> tuple[int, ...]:
+        """Return the shape of a layer's output for one image, the first of a batch; the network runs once."""
+        key = layer, tuple(image.shape[1:])
+        if key not in self._outputs:
+            self._outputs[key] = layer_outputs(self.network(), [layer], image[:1])[layer]
+        return self._outputs[key].alone
+
+    def notes(self) -> list[str]:
+        """Word a note on each layer that was read and gives several values."""
+        several = dict.fromkeys(layer for (layer, _), output in self._outputs.items() if output.several)
+        return [f"layer `{layer}` gives several values; its first tensor is taken" for layer in several]
 
 
 def hidden_rows(
@@ -67,8 +82,12 @@ def hidden_rows(
     def run(rows: slice) -> tuple[Tensor, ...]:
         image = to_device(probe.named, batch[rows], probe.device)
         with model_errors(probe.named.identity.name, image):
+            shapes = [probe.alone(name, image) for name in layers]
             outputs = record_layers(probe.network(), set(layers), image)
-            return tuple(flatten_rows(name, outputs[name], image) for name in layers)
+            return tuple(
+                flatten_rows(name, outputs[name], len(image), alone)
+                for name, alone in zip(layers, shapes, strict=True)
+            )
 
     return run_in_halves(run, len(batch))
 

@@ -7,22 +7,32 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from candlelight.evaluation.concepts.branches import BranchLayers, branch_activations, branch_gradients
+from candlelight.evaluation.concepts.branches import (
+    Branches,
+    BranchLayers,
+    branch_activations,
+    branch_gradients,
+)
 from candlelight.evaluation.concepts.chosen_sets import ChosenSet, choose_sets
 from candlelight.evaluation.concepts.csm_by_factor import every_factor_group
+from candlelight.evaluation.concepts.exchange_groups import LEAST_EXCHANGES, count_exchanges
 from candlelight.evaluation.concepts.few_images import few_images
 from candlelight.evaluation.concepts.probe import Probe
+from candlelight.evaluation.concepts.rows.gram import row_norms
 from candlelight.evaluation.concepts.rows.row_storage import DEFAULT_STORAGE, RowStorage
 from candlelight.evaluation.concepts.score_by_runs import score_by_runs
 from candlelight.evaluation.concepts.set_scorer import SetScorer
 from candlelight.evaluation.concepts.set_scores import (
+    BRANCHES,
     CONTROLLED,
+    METRICS,
     Concept,
     Ratios,
     SetScore,
     SetTest,
     frame_means,
     from_step,
+    merge_controls,
     to_step,
     with_p_values,
 )
@@ -41,7 +51,7 @@ from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.progress_bars import progress_bar
 from candlelight.loaders.views import ConceptSets, Decompositions, Images
 
-METRIC, VERSION = "csm", 3
+METRIC, VERSION = "csm", 4
 
 
 def score_concepts(
@@ -72,13 +82,15 @@ def score_concepts(
     For each concept set and branch, ``runs`` vectors separate the set's images from negatives (`fit_cavs`).
     The score of a vector is the share of test frames on which it lowers the loss (eq. 3). Both branches draw
     the same images. The scores of a set depend on ``seed`` and its factors, not on the other sets. With
-    ``controls`` each set is scored a second time, with its control in place of the negatives: then the
-    vectors cannot follow the scene, which a set and its control share.
+    ``controls`` each set is scored again with each of its controls in place of the negatives: then the
+    vectors cannot follow the scene, which a set and its controls share. The scores against controls come
+    first; they are ratios of means over all sets and controls, with intervals over scenes and controls too.
 
     Two tests tell whether a set matters to a branch. The paper's t-test compares the scores of the runs with
     scores of random vectors (`significant`); it finds differences in more than half of the sets in which
-    there are none. The permutation test (`permutation_test`) exchanges images of the set with its control, or
-    with the negatives, from which it is told by its scene whatever the concept.
+    there are none. The permutation test (`permutation_test`) exchanges images of the set with its control; it
+    is made against negatives only where they are of the same scenes or no scenes are known. With several
+    controls a set is significant if it is against each.
 
     The loss is the MSE over pixels with an albedo above 0, in two alignments. "unaligned" is the MSE of the
     prediction, as in the paper; a decomposition is defined up to one scale per image, so this CSM also
@@ -174,27 +186,39 @@ def score_concepts(
         sets = []
         for chosen in progress_bar(chosen_sets, desc=f"{name}: sets", unit="set"):
             key = chosen.key(keys[name], fingerprint)
-            computed = steps.get_or_compute(key, partial(_score, scorer, probe, pair, chosen))
+            computed = steps.get_or_compute(key, partial(_score, scorer, probe, pair, chosen, negatives))
             sets.append(from_step(computed, chosen.concept, chosen.images))
-        result = _result(named, with_p_values(sets), settings, fingerprint, test, negatives, controls)
+        sets = [merge_controls(one) for one in with_p_values(sets)]
+        result = _result(named, sets, settings, fingerprint, test, negatives, controls, chosen_sets)
         about = result.about
         if layer is not None:
             about = replace(about, model={**about.model, "layer": layer})
-        details = result.details | {"notes": _notes(chosen_sets, negatives)}
+        details = result.details | {
+            "notes": [
+                *_notes(chosen_sets, negatives),
+                *probe.notes(),
+                *_undefined(name, sets, slopes),
+            ]
+        }
         results[name] = replace(result, about=about, details=details)
         del against, slopes, scorer  # the rows of the next model may need their room
     return results
 
 
-def _score(scorer: SetScorer, probe: Probe, layers: BranchLayers, chosen: ChosenSet) -> dict[str, Tensor]:
+def _score(
+    scorer: SetScorer, probe: Probe, layers: BranchLayers, chosen: ChosenSet, negatives: Images
+) -> dict[str, Tensor]:
     """Run the model on one concept set and its control, and score the set."""
     features = branch_activations(probe, layers, chosen.view, chosen.images.rows, Fingerprint())
-    branches = scorer.score(chosen.concept, chosen.images, features)
-    if chosen.control_view is not None and chosen.control is not None:
-        against = branch_activations(probe, layers, chosen.control_view, chosen.control.rows, Fingerprint())
-        controlled = replace(scorer, against=against).score(chosen.concept, chosen.images, features)
+    branches = scorer.score(chosen.concept, chosen.images, features, chosen.groups(negatives.groups))
+    for number, control in enumerate(chosen.controls, 1):
+        assert chosen.control_view is not None
+        against = branch_activations(probe, layers, chosen.control_view, control.rows, Fingerprint())
+        groups = chosen.groups([chosen.control_view.groups[row] for row in control.rows])
+        controlled = replace(scorer, against=against).score(chosen.concept, chosen.images, features, groups)
+        ending = CONTROLLED if len(chosen.controls) == 1 else f"{CONTROLLED} {number}"
         for branch, scores in controlled.items():
-            branches[branch] |= {alignment + CONTROLLED: score for alignment, score in scores.items()}
+            branches[branch] |= {alignment + ending: score for alignment, score in scores.items()}
     images = chosen.images
     return to_step(SetScore(chosen.concept, dict(images.fixed), len(images.rows), branches, images.objects))
 
@@ -202,9 +226,39 @@ def _score(scorer: SetScorer, probe: Probe, layers: BranchLayers, chosen: Chosen
 def _notes(chosen_sets: Sequence[ChosenSet], negatives: Images) -> list[str]:
     """Word a note on the smallest concept set, the smallest control and the negatives, if they are small."""
     counts = {"smallest concept set": min(len(one.images.rows) for one in chosen_sets)}
-    controls = [len(one.control.rows) for one in chosen_sets if one.control is not None]
+    controls = [len(control.rows) for one in chosen_sets for control in one.controls]
     counts |= {"smallest control": min(controls)} if controls else {}
-    return few_images(counts | {"negatives": len(negatives.ids)})
+    notes = few_images(counts | {"negatives": len(negatives.ids)})
+    groups = [one.groups(negatives.groups) for one in chosen_sets]
+    if any(len(one.controls) == 1 for one in chosen_sets):
+        notes.append(
+            "controls: some sets have one control alone, whose light or material is arbitrary and may decide "
+            "the score; render controls in several"
+        )
+    if any(one is not None and count_exchanges(one) < LEAST_EXCHANGES for one in groups):
+        notes.append(
+            "permutation test: sets of one scene cannot be exchanged with negatives of others, so it is made "
+            "against controls alone"
+        )
+    return notes
+
+
+def _undefined(model: str, sets: Sequence[SetScore], slopes: Mapping[str, Branches]) -> list[str]:
+    """Word a note on each branch that is insensitive to everything: it is ideal, or it is constant."""
+    notes = []
+    for branch in BRANCHES:
+        exact = [how for how, one in slopes.items() if not bool(row_norms(getattr(one, branch)).any())]
+        if exact:
+            notes.append(
+                f"`{model}`, {branch} {' and '.join(exact)}: the predictions equal the ground truth of all "
+                "test frames, so the loss has no gradient: an ideal branch, whose sensitivities are all 0"
+            )
+        if not any(score.vectors for one in sets for score in one.branches[branch].values()):
+            notes.append(
+                f"`{model}`, {branch}: all images give one output, so there is no concept vector: a constant "
+                "branch, whose sensitivities are all 0"
+            )
+    return notes
 
 
 def _result(
@@ -215,11 +269,14 @@ def _result(
     test: Decompositions,
     negatives: Images,
     controls: Mapping[Concept, ConceptSets],
+    chosen_sets: Sequence[ChosenSet],
 ) -> StatisticResult:
     data = fingerprint.describe(test) | {"negatives": negatives.identity.name}
     data |= {"controls": {concept: view.identity.set_name for concept, view in controls.items()}}
     rule = (settings["significance"], settings["p"])
-    scores, replicates = resampled_interval(Ratios(sets, *rule), test.groups, seed=settings["seed"])
+    ratios = Ratios(sets, *rule)
+    scores, replicates = resampled_interval(ratios, test.groups, seed=settings["seed"])
+    labels = {METRICS[one.concept]: one.labels for one in chosen_sets}
     return StatisticResult(
         make_provenance(METRIC, VERSION, "higher", named, data, settings),
         scores,
@@ -230,6 +287,10 @@ def _result(
             "sets": [one.describe(*rule) for one in sets],
             "groups": every_factor_group(sets, test.groups, settings["seed"]),
             "by_runs": score_by_runs(sets),
+            "by_control": {
+                name: dict(zip(labels[name.partition(" ")[0]], values, strict=False))
+                for name, values in ratios.by_control().items()
+            },
             "frames": {"ids": list(test.ids), **frame_means(sets)},
         },
     )

@@ -8,6 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from candlelight.evaluation.concepts.exchange_groups import (
+    LEAST_EXCHANGES,
+    ImageGroups,
+    count_exchanges,
+    known_groups,
+)
 from candlelight.evaluation.concepts.few_images import few_images
 from candlelight.evaluation.concepts.layer_rows import read_activations, read_gradients
 from candlelight.evaluation.concepts.permutation_test import permutation_test
@@ -26,7 +32,7 @@ from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.progress_bars import progress_bar
 from candlelight.loaders.views import Images
 
-METRIC, VERSION = "tcav", 1
+METRIC, VERSION = "tcav", 2
 
 
 def score_tcav(
@@ -188,7 +194,7 @@ class _Run:
             read = None if key is None else {**key, "read": fingerprint.hexdigest()}
             step = steps.get_or_compute(read, partial(self._step, probe, scorers, name, size))
             scores[name] = step_to_scores(step, self.layers)
-        return self._result(probe.named, scores, fingerprint)
+        return self._result(probe, scores, fingerprint)
 
     def _add(self, concept: str, fingerprint: Fingerprint) -> None:
         """Add the images of a concept and of its control to the hash."""
@@ -204,19 +210,20 @@ class _Run:
         found = read_activations(probe, self.layers, self.concepts[concept], Fingerprint())
         common_size([size, found.size])
         control: dict[str, Tensor | RowSource] = {}
-        if concept in self.controls:
+        groups = self._groups(concept)
+        if concept in self.controls and self._tested(concept):
             read = read_activations(probe, self.layers, self.controls[concept], Fingerprint())
             common_size([size, read.size])
             control = read.rows
         permutations = self.settings.get("permutations", 0)
         scores = {
-            layer: scorer.score(found.rows[layer], control.get(layer), permutations)
+            layer: scorer.score(found.rows[layer], control.get(layer), permutations, groups)
             for layer, scorer in scorers.items()
         }
         return scores_to_step(scores)
 
     def _result(
-        self, named: NamedModel, scores: Mapping[str, Mapping[str, TCAVScore]], fingerprint: Fingerprint
+        self, probe: Probe, scores: Mapping[str, Mapping[str, TCAVScore]], fingerprint: Fingerprint
     ) -> MeanResult:
         data = fingerprint.describe(self.test) | {"negatives": view_name(self.negatives)}
         data["concepts"] = {name: view_name(view) for name, view in self.concepts.items()}
@@ -227,28 +234,51 @@ class _Run:
                 for layer, score in of_layers.items():
                     columns[f"{name} at {layer}{ending}"] = tuple(getattr(score, of).tolist())
         return MeanResult(
-            make_provenance(METRIC, VERSION, "neither", named, data, self.settings),
+            make_provenance(METRIC, VERSION, "neither", probe.named, data, self.settings),
             tuple(self.test.ids),
             tuple(self.test.groups),
             columns,
             (),
             {
                 "scores": [one for layer in self.layers for one in self._describe(layer, scores)],
-                "notes": self._notes(),
+                "notes": [*self._notes(), *probe.notes()],
             },
             {f"{name} at {layer}": (0.0, 1.0) for name, of_layers in scores.items() for layer in of_layers},
         )
 
+    def _groups(self, concept: str) -> ImageGroups | None:
+        """Return the groups of the images of a concept and of its control; None if there are none known."""
+        if concept not in self.controls:
+            return None
+        return known_groups(self.concepts[concept].groups, self.controls[concept].groups)
+
+    def _tested(self, concept: str) -> bool:
+        """Tell whether groups leave enough exchanges of a concept and its control for a p-value."""
+        groups = self._groups(concept)
+        return groups is None or count_exchanges(groups) >= LEAST_EXCHANGES
+
     def _notes(self) -> list[str]:
-        """Word a note on each concept and control that is small."""
+        """Word a note on each concept and control that is small, and on the scenes of the tests."""
         counts = {f"concept `{name}`": len(view.ids) for name, view in self.concepts.items()}
-        return few_images(
+        notes = few_images(
             counts | {f"control of `{name}`": len(view.ids) for name, view in self.controls.items()}
         )
+        independent = [f"`{name}`" for name in self.controls if self._groups(name) is None]
+        if independent:
+            notes.append(
+                f"permutation test of {', '.join(independent)}: no scenes are known, so all images count as "
+                "independent; p is too small if several show one scene"
+            )
+        return notes + [
+            f"control of `{name}`: too few scenes for a permutation test; use at least 4 in each of the "
+            "two, or the same ones in both"
+            for name in self.controls
+            if not self._tested(name)
+        ]
 
     def _describe(self, layer: str, scores: Mapping[str, Mapping[str, TCAVScore]]) -> list[dict[str, Any]]:
         """Collect the details of all concepts at one layer, with the permutation test over these concepts."""
-        tested = [name for name in scores if name in self.controls]
+        tested = [name for name in scores if name in self.controls and self._tested(name)]
         test = (
             permutation_test(torch.stack([scores[name][layer].draws for name in tested])) if tested else None
         )
@@ -256,13 +286,16 @@ class _Run:
         for name, of_layers in scores.items():
             one = {"layer": layer, "concept": name, "images": len(self.concepts[name].ids)}
             one |= of_layers[layer].describe(self.settings["p"])
-            if test is not None and name in tested:
-                row = tested.index(name)
+            if name in self.controls:
+                row = tested.index(name) if name in tested else None
                 one["control"] = {
                     "images": len(self.controls[name].ids),
-                    "effect": float(test.effect[row]),
-                    "permutation_p": float(test.p_value[row]),
-                    "adjusted_p": float(test.adjusted[row]),
+                    "scenes": None
+                    if (groups := self._groups(name)) is None
+                    else [len(set(n)) for n in groups],
+                    "effect": None if test is None or row is None else float(test.effect[row]),
+                    "permutation_p": None if test is None or row is None else float(test.p_value[row]),
+                    "adjusted_p": None if test is None or row is None else float(test.adjusted[row]),
                 }
             details.append(one)
         return details

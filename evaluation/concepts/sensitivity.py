@@ -200,4 +200,4 @@ def _mean_and_squares(scores: Float[Tensor, " runs"]) -> tuple[float, float]:
     scores = scores.double()
     deviations = scores - scores[0]
     shift = deviations.mean()
-    return float(scores[0] + shift), float((deviations - shift).square().sum())
+    return (scores[0] + shift).item(), (deviations - shift).square().sum().item()

@@ -1,5 +1,6 @@
 """Score one concept set against its negatives or its control."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +12,11 @@ from torch import Tensor
 
 from candlelight.evaluation.concepts.branches import Branches
 from candlelight.evaluation.concepts.cav import fit_concept, fit_random
+from candlelight.evaluation.concepts.exchange_groups import (
+    LEAST_EXCHANGES,
+    ImageGroups,
+    count_exchanges,
+)
 from candlelight.evaluation.concepts.exchanged_vectors import exchanged_members, gram_exchange_derivatives
 from candlelight.evaluation.concepts.named_generator import named_generator
 from candlelight.evaluation.concepts.permutation_test import effect_interval, input_scores
@@ -18,6 +24,7 @@ from candlelight.evaluation.concepts.probe import common_size
 from candlelight.evaluation.concepts.rows.gram import SharedRows, row_norms
 from candlelight.evaluation.concepts.sensitivity import derivatives_along, significant
 from candlelight.evaluation.concepts.set_scores import BRANCHES, BranchScore, Concept
+from candlelight.evaluation.results.mean_intervals import Score
 from candlelight.loaders.views import ConceptSet
 
 
@@ -43,15 +50,18 @@ class SetScorer:
     _random_scores: dict[tuple[str, str, int], Tensor] = field(default_factory=dict, init=False)
 
     def score(
-        self, concept: Concept, chosen: ConceptSet, features: Branches
+        self, concept: Concept, chosen: ConceptSet, features: Branches, groups: ImageGroups | None
     ) -> dict[str, dict[str, BranchScore]]:
         """Score both branches on one concept set, in each alignment; the vectors are the same.
+
+        ``groups`` are those of the images of the set and of the others; where they leave too few exchanges
+        for the permutation test, there are no ``draws``.
 
         Raises:
             InputError: concept, negative and test images differ in size, or there are too few.
         """
         common_size([features.size, self.against.size, *(some.size for some in self.gradients.values())])
-        return {name: self._score_branch(name, concept, chosen, features) for name in BRANCHES}
+        return {name: self._score_branch(name, concept, chosen, features, groups) for name in BRANCHES}
 
     @cached_property
     def _shared(self) -> dict[str, SharedRows]:
@@ -73,13 +83,21 @@ class SetScorer:
         }
 
     def _score_branch(
-        self, branch: str, concept: Concept, chosen: ConceptSet, features: Branches
+        self,
+        branch: str,
+        concept: Concept,
+        chosen: ConceptSet,
+        features: Branches,
+        groups: ImageGroups | None,
     ) -> dict[str, BranchScore]:
         rows = getattr(features, branch)
         drawn = named_generator(self.seed, concept, sorted(chosen.fixed.items()))
         gram, products = self._shared[branch].stacked(rows)
         fit = fit_concept(gram, len(rows), drawn, **self.fitting)
-        members = exchanged_members(len(rows), len(gram) - len(rows), self.permutations, self.seed)
+        members = None
+        if groups is None or count_exchanges(groups) >= LEAST_EXCHANGES:
+            counts = len(rows), len(gram) - len(rows)
+            members = exchanged_members(*counts, self.permutations, self.seed, groups).to(gram.device)
         scores = {}
         for alignment, product in zip(self.gradients, products, strict=True):
             lengths = self._lengths[branch, alignment]
@@ -87,9 +105,10 @@ class SetScorer:
             helps = derivatives < 0
             shares = helps.double().mean(1)
             cosines = torch.nan_to_num(derivatives / fit.norm[:, None] / lengths, 0, 0, 0)
-            exchanged = gram_exchange_derivatives(gram, product, lengths, members.to(gram.device))
-            draws = input_scores(exchanged)
-            effect = effect_interval(draws, self.groups, self.seed)
+            draws, effect = torch.zeros(0, 1), Score(math.nan, math.nan, math.nan)
+            if members is not None:
+                draws = input_scores(gram_exchange_derivatives(gram, product, lengths, members))
+                effect = effect_interval(draws, self.groups, self.seed)
             scores[alignment] = BranchScore(
                 frames=tuple(helps.double().mean(0).tolist()),
                 spread=float(shares.std()),
@@ -99,6 +118,7 @@ class SetScorer:
                 effect=(effect.value, effect.low, effect.high),
                 draws=tuple(draws.mean(1).tolist()),
                 runs=tuple(shares.tolist()),
+                vectors=float((fit.norm > 0).double().mean()),
             )
         return scores
 

@@ -78,7 +78,7 @@ def train_classifiers(
     check_choice("classifier", classifier, Classifier)
     if classifier == "sgd":
         return train_sgd(gram, members, labels, penalty, generator)
-    scale = float(gram.diagonal().mean())
+    scale = gram.diagonal().mean().item()
     batch = max(1, _BATCH_ELEMENTS // members.shape[1] ** 2)
     parts = []
     for rows in torch.split(members, batch):

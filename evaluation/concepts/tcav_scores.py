@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from candlelight.evaluation.concepts.cav import Fit, fit_concept, fit_random
+from candlelight.evaluation.concepts.exchange_groups import ImageGroups
 from candlelight.evaluation.concepts.exchanged_vectors import exchanged_members, gram_exchange_derivatives
 from candlelight.evaluation.concepts.named_generator import named_generator
 from candlelight.evaluation.concepts.permutation_test import input_scores
@@ -36,7 +37,8 @@ class TCAVScore:
         run_scores: TCAV score of each run: the share of test images with the wanted sign.
         run_gains: mean of the derivatives of each run over the test images.
         random_scores: TCAV scores of vectors between random subsets of the negatives; nan if their
-            activations are all equal.
+            activations are all equal. At a layer after which the network is linear each is 0 or 1.
+        random_gains: mean of the derivatives along these vectors, of length 1, over the test images.
         accuracy: mean held-out accuracy of the vectors; near 0.5 the layer does not represent the concept.
         flat: share of derivatives that are exactly 0, which count as insensitive.
         draws: mean of the test statistic for the concept and for each exchange with its control; empty
@@ -48,6 +50,7 @@ class TCAVScore:
     run_scores: Float[Tensor, " runs"]
     run_gains: Float[Tensor, " runs"]
     random_scores: Float[Tensor, " runs"]
+    random_gains: Float[Tensor, " runs"]
     accuracy: Float[Tensor, ""]
     flat: Float[Tensor, ""]
     draws: Float[Tensor, " draws"]
@@ -70,6 +73,8 @@ class TCAVScore:
             "flat": float(self.flat),
             "random": float(self.random_scores.mean()),
             "random_spread": float(self.random_scores.std()),
+            "random_derivative": float(self.random_gains.mean()),
+            "random_derivative_spread": float(self.random_gains.std()),
             "t_test_p": None if found is None else found.p_value,
             "significant": found is not None and found.passed,
         }
@@ -107,7 +112,7 @@ class LayerScorer:
         self._negatives, self._gradients = negatives, gradients
         self._gradient_of: GradientOf = gradient_of
         self._fitting, self._seed = dict(fitting), seed
-        self._random: dict[int, Tensor] = {}
+        self._random: dict[int, tuple[Tensor, Tensor]] = {}
 
     @cached_property
     def _shared(self) -> SharedRows:
@@ -122,6 +127,7 @@ class LayerScorer:
         concept: Float[Tensor, "concepts dim"] | RowSource,
         control: Float[Tensor, "controls dim"] | RowSource | None = None,
         permutations: int = 999,
+        groups: ImageGroups | None = None,
     ) -> TCAVScore:
         """Score one concept, and its exchanges with the control if there is one.
 
@@ -129,6 +135,7 @@ class LayerScorer:
             concept: activations of the concept images, at least 2 rows.
             control: activations of the control images, at least 2 rows.
             permutations: number of exchanges.
+            groups: as in `exchange_derivatives`.
 
         Raises:
             InputError: there are too few rows, or they are not finite.
@@ -136,13 +143,17 @@ class LayerScorer:
         gram, (products,) = self._shared.stacked(concept)
         fit = fit_concept(gram, len(concept), named_generator(self._seed, "concept"), **self._fitting)
         helps, gains = self._counted(fit, products)
-        draws = helps.new_zeros(0) if control is None else self._exchanged(concept, control, permutations)
+        draws = helps.new_zeros(0)
+        if control is not None:
+            draws = self._exchanged(concept, control, permutations, groups)
+        random_scores, random_gains = self._random_scores(len(concept))
         return TCAVScore(
             shares=helps.mean(0),
             gains=gains.mean(0),
             run_scores=helps.mean(1),
             run_gains=gains.mean(1),
-            random_scores=self._random_scores(len(concept)),
+            random_scores=random_scores,
+            random_gains=random_gains,
             accuracy=fit.accuracy.mean() if bool(fit.norm.any()) else helps.new_tensor(torch.nan),
             flat=(gains == 0).double().mean() if bool(fit.norm.any()) else helps.new_tensor(torch.nan),
             draws=draws,
@@ -157,21 +168,27 @@ class LayerScorer:
         helps = input_scores(derivatives, "share", self._gradient_of)
         return helps, input_scores(unit, "derivative", self._gradient_of)
 
-    def _random_scores(self, images: int) -> Tensor:
+    def _random_scores(self, images: int) -> tuple[Tensor, Tensor]:
         """Score vectors between random subsets of the negatives, as large as the concept set if possible."""
         gram, (products,) = self._shared.stacked()
         size = max(2, min(images, len(gram) // 2))
         if size not in self._random:
             drawn = named_generator(self._seed, "random", size)
             fit = fit_random(gram, size, drawn, **self._fitting)
-            self._random[size] = self._counted(fit, products)[0].mean(1)
+            helps, gains = self._counted(fit, products)
+            self._random[size] = helps.mean(1), gains.mean(1)
         return self._random[size]
 
     def _exchanged(
-        self, concept: Tensor | RowSource, control: Tensor | RowSource, permutations: int
+        self,
+        concept: Tensor | RowSource,
+        control: Tensor | RowSource,
+        permutations: int,
+        groups: ImageGroups | None,
     ) -> Tensor:
         """Compute the statistic of `permutation_test` for the concept and for each exchange."""
-        members = exchanged_members(len(concept), len(control), permutations, self._seed).to(concept.device)
+        counts = len(concept), len(control)
+        members = exchanged_members(*counts, permutations, self._seed, groups).to(concept.device)
         gram, (products,) = SharedRows(control, [self._gradients]).stacked(concept)
         derivatives = gram_exchange_derivatives(gram, products, self._lengths, members)
         return input_scores(derivatives, "derivative", self._gradient_of).mean(1)

@@ -49,7 +49,7 @@ def train_sgd(
     """
     from sklearn.linear_model import SGDClassifier
 
-    scale = float(gram.diagonal().mean())
+    scale = gram.diagonal().mean().item()
     if not scale:
         return gram.new_zeros(members.shape), gram.new_zeros(len(members))
     seeds = torch.randint(1 << 31, (len(members),), generator=generator, device=generator.device).tolist()

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from candlelight.evaluation.coverage.explanations import Explanation
 from candlelight.evaluation.inputs.check_shapes import check_bool, check_shapes
 from candlelight.evaluation.models.vision import token_maps
-from candlelight.evaluation.running.hidden_layers import run_recorded
+from candlelight.evaluation.running.hidden_layers import check_images_first, run_recorded
 from candlelight.loaders.errors import InputError
 
 
@@ -64,6 +64,7 @@ def weigh_filters(
     images = images.to(network_device(network, images))
     with torch.enable_grad():  # a caller may have switched gradients off
         output, recorded = run_recorded(network, [layer], images, differentiable=True)
+        check_images_first(network, layer, recorded[layer], images)
         logits = check_logits(output, len(images))
         chosen = logits.argmax(1, keepdim=True)
         gradient = _gradient(logits.gather(1, chosen).sum(), recorded[layer], layer)

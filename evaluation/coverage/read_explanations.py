@@ -156,22 +156,32 @@ def explain_images(named: NamedModel, ids: Sequence[str], linear: Tensor, device
     name, size = named.identity.name, (linear.shape[2], linear.shape[3])
     if hasattr(named.model, "explain"):
         method = replace(named, model=named.model.explain)
-        return Explanation(*run_model(method, linear, device, checked_explanation))
+        explained = Explanation(*run_model(method, linear, device, checked_explanation))
+        check_axes(name, explained.maps, size)
+        return explained
     if isinstance(named.model, Heatmaps):
         maps, failed = named.model.read_batch(ids)
     else:
         maps, failed = run_model(named, linear, device, checked_heatmaps)
     check_axes(name, maps, size)
+    if maps.shape[1:] == (3, *size) and not hasattr(named.model, "hidden_layer"):
+        raise InputError(
+            f"{name}: expected heatmaps of concepts, got {list(maps.shape[1:])} for images of {size[0]} x "
+            f"{size[1]}, which looks like an attribution of each colour channel; merge the channels, as by "
+            "maps.abs().sum(1), or change the resolution of three concepts"
+        )
     numbers = torch.arange(maps.shape[1]).expand(len(maps), -1).masked_fill(failed[:, None], -1)
     maps = maps.masked_fill(failed[:, None, None, None], 0)
     return Explanation(maps, numbers, maps.sum((2, 3)), torch.full((len(maps),), -1))
 
 
 def check_axes(name: str, maps: Float[Tensor, "images maps rows columns"], size: tuple[int, int]) -> None:
-    """Refuse heatmaps whose channels come last, which would otherwise give wrong scores without an error.
+    """Refuse heatmaps whose axes are in another order, which would give wrong scores without an error.
 
-    The rule: the aspect ratio of the last two axes differs from the aspect ratio of the image by more than a
-    factor of 2, but the first two axes have the aspect ratio of the image.
+    Channels come last if the aspect ratio of the last two axes differs from the aspect ratio of the image by
+    more than a factor of 2, but the first two axes have the aspect ratio of the image. Rows and columns are
+    exchanged if a map is upright and the image is not, or the other way round, and the exchanged axes have
+    the aspect ratio of the image.
 
     Args:
         name: name of the method for messages.
@@ -179,20 +189,29 @@ def check_axes(name: str, maps: Float[Tensor, "images maps rows columns"], size:
         size: height and width of the images.
 
     Raises:
-        InputError: the channels seem to come last.
+        InputError: the channels seem to come last, or the columns first.
 
     Example:
         >>> check_axes("mine", torch.zeros(1, 60, 80, 4), (60, 80))
         Traceback (most recent call last):
         candlelight.loaders.errors.InputError: mine: expected heatmaps [maps, rows, columns], got [60, 80, \
 4] for images of 60 x 80, which looks like channels last; move them to the front
+        >>> check_axes("mine", torch.zeros(1, 1, 80, 60), (60, 80))
+        Traceback (most recent call last):
+        candlelight.loaders.errors.InputError: mine: expected heatmaps [maps, rows, columns], got [1, 80, \
+60] for images of 60 x 80, which looks like columns first; exchange the last two axes
     """
     count, rows, columns = maps.shape[1:]
     if _stretch(rows, columns, size) > 2 and _stretch(count, rows, size) < 1.1:
-        raise InputError(
-            f"{name}: expected heatmaps [maps, rows, columns], got {list(maps.shape[1:])} for images of "
-            f"{size[0]} x {size[1]}, which looks like channels last; move them to the front"
-        )
+        looks = "channels last; move them to the front"
+    elif (rows - columns) * (size[0] - size[1]) < 0 and _stretch(columns, rows, size) < 1.1:
+        looks = "columns first; exchange the last two axes"
+    else:
+        return
+    raise InputError(
+        f"{name}: expected heatmaps [maps, rows, columns], got {list(maps.shape[1:])} for images of "
+        f"{size[0]} x {size[1]}, which looks like {looks}"
+    )
 
 
 def _stretch(rows: int, columns: int, size: tuple[int, int]) -> float:

@@ -29,7 +29,7 @@ from candlelight.evaluation.results.resampled_intervals import replicate_interva
 from candlelight.evaluation.results.result import StatisticResult
 from candlelight.evaluation.running.batches import Fingerprint, make_provenance
 from candlelight.evaluation.running.finished_steps import FinishedSteps
-from candlelight.evaluation.running.hidden_layers import run_recorded
+from candlelight.evaluation.running.hidden_layers import check_images_first, run_recorded
 from candlelight.evaluation.running.named_models import identify_models
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import Parts
@@ -59,10 +59,13 @@ def layer_heatmaps(model: nn.Module, layer: str) -> HeatmapMethod:
     """
 
     def heatmaps(images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch maps rows columns"]:
-        return filter_maps(run_recorded(model, [layer], images)[1][layer], layer)
+        values = run_recorded(model, [layer], images)[1][layer]
+        check_images_first(model, layer, values, images)
+        return filter_maps(values, layer)
 
     vars(heatmaps)["colour_space"] = getattr(model, "colour_space", "srgb")
     vars(heatmaps)["network"] = model
+    vars(heatmaps)["hidden_layer"] = layer
     return heatmaps
 
 

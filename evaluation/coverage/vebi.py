@@ -18,7 +18,7 @@ from candlelight.evaluation.coverage.grad_cam import (
 )
 from candlelight.evaluation.coverage.lasso import nonnegative_lasso
 from candlelight.evaluation.inputs.check_shapes import check_shapes
-from candlelight.evaluation.running.hidden_layers import run_recorded
+from candlelight.evaluation.running.hidden_layers import check_images_first, run_recorded
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 
@@ -179,6 +179,7 @@ class VEBI:
             *(torch.split(rows, self.batch_size) for rows in (images, labels)), strict=True
         ):
             output, recorded = run_recorded(self.network, [self.layer], some.to(device))
+            check_images_first(self.network, self.layer, recorded[self.layer], some.to(device))
             logits = check_logits(output, len(some))
             energies = filter_energies(filter_maps(recorded[self.layer], self.layer))
             if not bool(energies.isfinite().all() & logits.isfinite().all()):

@@ -89,7 +89,8 @@ def read_parquet(path: Path) -> tuple[list[str], ndarray]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with blaming(f"{path}: cannot be read as Parquet", _CURE), pq.ParquetFile(path) as file:
+    reading = blaming(f"{path}: cannot be read as Parquet", _CURE)
+    with reading, path.open("rb") as opened, pq.ParquetFile(opened) as file:
         _check_bytes(sum(file.metadata.row_group(one).total_byte_size for one in range(file.num_row_groups)))
         table = file.read()
         names = [name for name in table.column_names if name != "id"]

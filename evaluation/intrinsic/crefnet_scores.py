@@ -99,7 +99,7 @@ def _dissimilarities(
     target: Float[Tensor, "batch *channels height width"],
     mask: PixelMask,
 ) -> Float64[Tensor, " batch"]:
-    predicted, true = (as_channels(masked_double(values, mask)) for values in (prediction, target))
+    predicted, true = (as_channels(masked_double(one.detach(), mask)) for one in (prediction, target))
     energy = weighted(predicted.square(), mask).flatten(1).sum(1)
     cross = weighted(predicted * true, mask).flatten(1).sum(1)
     known = is_finite(predicted) & is_finite(true) & (mask > 0).flatten(1).any(1)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from candlelight.evaluation.models.preprocessing import PREPROCESSOR, read_preprocessing
 from candlelight.loaders.errors import DAMAGED, InputError, blame
+from candlelight.loaders.hub.hub_cache import download_snapshot
 from candlelight.loaders.verification.checksums import file_sha256, sums_text
 
 CONFIG = "config.json"
@@ -83,18 +84,9 @@ def download_vision_model(name: str) -> tuple[Path, str]:
         InputError: transformers is not installed, or the model does not exist or cannot be downloaded.
     """
     _transformers(f"hf:{name}")
-    import huggingface_hub
-
     # Loaded from the folder: for a named model, transformers asks a public service to convert the weights.
     for weights in (_WEIGHTS, _PICKLED):
-        try:
-            patterns = [CONFIG, PREPROCESSOR, *weights]
-            folder = Path(huggingface_hub.snapshot_download(name, allow_patterns=patterns))
-        except Exception as error:  # huggingface_hub versions use HTTP libraries with different exceptions
-            reason = " ".join(str(error).split()) or type(error).__name__
-            raise InputError(
-                f"hf:{name}: cannot be downloaded from the Hugging Face Hub: {reason}"
-            ) from error
+        folder = download_snapshot(f"hf:{name}", name, [CONFIG, PREPROCESSOR, *weights])
         if any(_there(folder, weights)):
             break
     return folder, f"{name}@{folder.name}"

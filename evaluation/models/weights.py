@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from candlelight.evaluation.adapters.published_weights import load_exactly, wrong_format
 from candlelight.evaluation.models.network import IntrinsicNet
 from candlelight.evaluation.models.weights_file import write_weights
 from candlelight.loaders.errors import DAMAGED, InputError
@@ -83,8 +84,8 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> Intrinsi
 
 
 def _build(content: Any) -> IntrinsicNet:
-    if not isinstance(content, dict) or content.get("format") != _FORMAT:
-        raise InputError(f"its format is not `{_FORMAT}`")
+    if reason := wrong_format(content, _FORMAT):
+        raise InputError(reason)
     network = IntrinsicNet(width=content["architecture"]["width"], seed=0)
-    network.load_state_dict(content["state"])
+    load_exactly(network, content.get("state"), "its weights")
     return network

@@ -71,8 +71,10 @@ class AnswerLikelihood:
         lapses: tuple[float, float],
     ) -> "AnswerLikelihood":
         """Sum the answers of equal levels, and bring the levels to [0, 1]."""
-        values, places = np.unique(levels.double().cpu().numpy(), return_inverse=True)
-        right, total = (np.bincount(places, counts.double().cpu().numpy()) for counts in (correct, trials))
+        values, places = np.unique(levels.double().numpy(force=True), return_inverse=True)
+        right, total = (
+            np.bincount(places, counts.double().numpy(force=True)) for counts in (correct, trials)
+        )
         span = float(np.ptp(values))
         shares = (values - values[0]) / span
         return cls(float(values[0]), span, shares, right, total - right, guess, lapses)

@@ -85,13 +85,13 @@ def detection_threshold(
         )
     values = check_distances(distances)
     mean = values.mean(0, keepdim=True)
-    low, score, high = (float(curve_thresholds(mean, magnitudes, transduction, level)) for level in levels)
+    low, score, high = (curve_thresholds(mean, magnitudes, transduction, level).item() for level in levels)
     return DetectionThreshold(
         score=score,
         low=low,
         high=high,
         uncertainty=(high - low) / 2,  # inf - inf is nan, too
-        state=_state(score, float(mean[0, 0]), transduction.invert(levels[1])),
+        state=_state(score, mean[0, 0].item(), transduction.invert(levels[1])),
         scenes=curve_thresholds(values, magnitudes, transduction, levels[1]),
     )
 

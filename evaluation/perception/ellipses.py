@@ -113,7 +113,7 @@ def fit_ellipse(points: Real[Tensor, "points 2"]) -> Ellipse:
         raise InputError(
             f"`points` needs at least 5 finite points for an ellipse, got {len(points)}; leave out nan"
         )
-    values = points.double().cpu().numpy()
+    values = points.double().numpy(force=True)
     middle = values.mean(0)
     size = float(np.abs(values - middle).max())
     conic = _direct_fit((values - middle) / size) if size > 0 else None

@@ -15,6 +15,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
+from candlelight.evaluation.adapters.published_weights import without_wrappers
 from candlelight.evaluation.intrinsic.masked import (
     PixelMask,
     check_masked,
@@ -182,12 +183,15 @@ def _load(path: Path, select: Callable[[Any], _Loaded], wanted: str) -> _Loaded:
 
 
 def _select(content: Any, shapes: dict[str, Any]) -> dict[str, Tensor]:
-    """Return the weights of these names, and refuse other shapes; files also hold classifiers."""
+    """Return the weights of these names, and refuse other shapes and kinds; files also hold classifiers."""
     if not isinstance(content, dict):
         raise InputError("it holds no weights by name")
+    content = without_wrappers(content)
     for name, shape in shapes.items():
         found = content.get(name)
         if not isinstance(found, Tensor) or found.shape != torch.Size(shape):
             got = list(found.shape) if isinstance(found, Tensor) else "nothing"
             raise InputError(f"expected `{name}` {list(shape)}, got {got}")
+        if not found.is_floating_point():
+            raise InputError(f"expected `{name}` of floats, got {str(found.dtype).removeprefix('torch.')}")
     return {name: content[name].float() for name in shapes}

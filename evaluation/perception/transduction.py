@@ -123,8 +123,8 @@ def fit_transduction(distances: Real[Tensor, " pairs"], ratings: Real[Tensor, " 
         (1.5, 0.5, True)
     """
     check_shapes(distances=(distances, "pairs"), ratings=(ratings, "pairs"))
-    values = check_distances(distances).cpu().numpy()
-    wanted = ratings.double().cpu().numpy()
+    values = check_distances(distances).numpy(force=True)
+    wanted = ratings.double().numpy(force=True)
     if not ((wanted >= 0) & (wanted <= 1)).all():
         raise InputError(
             f"`ratings` must lie from 0 to 1, got {wanted.min():g} to {wanted.max():g}; normalised_dmos "

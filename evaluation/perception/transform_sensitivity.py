@@ -58,13 +58,13 @@ def transform_sensitivity(
     mean = check_distances(energies, "energies").mean(0)
     if not math.isfinite(threshold):
         return 0.0 if threshold == math.inf else math.nan
-    steps = check_magnitudes(magnitudes).cpu().numpy()
+    steps = check_magnitudes(magnitudes).numpy(force=True)
     if not float(steps[0]) <= threshold <= float(steps[-1]):
         raise InputError(
             f"`threshold` must lie within the magnitudes, {float(steps[0]):g} to {float(steps[-1]):g}, got "
             f"{threshold:g}; measure larger magnitudes"
         )
-    rmse = float(np.interp(threshold, steps, mean.sqrt().cpu().numpy()))
+    rmse = float(np.interp(threshold, steps, mean.sqrt().numpy(force=True)))
     return 1 / rmse**2 if rmse > 0 else math.inf
 
 

@@ -43,6 +43,16 @@ _MATRICES = {
     "dci_fast": ("DCI (fast)", "importance of the code for predicting the factor"),
     "dci": ("DCI", "importance of the code for predicting the factor"),
 }
+# By name in the details: the columns of decoded against rendered counterfactuals.
+_RENDERED = {
+    "rendered_counterfactual(1)": "score",
+    "rendered_counterfactual(1), changed region": "in the changed region",
+    "rendered_counterfactual(1), random choice": "random code",
+    "rendered_counterfactual, all codes": "all codes",
+    "rendered_counterfactual, mean image": "mean image",
+    "rendered_counterfactual, nearest other frame": "nearest other frame",
+    "rendered_counterfactual(1), share": "share of all codes",
+}
 
 
 def causal_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
@@ -105,20 +115,19 @@ def _rendered(result: StatisticResult) -> TableBlock:
     details = result.details["rendered"]
     rows = []
     for name, one in details["factors"].items():
-        cells = [*one["scores"].values()][:2] or [[None] * 3] * 2
+        cells = [one["scores"].get(label, [None] * 3) for label in _RENDERED]
         shown = [
             with_interval(Score(*(math.nan if part is None else part for part in cell))) for cell in cells
         ]
         codes = ", ".join(map(str, one["codes"].get("1", ())))
-        rows.append(
-            (name, *shown, number(one["error_none"]), number(one["error_all"]), codes, str(one["pairs"]))
-        )
+        rows.append((name, *shown, codes, str(one["pairs"])))
     unseen = ", ".join(details["not_decoded"])
     caption = (
-        f"{model_name(result)}: decoded against rendered counterfactuals, one code of each factor changed"
+        f"{model_name(result)}: decoded against rendered counterfactuals, one code of each factor changed; "
+        "1 is the rendered image, 0 the input given back"
     )
-    caption += f"; not decoded, so 0 in the mean: {unseen}" if unseen else ""
-    head = ("factor", "score", "random code", "error, nothing changed", "error, all changed", "code", "pairs")
+    caption += f"; not decoded, so 0 or less in the mean: {unseen}" if unseen else ""
+    head = ("factor", *_RENDERED.values(), "code", "pairs")
     return TableBlock(caption, head, tuple(rows))
 
 

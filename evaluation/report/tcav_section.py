@@ -59,10 +59,11 @@ def _scores(results: Sequence[MeanResult]) -> TableBlock:
     every = [(result, one) for result in results for one in result.details["scores"]]
     rows = [_row(result, one) for result, one in every]
     scored = ("model", "layer", "concept (images)", "TCAV score", "± runs", "random vectors", "derivative")
-    head = (*scored, "accuracy", "p of t-test", "p of permutation")
+    head = (*scored, "random vectors", "accuracy", "p of t-test", "p of permutation")
     caption = (
         "TCAV scores and derivatives with 95 % intervals over groups of test images; deviation over runs; "
-        "scores of random vectors; held-out accuracy of the vectors; p of the t-test against random vectors"
+        "scores and derivatives of random vectors; held-out accuracy of the vectors; p of the t-test against "
+        "random vectors"
     )
     if any("control" in one for _, one in every):
         caption += "; p of the permutation test against the control, corrected for all concepts"
@@ -80,6 +81,7 @@ def _row(result: MeanResult, one: dict[str, Any]) -> tuple[str, ...]:
         number(one["spread"], 2),
         with_deviation(*(_float(one[key]) for key in ("random", "random_spread"))),
         with_interval(result.scores[f"{name}, derivative"]),
+        with_deviation(*(_float(one[key]) for key in ("random_derivative", "random_derivative_spread"))),
         number(one["accuracy"]),
         number(one["t_test_p"], 2),
         number(one["control"]["adjusted_p"], 2) if "control" in one else "no control",
@@ -156,7 +158,10 @@ def _draw_concept(axes: Any, result: MeanResult, concept: str, shift: float, col
 
 
 def _differs(one: dict[str, Any], p: float) -> bool:
-    return one["control"]["adjusted_p"] < p if "control" in one else bool(one["significant"])
+    if "control" not in one:
+        return bool(one["significant"])
+    tested = one["control"]["adjusted_p"]  # None if there are too few scenes
+    return tested is not None and tested < p
 
 
 def _float(value: float | None) -> float:

@@ -2,7 +2,7 @@
 
 import math
 import reprlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any, Literal
 
@@ -40,6 +40,7 @@ class Comparison:
         p_value: two-sided p-value of no difference; nan with fewer than 6 groups, or if it is undefined.
         groups: number of groups of rows, or of seeds, that the interval is computed over.
         counted: a text that says how many rows, groups or seeds were paired.
+        reversed_by: controls of CSM against which alone the order is the other one; then no model is better.
     """
 
     metric: str
@@ -51,11 +52,12 @@ class Comparison:
     p_value: float
     groups: int
     counted: str
+    reversed_by: tuple[str, ...] = ()
 
     @property
     def winner(self) -> Literal["first", "second"] | None:
         """The better model, if the difference is significant at the 5 % level; None if neither is better."""
-        if not self.p_value < 1 - LEVEL or self.better == "neither":
+        if not self.p_value < 1 - LEVEL or self.better == "neither" or self.reversed_by:
             return None
         return "first" if (self.difference.value < 0) == (self.better == "lower") else "second"
 
@@ -75,6 +77,9 @@ class Comparison:
         if math.isnan(self.p_value):
             verdict = f"{one} and {other} cannot be compared: {self._obstacle}"
             interval = "no interval"
+        elif self.reversed_by:
+            controls = ", ".join(self.reversed_by)
+            verdict = f"undecided between {one} and {other}: the order is reversed against {controls} alone"
         elif self.winner:
             best, rest = (one, other) if self.winner == "first" else (other, one)
             verdict = f"{best} is better than {rest}"
@@ -231,7 +236,21 @@ def _compare_statistics(first: StatisticResult, second: StatisticResult, column:
         return _comparison(first, second, column, *tested, len(seeds), f"{len(seeds)} seeds")
     count = len(first.groups)
     tested = replicate_interval(value, differences, count), replicate_p_value(differences, count)
-    return _comparison(first, second, column, *tested, count, f"{count} groups")
+    found = _comparison(first, second, column, *tested, count, f"{count} groups")
+    return replace(found, reversed_by=_reversing_controls(first, second, column, value))
+
+
+def _reversing_controls(
+    first: StatisticResult, second: StatisticResult, column: str, difference: float
+) -> tuple[str, ...]:
+    """Name the controls of CSM against which alone the two models are in the other order."""
+    one, other = (result.details.get("by_control", {}).get(column, {}) for result in (first, second))
+    pairs = {name: (one[name], other[name]) for name in one if name in other}
+    return tuple(
+        name
+        for name, pair in pairs.items()
+        if None not in pair and (float(pair[0]) - float(pair[1])) * difference < 0  # infinity is a text here
+    )
 
 
 def _comparison(

@@ -65,15 +65,29 @@ def to_json(value: object) -> str:
 def to_csv(lines: Iterable[Sequence[object]]) -> str:
     r"""Write lines as CSV text; nan becomes an empty cell and infinity becomes inf.
 
+    A text that a spreadsheet would run as a formula gets an apostrophe before it.
+
     Example:
         >>> to_csv([("id", "lmse"), ("a", 0.5), ("b", float("nan"))])
         'id,lmse\na,0.5\nb,\n'
+        >>> to_csv([("=HYPERLINK(A1)", "-0.5", -0.5)])
+        "'=HYPERLINK(A1),-0.5,-0.5\n"
     """
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(
-        ["" if cell != cell else cell for cell in line] for line in lines
+        ["" if cell != cell else _inert(cell) for cell in line] for line in lines
     )
     return text.getvalue()
+
+
+def _inert(cell: object) -> object:
+    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return cell if cell == "-" else f"'{cell}"
+    return cell
 
 
 def canonical_nan(value: float) -> float:

@@ -26,6 +26,7 @@ from candlelight.evaluation.results.json_values import (
 from candlelight.evaluation.results.mean_intervals import Score as Score
 from candlelight.evaluation.results.mean_intervals import mean_interval
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.foreign_text import printable
 from candlelight.version import code_version
 
 Better = Literal["lower", "higher", "neither"]
@@ -299,6 +300,7 @@ def align_columns(rows: Sequence[Sequence[str]]) -> str:
         >>> align_columns([("a", "b"), ("long", "c")])
         'a     b\nlong  c'
     """
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -12,6 +13,13 @@ from candlelight.loaders.errors import InputError
 
 class _AllRecorded(BaseException):
     """Signal that ends a forward pass; a BaseException, because a model may catch every Exception."""
+
+
+class LayerOutput(NamedTuple):
+    """What a layer gives for one image: the shape of its first tensor, and whether it is one of several."""
+
+    alone: tuple[int, ...]
+    several: bool
 
 
 @contextmanager
@@ -57,10 +65,11 @@ def run_recorded(
             With several layers no gradient flows from a later one to an earlier one.
 
     Returns:
-        The output of the model, and one tensor per layer.
+        The output of the model, and one tensor per layer; of a layer that returns a tuple or list, such as an
+        attention module, the first tensor.
 
     Raises:
-        InputError: a layer does not exist, does not run exactly once, or does not return a tensor.
+        InputError: a layer does not exist, does not run exactly once, or returns no tensor.
 
     Example:
         >>> model = nn.Sequential(nn.ReLU(), nn.Flatten())
@@ -111,9 +120,95 @@ def record_layers(
     return recorded
 
 
+def layer_outputs(
+    model: nn.Module, layers: Collection[str], image: Float[Tensor, "1 channels height width"]
+) -> dict[str, LayerOutput]:
+    """Run the whole model on one image, and describe what each layer gives; `batch_axis` needs the shapes.
+
+    Raises:
+        InputError: as `run_recorded`.
+
+    Example:
+        >>> layer_outputs(nn.Sequential(nn.Flatten()), ["0"], torch.ones(1, 3, 2, 2))
+        {'0': LayerOutput(alone=(1, 12), several=False)}
+    """
+    found: dict[str, LayerOutput] = {}
+
+    def describer(name: str) -> Callable[..., None]:
+        recorded: dict[str, Tensor] = {}
+        record = _recorder(name, recorded, differentiable=False)
+
+        def describe(module: nn.Module, inputs: object, output: object) -> None:
+            record(module, inputs, output)
+            found[name] = LayerOutput(tuple(recorded[name].shape), not isinstance(output, Tensor))
+
+        return describe
+
+    with _recording(model, layers, describer):
+        with evaluation_mode(model), torch.no_grad():
+            model(image)
+    _check_all_ran(layers, found)
+    return {name: found[name] for name in layers}
+
+
+def batch_axis(layer: str, values: Tensor, images: int, alone: tuple[int, ...]) -> int:
+    """Find the axis of a layer's output that counts the images.
+
+    Its length alone does not tell: [tokens, batch, channels] with as many tokens as images looks like
+    [batch, tokens, channels]. The axis is the one whose length changes between one image and several.
+
+    Args:
+        layer: name of the layer, for the message.
+        values: its output for several images, or for one.
+        images: number of the images.
+        alone: shape of its output for one image, from `layer_outputs`.
+
+    Returns:
+        Number of the axis; for one image the first axis of length 1, as the rows are the same for any.
+
+    Raises:
+        InputError: no axis counts the images.
+
+    Example:
+        >>> batch_axis("attention", torch.ones(4, 4, 8), images=4, alone=(4, 1, 8))
+        1
+    """
+    shape, axes = tuple(values.shape), range(values.ndim)
+    same = len(shape) == len(alone)
+    found = [axis for axis in axes if same and (alone[axis], shape[axis]) == (1, images)]
+    changed = [axis for axis in axes if same and alone[axis] != shape[axis]]
+    if not found or changed != (found if images > 1 else []) or len(changed) > 1:
+        raise InputError(
+            f"layer `{layer}` gives shape {list(shape)} for {images} images and {list(alone)} for one; "
+            "choose one with an axis that counts the images"
+        )
+    return found[0]
+
+
+def check_images_first(
+    model: nn.Module, layer: str, values: Tensor, images: Float[Tensor, "batch channels height width"]
+) -> None:
+    """Refuse tokens whose first axis does not count the images; the network runs again where lengths agree.
+
+    Raises:
+        InputError: as described.
+
+    Example:
+        >>> check_images_first(nn.Flatten(2), "0", torch.ones(2, 3, 4), torch.ones(2, 3, 2, 2))
+    """
+    if values.ndim != 3 or len(images) == 1 or len(values) == len(images) != values.shape[1]:
+        return
+    alone = layer_outputs(model, [layer], images[:1])[layer].alone
+    if batch_axis(layer, values, len(images), alone) != 0:
+        raise InputError(
+            f"layer `{layer}` gives {list(values.shape)} for {len(images)} images, not in the order [images, "
+            "tokens, channels]; choose a layer whose first axis counts the images"
+        )
+
+
 @contextmanager
 def _recording(
-    model: nn.Module, layers: Collection[str], hook: Callable[[str], Callable[..., Tensor | None]]
+    model: nn.Module, layers: Collection[str], hook: Callable[[str], Callable[..., Any]]
 ) -> Iterator[None]:
     """Register a forward hook on each layer within a ``with`` block."""
     modules = {name: module for name, module in model.named_modules() if name}
@@ -128,7 +223,7 @@ def _recording(
             one.remove()
 
 
-def _check_all_ran(layers: Collection[str], recorded: Mapping[str, Tensor]) -> None:
+def _check_all_ran(layers: Collection[str], recorded: Mapping[str, object]) -> None:
     for name in layers:
         if name not in recorded:
             raise InputError(f"layer `{name}` did not run in a forward pass; choose a layer that runs once")
@@ -136,21 +231,28 @@ def _check_all_ran(layers: Collection[str], recorded: Mapping[str, Tensor]) -> N
 
 def _recorder(
     name: str, recorded: dict[str, Tensor], differentiable: bool, enough: int | None = None
-) -> Callable[[nn.Module, object, object], Tensor | None]:
+) -> Callable[[nn.Module, object, object], object]:
     """Make a forward hook that records the output of one layer and ends the pass after ``enough`` layers."""
 
-    def record(_module: nn.Module, _inputs: object, output: object) -> Tensor | None:
-        if not isinstance(output, Tensor):
+    def record(_module: nn.Module, _inputs: object, output: object) -> object:
+        parts: list[Any] = list(output) if isinstance(output, tuple | list) else [output]
+        place = next((place for place, part in enumerate(parts) if isinstance(part, Tensor)), None)
+        if place is None:
             raise InputError(f"layer `{name}` gives {type(output).__name__}; choose one that gives a tensor")
         if name in recorded:
             raise InputError(
                 f"layer `{name}` runs more than once in a forward pass; choose one that runs once"
             )
-        recorded[name] = output.detach()
+        recorded[name] = parts[place].detach()
         if len(recorded) == enough:
             raise _AllRecorded
         # Clones, because a following in-place activation would overwrite the recorded tensor.
         recorded[name] = recorded[name].clone().requires_grad_(differentiable)
-        return recorded[name].clone() if differentiable else None
+        if not differentiable:
+            return None
+        parts[place] = recorded[name].clone()
+        if not isinstance(output, tuple | list):
+            return parts[0]
+        return type(output)(*parts) if hasattr(output, "_fields") else type(output)(parts)
 
     return record

@@ -15,13 +15,14 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from candlelight.generators.blender import VERSION, bpy, start_empty
-from candlelight.generators.blender.mesh_checks import check_mesh_file, without_materials
+from candlelight.generators.blender.mesh_checks import check_mesh_file, plain_obj, rounding
 from candlelight.generators.engine.helper_process import answer_request
 
 _Faces = list[tuple[int, ...]]
 
 _SHARP_ANGLE = math.radians(60.0)  # larger angles between faces are not smoothed
 _MERGE_DISTANCE = 1e-6  # at size 1; nearer vertices are merged, because importers split vertices at seams
+_LARGEST_ROUNDING = 1e-4  # at size 1; of binary files, and of Blender's importers
 _LEAST_THICKNESS = 1e-4  # at size 1, along every axis
 
 # These settings keep the axes of the file. For STL, Blender's validation is off, because it writes 0 for NaN.
@@ -64,7 +65,7 @@ def import_mesh(source: Path, target: Path, label: str, up: str) -> dict[str, An
     bpy.context.preferences.filepaths.use_scripts_auto_execute = False
     check_mesh_file(source)
     if source.suffix == ".obj":
-        source = without_materials(source)
+        source = plain_obj(source)
     _IMPORTERS[source.suffix](str(source))
     vertices, faces = _join_meshes([found for found in bpy.data.objects if found.type == "MESH"])
     if source.suffix == ".glb":
@@ -72,6 +73,11 @@ def import_mesh(source: Path, target: Path, label: str, up: str) -> dict[str, An
     if not faces:
         raise ValueError("expected a mesh with faces, got none")
     used = np.unique(np.concatenate(faces))
+    if (error := rounding(vertices[used])) > _LARGEST_ROUNDING:
+        raise ValueError(
+            f"expected a mesh near its origin, got one so far off that single precision moves its vertices "
+            f"by {error:.1g} of its size; move it to the origin, or take an OBJ file, which is read in double"
+        )
     # Vertices without a face are removed, because they are not rendered but would change size and origin.
     numbers = np.zeros(len(vertices), int)
     numbers[used] = np.arange(len(used))

@@ -6,6 +6,7 @@ import click
 
 from candlelight.blender_assets import ASSET_SUFFIXES
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.foreign_text import printable
 
 _POSITIVE = click.FloatRange(0, min_open=True)
 
@@ -109,7 +110,7 @@ def list_(folder: Path | None, kind: str | None) -> None:
     from candlelight.generators.user_assets.list_assets import list_assets
 
     for line in list_assets(folder, kind):
-        click.echo(line)
+        click.echo(printable(line))
 
 
 @assets.command()
@@ -139,6 +140,7 @@ def scan(folder: Path, kind: str | None, licence: str | None, source: str | None
     from candlelight.generators.user_assets.scan_assets import scan_assets
 
     for scanned in scan_assets(folder, kind, licence=licence, source=source):
-        click.echo(f"{scanned.manifest}: {', '.join(entry['name'] for entry in scanned.entries)}")
+        names = ", ".join(entry["name"] for entry in scanned.entries)
+        click.echo(printable(f"{scanned.manifest}: {names}"))
         for note in scanned.notes:
-            click.echo(f"  {note}")
+            click.echo(printable(f"  {note}"))

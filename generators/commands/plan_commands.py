@@ -11,6 +11,7 @@ import click
 from candlelight.blender_assets import ASSET_SUFFIXES
 from candlelight.loaders.commands.command_line import progress, split_names
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.foreign_text import printable
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -214,7 +215,8 @@ def tell_draws(made: Any) -> None:
         if image_set.draws == 1:
             continue
         if crossed := image_set.crossed():
-            click.echo(f"set {name}: {image_set.draws} draws of each combination of {', '.join(crossed)}")
+            names = ", ".join(crossed)
+            click.echo(printable(f"set {name}: {image_set.draws} draws of each combination of {names}"))
         if image_set.layout.dead_leaves is None and _draws_are_equal(made, name):
             each = " of each combination" if crossed else ""
             click.echo(
@@ -259,4 +261,5 @@ def _estimate(made: Any, workers: tuple[int, ...], seconds: float, frames: Path 
             bar.refresh()
 
         found = estimate(made, seconds=seconds, planning=planning, advance=advance)
-    click.echo(estimate_text(made, found, workers))
+    for line in estimate_text(made, found, workers).split("\n"):
+        click.echo(printable(line))

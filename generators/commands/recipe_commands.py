@@ -6,6 +6,7 @@ import click
 
 from candlelight.generators.commands.plan_commands import assets_option, load_any_plan, tell_draws
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.foreign_text import printable
 
 
 @click.group(invoke_without_command=True)
@@ -59,7 +60,8 @@ def validate(recipe: str, overrides: tuple[str, ...], assets: dict[str, Path]) -
 
     plan = load_any_plan(recipe, overrides, None, assets=assets)
     opened = open_assets(plan)
-    click.echo(f"{plan.recipe.name}: valid, {len(plan)} samples from {len(plan.groups)} traces")
+    found = f"valid, {len(plan)} samples from {len(plan.groups)} traces"
+    click.echo(printable(f"{plan.recipe.name}: {found}"))
     if opened is None:
         click.echo(
             "assets of your own were not opened, because bpy is not installed here; `render` opens them"

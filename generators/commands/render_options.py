@@ -142,7 +142,7 @@ def read_changes(_: click.Context, __: click.Parameter, values: tuple[str, ...])
                 change[name] = None
             if isinstance(change[name], bool) or not isinstance(change[name], str | int | float):
                 raise click.BadParameter(
-                    f"expected names or numbers as values, 'yes' in quotes, got {value!r}"
+                    f"expected names or numbers as values, 'true' in quotes, got {value!r}"
                 )
         changes.append(change)
     return changes

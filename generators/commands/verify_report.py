@@ -8,6 +8,7 @@ import click
 
 from candlelight.loaders.commands.command_line import progress
 from candlelight.loaders.files.object_stores import open_store
+from candlelight.loaders.foreign_text import printable
 from candlelight.loaders.verification.verify_frames import PLAN, Findings, verify
 from candlelight.loaders.verification.verify_pack import is_pack, verify_pack
 from candlelight.loaders.verification.verify_store import verify_store
@@ -22,9 +23,9 @@ def verify_path(path: Path | str) -> None:
         if isinstance(path, str):
             findings = verify_store(open_store(path), advance)
         else:
-            findings = (verify_pack if packed else verify)(path, advance)
+            findings = verify_pack(path, advance, apart=True) if packed else verify(path, advance)
     for line in verdict(path, findings, packed):
-        click.echo(line)
+        click.echo(printable(line))
     if not findings.whole:
         sys.exit(1)
 

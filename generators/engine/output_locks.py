@@ -38,7 +38,7 @@ def hold_folder(out: Path) -> Iterator[Callable[[], None]]:
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
-        handle = os.open(out / RUN_LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
+        handle = os.open(out / RUN_LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o666)
     except OSError as error:
         raise cannot_write(out, error) from None
     try:
@@ -66,9 +66,12 @@ def cannot_write(out: Path, error: OSError) -> InputError:
         reason = "the path is not a folder"
     else:
         reason = os.strerror(error.errno) if error.errno else str(error)
-    if error.filename and Path(os.fsdecode(error.filename)).name in (RUN_LOCK_FILE, GROUP_LOCKS_FILE):
-        reason += f" ({Path(os.fsdecode(error.filename)).name})"
     remedy = "make room or name another" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "name another"
+    path = Path(os.fsdecode(error.filename)) if error.filename else out
+    if path.name in (RUN_LOCK_FILE, GROUP_LOCKS_FILE):
+        reason += f" ({path.name})"
+        if error.errno == errno.EACCES and path.exists():  # of another user, whose umask left out the group
+            remedy = f"its owner may run `chmod -R g+w {out}`, or name another"
     return InputError(f"output folder {out}: cannot be written: {reason}; {remedy}")
 
 
@@ -111,7 +114,7 @@ class GroupLocks:
     """
 
     def __init__(self, root: Path) -> None:
-        self._handle = os.open(root / GROUP_LOCKS_FILE, os.O_RDWR | os.O_CREAT, 0o644)
+        self._handle = os.open(root / GROUP_LOCKS_FILE, os.O_RDWR | os.O_CREAT, 0o666)
 
     def try_lock(self, group: str) -> bool:
         """Lock a trace group, and return whether it was free."""

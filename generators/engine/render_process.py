@@ -176,7 +176,12 @@ class _Process:
                     stdout=log,
                     stderr=log,
                     pass_fds=(write_end,),
-                    env={**os.environ, THREADS_VARIABLE: str(settings.threads)},
+                    # Without HOME, Blender writes its cache to the current folder.
+                    env={
+                        "HOME": tempfile.gettempdir(),
+                        **os.environ,
+                        THREADS_VARIABLE: str(settings.threads),
+                    },
                     text=True,
                 )
             stack.pop_all()

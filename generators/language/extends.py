@@ -16,6 +16,7 @@ EXTENDS = described(
     "or FILE.yaml/SET relative to this file. Fields given here are merged into them.",
     "candle/candle",
 )
+_LONGEST_CHAIN = 50  # far below Python's limit of recursion
 _YAML = (".yaml", ".yml")
 _Place = tuple[Path, str]  # a recipe's file, and a set in it
 
@@ -53,7 +54,7 @@ class SetMerger:
             path: its file; a path in ``extends`` is relative to the folder of that file.
 
         Raises:
-            InputError: ``extends`` names no set, or sets extend one another in a circle.
+            InputError: ``extends`` names no set, or sets extend one another in a circle or a long chain.
         """
         extended, sets = Extended(), data.get("sets")
         for name in sets if isinstance(sets, dict) else ():
@@ -68,6 +69,11 @@ class SetMerger:
             return
         reference, where = str(sets[name]["extends"]), f"recipe {path.name}: sets.{name}.extends"
         chain = (*above, place)
+        if len(chain) > _LONGEST_CHAIN:
+            raise InputError(
+                f"{where}: expected at most {_LONGEST_CHAIN} sets that extend one another, got more; write "
+                "the fields of the first ones into one set"
+            )
         recipe, slash, base_name = reference.rpartition("/")
         base_place = (self._file(recipe, path, reference, where), base_name) if slash else (path, reference)
         if base_place in chain:

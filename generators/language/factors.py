@@ -42,11 +42,11 @@ def _number_or_expression(value: object) -> object:
 
 
 def _value(value: object) -> object:
-    """Refuse any value but a name or a number; YAML reads yes, no, on and off as truth values."""
+    """Refuse any value but a name or a number; true and false are truth values of YAML."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
-        raise ValueError(f"expected a name or a number, got {value}; put a name such as 'yes' in quotes")
+        raise ValueError(f"expected a name or a number, got {value}; put a name such as 'true' in quotes")
     if not isinstance(value, Real):
         raise ValueError(f"expected a name or a number, got {value!r}")
     if isinstance(value, Integral):

@@ -117,7 +117,7 @@ def with_keys(table: Any) -> Any:
         return table
     for key in table:
         if isinstance(key, bool) or not isinstance(key, str | int | float):
-            raise ValueError(f"expected names or numbers as keys, got {key!r}; put 'yes' and such in quotes")
+            raise ValueError(f"expected names or numbers as keys, got {key!r}; put 'true' and such in quotes")
     keyed = {key_of(key): value for key, value in table.items()}
     if len(keyed) < len(table):
         raise ValueError(f"expected distinct keys, got {list(table)}")

@@ -15,7 +15,7 @@ from candlelight.generators.language.overrides import copy_apart, override
 from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.language.wrong_field import first_error
 from candlelight.loaders.errors import InputError, did_you_mean, nearest_file
-from candlelight.loaders.files.plain_yaml import parse_yaml
+from candlelight.loaders.files.plain_yaml import LONGEST, parse_yaml
 
 UNHASHED = {"description", "licence", "statements", "assets"}
 
@@ -153,7 +153,8 @@ def _differences(path: tuple[str, ...], first: Any, second: Any) -> Iterator[tup
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        data = parse_yaml(path.read_text(encoding="utf-8"))
+        with path.open(encoding="utf-8") as file:
+            data = parse_yaml(file.read(LONGEST + 1))
     except UnicodeDecodeError as error:
         raise InputError(
             f"recipe {path.name}: expected YAML in UTF-8, got something else (byte {error.start})"

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from candlelight.generators.language.factors import Categorical, Name, Value
 from candlelight.generators.language.field_types import LayerNames, Model, described
@@ -17,6 +17,15 @@ ALL_LAYERS = ("all",)
 DATA_SET_PATTERN = r"^[a-z][a-z0-9-]*$"
 DEFAULT_LAYERS = ("image", "radiance", "albedo", "shading", "residual", "depth", "normal", "object")
 DEAD_LEAVES_LAYERS = ("image", "radiance", "albedo", "shading", "residual")
+
+
+def _utf8(folder: Path) -> Path:
+    """Refuse a folder that JSON cannot name: render processes get the recipe as JSON."""
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise ValueError("expected a folder whose path is UTF-8; rename the folder") from None
+    return folder
 
 
 class Recipe(Model):
@@ -52,7 +61,7 @@ class Recipe(Model):
         float, Field(gt=0), described("Factor from scene radiance to image, the same for every sample.", 0.5)
     ] = 0.3
     assets: Annotated[
-        dict[AssetKind, Path],
+        dict[AssetKind, Annotated[Path, AfterValidator(_utf8)]],
         described(
             "Your own folders of assets by kind, relative to this file; searched before the shipped ones.",
             {"objects": "meshes"},

@@ -56,7 +56,11 @@ def save_plan(plan: Plan, path: Path) -> None:
         _ASSETS: _RECORDS.dump_json(plan.assets),
     }
     schema = _schema(plan).with_metadata(about)
-    with replacing(path) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as file:
+    with (
+        replacing(path) as partial,
+        partial.open("wb") as opened,  # pyarrow opens no path that is not UTF-8
+        pq.ParquetWriter(opened, schema, compression="zstd") as file,
+    ):
         tables = (pa.Table.from_pylist(rows, schema=schema) for rows in _chunks(plan))
         for row_group in _batches(tables, _ROW_GROUP // _CHUNK):
             file.write_table(pa.concat_tables(row_group), row_group_size=_ROW_GROUP)
@@ -156,7 +160,7 @@ def planned_recipe(path: Path) -> Recipe:
 def _open(path: Path, columns: Collection[str] = ()) -> Iterator[pq.ParquetFile]:
     """Open a plan file to read it in chunks; damage is refused when reading finds it."""
     try:
-        with pq.ParquetFile(path) as file:
+        with path.open("rb") as opened, pq.ParquetFile(opened) as file:
             about = file.schema_arrow.metadata or {}
             if _RECIPE in about and about.get(_VERSION) != str(_PLAN_VERSION).encode():
                 raise InputError(

@@ -16,6 +16,7 @@ from candlelight.generators.planning.planned_samples import PlannedSamples
 from candlelight.generators.reports.dependence import Dependence, Marginal, dependences, marginals
 from candlelight.generators.reports.graph_picture import draw_graph
 from candlelight.loaders.files.safe_writing import replacing
+from candlelight.loaders.foreign_text import printable
 from candlelight.loaders.schema import FactorValue
 
 _LEVEL = 0.01  # probability that chance shows any pair of independent factors of a set
@@ -114,7 +115,7 @@ def report_plan(plan: Plan) -> list[SetReport]:
 
 def report_text(plan: Plan) -> str:
     """Write the report of a plan as lines of text."""
-    return "\n".join(line for report in report_plan(plan) for line in _lines(report))
+    return "\n".join(printable(line) for report in report_plan(plan) for line in _lines(report))
 
 
 def write_plan_report(plan: Plan, path: Path) -> None:

@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from candlelight.loaders.commands.interrupts import Interrupted, interrupt
+from candlelight.loaders.commands.standard_streams import safe_standard_streams
 from candlelight.loaders.errors import InputError, is_out_of_memory, missing_module
 from candlelight.loaders.files.urls import is_elsewhere, local_folder
 from candlelight.version import code_version
@@ -27,6 +28,11 @@ class UseError(click.ClickException):
 
 class OneLineGroup(click.Group):
     """A group whose commands report an error in one line, without a traceback."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run the command line; progress and messages on standard error never stop it."""
+        with safe_standard_streams():
+            return super().main(*args, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command, and turn its errors into a message of one line."""

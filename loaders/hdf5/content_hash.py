@@ -13,7 +13,13 @@ import hashlib
 import h5py
 import numpy as np
 
-from candlelight.loaders.hdf5.hdf5_datasets import HASHED_ATTRIBUTES, hdf5_columns, is_layer, read_attribute
+from candlelight.loaders.hdf5.hdf5_datasets import (
+    HASHED_ATTRIBUTES,
+    hdf5_columns,
+    is_layer,
+    read_attribute,
+    rows_reader,
+)
 from candlelight.loaders.schema import SetInfo
 
 HASH_ATTRIBUTE = "sha256"
@@ -35,7 +41,7 @@ def columns_sha256(file: h5py.File, set_info: SetInfo) -> str:
     for name in hdf5_columns(set_info, rows):
         if not is_layer(name):
             total.update(f"{name} {file[name].dtype.str}".encode())
-            block = max(1, _BLOCK_BYTES // file[name].dtype.itemsize)
+            block, read = max(1, _BLOCK_BYTES // file[name].dtype.itemsize), rows_reader(file[name])
             for start in range(0, rows, block):
-                total.update(file[name][start : start + block].tobytes())
+                total.update(read(start, min(start + block, rows)).tobytes())
     return total.hexdigest()

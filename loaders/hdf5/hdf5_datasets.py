@@ -1,13 +1,16 @@
-"""Datasets of an HDF5 pack: their shapes and attributes, and fast reading of their single rows.
+"""Datasets of an HDF5 file: the shapes and attributes of a pack, and safe, fast reading.
 
-Numbers are read by ``dataset[row]``, for which h5py has a fast path. `_text_row` reads strings in a tenth of
-the time of ``dataset[row]``. `_gzip_row` decompresses images with ISA-L in 0.6 times HDF5's own time.
+HDF5 does not check the size of a chunk: what a short one lacks is filled with memory of the process, and a
+long one is written over memory. So a compressed chunk is decoded here (gzip with ISA-L, in 0.6 times HDF5's
+own time) or its codec states the right size; chunks without filters are read past HDF5's cache (`open_file`),
+from their place in the file; and data in one piece must lie in the file.
 """
 
 from collections.abc import Callable
 from contextlib import suppress
 from math import prod
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import h5py
 import numpy as np
@@ -17,13 +20,17 @@ from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.safe_decoding import inflate
 from candlelight.loaders.schema import LAYERS, LIGHT_PREFIX, SetInfo, layer
 
+Locking = bool | Literal["best-effort"] | None
 # Attribute `format` of every file; increase it when the layout of a file changes.
 HDF5_FORMAT = 3
 # Attributes that the hash of a file covers.
 HASHED_ATTRIBUTES = ("dataset", "set", "split", "split_made", "splits")
 # Bytes of the longest string that is read, so that a damaged header cannot claim all memory.
 LONGEST_TEXT = 2**24
+# Bytes of the largest chunk that is read: a gigabyte of zeros compresses to a megabyte.
+_LARGEST_CHUNK = 2**30
 _GZIP, _SHUFFLE = int(h5py.h5z.FILTER_DEFLATE), int(h5py.h5z.FILTER_SHUFFLE)
+_BLOSC, _ZSTD = 32001, 32015  # of hdf5plugin
 
 
 def hdf5_columns(set_info: SetInfo, rows: int) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
@@ -85,14 +92,25 @@ def write_attribute(node: h5py.File | h5py.Dataset, name: str, text: str) -> Non
     node.attrs.create(name, value, dtype=h5py.string_dtype("utf-8", max(1, len(value))))
 
 
+def open_file(path: Path, locking: Locking = None) -> h5py.File:
+    """Open an HDF5 file for reading, without a cache of chunks.
+
+    HDF5 reads a chunk without filters into the cache at the size that the file claims, and trusts it. A cache
+    would also be of no use: each chunk of a pack holds one row, and rows are rarely read twice.
+    """
+    return h5py.File(path, "r", locking=locking, rdcc_nbytes=0)
+
+
 def row_reader(dataset: h5py.Dataset) -> Callable[[int], ndarray]:
-    """Return the fastest function that reads one row of a dataset as a new, writable array.
+    """Return the fastest safe function that reads one row of a dataset as a new, writable array.
 
     Args:
-        dataset: the dataset; its first axis is the row.
+        dataset: the dataset, in one piece or with one row per chunk, of a file of `open_file`; its first axis
+            is the row.
 
     Raises:
-        InputError: the dataset is compressed with a filter that is not installed.
+        InputError: the dataset is stored in another way, or with a filter that is unknown or not installed.
+            The function raises it for a row whose bytes are missing or not those of one row.
 
     Example:
         >>> with h5py.File("memory", "w", driver="core", backing_store=False) as file:
@@ -100,67 +118,182 @@ def row_reader(dataset: h5py.Dataset) -> Callable[[int], ndarray]:
         ...     row_reader(file.create_dataset("x", data=data, chunks=(1, 3), compression="gzip"))(1)
         array([3., 4., 5.], dtype=float16)
     """
-    filters = _filters(dataset)
-    one_a_chunk = dataset.chunks == (1, *dataset.shape[1:])
-    if one_a_chunk and filters in ((_GZIP,), (_SHUFFLE, _GZIP)):
-        return _gzip_row(dataset, dataset.dtype.itemsize if _SHUFFLE in filters else 1)
+    if dataset.chunks is None:
+        require_one_piece(dataset)
+    elif dataset.chunks != (1, *dataset.shape[1:]):
+        raise InputError(
+            f"dataset `{_name(dataset)}`: expected one row per chunk, got chunks of {list(dataset.chunks)}; "
+            "pack it again"
+        )
+    elif _filters(dataset, "pack it again"):
+        read, zeros = _chunk_reader(dataset, "pack it again"), (0,) * (dataset.ndim - 1)
+        return lambda row: read((row, *zeros))[0]
     return _text_row(dataset) if dataset.dtype.kind == "S" else dataset.__getitem__
 
 
-def _filters(dataset: h5py.Dataset) -> tuple[int, ...]:
+def rows_reader(dataset: h5py.Dataset, cure: str = "pack it again") -> Callable[[int, int], ndarray]:
+    """Return a safe function that reads the rows from one number up to another, of chunks of any shape.
+
+    Args:
+        dataset: the dataset, of a file of `open_file`; its first axis is the row.
+        cure: next step if the file is damaged, for messages.
+
+    Raises:
+        InputError: as in `row_reader`.
+
+    Example:
+        >>> with h5py.File("memory", "w", driver="core", backing_store=False) as file:
+        ...     x = file.create_dataset("x", data=np.arange(10), chunks=(4,), compression="gzip")
+        ...     rows_reader(x)(3, 9)
+        array([3, 4, 5, 6, 7, 8])
+    """
+    if dataset.chunks is None:
+        require_one_piece(dataset, cure)
+    if dataset.chunks is None or not _filters(dataset, cure):
+        return lambda start, stop: dataset[start:stop]
+    chunks, read = dataset.chunks, _chunk_reader(dataset, cure)
+
+    def rows(start: int, stop: int) -> ndarray:
+        found = np.empty((stop - start, *dataset.shape[1:]), dataset.dtype)
+        wanted = (slice(start, stop), *(slice(0, length) for length in dataset.shape[1:]))
+        for piece in dataset.iter_chunks(wanted):
+            first = tuple(part.start // step * step for part, step in zip(piece, chunks, strict=True))
+            inside = tuple(
+                slice(part.start - at, part.stop - at) for part, at in zip(piece, first, strict=True)
+            )
+            found[slice(piece[0].start - start, piece[0].stop - start), *piece[1:]] = read(first)[inside]
+        return found
+
+    return rows
+
+
+def require_one_piece(dataset: h5py.Dataset, cure: str = "pack it again") -> None:
+    """Refuse a dataset that is stored in chunks, or whose bytes are not all in the file.
+
+    Raises:
+        InputError: it is stored in this way.
+    """
+    if dataset.chunks is not None:
+        raise InputError(
+            f"dataset `{_name(dataset)}`: expected it in one piece, got chunks of {list(dataset.chunks)}; "
+            f"{cure}"
+        )
+    stored, start = dataset.id.get_storage_size(), dataset.id.get_offset() or 0
+    size = dataset.size * dataset.dtype.itemsize
+    if stored != size or start + size > dataset.file.id.get_filesize():
+        raise InputError(
+            f"dataset `{_name(dataset)}`: expected {size} bytes in the file, but they are missing; {cure}"
+        )
+
+
+def _name(dataset: h5py.Dataset) -> str:
+    return str(dataset.name).lstrip("/")
+
+
+def _filters(dataset: h5py.Dataset, cure: str) -> tuple[int, ...]:
+    """List the codes of a dataset's filters: shuffle, or one codec, or both in this order.
+
+    HDF5 decodes with any filter; here, the size of the decoded bytes must be known.
+    """
     plist = dataset.id.get_create_plist()
     filters = [plist.get_filter(place) for place in range(plist.get_nfilters())]
-    for code, _, _, name in filters:
-        if not h5py.h5z.filter_avail(code):
+    for code, _, _, title in filters:
+        named = f"dataset `{_name(dataset)}` has filter {code} {title.decode(errors='replace')!r}"
+        if code not in (_SHUFFLE, _GZIP, _BLOSC, _ZSTD):
+            raise InputError(f"{named}; expected gzip, zstd or blosc; {cure}")
+        if code == _BLOSC and not h5py.h5z.filter_avail(code):
             with suppress(ImportError):
                 import hdf5plugin  # noqa: F401  importing it registers its filters
-        if not h5py.h5z.filter_avail(code):
-            raise InputError(
-                f"dataset `{dataset.name.lstrip('/')}` is compressed with filter {code} "
-                f"{name.decode(errors='replace')!r}, which needs hdf5plugin: "
-                "`pip install hdf5plugin`, or pack it with gzip"
-            )
-    return tuple(code for code, *_ in filters)
+        if code == _BLOSC and not h5py.h5z.filter_avail(code):
+            raise InputError(f"{named}, which needs hdf5plugin: `pip install hdf5plugin`, or use gzip")
+    codes = tuple(code for code, *_ in filters)
+    if codes and (codes[-1] == _SHUFFLE or codes[:-1] not in ((), (_SHUFFLE,))):
+        raise InputError(
+            f"dataset `{_name(dataset)}` has filters {list(codes)}; expected shuffle and one codec; {cure}"
+        )
+    return codes
 
 
 def _text_row(dataset: h5py.Dataset) -> Callable[[int], ndarray]:
+    """Return a function that reads strings in a tenth of the time of ``dataset[row]``."""
     identity, kind, dtype = dataset.id, dataset.id.get_type(), dataset.dtype
     memory = h5py.h5s.create(h5py.h5s.SCALAR)
 
     def read(row: int) -> ndarray:
         place = identity.get_space()  # a new one per call, because threads may read different rows
         place.select_hyperslab((row,), (1,))
-        array = np.empty((), dtype)
+        array = np.zeros((), dtype)  # HDF5 leaves out a chunk that was never written
         identity.read(memory, place, array, kind)
         return array
 
     return read
 
 
-def _gzip_row(dataset: h5py.Dataset, width: int) -> Callable[[int], ndarray]:
-    """Read and decompress chunks; ``width`` is the element size of the shuffle filter, 1 without it."""
-    identity, dtype, shape = dataset.id, dataset.dtype, dataset.shape[1:]
-    size, zeros = prod(shape) * dtype.itemsize, (0,) * len(shape)
+def _chunk_reader(dataset: h5py.Dataset, cure: str) -> Callable[[tuple[int, ...]], ndarray]:
+    """Return a function that reads the compressed chunk that begins at given coordinates."""
+    filters, identity, dtype, shape = _filters(dataset, cure), dataset.id, dataset.dtype, dataset.chunks
+    size, skipped, codec = prod(shape) * dtype.itemsize, (1 << len(filters)) - 1, filters[-1]
+    decode = inflate if codec == _GZIP else _decode_zstd
+    if size > _LARGEST_CHUNK:
+        raise InputError(
+            f"dataset `{_name(dataset)}`: expected chunks of at most {_LARGEST_CHUNK} bytes, got {size}; "
+            f"{cure}"
+        )
 
-    def read(row: int) -> ndarray:
-        try:
-            mask, packed = identity.read_direct_chunk((row, *zeros))
-        except MemoryError:  # h5py also raises it for a chunk that was never written
-            if identity.get_chunk_info_by_coord((row, *zeros)).size:
-                raise
-            raise InputError(f"row {row}: its bytes are not in the file; pack it again") from None
-        if mask:  # a filter was skipped for this chunk
-            return dataset[row]
-        try:
-            data = inflate(packed, size)
-        except InputError as error:
-            raise InputError(f"row {row}: {error}; pack it again") from None
+    def read(place: tuple[int, ...]) -> ndarray:
+        mask, data = _raw_chunk(identity, place, size, cure)
+        width = dtype.itemsize if _SHUFFLE in filters else 1
+        if mask & skipped == skipped:  # Blosc skips data that it cannot make smaller
+            width = 1
+        elif mask & skipped:
+            raise InputError(f"row {place[0]}: expected a chunk with all filters, got some skipped; {cure}")
+        elif codec == _BLOSC:
+            if (stated := _blosc_size(data)) != size:
+                raise InputError(f"row {place[0]}: expected a chunk of {size} bytes, got {stated}; {cure}")
+            found: ndarray = dataset[tuple(slice(at, at + n) for at, n in zip(place, shape, strict=True))]
+            return found
+        else:
+            try:
+                data = decode(data, size)
+            except (InputError, OSError) as error:
+                raise InputError(f"row {place[0]}: {error}; {cure}") from None
         if len(data) != size:
-            raise InputError(f"row {row}: expected a chunk of {size} bytes, got {len(data)}; pack it again")
+            raise InputError(f"row {place[0]}: expected a chunk of {size} bytes, got {len(data)}; {cure}")
         array = np.empty(shape, dtype)
         elements = array.reshape(-1).view(np.uint8).reshape(-1, width)
-        for place, plane in enumerate(np.frombuffer(data, np.uint8).reshape(width, -1)):
-            elements[:, place] = plane
+        for number, plane in enumerate(np.frombuffer(data, np.uint8).reshape(width, -1)):
+            elements[:, number] = plane
         return array
 
     return read
+
+
+def _raw_chunk(
+    identity: h5py.h5d.DatasetID, place: tuple[int, ...], size: int, cure: str
+) -> tuple[int, bytes]:
+    """Read HDF5's mask of skipped filters and the stored bytes of a compressed chunk of ``size`` bytes."""
+    try:
+        mask, data = identity.read_direct_chunk(place)
+    except (MemoryError, RuntimeError):  # also raised for a chunk that was never written
+        stored = identity.get_chunk_info_by_coord(place).size
+        if 0 < stored < 2 * size + 2**16:  # no filter adds more
+            raise
+        raise InputError(f"row {place[0]}: its bytes are not in the file; {cure}") from None
+    return int(mask), data
+
+
+def _decode_zstd(data: bytes, size: int) -> bytes:
+    """Decompress with Arrow, which refuses another size; hdf5plugin's filter returns memory on errors."""
+    import pyarrow as pa
+
+    decoded: bytes = pa.Codec("zstd").decompress(data, size, asbytes=True)
+    return decoded
+
+
+def _blosc_size(data: bytes) -> int:
+    """Return the size that the header of Blosc 1 states, 0 unless all compressed bytes are there.
+
+    Blosc does not get the number of compressed bytes, and would read on in memory.
+    """
+    there = len(data) >= 16 and int.from_bytes(data[12:16], "little") == len(data)
+    return int.from_bytes(data[4:8], "little") if there else 0

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, SupportsIndex
+from typing import Any, SupportsIndex
 
 import h5py
 import numpy as np
@@ -21,15 +21,17 @@ from candlelight.loaders.files.safe_decoding import MAX_PIXELS
 from candlelight.loaders.hdf5.hdf5_datasets import (
     HDF5_FORMAT,
     LONGEST_TEXT,
+    Locking,
     hdf5_columns,
+    is_layer,
+    open_file,
     read_attribute,
+    require_one_piece,
     row_reader,
 )
 from candlelight.loaders.packed_frames import PackedFrames
 from candlelight.loaders.samples import Frame, row_number
 from candlelight.loaders.schema import DatasetInfo, Metadata, SetInfo
-
-Locking = bool | Literal["best-effort"] | None
 
 
 @dataclass(frozen=True)
@@ -83,11 +85,11 @@ class HDF5Frames(PackedFrames):
         if path.exists() and not path.is_file():  # reading a pipe would wait for ever
             raise InputError(f"{path}: expected an HDF5 file made by `candlelight pack`, got no regular file")
         # Closed again at once: worker processes must not inherit the open file.
-        with _reading(path), h5py.File(path, "r", locking=locking) as file:
+        with _reading(path), open_file(path, locking) as file:
             self._version = _version(path)
             self.info, self.set_name, self.split = _read_attributes(file)
             self.set_info = self.info.set(self.set_name)
-            _check_columns(file, self.set_info, path.stat().st_size)
+            _check_columns(file, self.set_info)
             self.indices = file["index"][:]
             self.layers = choose_layers(self.set_info.layers, layers)
             self.objects = objects
@@ -100,8 +102,7 @@ class HDF5Frames(PackedFrames):
 
     def _open(self) -> _Opened:
         if self._opened is None or self._opened.process != os.getpid():
-            # Without a cache of chunks: each chunk holds one row, and rows are rarely read twice.
-            file = h5py.File(self.path, "r", locking=self._locking, rdcc_nbytes=0)
+            file = open_file(self.path, self._locking)
             layers = {name: row_reader(file[name]) for name in self.layers}
             metadata = row_reader(file["metadata"])
             if _version(self.path) != self._version:
@@ -164,27 +165,25 @@ def _read_attributes(file: h5py.File) -> tuple[DatasetInfo, str, str]:
     return parse_record(DatasetInfo, text, "attribute `dataset`", "pack it again"), set_name, split
 
 
-def _check_columns(file: h5py.File, set_info: SetInfo, size: int) -> None:
-    """Refuse datasets that do not fit the description of the set, before memory is allocated for them."""
+def _check_columns(file: h5py.File, set_info: SetInfo) -> None:
+    """Refuse datasets that do not fit the description of the set, before memory is allocated for them.
+
+    Columns that are read whole must lie in the file in one piece; `row_reader` checks the others.
+    """
     if set_info.width * set_info.height > MAX_PIXELS:
         raise InputError(f"expected at most {MAX_PIXELS} pixels, got {set_info.height} x {set_info.width}")
     index = _column(file, "index")
     if index is None or not index.shape:
         raise InputError("expected dataset `index` of int64; pack it again")
+    require_one_piece(index)
     rows = index.shape[0]
-    if 8 * rows > size:
-        raise InputError(
-            f"expected an index of {rows} rows in the file, but its bytes are missing; pack it again"
-        )
     for name, (shape, dtype) in hdf5_columns(set_info, rows).items():
         found = _column(file, name)
         if found is None or found.shape != shape or not _alike(found.dtype, dtype):
             expected = "strings" if dtype.kind == "S" else dtype
             raise InputError(f"expected dataset `{name}` of {expected} {list(shape)}; pack it again")
-        if name == "id" and found.dtype.itemsize * rows > size:  # all ids are read at once
-            raise InputError(
-                f"expected an id of {rows} rows in the file, but its bytes are missing; pack it again"
-            )
+        if name != "metadata" and not is_layer(name):
+            require_one_piece(found)
 
 
 def _alike(found: np.dtype[Any], expected: np.dtype[Any]) -> bool:

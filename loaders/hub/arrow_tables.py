@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from numpy import ndarray
 
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.foreign_text import as_code
 from candlelight.loaders.samples import Frame, factor_number, factor_value
 from candlelight.loaders.schema import FactorInfo, Layer, Metadata, SetInfo, layer, schema_order
 
@@ -218,7 +219,7 @@ def _factor_columns(factor: FactorInfo, name: str) -> list[Column]:
         raise InputError(f"factor `{factor.name}`: its values must differ as text, got {', '.join(names)}")
     label = Column(
         holds="class label",
-        meaning=f"factor `{factor.name}`, number of its value",
+        meaning=f"factor {as_code(factor.name)}, number of its value",
         feature={"names": names, "_type": "ClassLabel"},
         field=pa.field(name, pa.int64()),
         encode=lambda rows: pa.array([factor_number(factor, row.frame.metadata) for row in rows], pa.int64()),
@@ -231,7 +232,7 @@ def _factor_columns(factor: FactorInfo, name: str) -> list[Column]:
 def _number_column(name: str, factor: FactorInfo) -> Column:
     return Column(
         holds="float64",
-        meaning=f"factor `{factor.name}`, its value",
+        meaning=f"factor {as_code(factor.name)}, its value",
         feature=_value("float64"),
         field=pa.field(name, pa.float64()),
         encode=lambda rows: pa.array([_number(factor, row.frame.metadata) for row in rows]),

@@ -7,6 +7,7 @@ import yaml
 from jaxtyping import Float64
 from numpy import ndarray
 
+from candlelight.loaders.foreign_text import as_code, as_markdown
 from candlelight.loaders.hub.arrow_tables import arrow_columns
 from candlelight.loaders.hub.set_facts import SetFacts, count_values
 from candlelight.loaders.licences import hub_licence, is_known
@@ -88,7 +89,7 @@ def _overview(info: DatasetInfo, manifest: PackManifest) -> list[str]:
     shown = "image" if "image" in info.sets[first].layers else "id"
     rows = (
         (
-            f"`{name}`",
+            as_code(name),
             sum(shard.rows for shard in manifest.of_set(name)),
             f"{s.width} x {s.height}",
             _varies(s),
@@ -96,9 +97,9 @@ def _overview(info: DatasetInfo, manifest: PackManifest) -> list[str]:
         for name, s in info.sets.items()
     )
     return [
-        f"# {info.name}",
+        f"# {as_markdown(info.name)}",
         "",
-        info.description,
+        "\n\n".join(map(as_markdown, info.description.split("\n\n"))),
         "",
         "```python",
         "from datasets import load_dataset",
@@ -116,29 +117,35 @@ def _overview(info: DatasetInfo, manifest: PackManifest) -> list[str]:
 
 
 def _varies(set_info: SetInfo) -> str:
-    return ", ".join(f"`{name}`" for name in set_info.varies) or "-"
+    return ", ".join(map(as_code, set_info.varies)) or "-"
 
 
 def _set(name: str, set_info: SetInfo, manifest: PackManifest, facts: SetFacts) -> list[str]:
     factors = (
-        (f"`{factor.name}`", factor.kind, _values(factor), factor.unit or "-", _found(factor, column))
+        (
+            as_code(factor.name),
+            factor.kind,
+            _values(factor),
+            as_markdown(factor.unit) or "-",
+            _found(factor, column),
+        )
         for factor, column in zip(set_info.factors, facts.table.T, strict=True)
     )
     held = (
-        (f"`{c.name}`", c.holds, c.unit or "-", c.colour_space or "-", c.meaning)
+        (as_code(c.name), c.holds, as_markdown(c.unit) or "-", c.colour_space or "-", c.meaning)
         for c in arrow_columns(set_info)
     )
     made = manifest.splits.get(name, {})
     splits = [
         (
-            f"`{split}`",
+            as_code(split),
             sum(shard.rows for shard in manifest.of_split(name, split)),
-            made[split].made if split in made else "-",
+            as_markdown(made[split].made) if split in made else "-",
         )
         for split in manifest.splits_of(name)
     ]
     return [
-        f"## Set `{name}`",
+        f"## Set {as_code(name)}",
         "",
         *([f"![samples of {name}]({facts.picture})", ""] if facts.picture else []),
         f"Exposure {set_info.exposure:g}: `image` is the sRGB encoding of radiance times this number.",
@@ -153,7 +160,7 @@ def _values(factor: FactorInfo) -> str:
     if factor.kind == "continuous":
         ends = (factor.low, factor.high)
         return "depends on others" if None in ends else f"{factor.low} to {factor.high}"
-    values = [str(value) for value in factor.values or ()]
+    values = [as_markdown(value) for value in factor.values or ()]
     return ", ".join(values) if len(values) <= _SHOWN_VALUES else f"{len(values)} values, see `dataset.json`"
 
 
@@ -171,7 +178,7 @@ def _origin(info: DatasetInfo, facts: Mapping[str, SetFacts]) -> list[str]:
     return [
         "## How it was made",
         "",
-        f"Rendered by candlelight {info.candlelight} from recipe `{info.recipe.name}` "
+        f"Rendered by candlelight {as_markdown(info.candlelight)} from recipe {as_code(info.recipe.name)} "
         f"(SHA-256 `{info.recipe.sha256}`), seed {info.seed}.",
         "`sha256sum -c SHA256SUMS` checks the files.",
         "",
@@ -184,9 +191,10 @@ def _origin(info: DatasetInfo, facts: Mapping[str, SetFacts]) -> list[str]:
 def _renderer(name: str, facts: SetFacts) -> tuple[object, ...]:
     made = facts.first.renderer
     if made is None:
-        return (f"`{name}`", *["-"] * 5)
+        return (as_code(name), *["-"] * 5)
     bounces = "-" if made.bounces is None else made.bounces
-    return f"`{name}`", made.blender or "-", made.samples, made.denoiser, bounces, made.device
+    texts = (made.blender or "-", made.samples, made.denoiser, bounces, made.device)
+    return as_code(name), *map(as_markdown, texts)
 
 
 def _licences(info: DatasetInfo) -> list[str]:
@@ -196,8 +204,8 @@ def _licences(info: DatasetInfo) -> list[str]:
         unknown = [asset for asset in info.assets if not is_known(asset.licence)]
         groups: dict[tuple[str, str, str], list[str]] = {}
         for asset in info.assets:
-            said = (asset.kind, _asset_licence(asset.licence), asset.source or "-")
-            groups.setdefault(said, []).append(asset.label)
+            said = (as_markdown(asset.kind), _asset_licence(asset.licence), as_markdown(asset.source) or "-")
+            groups.setdefault(said, []).append(as_markdown(asset.label))
         rows = ((*said, _labels(labels)) for said, labels in groups.items())
         warning = f"**The licences of {len(unknown)} of these are not known: ask before passing them on.**"
         found = [
@@ -206,7 +214,7 @@ def _licences(info: DatasetInfo) -> list[str]:
             *_table(("kind", "licence", "source", "labels"), rows),
             *([warning] if unknown else []),
         ]
-    licence = info.licence or "not stated; ask its author before using it"
+    licence = as_markdown(info.licence) or "not stated; ask its author before using it"
     return ["## Licences", "", f"The data set: {licence}.", "", *found, ""]
 
 
@@ -217,7 +225,8 @@ def _labels(labels: Sequence[str]) -> str:
 
 
 def _asset_licence(licence: str) -> str:
-    return licence if is_known(licence) else f"**unknown** ({licence or 'not stated'})"
+    shown = as_markdown(licence)
+    return shown if is_known(licence) else f"**unknown** ({shown or 'not stated'})"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:

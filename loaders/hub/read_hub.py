@@ -18,6 +18,7 @@ from candlelight.loaders.errors import DAMAGED, InputError, blame, require_modul
 from candlelight.loaders.files.json_records import parse_record
 from candlelight.loaders.files.layer_codecs import decode_png_bytes
 from candlelight.loaders.frames import read_dataset_info
+from candlelight.loaders.hub.hub_cache import check_cache
 from candlelight.loaders.packed_frames import PackedFrames
 from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST, PackManifest, read_pack_manifest
 from candlelight.loaders.samples import Frame, row_number
@@ -188,6 +189,7 @@ def _load(path: Path, manifest: PackManifest, set_name: str, split: str) -> Any:
     import datasets
     from datasets.packaged_modules.parquet.parquet import Parquet
 
+    check_cache(datasets.config.HF_DATASETS_CACHE)
     folder = path.resolve()
     splits = {name: manifest.of_split(set_name, name) for name in manifest.splits_of(set_name)}
     shown = not datasets.are_progress_bars_disabled()

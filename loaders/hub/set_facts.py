@@ -1,8 +1,9 @@
 """Read facts of an image set from its Parquet files: factors, the first sample, single rows."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +45,21 @@ def read_facts(folder: Path, set_info: SetInfo, shards: Sequence[Shard], picture
         picture: path of its picture within the folder, "" for none.
     """
     names = list(factor_columns(set_info).values())
-    tables = [pq.read_table(folder / shard.path, columns=names, partitioning=None) for shard in shards]
+    tables = [_read(folder / shard.path, lambda file: file.read(names)) for shard in shards]
     factors = np.concatenate([_stack([table[name] for name in names], len(table)) for table in tables])
     (first,) = read_rows(folder, shards, [0], ["metadata"])
     return SetFacts(factors, Metadata.model_validate_json(first["metadata"][0].as_py()), picture)
+
+
+def read_footer(path: Path) -> pq.FileMetaData:
+    """Read the sizes and the columns of a Parquet file."""
+    return _read(path, lambda file: file.metadata)
+
+
+def _read(path: Path, part: Callable[[pq.ParquetFile], Any]) -> Any:
+    # pyarrow opens no path that is not UTF-8.
+    with path.open("rb") as opened, pq.ParquetFile(opened) as file:
+        return part(file)
 
 
 def _stack(columns: list[pa.ChunkedArray], rows: int) -> Float64[ndarray, "n k"]:
@@ -75,7 +87,7 @@ def read_rows(
     groups = [
         (folder / shard.path, group, footer.row_group(group).num_rows)
         for shard in shards
-        for footer in [pq.read_metadata(folder / shard.path)]
+        for footer in [read_footer(folder / shard.path)]
         for group in range(footer.num_row_groups)
     ]
     starts = np.cumsum([0, *(rows_of for _, _, rows_of in groups)]).tolist()
@@ -84,8 +96,7 @@ def read_rows(
         wanted.setdefault(bisect_right(starts, row) - 1, []).append(row)
     for place, members in wanted.items():
         path, group, _ = groups[place]
-        with pq.ParquetFile(path) as file:
-            table = file.read_row_group(group, columns=list(columns))
+        table = _read(path, partial(pq.ParquetFile.read_row_group, i=group, columns=list(columns)))
         for row in members:
             yield table.slice(row - starts[place], 1)
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from candlelight.loaders.foreign_text import printable
 from candlelight.loaders.looking.contents import Contents, FactorContents, LayerContents, SetContents
 from candlelight.loaders.looking.frame_checks import clipping_line
 from candlelight.loaders.looking.look import look
@@ -24,7 +25,7 @@ def describe(path: Path | str) -> str:
     Raises:
         InputError: the path holds no image set, or is damaged.
     """
-    return "\n".join(_lines(look(path)))
+    return "\n".join(map(printable, _lines(look(path))))
 
 
 def _lines(contents: Contents) -> Iterator[str]:

@@ -21,6 +21,7 @@ from candlelight.loaders.frames import (
     read_dataset_info,
     read_metadata,
 )
+from candlelight.loaders.hdf5.hdf5_datasets import open_file
 from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
 from candlelight.loaders.looking.contents import Contents, StoredSet, build_contents, bytes_below
 from candlelight.loaders.looking.frame_checks import clipped_share, some_metadata, unexplained_line
@@ -167,11 +168,9 @@ def _look_at_hdf5(path: Path, files: Mapping[tuple[str, str], HDF5Frames]) -> Co
 
 def _hdf5_compression(reader: HDF5Frames) -> str:
     """Name the filters of all layers."""
-    import h5py
-
     names = {1: "gzip", 2: "shuffle", 32000: "lzf", 32001: "blosc", 32015: "zstd"}
     used: dict[str, None] = {}
-    with h5py.File(reader.path, "r") as file:
+    with open_file(reader.path) as file:
         for layer in reader.layers:
             filters = file[layer].id.get_create_plist()
             for number in range(filters.get_nfilters()):
@@ -198,13 +197,11 @@ def _look_at_hub(path: Path) -> Contents:
 
 
 def _look_at_shards(path: Path, set_info: SetInfo, shards: list[Shard], splits: dict[str, int]) -> StoredSet:
-    import pyarrow.parquet as pq
-
-    from candlelight.loaders.hub.set_facts import read_facts
+    from candlelight.loaders.hub.set_facts import read_facts, read_footer
 
     try:
         facts = read_facts(path, set_info, shards)
-        group = pq.read_metadata(path / shards[0].path).row_group(0)
+        group = read_footer(path / shards[0].path).row_group(0)
         columns = [group.column(place) for place in range(group.num_columns)]
     except InputError:
         raise

@@ -18,7 +18,10 @@ def read_exr(path: Path, source: str) -> Float32[ndarray, "height width 3"]:
     """Read the channels R, G and B of a file with one part, as float32.
 
     Channels may carry the name of a layer (``color.R``). Channels without a layer are preferred, then the
-    layer ``color``, then the only layer. Channel Y alone is gray and fills all three channels.
+    layer ``color``, then the only layer. Other channels of the file, such as depth, are not read. Channel Y,
+    alone or with A, is gray and fills all three channels. Colours are those that the file stores: with A they
+    are premultiplied. Luminance with chroma (Y, RY, BY), other sets without R, G and B, whole numbers and
+    channels of lower resolution are refused.
 
     Args:
         path: the file.
@@ -37,8 +40,14 @@ def read_exr(path: Path, source: str) -> Float32[ndarray, "height width 3"]:
         with OpenEXR.File(str(path), separate_channels=True, header_only=True) as file:
             names = _channels(file)
         with OpenEXR.File(str(path), separate_channels=True) as file:
-            planes = [np.asarray(file.channels()[name].pixels, np.float32) for name in names]
-        return np.stack(planes, axis=-1)
+            stored = [file.channels()[name] for name in names]
+        for one in stored:
+            if one.pixels.dtype.kind != "f" or (one.xSampling, one.ySampling) != (1, 1):
+                raise InputError(
+                    f"expected channels of floating-point numbers for every pixel, got `{one.name}` of "
+                    f"{one.pixels.dtype}, {one.xSampling} x {one.ySampling} pixels to a number"
+                )
+        return np.stack([np.asarray(one.pixels, np.float32) for one in stored], axis=-1)
 
 
 def _channels(file: Any) -> tuple[str, str, str]:
@@ -61,6 +70,6 @@ def _channels(file: Any) -> tuple[str, str, str]:
             names = (f"{layer}R", f"{layer}G", f"{layer}B")
             if set(names) <= set(found):
                 return names
-    if "Y" in found:
+    if {"Y"} <= set(found) <= {"Y", "A"}:  # Y with RY and BY is luminance and chroma, with X and Z a point
         return ("Y", "Y", "Y")
-    raise InputError(f"expected the channels R, G and B, got {', '.join(found)}")
+    raise InputError(f"expected the channels R, G and B, or Y alone, got {', '.join(found)}")

@@ -16,11 +16,13 @@ from numpy import ndarray
 from candlelight.loaders.errors import DAMAGED, InputError, blame
 from candlelight.loaders.files.layer_codecs import entry_start
 from candlelight.loaders.files.safe_writing import replacing
+from candlelight.loaders.hdf5.hdf5_datasets import open_file, rows_reader
 from candlelight.loaders.verification.checksums import file_sha256
 
 _MAX_TABLE_BYTES = 2**30  # largest array that `read_table` reads: labels, not images
 _BLOCK_BYTES = 2**26
 _HDF5 = (".h5", ".hdf5")
+_CURE = "get the file again"
 _npy: Any = np.lib.format  # numpy 1.26 has no types for it
 
 
@@ -60,7 +62,7 @@ class HDF5Rows:
 
     def __init__(self, path: Path, name: str, shape: tuple[int, ...]) -> None:
         self.path, self.name, self.shape = path, name, shape
-        self._handle: tuple[int, Any] | None = None
+        self._handle: tuple[int, Any, Callable[[int, int], ndarray]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the open file, which cannot be sent to another process."""
@@ -70,8 +72,10 @@ class HDF5Rows:
         """Read one row."""
         with _reading(self.path):
             if self._handle is None or self._handle[0] != os.getpid():
-                self._handle = (os.getpid(), h5py.File(self.path, "r"))
-            return self._handle[1][self.name][row]
+                file = open_file(self.path)
+                read = rows_reader(_dataset(file, self.path, (self.name,)), _CURE)
+                self._handle = (os.getpid(), file, read)
+            return self._handle[2](row, row + 1)[0]
 
 
 ArrayRows = FileRows | HDF5Rows
@@ -108,10 +112,10 @@ def read_table(path: Path, *names: str) -> ndarray:
         InputError: the file is damaged, or the array is missing or larger than 1 GiB.
     """
     if path.suffix in _HDF5:
-        with _reading(path), h5py.File(path, "r") as file:
+        with _reading(path), open_file(path) as file:
             dataset = _dataset(file, path, names)
             _check_table(path, names[0], dataset.dtype, dataset.size)
-            return dataset[()]
+            return rows_reader(dataset, _CURE)(0, len(dataset))
     with _reading(path), zipfile.ZipFile(path) as archive:
         info = _member(archive, path, names[0])
         with archive.open(info) as member:
@@ -124,14 +128,14 @@ def read_table(path: Path, *names: str) -> ndarray:
 def _reading(path: Path) -> Iterator[None]:
     try:
         yield
-    except InputError:
-        raise
+    except InputError as error:
+        raise error if str(path) in str(error) else InputError(f"{path}: {error}") from None
     except DAMAGED as error:
-        raise blame(f"{path} cannot be read", error, "get the file again") from None
+        raise blame(f"{path} cannot be read", error, _CURE) from None
 
 
 def _open_hdf5(path: Path, name: str, cache: Path | None) -> ArrayRows:
-    with _reading(path), h5py.File(path, "r") as file:
+    with _reading(path), open_file(path) as file:
         dataset = _dataset(file, path, (name,))
         _check_bytes(path, name, dataset.dtype)
         if cache is None or dataset.chunks is None or dataset.chunks == (1, *dataset.shape[1:]):
@@ -152,8 +156,9 @@ def _open_npz(path: Path, name: str, cache: Path | None) -> ArrayRows:
             return FileRows(path, shape, _data_start(path, info) + header)
         if cache is None:
             raise InputError(
-                f"{path}: `{name}` is compressed and cannot be read row by row; pass `cache`, a folder on a "
-                f"disk with {info.file_size / 1e9:.1f} GB free, to unpack it there once"
+                f"{path}: `{name}` is compressed and cannot be read row by row; pass `cache` (for commands "
+                f"set XDG_CACHE_HOME), a folder on a disk with {info.file_size / 1e9:.1f} GB free, to unpack "
+                "it there once"
             )
         target = cache / f"{path.stem}-{name}-{info.CRC:08x}.npy"
         _unpack(target, info.file_size, lambda out: _copy_member(archive, info, out))
@@ -241,5 +246,6 @@ def _copy_dataset(dataset: Any, out: Any) -> None:
     _npy.write_array_header_1_0(out, head)
     rows = max(1, _BLOCK_BYTES // max(1, math.prod(dataset.shape[1:])))
     step = max(1, rows // dataset.chunks[0]) * dataset.chunks[0]
+    read = rows_reader(dataset, _CURE)
     for start in range(0, len(dataset), step):
-        out.write(np.ascontiguousarray(dataset[start : start + step]).tobytes())
+        out.write(read(start, min(start + step, len(dataset))).tobytes())

@@ -177,7 +177,8 @@ def _read_planned(path: Path) -> dict[str, _Planned] | None:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(path, columns=["id", "set", "index", "group"]).sort_by("index")
+        with path.open("rb") as file:  # pyarrow opens no path that is not UTF-8
+            table = pq.read_table(file, columns=["id", "set", "index", "group"]).sort_by("index")
         planned = {}
         for name in table.column("set").unique().to_pylist():
             mine = table.filter(pc.equal(table.column("set"), name))

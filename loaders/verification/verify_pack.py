@@ -1,22 +1,31 @@
 """Check a pack for damage with the hashes that it contains."""
 
 import json
+import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path, PurePosixPath
-
-import h5py
 
 from candlelight.loaders.errors import DAMAGED, InputError
 from candlelight.loaders.frames import DATASET, read_dataset_info
 from candlelight.loaders.hdf5.content_hash import HASH_ATTRIBUTE, columns_sha256
-from candlelight.loaders.hdf5.hdf5_datasets import read_attribute
+from candlelight.loaders.hdf5.hdf5_datasets import open_file, read_attribute
 from candlelight.loaders.hdf5.neighbour_files import describe_conflict
 from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
 from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST, Shard, pack_files, read_pack_manifest
 from candlelight.loaders.schema import array_sha256
 from candlelight.loaders.verification.checksums import SUMS, find_changed_files, parse_sums
 from candlelight.loaders.verification.verify_frames import Damage, Findings
+
+# Signals that end a process because of what it read, and not because somebody stopped it.
+_CRASHES = {
+    int(one): one.name
+    for one in signal.Signals
+    if one.name in ("SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV")
+}
 
 
 def is_pack(path: Path) -> bool:
@@ -26,7 +35,9 @@ def is_pack(path: Path) -> bool:
     return not (path / DATASET).exists() and any(path.glob("*.h5"))
 
 
-def verify_pack(path: Path, advance: Callable[[int], object] | None = None) -> Findings:
+def verify_pack(
+    path: Path, advance: Callable[[int], object] | None = None, *, apart: bool = False
+) -> Findings:
     """Compare a pack with the hashes that it contains.
 
     A Hugging Face folder contains the hashes of all its files, so every flipped byte is found. An HDF5 file
@@ -37,6 +48,8 @@ def verify_pack(path: Path, advance: Callable[[int], object] | None = None) -> F
     Args:
         path: an ``.h5`` file, a folder of them, or a Hugging Face folder.
         advance: called with the number of checked samples, for a progress bar.
+        apart: whether each HDF5 file is read in a process of its own, so that a file on which HDF5 crashes
+            counts as damaged. A script that passes True needs ``if __name__ == "__main__":``.
 
     Returns:
         Damaged files, files that a Hugging Face folder does not list, and no missing samples.
@@ -54,8 +67,8 @@ def verify_pack(path: Path, advance: Callable[[int], object] | None = None) -> F
     if path.suffix == ".h5":
         if not path.exists():
             raise InputError(f"{path} is missing; make it with `candlelight pack`")
-        return _verify_hdf5(path, [path], advance)
-    return _verify_hdf5(path, sorted(path.glob("[!.]*.h5")), advance)
+        return _verify_hdf5(path, [path], advance, apart)
+    return _verify_hdf5(path, sorted(path.glob("[!.]*.h5")), advance, apart)
 
 
 # ------------------------------------------------------------------------------------------- Hugging Face
@@ -119,36 +132,74 @@ def _is_inside(name: str) -> bool:
 # --------------------------------------------------------------------------------------------------- HDF5
 
 
-def _verify_hdf5(path: Path, files: Iterable[Path], advance: Callable[[int], object] | None) -> Findings:
-    damaged: list[Damage] = []
-    splits: dict[Path, tuple[str, str]] = {}
-    checked = 0
-    for file in files:
-        try:
-            reader = HDF5Frames(file)
-        except InputError as error:
-            damaged.append(Damage(path, file, _without(file, error)))
-            continue
-        if reason := _check_columns(reader):
-            damaged.append(Damage(path, file, reason))
-        splits[file] = reader.set_name, reader.split
-        checked += len(reader)
-        for reason in _check_rows(reader):
-            damaged += [Damage(path, file, reason)] if reason else []
-            if advance:
-                advance(1)
+@dataclass(frozen=True)
+class _Checked:
+    """Findings of one HDF5 file; ``split`` names its set and split, None if it cannot be opened."""
+
+    rows: int
+    split: tuple[str, str] | None
+    reasons: tuple[str, ...]
+
+
+def _verify_hdf5(
+    path: Path, files: Iterable[Path], advance: Callable[[int], object] | None, apart: bool
+) -> Findings:
+    found = {file: (_check_apart if apart else _check_file)(file, advance) for file in files}
+    damaged = [Damage(path, file, reason) for file, checked in found.items() for reason in checked.reasons]
+    splits = {file: checked.split for file, checked in found.items() if checked.split}
     if mixed := describe_conflict(map(HDF5Frames, splits)):
         damaged.append(Damage(path, path, mixed))
     if path.suffix != ".h5":
         lost = (path / name for name in _lost(splits))
         damaged += [Damage(path, file, "is missing") for file in lost if not file.exists()]
-    return Findings(checked, tuple(damaged), (), ())
+    return Findings(sum(checked.rows for checked in found.values()), tuple(damaged), (), ())
+
+
+def _check_file(file: Path, advance: Callable[[int], object] | None) -> _Checked:
+    try:
+        reader = HDF5Frames(file)
+    except InputError as error:
+        return _Checked(0, None, (_without(file, error),))
+    reasons = [_check_columns(reader)]
+    for reason in _check_rows(reader):
+        reasons.append(reason)
+        if advance:
+            advance(1)
+    return _Checked(len(reader), (reader.set_name, reader.split), tuple(filter(None, reasons)))
+
+
+def _check_apart(file: Path, advance: Callable[[int], object] | None) -> _Checked:
+    """Check a file in a process of its own: a file on which a library crashes is damaged."""
+    context = get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_send_checked, args=(file, sender), daemon=True)
+    process.start()
+    sender.close()  # so that reading ends when the process does
+    try:
+        while isinstance(message := receiver.recv(), int):
+            if advance:
+                advance(message)
+    except EOFError:
+        process.join()
+        crash = _CRASHES.get(-(process.exitcode or 0))
+        if not crash:
+            raise InputError(
+                f"{file}: checking was interrupted (status {process.exitcode}); try again"
+            ) from None
+        return _Checked(0, None, (f"crashes the library that reads it ({crash})",))
+    process.join()
+    checked: _Checked = message
+    return checked
+
+
+def _send_checked(file: Path, sender: Connection) -> None:
+    sender.send(_check_file(file, sender.send))
 
 
 def _check_columns(reader: HDF5Frames) -> str:
     """Check the attributes and columns of an HDF5 file except its layers; return the damage, "" if none."""
     try:
-        with h5py.File(reader.path, "r") as opened:
+        with open_file(reader.path) as opened:
             listed, found = opened.attrs.get(HASH_ATTRIBUTE), columns_sha256(opened, reader.set_info)
     except DAMAGED:
         return "other columns than layers cannot be read"
@@ -177,7 +228,7 @@ def _lost(there: Mapping[Path, tuple[str, str]]) -> Iterator[str]:
     splits: dict[str, list[str]] = {}
     for file, (name, _) in there.items():
         with suppress(OSError, KeyError, TypeError, ValueError):  # damaged files are already reported
-            with h5py.File(file, "r") as opened:
+            with open_file(file) as opened:
                 splits[name] = [str(split) for split in json.loads(read_attribute(opened, "splits", "S"))]
     for name, every in splits.items():
         yield from (f"{name}-{split}.h5" for split in every if (name, split) not in there.values())

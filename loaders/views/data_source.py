@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from candlelight.loaders.errors import InputError, did_you_mean
+from candlelight.loaders.hub.hub_cache import download_snapshot
 from candlelight.loaders.views.chosen_rows import NamedRows, Request
 from candlelight.loaders.views.frame_rows import LayersOf, name_frames, open_frame_rows
 from candlelight.loaders.views.public_rows import LAYOUTS, layout_of, name_public, open_public
@@ -134,13 +135,7 @@ def hub_folder(name: str, patterns: list[str] | None = None) -> Path:
     """
     if Path(name).is_dir():
         return Path(name)
-    import huggingface_hub
-
-    try:
-        return Path(huggingface_hub.snapshot_download(name, repo_type="dataset", allow_patterns=patterns))
-    except Exception as error:  # the Hub, the network and the disk raise different errors
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
-        raise InputError(f"hf:{name}: cannot be downloaded: {reason}") from None
+    return download_snapshot(f"hf:{name}", name, patterns, "dataset")
 
 
 def _name_rows(request: Request, content: Content) -> NamedRows:

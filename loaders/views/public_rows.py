@@ -144,9 +144,12 @@ def name_public(
     return NamedRows(known, reader, numbers, tuple(ids), tuple(map(facts.group, ids)), lambda: every)
 
 
-def _cache_folder() -> Path:
-    """Return the folder for unpacked files: ``candlelight`` in the user's cache."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "candlelight"
+def _cache_folder() -> Path | None:
+    """Return the folder for unpacked files, ``candlelight`` in the user's cache; None without a home."""
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "candlelight"
+    except RuntimeError:  # a user without HOME whom the system does not know, as in containers
+        return None
 
 
 def _grid_ids(layout: str, numbers: Iterable[int]) -> tuple[str, ...]:

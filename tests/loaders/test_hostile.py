@@ -10,19 +10,25 @@ from contextlib import suppress
 import h5py
 import numpy as np
 import pytest
+import yaml
+from click.testing import CliRunner
 
+from candlelight.cli import main
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.exports import export_concepts
-from candlelight.loaders.files.plain_yaml import LARGEST, VALUE, parse_yaml
+from candlelight.loaders.files.plain_yaml import LARGEST, LONGEST, VALUE, parse_yaml
 from candlelight.loaders.frame_folder import FrameFolder
 from candlelight.loaders.frames import frame_path, read_frame, write_dataset_info
 from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
 from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
+from candlelight.loaders.hub.card import card
 from candlelight.loaders.hub.read_hub import HubFrames
+from candlelight.loaders.hub.set_facts import read_facts
 from candlelight.loaders.hub.write_hub import pack_hub
 from candlelight.loaders.looking.describe import describe
 from candlelight.loaders.open_frames import open_frames
-from candlelight.loaders.schema import FactorInfo
+from candlelight.loaders.packs.pack_manifest import read_pack_manifest
+from candlelight.loaders.schema import AssetRecord, FactorInfo
 
 CLIMBING = ("../up", "/etc", "a/b", "..", ".", ".hidden", "a\nb", "a\0b", "", "~", "C:\\x")
 
@@ -154,7 +160,7 @@ def vast(file, secret):
         (soft_link, "expected `depth` in the file itself, got a link"),
         (raw_bytes, "expected `depth` in the file itself, got bytes of another file; pack it again"),
         (virtual, "expected `depth` in the file itself, got bytes of another file"),
-        (endless, "expected an index of 1000000000000 rows in the file, but its bytes are missing"),
+        (endless, "dataset `index`: expected it in one piece, got chunks of .1024.; pack it again"),
         (vast, "expected at most 67108864 pixels, got 1048576 x 1048576"),
     ],
 )
@@ -296,7 +302,6 @@ def test_yaml_bombs_are_refused(text):
         ("[" * 1500, "expected fields of finite depth"),
         ("!!python/object/apply:os.system [true]", "expected YAML, got something else: could not determine"),
         ("9" * 5000, "expected YAML, got something else: Exceeds the limit"),
-        ("2026-13-41", "expected YAML, got something else: month must be in 1..12"),
         ("a: 1\n---\nb: 2", "expected YAML, got something else: expected a single document"),
         ("\0", "expected YAML, got something else: unacceptable character"),
     ],
@@ -312,3 +317,66 @@ def test_yaml_within_the_limit_is_read():
     assert [len(item) for item in parse_yaml(text)["b"]] == [1000] * 100
     assert parse_yaml("") is None
     assert parse_yaml("x: {<<: {y: 1}, z: 2}") == {"x": {"y": 1, "z": 2}}
+
+
+def test_long_yaml_is_refused_before_it_is_read():
+    with pytest.raises(InputError, match=f"expected at most {LONGEST} characters, got {LONGEST + 1}"):
+        parse_yaml("#" * (LONGEST + 1))
+
+
+# ------------------------------------------------------------------------------------- text from elsewhere
+
+ESCAPES = "red\x1b[2J\x9b1A\nset forged: 9 of 9\u202eelpmas\x7f"
+SHOWN = r"red\u001b[2J\u009b1A\u000aset forged: 9 of 9\u202eelpmas\u007f"
+
+
+def with_text(info, text):
+    """Put a text everywhere where a data set may have one."""
+    factors = (FactorInfo(name="shape", kind="categorical", values=("cube", text), unit=text),)
+    sets = {"grid": info.sets["grid"].model_copy(update={"factors": factors, "varies": (text,)})}
+    return info.model_copy(update={"description": text, "licence": text, "sets": sets})
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_escape_sequences_are_not_printed(frames_copy, info, as_json):
+    edit_metadata(frames_copy, "grid", factors={"shape": ESCAPES})
+    write_dataset_info(frames_copy, with_text(info, ESCAPES))
+    words = ["info", str(frames_copy), *(["--json"] if as_json else [])]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0, result.output
+    lines = result.output.rstrip("\n").split("\n")
+    assert all(character.isprintable() for line in lines for character in line)
+    if as_json:
+        assert json.loads(result.output)["description"] == ESCAPES
+    else:
+        assert SHOWN in result.output
+        assert not any(line.startswith("set forged") for line in lines)
+
+
+def test_messages_hold_no_escape_sequences():
+    assert str(InputError(f"factor `{ESCAPES}`")) == f"factor `{SHOWN}`".replace(r"\u000a", " ")
+
+
+def test_a_card_shows_markup_as_text(hub, info):
+    markdown_it = pytest.importorskip("markdown_it")
+    hostile = "<script>alert(1)</script> ![x](https://evil/x.png) <img src=//evil/y>\n# [a](b) `c`"
+    manifest = read_pack_manifest(hub)
+    name = "free"
+    factors = tuple(
+        factor.model_copy(update={"unit": hostile})
+        if factor.kind == "continuous"
+        else factor.model_copy(update={"values": (hostile, *(factor.values or ())[1:])})
+        for factor in info.sets[name].factors
+    )
+    one = info.sets[name].model_copy(update={"factors": factors, "varies": (hostile,)})
+    asset = AssetRecord(label=hostile, kind="objects", sha256="a" * 64, licence=hostile, source=hostile)
+    changed = {"name": hostile, "description": hostile, "licence": hostile, "assets": (asset,)}
+    hostile_info = info.model_copy(update={**changed, "sets": {name: one}})
+    text = card(hostile_info, manifest, {name: read_facts(hub, info.sets[name], manifest.of_set(name))})
+    _, front, body = text.split("---\n", 2)
+    assert yaml.safe_load(front)["pretty_name"] == hostile
+    page = markdown_it.MarkdownIt("gfm-like", {"html": True, "linkify": False}).render(body)
+    assert "<script" not in page
+    assert "<img" not in page
+    assert "<a " not in page
+    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt; ![x](https://evil/x.png)") >= 7

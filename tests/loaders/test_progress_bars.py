@@ -1,5 +1,7 @@
+import io
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -47,3 +49,19 @@ def test_a_terminal_has_a_bar(capsys, monkeypatch):
     with progress(2, "render") as advance:
         advance(2)
     assert re.search(r"\rrender: 100%.* 2/2 .*frame", capsys.readouterr().err)
+
+
+class Closed(io.StringIO):
+    def __init__(self):
+        super().__init__()
+        self.close()
+
+
+@pytest.mark.parametrize(
+    "stream", [None, Closed(), object(), Path("/dev/full").open("w")], ids=["none", "closed", "other", "full"]
+)
+def test_work_needs_no_standard_error(monkeypatch, stream):
+    monkeypatch.setattr(progress_bars, "LINE_PAUSE", 0.0)
+    monkeypatch.setattr(sys, "stderr", stream)
+    with progress_bar([1, 2], desc="rows", unit="row") as rows:
+        assert list(rows) == [1, 2]

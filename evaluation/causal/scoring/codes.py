@@ -4,7 +4,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from candlelight.evaluation.causal.scoring.score_causal import Encoder
-from candlelight.evaluation.running.hidden_layers import run_recorded
+from candlelight.evaluation.running.hidden_layers import batch_axis, layer_outputs, run_recorded
 from candlelight.loaders.errors import InputError
 
 
@@ -14,7 +14,8 @@ def layer_codes(model: nn.Module, layer: str) -> Encoder:
     Args:
         model: the network.
         layer: name as ``model.named_modules()`` gives it. Its output must be [batch, channels, h, w] or
-            [batch, tokens, channels], which is averaged over pixels or tokens, or [batch, channels].
+            [batch, tokens, channels] or [tokens, batch, channels], which is averaged over pixels or tokens,
+            or [batch, channels].
 
     Returns:
         An encoder for `score_causal`; it takes images in the colour space of the network.
@@ -30,7 +31,8 @@ def layer_codes(model: nn.Module, layer: str) -> Encoder:
         if values.ndim == 4:
             return values.mean((2, 3))
         if values.ndim == 3:
-            return values.mean(1)
+            alone = layer_outputs(model, [layer], images[:1])[layer].alone
+            return values.movedim(batch_axis(layer, values, len(images), alone), 0).mean(1)
         if values.ndim == 2:
             return values
         raise InputError(f"layer `{layer}` gives {list(values.shape)}; expected 2, 3 or 4 axes")

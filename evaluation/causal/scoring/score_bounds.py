@@ -25,5 +25,10 @@ def cut_at_bounds(name: str, score: Score) -> Score:
     Example:
         >>> cut_at_bounds("explicitness", Score(-0.5, -2.0, 1.2))
         Score(value=-0.5, low=-1.0, high=1.0)
+        >>> cut_at_bounds("rendered_counterfactual(1)", Score(-2.5, -4.0, 1.2))
+        Score(value=-2.5, low=-4.0, high=1.0)
     """
-    return score.within(_LEAST.get(name, 0.0), 1.0)
+    # A decoded image may be any number of times farther from the rendered one than the input is.
+    low = -math.inf if name.startswith("rendered_counterfactual") else _LEAST.get(name, 0.0)
+    high = math.inf if name.endswith(", share") else 1.0
+    return score.within(low, high)

@@ -47,7 +47,7 @@ from candlelight.loaders.views import Factors
 if TYPE_CHECKING:
     from candlelight.evaluation.causal.scoring.supervised_codes import SupervisedCodes
 
-METRIC, VERSION = "causal", 6
+METRIC, VERSION = "causal", 7
 CODE_CONTROLS = ("random codes", "factors as codes", "supervised codes")
 DCI_CODES = 10  # most codes for gradient boosting, which takes minutes
 Encoder = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch codes"]]

@@ -83,11 +83,12 @@ def _notes(name: str, rendered: dict[str, Any]) -> list[str]:
     notes = []
     if missing := rendered["not_decoded"]:
         notes.append(
-            f"{name}: rendered_counterfactual: {', '.join(missing)} count as 0: images come no nearer"
+            f"{name}: rendered_counterfactual: {', '.join(missing)} count as 0 or less: images come no nearer"
         )
     if missing := rendered["without_pairs"]:
         notes.append(
-            f"rendered_counterfactual leaves out {', '.join(missing)}: no two images differ in it alone"
+            f"rendered_counterfactual leaves out {', '.join(missing)}: no two images that differ in it alone "
+            "look different"
         )
     factors = rendered["factors"].values()
     pairs, same = (sum(one[label] for one in factors) for label in ("pairs", "same_group"))

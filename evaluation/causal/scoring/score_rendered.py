@@ -6,13 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float64, Int
 from numpy import ndarray
 from torch import Tensor
 
 from candlelight.evaluation.causal.interventions.decode_codes import Decoder, resize_decoded
 from candlelight.evaluation.causal.interventions.rendered_counterfactuals import (
+    changed_region,
     decoded_errors,
+    image_errors,
+    rendered_score,
     rendered_share,
 )
 from candlelight.evaluation.causal.interventions.rendered_pairs import RenderedPairs, find_rendered_pairs
@@ -22,6 +25,7 @@ from candlelight.evaluation.causal.scoring.compute_codes import encode_images
 from candlelight.evaluation.causal.scoring.factor_table import FactorTable
 from candlelight.evaluation.causal.scoring.shrink_for_heads import shrink_for_heads
 from candlelight.evaluation.causal.select_codes import select_codes
+from candlelight.evaluation.inputs.check_shapes import check_shapes
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.models.named_streams import named_stream
 from candlelight.evaluation.results.mean_intervals import Score, mean_interval
@@ -33,7 +37,16 @@ LEAST_GAIN = 0.01  # share of the error by which an image must come nearer when 
 RENDERED_PAIRS = 200  # most pairs of each factor
 _BATCH = 64
 _UNDEFINED = Score(math.nan, math.nan, math.nan)
-_CHOSEN, _RANDOM = "rendered_counterfactual({})", "rendered_counterfactual({}), random choice"
+_NAME = "rendered_counterfactual"
+# Columns of `ScoredFactor.errors`: images that no decoder makes, decoded images, then those of each of `RHO`.
+_GIVEN_BACK, _MEAN, _NEAREST, _NONE, _ALL, _FIRST = range(6)
+_CONTROLS = {
+    _ALL: "all codes",
+    _GIVEN_BACK: "input given back",
+    _MEAN: "mean image",
+    _NEAREST: "nearest other frame",
+}
+_IMAGE, _REGION = range(2)
 
 
 class ScoredFactor(NamedTuple):
@@ -42,13 +55,15 @@ class ScoredFactor(NamedTuple):
     Attributes:
         pairs: rows of the pairs.
         codes: for each of `RHO`, the codes of the factor.
-        errors: of each pair, if no code changes, and with all codes of the counterfactual; then for each of
-            `RHO`, if the codes of the factor change to those of the donor, and if as many random codes do.
+        errors: `image_errors` of each pair: of the image that is given back, of the mean image, and of the
+            nearest other frame; of decoded images if no code changes, and with all codes of the
+            counterfactual; then for each of `RHO`, if the codes of the factor change to those of the donor,
+            and if as many random codes do.
     """
 
     pairs: RenderedPairs
     codes: dict[int, Int[Tensor, " selected"]]
-    errors: Float[Tensor, "pairs columns"]
+    errors: Float[Tensor, "pairs columns 2"]
 
 
 def score_rendered(
@@ -63,7 +78,9 @@ def score_rendered(
 ) -> tuple[dict[str, Score], dict[str, Any]]:
     """Compute `rendered_counterfactuals` for each factor and each of `RHO`.
 
-    At most `RENDERED_PAIRS` pairs are drawn for each factor.
+    At most `RENDERED_PAIRS` pairs are drawn for each factor. A factor is not decoded if the decoded image
+    does not come nearer to the counterfactual when all codes change: by 1 % of the error, and as far as the
+    95 % interval tells.
 
     Args:
         named: the encoder.
@@ -77,53 +94,68 @@ def score_rendered(
 
     Returns:
         Scores by name, means over factors, with intervals over resampled groups of the factual images, for
-        the selected codes as given: with
-        the codes of each factor, and with as many codes chosen at random among all that vary. And details by
-        factor. A factor is not decoded if the decoded image does not come nearer to the counterfactual
-        when all codes change: by 1 % of the error, and as far as the 95 % interval tells. It has no score of
-        its own, and counts as 0 in the means, so that the means of all models are over the same factors. So
-        does a negative score, which has no bound if all codes together change little; one above 1 as 1.
+        the selected codes as given. For each of `RHO` with the codes of each factor: over the image, in the
+        changed region, and the share of what all codes reach; and over the image with as many codes chosen at
+        random among all that vary. Then the controls, over the image and in the region: all codes; the image
+        given back; the mean of the factual images; and another frame with the new value of the factor that
+        has as many other factors of the counterfactual as any. All factors count. One that is not decoded
+        counts as 0 in the share, and as its own score, but no more than 0, in the others, because a decoder
+        that ignores the codes may be nearer to the counterfactual than the input is. And details by factor,
+        as they are.
 
     Raises:
         InputError: there are no pairs, see `find_rendered_pairs`, `select_codes` and `decoded_errors`.
     """
     found = irs(codes, table.classes)
     everything = find_rendered_pairs(data, counterfactuals, table.names, RENDERED_PAIRS, seed)
-    if not any(len(pairs.factual) for pairs in everything.values()):
+    originals = {name: _read(data, pairs.factual) for name, pairs in everything.items() if len(pairs.factual)}
+    if not originals:
         raise InputError(
             f"no two images differ in one factor only; give a grid, or {argument('counterfactuals')}"
         )
+    mean = torch.stack([images.double().mean(0) for images in originals.values()]).mean(0)
     sets = {rho: select_codes(found, rho) for rho in RHO if rho <= len(found.codes)}
     scored = {}
-    for column, (name, pairs) in enumerate(everything.items()):
-        if len(pairs.factual):
-            rendered, targets = _read(named, counterfactuals, pairs.rendered, device)
-            _, donors = _read(named, counterfactuals, pairs.donors, device)
-            chosen = {rho: some[column] for rho, some in sets.items()}
-            own = codes[pairs.factual].to(targets.dtype)
-            draws = torch.from_numpy(
-                named_stream(seed, f"random codes {name}").random((len(own), len(found.codes)))
-            )
-            shuffled = found.codes[draws.argsort(1)]
-            errors = _errors(decoder, own, donors, targets, rendered, chosen, shuffled)
-            scored[name] = ScoredFactor(pairs, chosen, errors)
-    groups = {name: [data.groups[row] for row in one.pairs.factual] for name, one in scored.items()}
-    kept = [name for name, one in scored.items() if _comes_nearer(one.errors, groups[name])]
-    decoded = {name: scored[name] for name in kept}
-    scores, by_factor = _intervals(decoded, groups, list(sets), seed, len(scored))
-    undefined = {label.format(rho): _UNDEFINED for rho in RHO for label in (_CHOSEN, _RANDOM)}
-    details = _describe(scored, kept, by_factor, everything)
-    for name, one in scored.items():
+    for name, images in originals.items():
+        pairs, column = everything[name], table.names.index(name)
+        rendered, targets = _encode(named, counterfactuals, pairs.rendered, device)
+        _, donors = _encode(named, counterfactuals, pairs.donors, device)
+        chosen = {rho: some[column] for rho, some in sets.items()}
+        own = codes[pairs.factual].to(targets.dtype)
+        draws = named_stream(seed, f"random codes {name}").random((len(own), len(found.codes)))
+        shuffled = found.codes[torch.from_numpy(draws).argsort(1)]
+        frames = _read(counterfactuals, _nearest_frames(counterfactuals, pairs.rendered, name, seed))
+        shape = "pairs channels height width"
+        check_shapes(data=(images, shape), counterfactuals=(rendered, shape))
+        region = changed_region(images, rendered)
+        fixed = [image_errors(some, rendered, region) for some in (images, mean.expand_as(images), frames)]
+        small = resize_decoded(decoder, rendered.shape[2:])
+        moved = [own, targets, *_interventions(own, donors, chosen, shuffled)]
+        decoded = [decoded_errors(small, some, rendered, region) for some in moved]
+        scored[name] = ScoredFactor(pairs, chosen, torch.stack([*fixed, *decoded], dim=1))
+    visible = {name: one for name, one in scored.items() if bool((one.errors[:, _GIVEN_BACK] > 0).any())}
+    if not visible:
+        raise InputError("no two images that differ in one factor only look different; check the images")
+    groups = {name: [data.groups[row] for row in one.pairs.factual] for name, one in visible.items()}
+    kept = [name for name, one in visible.items() if _comes_nearer(one.errors[:, :, _IMAGE], groups[name])]
+    scores, by_factor = _intervals(visible, groups, list(sets), kept, seed)
+    details = _describe(visible, kept, by_factor, everything)
+    for name, one in visible.items():
         first, other = int(one.pairs.factual[0]), int(one.pairs.rendered[0])
         ids = [counterfactuals.ids[row] for row in (other, int(one.pairs.donors[0]))]
         details["factors"][name]["example"] = [data.ids[first], *ids]
-    return undefined | scores, details
+    return dict.fromkeys(_labels(RHO), _UNDEFINED) | scores, details
 
 
-def _read(
+def _read(view: Factors, rows: Int[ndarray, " rows"]) -> Float[Tensor, "rows 3 height width"]:
+    """Read images, small enough to compare."""
+    return torch.stack([shrink_for_heads(view[int(row)]) for row in rows])
+
+
+def _encode(
     named: NamedModel, view: Factors, rows: Int[ndarray, " pairs"], device: str
 ) -> tuple[Float[Tensor, "pairs 3 height width"], Float[Tensor, "pairs codes"]]:
-    """Read images, small enough to compare, and encode them."""
+    """Read images, small enough to compare, and encode them at their own size."""
     images, codes = [], []
     for start in range(0, len(rows), _BATCH):
         some = torch.stack([view[int(row)] for row in rows[start : start + _BATCH]])
@@ -132,23 +164,34 @@ def _read(
     return torch.cat(images), torch.cat(codes)
 
 
-def _errors(
-    decoder: Decoder,
+def _nearest_frames(
+    view: Factors, rendered: Int[ndarray, " pairs"], name: str, seed: int
+) -> Int[ndarray, " pairs"]:
+    """Find other frames with the value of a factor that share as many of the other factors as any."""
+    draws = named_stream(seed, f"nearest frames {name}")
+    column = [info.name for info in view.factors].index(name)
+    found = []
+    for row in rendered:
+        equal = view.table == view.table[row]
+        alike = np.where(equal[:, column], equal.sum(1), -1)
+        alike[row] = -1
+        found.append(draws.choice(np.flatnonzero(alike == alike.max())))  # the donor is one at least
+    return np.array(found)
+
+
+def _interventions(
     codes: Float[Tensor, "pairs codes"],
     donors: Float[Tensor, "pairs codes"],
-    targets: Float[Tensor, "pairs codes"],
-    rendered: Float[Tensor, "pairs 3 height width"],
     chosen: Mapping[int, Int[Tensor, " selected"]],
     shuffled: Int[Tensor, "pairs varying"],
-) -> Float[Tensor, "pairs columns"]:
-    """Compute the columns of `ScoredFactor.errors`."""
-    small = resize_decoded(decoder, rendered.shape[2:])
-    columns = [decoded_errors(small, codes, rendered), decoded_errors(small, targets, rendered)]
+) -> list[Float[Tensor, "pairs codes"]]:
+    """Set the chosen codes, and then as many random ones, to those of the donors, for each of `RHO`."""
+    moved = []
     for rho, own in chosen.items():
         for one in (own.expand(len(codes), -1), shuffled[:, :rho]):
             changed = torch.zeros(codes.shape, dtype=torch.bool).scatter(1, one, True)
-            columns.append(decoded_errors(small, torch.where(changed, donors, codes), rendered))
-    return torch.stack(columns, dim=1)
+            moved.append(torch.where(changed, donors, codes))
+    return moved
 
 
 def _comes_nearer(errors: Float[Tensor, "pairs columns"], groups: Sequence[str]) -> bool:
@@ -156,33 +199,51 @@ def _comes_nearer(errors: Float[Tensor, "pairs columns"], groups: Sequence[str])
 
     The images of an untrained decoder may come nearer with certainty, but by far less than `LEAST_GAIN`.
     """
-    gain = mean_interval((errors[:, 0] - errors[:, 1]).tolist(), groups)
-    return gain.value > LEAST_GAIN * float(errors[:, 0].mean()) and not gain.low <= 0
+    gain = mean_interval((errors[:, _NONE] - errors[:, _ALL]).tolist(), groups)
+    return gain.value > LEAST_GAIN * float(errors[:, _NONE].mean()) and not gain.low <= 0
+
+
+def _labels(numbers: Sequence[int]) -> dict[str, tuple[int, int | None]]:
+    """Name the scores: the column of errors of each, and the part of the image; None for the share."""
+    labels: dict[str, tuple[int, int | None]] = {}
+    column = _FIRST
+    for rho in numbers:
+        name = f"{_NAME}({rho})"
+        labels |= {name: (column, _IMAGE), f"{name}, changed region": (column, _REGION)}
+        labels |= {f"{name}, random choice": (column + 1, _IMAGE), f"{name}, share": (column, None)}
+        column += 2
+    for place, control in _CONTROLS.items():
+        labels[f"{_NAME}, {control}"] = (place, _IMAGE)
+        labels[f"{_NAME}, {control}, changed region"] = (place, _REGION)
+    return labels
 
 
 def _intervals(
     scored: Mapping[str, ScoredFactor],
     groups: Mapping[str, Sequence[str]],
     numbers: Sequence[int],
+    decoded: Sequence[str],
     seed: int,
-    count: int,
 ) -> tuple[dict[str, Score], dict[str, dict[str, Score]]]:
-    """Compute the score of each factor and the mean over ``count``; others and negative ones are 0."""
-    labels = [label.format(rho) for rho in numbers for label in (_CHOSEN, _RANDOM)]
-    if not scored:
-        return dict.fromkeys(labels, Score(0.0, math.nan, math.nan)), {}
+    """Compute the scores of each factor, and their means."""
+    labels = _labels(numbers)
     errors = torch.cat([one.errors for one in scored.values()]).numpy()
     factors = np.repeat(np.arange(len(scored)), [len(one.errors) for one in scored.values()])
+    undecoded = torch.tensor([name not in decoded for name in scored])
 
     def statistic(rows: Int[ndarray, " rows"]) -> dict[str, float]:
-        sums = np.stack([np.bincount(factors[rows], column, len(scored)) for column in errors[rows].T], 1)
-        counts = np.bincount(factors[rows], minlength=len(scored))[:, None]
-        means = torch.from_numpy(np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0))
+        means = torch.from_numpy(_means_by_factor(errors[rows], factors[rows], len(scored)))
         found: dict[str, float] = {}
-        for place, label in enumerate(labels):
-            shares = rendered_share(torch.stack([means[:, 2 + place], means[:, 0], means[:, 1]], dim=1))
-            found |= {f"{name}:{label}": float(share) for name, share in zip(scored, shares, strict=True)}
-            found[label] = float(shares.clamp(0, 1).sum()) / count
+        for label, (column, part) in labels.items():
+            if part is None:
+                image = means[:, :, _IMAGE]
+                values = rendered_share(image[:, column], image[:, _NONE], image[:, _ALL])
+                counted = torch.where(undecoded, 0.0, values)
+            else:
+                values = rendered_score(means[:, column, part], means[:, _GIVEN_BACK, part])
+                counted = torch.where(undecoded, values.clamp(max=0), values) if column >= _NONE else values
+            found |= {f"{name}:{label}": float(value) for name, value in zip(scored, values, strict=True)}
+            found[label] = float(counted.mean())
         return found
 
     flat = [group for name in scored for group in groups[name]]
@@ -191,27 +252,38 @@ def _intervals(
     return {label: scores[label] for label in labels}, by_factor
 
 
+def _means_by_factor(
+    errors: Float64[ndarray, "rows columns 2"], factors: Int[ndarray, " rows"], count: int
+) -> Float64[ndarray, "factors columns 2"]:
+    """Average the errors of each factor; nan for one without rows."""
+    columns = errors.reshape(len(errors), -1).T
+    sums = np.stack([np.bincount(factors, column, count) for column in columns], axis=1)
+    rows = np.bincount(factors, minlength=count)[:, None]
+    means = np.divide(sums, rows, out=np.full(sums.shape, np.nan), where=rows > 0)
+    return means.reshape(count, *errors.shape[1:])
+
+
 def _describe(
     scored: Mapping[str, ScoredFactor],
     kept: Sequence[str],
     by_factor: Mapping[str, Mapping[str, Score]],
     everything: Mapping[str, RenderedPairs],
 ) -> dict[str, Any]:
-    """Collect the details of each factor, those that are not decoded, and those without pairs."""
-    without_pairs = [name for name in everything if name not in scored]
+    """Collect the details of each factor, those that are not decoded, and those that cannot be scored."""
     factors = {
         name: {
             "pairs": len(one.pairs.factual),
             "same_group": int(one.pairs.same_group.sum()),
             "codes": {str(rho): some.tolist() for rho, some in one.codes.items()},
-            "error_none": float(one.errors[:, 0].mean()),
-            "error_all": float(one.errors[:, 1].mean()),
+            "error_none": float(one.errors[:, _NONE, _IMAGE].mean()),
+            "error_all": float(one.errors[:, _ALL, _IMAGE].mean()),
+            "error_given_back": float(one.errors[:, _GIVEN_BACK, _IMAGE].mean()),
             "scores": {
-                label: [score.value, score.low, score.high]
-                for label, score in by_factor.get(name, {}).items()
+                label: [score.value, score.low, score.high] for label, score in by_factor[name].items()
             },
         }
         for name, one in scored.items()
     }
     not_decoded = [name for name in scored if name not in kept]
+    without_pairs = [name for name in everything if name not in scored]
     return {"factors": factors, "not_decoded": not_decoded, "without_pairs": without_pairs}

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from candlelight.evaluation.adapters.published_weights import load_exactly, read_published
+from candlelight.evaluation.adapters.published_weights import load_exactly, read_published, wrong_format
 from candlelight.evaluation.models.autoencoders.conv_vae import ConvVAE
 from candlelight.evaluation.models.weights_file import write_weights
 from candlelight.loaders.errors import InputError
@@ -78,10 +78,8 @@ def load_autoencoder(path: str | Path, device: str | torch.device = "cpu") -> Tr
         candlelight.loaders.errors.InputError: expected a file of weights, there is no missing.pt
     """
     content = read_published(path)
-    if content.get("format") != AUTOENCODER_FORMAT:
-        raise InputError(
-            f"{path}: expected a file of `save_autoencoder`, its format is not `{AUTOENCODER_FORMAT}`"
-        )
+    if reason := wrong_format(content, AUTOENCODER_FORMAT):
+        raise InputError(f"{path}: expected a file of `save_autoencoder`, {reason}")
     try:
         architecture: Any = content["architecture"]
         network = ConvVAE(codes=int(architecture["codes"]), side=int(architecture["side"]), seed=0)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from candlelight.evaluation.adapters.published_weights import load_exactly, read_published
+from candlelight.evaluation.adapters.published_weights import load_exactly, read_published, without_wrappers
 from candlelight.evaluation.models.backbones.backbone import Backbone
 from candlelight.evaluation.models.backbones.densenet import DenseNet
 from candlelight.evaluation.models.backbones.resnet import ResNet
@@ -105,7 +105,7 @@ def load_backbone(name: BackboneName, path: str | Path, classes: int = 1000, *, 
         candlelight.loaders.errors.InputError: expected a file of weights, there is no resnet50.pth
     """
     check_choice("name", name, BackboneName)
-    content = {_new_name(key): values for key, values in read_published(path).items()}
+    content = {_new_name(key): values for key, values in without_wrappers(read_published(path)).items()}
     network = build_backbone(name, classes, seed=seed)
     own = network.state_dict()
     found = content.get(f"{network.head_layer}.weight")

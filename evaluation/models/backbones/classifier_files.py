@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from candlelight.evaluation.adapters.published_weights import load_exactly, read_published
+from candlelight.evaluation.adapters.published_weights import load_exactly, read_published, wrong_format
 from candlelight.evaluation.models.backbones.backbone import Backbone
 from candlelight.evaluation.models.backbones.build_backbone import build_backbone
 from candlelight.evaluation.models.backbones.trained_on import TrainedOn
@@ -91,8 +91,8 @@ def load_classifier(path: str | Path, device: str | torch.device = "cpu") -> Tra
         candlelight.loaders.errors.InputError: expected a file of weights, there is no missing.pt
     """
     content = read_published(path)
-    if content.get("format") != _FORMAT:
-        raise InputError(f"{path}: expected a file of `save_classifier`, its format is not `{_FORMAT}`")
+    if reason := wrong_format(content, _FORMAT):
+        raise InputError(f"{path}: expected a file of `save_classifier`, {reason}")
     classes: Any = content.get("classes")
     if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
         raise InputError(f"{path}: damaged: expected names of classes; train the network again")

@@ -68,10 +68,31 @@ class AnswerLog:
         """Write an answer and sync it to disk.
 
         Raises:
+            InputError: another program replaced, deleted or changed the file; its copy lacks the answer.
             OSError: the disk is full or fails; nothing of the answer is kept.
         """
+        self._check_place()
         self._write(record)
         self.records.append(record)
+
+    def _check_place(self) -> None:
+        """Compare the open file with its path: an editor or a program that syncs folders may replace it."""
+        there = os.fstat(self._file.fileno())
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            problem = "was deleted or moved"
+        else:
+            if (found.st_dev, found.st_ino) != (there.st_dev, there.st_ino):
+                problem = "was replaced by another file"
+            elif found.st_size != self._file.tell():
+                problem = "was changed by another program"
+            else:
+                return
+        raise InputError(
+            f"{self.path}: {problem} during the experiment, so this answer is not logged; end the "
+            "experiment, put the file in its place, and run the same command again"
+        )
 
     def _write(self, record: LogHeader | AnswerRecord) -> None:
         start = self._file.tell()

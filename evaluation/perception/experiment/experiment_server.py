@@ -148,6 +148,8 @@ class _Handler(BaseHTTPRequestHandler):
                 return
             try:
                 self.server.session.answer(reply.trial, reply.side, reply.seconds, reply.scale)
+            except InputError as error:
+                self._refuse(HTTPStatus.CONFLICT, str(error))
             except OSError as error:
                 self._refuse(HTTPStatus.INSUFFICIENT_STORAGE, error.strerror or str(error))
             else:

@@ -1,5 +1,6 @@
 """Thresholds of people from the logs of experiments, in place of the published ones."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from candlelight.evaluation.perception.curve_scores import all_human_thresholds
 from candlelight.evaluation.perception.detection_levels import DetectionLevels, detection_levels
-from candlelight.evaluation.perception.experiment.read_answers import read_answers
+from candlelight.evaluation.perception.experiment.read_answers import read_answers, read_log
 from candlelight.evaluation.perception.fit_psychometric import fit_psychometric
 from candlelight.evaluation.perception.scene_curves import TRANSLATION_AXES
 from candlelight.evaluation.perception.transform_families import (
@@ -51,7 +52,7 @@ def measured_thresholds(logs: Sequence[Path]) -> MeasuredThresholds:
         logs: files of `candlelight perception experiment`, complete or not.
 
     Raises:
-        InputError: there is no log; a log cannot be read, or has no answers.
+        InputError: there is no log; a log cannot be read, or has no answers; two logs hold one answer.
 
     Example:
         >>> measured_thresholds([Path("nowhere.jsonl")])
@@ -65,6 +66,7 @@ name a log of `candlelight perception experiment`
     for log, found in zip(logs, answers, strict=True):
         if not len(found):
             raise InputError(f"{log}: has no answers yet; continue the experiment, or leave it out")
+    _refuse_repeats(logs)
     names = np.array([_curve(name) for found in answers for name in found.transform])
     magnitudes = torch.from_numpy(np.concatenate([found.magnitudes for found in answers]))
     correct = torch.from_numpy(np.concatenate([found.correct for found in answers]))
@@ -86,6 +88,22 @@ name a log of `candlelight perception experiment`
     if "translation" in human:
         human.setdefault("parallax x", human["translation"])
     return MeasuredThresholds(detection, human, tuple(notes))
+
+
+def _refuse_repeats(logs: Sequence[Path]) -> None:
+    """Refuse an answer that two logs of one experiment hold: it would count twice."""
+    first: dict[tuple[str, str, int], int] = {}
+    for place, log in enumerate(logs):
+        header, records = read_log(log)
+        experiment = json.dumps(header.settings, sort_keys=True)
+        for record in records:
+            other = first.setdefault((experiment, record.observer, record.trial), place)
+            if other != place:
+                raise InputError(
+                    f"{log}: the answer of {record.observer} to trial {record.trial} stands in "
+                    f"{logs[other]} too; name one of the two logs, or, if they are of two people, give each "
+                    "a name in `observer`"
+                )
 
 
 def _curve(transform: str | None) -> str:

@@ -104,7 +104,7 @@ def read_answers(path: Path | str) -> ExperimentAnswers:
         path: file from `candlelight perception experiment DATA --out FILE`, with any number of observers.
 
     Raises:
-        InputError: the file is missing, is no log, or a line is damaged.
+        InputError: the file is missing, is no log, a line is damaged, or an answer stands twice.
 
     Example:
         >>> read_answers("nowhere.jsonl")
@@ -143,7 +143,18 @@ def read_log(path: Path) -> tuple[LogHeader, list[AnswerRecord]]:
             f"{path}: expected a first line with `format` {json.dumps(ANSWERS_FORMAT)}; {_REMEDY}, or for a "
             "new experiment the name of a new file"
         ) from None
-    return header, [_parse_line(path, number, line) for number, line in enumerate(lines[1:], 2)]
+    records: list[AnswerRecord] = []
+    lines_of: dict[tuple[str, int], int] = {}
+    for number, line in enumerate(lines[1:], 2):
+        record = _parse_line(path, number, line)
+        first = lines_of.setdefault((record.observer, record.trial), number)
+        if first != number:  # such as in a log that was merged with its copy
+            raise InputError(
+                f"{path}: line {number} answers trial {record.trial} of {record.observer} again, after line "
+                f"{first}; remove one of the two"
+            )
+        records.append(record)
+    return header, records
 
 
 def _parse_line(path: Path, number: int, line: bytes) -> AnswerRecord:

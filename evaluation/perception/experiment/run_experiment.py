@@ -18,7 +18,7 @@ from candlelight.evaluation.perception.experiment.open_experiment import (
 from candlelight.evaluation.perception.experiment.read_answers import ExperimentAnswers, read_answers
 from candlelight.evaluation.perception.experiment.stimuli import StimulusSet
 from candlelight.evaluation.perception.experiment.trial_plan import plan_trials
-from candlelight.evaluation.perception.experiment.trial_session import TrialSession
+from candlelight.evaluation.perception.experiment.trial_session import TrialSession, read_pictures
 
 _PAUSE = 0.1  # s between two looks for the end
 _LAST_TRANSFER = 1.0  # s for the browser to receive the end of the page
@@ -53,9 +53,12 @@ def run_experiment(
         ends the experiment early; no answer is lost.
 
     Raises:
-        InputError: the log has other settings or cannot be written, or the port is taken.
+        InputError: a picture cannot be read, the log has other settings or cannot be written, or the port is
+            taken.
     """
     trials = plan_trials(stimuli.stimuli, settings.seed, observer)
+    for stimulus in dict.fromkeys(stimuli.stimuli):  # so that none stops the observer later
+        read_pictures(stimuli, stimulus)
     shown = {
         "observer": observer,
         "scale": settings.scale,

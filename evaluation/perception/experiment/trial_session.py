@@ -13,7 +13,7 @@ from torch import Tensor
 
 from candlelight.evaluation.perception.experiment.answer_log import AnswerLog
 from candlelight.evaluation.perception.experiment.read_answers import AnswerRecord
-from candlelight.evaluation.perception.experiment.stimuli import Side, StimulusSet
+from candlelight.evaluation.perception.experiment.stimuli import Side, Stimulus, StimulusSet
 from candlelight.evaluation.perception.experiment.trial_plan import Trial
 from candlelight.loaders.errors import InputError
 
@@ -104,15 +104,27 @@ class TrialSession:
             )
 
     def _draw(self, trial: Trial) -> dict[PictureName, bytes]:
-        original, distorted = self.stimuli.pictures(trial.stimulus)
-        if original.shape != distorted.shape:
-            raise InputError(
-                f"{trial.stimulus.image}: expected two images of one size, got {tuple(original.shape)} and "
-                f"{tuple(distorted.shape)}"
-            )
+        original, distorted = read_pictures(self.stimuli, trial.stimulus)
         same, changed = _to_png(original), _to_png(distorted)
         left, right = (changed, same) if trial.side == "left" else (same, changed)
         return {"left": left, "right": right, "original": same}
+
+
+def read_pictures(
+    stimuli: StimulusSet, stimulus: Stimulus
+) -> tuple[Float[Tensor, "3 height width"], Float[Tensor, "3 height width"]]:
+    """Read the original and the distorted image of a pair.
+
+    Raises:
+        InputError: one of the two cannot be read, or they differ in size.
+    """
+    original, distorted = stimuli.pictures(stimulus)
+    if original.shape != distorted.shape:
+        raise InputError(
+            f"{stimulus.image}: expected two images of one size, got {tuple(original.shape)} and "
+            f"{tuple(distorted.shape)}"
+        )
+    return original, distorted
 
 
 def _to_png(image: Float[Tensor, "3 height width"]) -> bytes:

@@ -229,7 +229,8 @@ def write(folder: Path, files: Mapping[str, str]) -> Path:
 
 def conv(weight: list[list[float]], bias: list[float]) -> dict[str, Tensor]:
     """Return the state dict of a convolution with 1x1 pixels."""
-    return {"weight": torch.tensor(weight)[:, :, None, None], "bias": torch.tensor(bias)}
+    filters = torch.tensor(weight, dtype=torch.float32)[:, :, None, None]
+    return {"weight": filters, "bias": torch.tensor(bias, dtype=torch.float32)}
 
 
 def prefixed(prefix: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:

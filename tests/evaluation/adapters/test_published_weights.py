@@ -84,12 +84,32 @@ def test_first_names_and_shapes_are_listed() -> None:
     state = network.state_dict() | {"1.weight": torch.ones(2, 1)}
     with pytest.raises(InputError, match=r"other shapes: 1.weight \[2, 1\] instead of \[1, 1\]; give"):
         load_exactly(network, state, "a")
-    with pytest.raises(InputError, match="a: expected tensors by name, got dict"):
+    state = network.state_dict() | {"0.weight": torch.ones(1, 1, dtype=torch.int64)}
+    with pytest.raises(InputError, match=r"other kinds of numbers: 0.weight int64; give"):
+        load_exactly(network, state, "a")
+    state |= {"0.weight": torch.ones(1, 1, dtype=torch.complex64)}
+    with pytest.raises(InputError, match=r"other kinds of numbers: 0.weight complex64; give"):
+        load_exactly(network, state, "a")
+    with pytest.raises(InputError, match=r"a: expected tensors by name, got 0\.weight of int"):
         load_exactly(network, {"0.weight": 3}, "a")
     with pytest.raises(InputError, match="a: expected tensors by name, got NoneType"):
         load_exactly(network, None, "a")
     with pytest.raises(InputError, match=r"a.pth: expected an entry `fs`, got i, r, s and 1 more"):
         entry(dict.fromkeys("irst"), "fs", "a.pth")
+
+
+@pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module."])
+def test_names_of_wrapped_networks_are_recognised(prefix: str) -> None:
+    source, target = nn.Linear(2, 1), nn.Linear(2, 1)
+    load_exactly(target, {f"{prefix}{name}": one for name, one in source.state_dict().items()}, "a.pth")
+    assert torch.equal(source.weight, target.weight)
+    inner = nn.Sequential()
+    inner.module = nn.Linear(2, 1)  # a network with such names of its own
+    load_exactly(inner, {f"module.{name}": one for name, one in source.state_dict().items()}, "a.pth")
+    load_exactly(inner, {f"{prefix}module.{name}": one + 1 for name, one in source.state_dict().items()}, "a")
+    assert torch.equal(source.weight + 1, inner.module.weight)
+    with pytest.raises(InputError, match=r"unexpected: module\.scale; give"):
+        load_exactly(target, {**source.state_dict(), "module.scale": torch.ones(1)}, "a.pth")
 
 
 def test_the_hash_depends_on_names_and_contents(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from candlelight.evaluation.causal import score_causal
 from candlelight.evaluation.causal.interventions.rendered_counterfactuals import (
     decoded_errors,
     rendered_counterfactuals,
+    rendered_score,
     rendered_share,
 )
 from candlelight.evaluation.causal.interventions.rendered_pairs import find_rendered_pairs
@@ -39,57 +40,73 @@ def pairs_by_hand():
     """Two pairs that differ in the first of two codes; the donors share it, and have another second code."""
     codes, targets = torch.tensor([[0.1, 0.5], [0.3, 0.2]]), torch.tensor([[0.9, 0.5], [0.4, 0.2]])
     donors = torch.tensor([[0.9, 0.5], [0.4, 0.6]])
-    return codes, donors, targets, flat(targets).clone()
+    return codes, donors, targets, flat(codes).clone(), flat(targets).clone()
 
 
 @pytest.mark.parametrize(
-    ("changed", "score"),
+    ("changed", "error"),
     [
-        ([True, False], 1),
-        ([False, True], -0.16 / 0.65),  # the second code of the donors is off by 0 and 0.4
-        ([False, False], 0),
-        ([True, True], 1 - 0.16 / 0.65),
+        ([True, False], 0),
+        ([False, True], 0.65 + 0.16),  # the second code of the donors is off by 0 and 0.4
+        ([False, False], 0.65),
+        ([True, True], 0.16),
     ],
 )
-def test_codes_that_hold_the_factor_score_one(changed, score):
+def test_codes_that_hold_the_factor_score_one(changed, error):
     found = rendered_counterfactuals(flat, *pairs_by_hand(), torch.tensor([changed]))
-    assert float(found.score) == pytest.approx(score)
-    np.testing.assert_allclose(found.none, [0.64 / 2, 0.01 / 2], atol=1e-6)
-    assert found.all.tolist() == [0, 0]
+    assert float(found.score) == pytest.approx(1 - math.sqrt(error / 0.65))
+    assert float(found.share) == pytest.approx(1 - error / 0.65)
+    np.testing.assert_allclose(found.none, [[0.64 / 2] * 2, [0.01 / 2] * 2], atol=1e-6)
+    np.testing.assert_allclose(found.given_back, found.none)  # the reconstruction is exact
+    assert found.all.tolist() == [[0, 0]] * 2
 
 
-def test_changing_another_factor_too_is_negative():
-    codes, donors, targets, rendered = pairs_by_hand()
-    targets[:, 1] = 1.0 - targets[:, 1]  # the codes of b are wrong in the other factor
-    found = rendered_counterfactuals(flat, codes, donors, targets, rendered, torch.tensor([[False, True]]))
-    errors = [float(one.mean()) for one in (found.changed, found.none, found.all)]
-    assert float(found.score) == pytest.approx(1 - (errors[0] - errors[2]) / (errors[1] - errors[2]))
-    assert float(found.score) < 0
+def test_the_region_is_where_the_pair_differs():
+    codes, donors, targets, originals, rendered = pairs_by_hand()
+    originals[:, :, :2] = rendered[:, :, :2] = 0.0  # black in both, but not in the decoded image
+    given = (flat, codes, donors, targets, originals, rendered, torch.tensor([[True, False]]))
+    found = rendered_counterfactuals(*given)
+    assert float(found.region_score) == pytest.approx(1)
+    outside = (0.81 + 0.25 + 0.16 + 0.04) / 2
+    assert float(found.score) == pytest.approx(1 - math.sqrt(outside / (0.65 / 2)))
+    np.testing.assert_allclose(found.given_back[:, 0], found.given_back[:, 1])
 
 
-def test_decoder_that_ignores_codes_is_undefined():
+def test_decoder_that_ignores_codes_has_no_share():
     def gray(codes):
         return torch.full((len(codes), 2, 4, 4), 0.5)
 
-    assert math.isnan(rendered_counterfactuals(gray, *pairs_by_hand(), torch.tensor([[True, False]])).score)
+    found = rendered_counterfactuals(gray, *pairs_by_hand(), torch.tensor([[True, False]]))
+    assert math.isnan(found.share)
+    assert float(found.score) == pytest.approx(1 - math.sqrt((0.16 + 0 + 0.01 + 0.09) / 0.65))
 
 
 def test_score_of_no_pairs_is_undefined():
     codes = torch.zeros(0, 2)
-    found = rendered_counterfactuals(flat, codes, codes, codes, flat(codes), torch.tensor([[True, False]]))
+    images = flat(codes), flat(codes)
+    found = rendered_counterfactuals(flat, codes, codes, codes, *images, torch.tensor([[True, False]]))
     assert math.isnan(found.score)
+    assert math.isnan(found.share)
 
 
 def test_errors_equal_a_loop_over_images():
     draws = torch.Generator().manual_seed(0)
     codes, rendered = torch.rand(130, 3, generator=draws), torch.rand(130, 3, 4, 4, generator=draws)
     slow = [np.mean((flat(codes)[row].numpy() - rendered[row].numpy()) ** 2) for row in range(130)]
-    np.testing.assert_allclose(decoded_errors(flat, codes, rendered), slow, rtol=1e-6)
+    region = torch.ones(130, 1, 4, 4, dtype=torch.bool)
+    region[:, :, 2:] = False
+    found = decoded_errors(flat, codes, rendered, region)
+    np.testing.assert_allclose(found[:, 0], slow, rtol=1e-6)
+    half = (flat(codes) - rendered)[:, :, :2].square().mean((1, 2, 3)) / 2
+    np.testing.assert_allclose(found[:, 1], half, rtol=1e-6)
 
 
-def test_share_by_hand():
+def test_share_and_score_by_hand():
     errors = torch.tensor([[0.3, 0.5, 0.1], [0.6, 0.5, 0.1], [0.2, 0.1, 0.1], [0.2, 0.1, 0.4]])
-    np.testing.assert_allclose(rendered_share(errors), [0.5, -0.25, math.nan, math.nan], rtol=1e-6)
+    share = rendered_share(*errors.unbind(1))
+    np.testing.assert_allclose(share, [0.5, -0.25, math.nan, math.nan], rtol=1e-6)
+    score = rendered_score(torch.tensor([0.0, 0.04, 0.04, 1.0]), torch.tensor([0.0, 0.16, 0.04, 0.04]))
+    np.testing.assert_allclose(score, [math.nan, 0.5, 0, -4], rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -98,13 +115,14 @@ def test_share_by_hand():
         ({"changed": torch.tensor([[1.0, 0.0]])}, "`changed` must be boolean"),
         ({"targets": torch.zeros(2, 3)}, r"expected `codes` \[pairs, codes\]"),
         ({"donors": torch.zeros(3, 2)}, r"expected `codes` \[pairs, codes\]"),
-        ({"rendered": torch.zeros(2, 2, 3, 3)}, r"expected `decoder` \[batch"),
+        ({"rendered": torch.zeros(2, 2, 3, 3)}, r"`rendered` \[pairs, channels, height, width\], got"),
+        ({"decoder": lambda codes: flat(codes)[:, :, 1:]}, r"expected `decoder` \[batch"),
         ({"decoder": lambda codes: 3 * flat(codes)}, "must give images in"),
     ],
 )
 def test_invalid_arguments_are_refused(change, message):
-    codes, donors, targets, rendered = pairs_by_hand()
-    given = {"decoder": flat, "codes": codes, "donors": donors, "targets": targets, "rendered": rendered}
+    names = ("codes", "donors", "targets", "originals", "rendered")
+    given = {"decoder": flat, **dict(zip(names, pairs_by_hand(), strict=True))}
     with pytest.raises(InputError, match=message):
         unwrap(rendered_counterfactuals)(**given | {"changed": torch.tensor([[True, False]])} | change)
 
@@ -211,7 +229,14 @@ def test_planted_codes_score_one(grid):
     result = score(Planted(), grid())
     found = result.scores[NEW]
     assert (found.value, found.low, found.high) == pytest.approx((1, 1, 1), abs=1e-4)
-    assert result.scores[f"{NEW}, random choice"].value < 0.8
+    assert result.scores[f"{NEW}, changed region"].value == pytest.approx(1, abs=1e-4)
+    assert result.scores[f"{NEW}, share"].value == pytest.approx(1, abs=1e-4)
+    assert result.scores[f"{NEW}, random choice"].value < 0.5
+    assert result.scores["rendered_counterfactual, all codes"].value == pytest.approx(1, abs=1e-4)
+    assert result.scores["rendered_counterfactual, input given back"].value == 0
+    # There is another image with the same factors, and no variable but these.
+    assert result.scores["rendered_counterfactual, nearest other frame"].value == pytest.approx(1, abs=1e-4)
+    assert result.scores["rendered_counterfactual, mean image"].value < 0.3
     details = result.details["rendered"]
     assert details["not_decoded"] == details["without_pairs"] == []
     assert [details["factors"][name]["codes"]["1"] for name in NAMES] == [[0], [1], [2]]
@@ -221,17 +246,19 @@ def test_planted_codes_score_one(grid):
 
 def test_mixed_codes_score_less(grid):
     mix = torch.eye(3) + 0.6 * torch.eye(3).roll(1, 0)
-    assert score(Planted(mix), grid()).scores[NEW].value < 0.8
+    scores = score(Planted(mix), grid()).scores
+    assert scores[NEW].value < 0.5
+    assert scores[f"{NEW}, share"].value < 0.8
 
 
 @pytest.mark.parametrize("decoder", ["ignores", "hardly reads"])
 def test_decoder_that_ignores_codes_scores_zero_and_names_the_factors(grid, decoder):
     result = score(Planted(decoder=decoder), grid())
-    assert result.scores[NEW].value == 0
-    assert math.isnan(result.scores[NEW].low)
+    assert result.scores[NEW].value <= 0  # though gray is nearer than the input, if a factor goes to its end
+    assert result.scores[f"{NEW}, share"].value == 0
     assert result.details["rendered"]["not_decoded"] == list(NAMES)
     named = ", ".join(NAMES)
-    note = f"model: rendered_counterfactual: {named} count as 0: images come no nearer"
+    note = f"model: rendered_counterfactual: {named} count as 0 or less: images come no nearer"
     assert note in result.details["notes"]
 
 
@@ -242,7 +269,10 @@ def test_a_factor_that_is_not_decoded_counts_as_zero(grid):
 
     result = score(Blind(), grid())
     assert result.details["rendered"]["not_decoded"] == [NAMES[2]]
-    assert result.scores[NEW].value == pytest.approx(2 / 3, abs=1e-4)
+    assert result.scores[f"{NEW}, share"].value == pytest.approx(2 / 3, abs=1e-4)
+    factors = result.details["rendered"]["factors"]
+    values = [factors[name]["scores"][NEW][0] for name in NAMES]
+    assert result.scores[NEW].value == pytest.approx((sum(values[:2]) + min(values[2], 0)) / 3)
 
 
 class Numbers(nn.Module):
@@ -260,13 +290,15 @@ class Numbers(nn.Module):
 def test_a_code_for_each_combination_scores_little(grid):
     result = score(Numbers(), grid())
     found = result.details["rendered"]["factors"]
-    shares = {name: one["scores"][NEW][0] for name, one in found.items()}
+    shares = {name: one["scores"][f"{NEW}, share"][0] for name, one in found.items()}
     errors = {name: (one["error_none"], one["error_all"]) for name, one in found.items()}
     assert all(whole == pytest.approx(0, abs=1e-9) and none > 0.1 for none, whole in errors.values())
     # The code brings along the other factors of the donor.
     assert all(share < 0.3 for share in shares.values())
     assert min(shares.values()) < 0
-    assert result.scores[NEW].value == pytest.approx(sum(max(one, 0) for one in shares.values()) / 3)
+    # Negative values are not cut.
+    assert result.scores[f"{NEW}, share"].value == pytest.approx(sum(shares.values()) / 3)
+    assert result.scores[NEW].value < 0.1
 
 
 def test_confounded_toys_need_counterfactuals(grid):
@@ -299,6 +331,27 @@ def test_counterfactuals_with_other_factors_are_refused(grid):
     whole.factors, whole.table = whole.factors[:2], whole.table[:, :2]
     with pytest.raises(InputError, match="counterfactuals: expected the factors of the data"):
         score(Planted(), grid(), counterfactuals=whole)
+
+
+def test_counterfactuals_of_another_size_and_unchanged_images_have_no_score(grid):
+    larger, black = grid(), grid()
+    larger.items = [image.repeat(1, 2, 2) for image in larger.items]
+    notes = score(Planted(), grid(), counterfactuals=larger).details["notes"]
+    assert "expected `data` [pairs, channels, height, width], `counterfactuals` [pairs" in notes[-1]
+    black.items = [torch.zeros(3, 4, 4)] * len(black)
+    notes = score(Planted(), black).details["notes"]
+    assert "no two images that differ in one factor only look different" in notes[-1]
+
+
+def test_a_factor_that_no_pair_shows_is_left_out(grid):
+    view = grid()
+    view.items = [image * torch.tensor([1.0, 1.0, 0.0])[:, None, None] for image in view.items]
+    result = score(Planted(), view)
+    assert result.details["rendered"]["without_pairs"] == ["blue"]
+    assert result.scores[NEW].value == pytest.approx(1, abs=1e-4)
+    assert "leaves out blue: no two images that differ in it alone look different" in " ".join(
+        result.details["notes"]
+    )
 
 
 def test_page_shows_the_four_images_of_each_factor(grid, tmp_path):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 
 import candlelight.evaluation.coverage
 from candlelight.cli import main
+from candlelight.evaluation.commands import training_choice
 from candlelight.evaluation.coverage import fit_methods, topics, vebi
 from candlelight.evaluation.coverage.fit_methods import (
     METHOD_NAMES,
@@ -110,6 +112,21 @@ def test_images_that_the_classifier_has_learned_are_never_scored(birds, make_cla
     assert seen["scored"] == [ids_of(birds, range(1, 12, 2))]
 
 
+def test_images_of_other_data_with_the_same_ids_are_scored(birds, make_classifier, seen, monkeypatch) -> None:
+    def of_other_seed(*given):
+        view = open_secondary(*given)
+        identity = replace(view.identity, recipe="of another seed")
+        return replace(view, named=replace(view.named, identity=identity))
+
+    open_secondary = training_choice.open_secondary
+    monkeypatch.setattr(training_choice, "open_secondary", of_other_seed)
+    words = ("--model", make_classifier(), "--method", "grad-cam", "--fit", f"{birds}:annotated", *QUICK)
+    text = run(birds, *words)
+    assert seen["learned"] == [ids_of(birds, range(12))]
+    assert seen["scored"] == [ids_of(birds, range(1, 12, 2))]
+    assert "note: 6 of 12 images of DATA are scored: a classifier or a method has learned from the" in text
+
+
 def test_scores_are_those_of_the_functions(birds, make_classifier, tmp_path) -> None:
     out, path = tmp_path / "a.json", str(make_classifier())
     chosen = {
@@ -127,7 +144,8 @@ def test_scores_are_those_of_the_functions(birds, make_classifier, tmp_path) -> 
     parts = open_parts(birds, split="annotated", by="part", rows=range(1, 12, 2))
     expected = score_coverage({"kinds vebi": method}, parts, parameters, size=(32, 32))["kinds vebi"]
     assert found.scores == expected.scores
-    assert {**found.details, "accuracy": None} == {**expected.details, "accuracy": None}
+    added = {"accuracy": None, "notes": None}
+    assert found.details | added == expected.details | added
     assert found.about.settings == json.loads(json.dumps(expected.about.settings))
     assert found.about.model["sha256"] == expected.about.model["sha256"]
 

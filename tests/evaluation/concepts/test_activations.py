@@ -139,6 +139,36 @@ def test_gradients_equal_finite_differences(frozen):
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
+class Tokens(nn.Module):
+    """Attention over the four pixels of an image; `first` counts tokens first, `second` images first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(1)
+            self.attention = nn.MultiheadAttention(3, 1)
+        self.first, self.second = nn.Identity(), nn.Identity()
+
+    def forward(self, image: Tensor) -> Tensor:
+        tokens = image.flatten(2).permute(2, 0, 1)
+        tokens = self.first(self.attention(tokens, tokens, tokens)[0])
+        return self.second(tokens.transpose(0, 1)).square().sum(1)
+
+
+@pytest.mark.parametrize("layer", ["first", "attention"])
+def test_as_many_tokens_as_images_are_not_transposed(layer):
+    model, images = Tokens(), torch.rand(4, 3, 2, 2, generator=_generator())
+    rows = layer_activations(model, [layer, "second"], images, batch_size=4)
+    torch.testing.assert_close(rows[layer], rows["second"])
+    assert not torch.allclose(rows[layer].reshape(4, 4, 3), rows["second"].reshape(4, 4, 3).transpose(0, 1))
+
+    def loss(output, _rows):
+        return (output * torch.arange(3)).sum(1)
+
+    slopes = (layer_gradients(model, name, images, loss, batch_size=4) for name in (layer, "second"))
+    torch.testing.assert_close(*slopes)
+
+
 def test_gradients_work_under_no_grad():
     with torch.no_grad():
         found = layer_gradients(Split(), "norm", torch.rand(1, 3, 4, 4), lambda y, _: y[1].flatten(1).sum(1))
@@ -269,6 +299,6 @@ def test_layer_that_runs_again_behind_the_others_is_refused():
 def test_layer_without_a_row_for_each_image_is_refused():
     model = nn.Sequential(nn.Flatten(0), nn.ReLU())
     with pytest.raises(
-        InputError, match=r"layer `1` gives shape \[96\] for 2 images; choose one whose first"
+        InputError, match=r"layer `1` gives shape \[96\] for 2 images and \[48\] for one; choose one with"
     ):
         layer_activations(model, ["1"], torch.rand(2, 3, 4, 4))

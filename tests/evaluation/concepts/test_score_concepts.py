@@ -25,6 +25,7 @@ from candlelight.evaluation.concepts.set_scores import (
     BranchScore,
     Ratios,
     SetScore,
+    merge_controls,
 )
 from candlelight.evaluation.concepts.solvers import Classifier
 from candlelight.evaluation.inputs.predictions import open_predictions
@@ -188,9 +189,94 @@ def test_controls_stand_beside_negatives(sets, memory_view, tmp_path):
     for one in result.details["sets"]:
         kinds = 4 if one["concept"] == "albedo" else 2
         assert [len(one[branch]) for branch in BRANCHES] == [kinds, kinds]
-    assert result.details["notes"] == [
+    *few, alone, constant = result.details["notes"]
+    assert constant.startswith("`model`, shading: all images give one output")
+    assert few == [
         f"smallest {kind}: at least 20 images are advised, got 12" for kind in ("concept set", "control")
     ]
+    assert alone.startswith(
+        "controls: some sets have one control alone, whose light or material is arbitrary"
+    )
+
+
+def test_scores_are_means_over_several_controls(sets, memory_view):
+    one = control_of(memory_view, sets["albedo"])
+    images = one.items + [(0.5 * image).sqrt() for image in one.items]  # in another material
+    rows = len(one.items)
+    many = [
+        ConceptSet({**some.fixed, "material": number}, tuple(row + number * rows for row in some.rows))
+        for number in (0, 1)
+        for some in one.sets
+    ]
+    control = memory_view(images, name="control", sets=tuple(many), varies="pose")
+    result = score(_blurry, sets | {"illumination": None}, runs=5, controls={"albedo": control})
+    alone = score(_blurry, sets | {"illumination": None}, runs=5, controls={"albedo": one})
+    name = "csm_s aligned against control, all sets"
+    assert next(iter(result.scores)) == name
+    of_one = result.details["by_control"][name]
+    assert of_one["material=0"] == pytest.approx(alone.scores[name].value)
+    frames = {
+        branch: np.array(
+            [
+                [found[branch][f"aligned against control {number}"]["sensitivity"] for number in (1, 2)]
+                for found in result.details["sets"]
+            ]
+        )
+        for branch in BRANCHES
+    }
+    assert result.scores[name].value == pytest.approx(frames["reflectance"].sum() / frames["shading"].sum())
+    for column, (label, value) in enumerate(of_one.items()):
+        sums = [frames[branch][:, column].sum() for branch in BRANCHES]
+        assert (label, value) == (f"material={column}", pytest.approx(sums[0] / sums[1]))
+    assert not any("one control" in note for note in result.details["notes"])
+    tested = [found["shading"]["aligned against control"] for found in result.details["sets"]]
+    each = [
+        [found["shading"][f"aligned against control {k}"] for k in (1, 2)] for found in result.details["sets"]
+    ]
+    for mean, some in zip(tested, each, strict=True):
+        assert mean["adjusted_p"] == max(one["adjusted_p"] for one in some)
+
+
+def test_intervals_against_controls_are_over_scenes_and_controls():
+    def branch(*shares):
+        return {f"aligned against control {k}": _branch((share,) * 8) for k, share in enumerate(shares, 1)}
+
+    made = [
+        SetScore("albedo", {"scene": scene}, 9, {"reflectance": branch(*r), "shading": branch(*s)})
+        for scene, r, s in (("a", (0.4, 0.8), (0.4, 0.2)), ("b", (0.6, 0.2), (0.4, 0.2)))
+    ]
+    ratios = Ratios([merge_controls(one) for one in made])
+    name = "csm_s aligned against control, all sets"
+    assert ratios(np.arange(8))[name] == pytest.approx(2.0 / 1.2)
+    assert ratios.by_control() == {name: [pytest.approx(1.0 / 0.8), pytest.approx(1.0 / 0.4)]}
+    # All frames are equal, so only scenes and controls can change the score.
+    drawn = {round(ratios(np.array([row] * 8))[name], 6) for row in range(8)}
+    assert len(drawn) > 2
+    assert ratios(np.array([3] * 8)) == ratios(np.array([3] * 8))
+
+
+def test_ideal_and_constant_models_are_told_apart(sets):
+    half = torch.full((3, HEIGHT, WIDTH), 0.5)
+    truth = {_key(one.image): (one.reflectance, one.shading) for one in sets["test"].items}
+
+    def ideal(image):
+        pairs = [truth.get(_key(one), (one, one)) for one in image]
+        return tuple(torch.stack(some) for some in zip(*pairs, strict=True))
+
+    def constant(image):
+        return half.expand_as(image), torch.ones_like(image)
+
+    notes = [score(model, sets, runs=3).details["notes"][1:] for model in (ideal, constant)]
+    assert [note.partition(":")[0] for note in notes[0]] == [
+        f"`model`, {branch} aligned and unaligned" for branch in BRANCHES
+    ]
+    assert all("an ideal branch" in note for note in notes[0])
+    assert [note.partition(":")[0] for note in notes[1]] == [f"`model`, {branch}" for branch in BRANCHES]
+    assert all("a constant branch" in note for note in notes[1])
+
+
+def _key(image):
+    return tuple(image.flatten()[50:60].mul(1e4).round().tolist())
 
 
 def test_permutation_test_of_a_set_is_that_of_its_activations(sets, memory_view):

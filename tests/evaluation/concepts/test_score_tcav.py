@@ -270,6 +270,46 @@ def test_a_control_tells_a_concept_from_its_scene(memory_view, noisy):
     assert turned.details["scores"][0]["control"]["effect"] == pytest.approx(-red["effect"])
 
 
+@pytest.mark.parametrize(
+    ("names", "other", "tested", "note"),
+    [
+        ([0, 1, 2, 3], [4, 5, 6, 7], True, None),
+        ([0, 1], [0, 1], True, None),
+        ([0, 1], [2, 3], False, "control of `red`: too few scenes for a permutation test; use at least 4 in"),
+        (
+            None,
+            None,
+            True,
+            "permutation test of `red`: no scenes are known, so all images count as independent",
+        ),
+    ],
+)
+def test_images_of_a_scene_are_not_exchanged_one_by_one(memory_view, noisy, names, other, tested, note):
+    red = noisy["concepts"]["red"].items[:20]
+    groups = [
+        None if one is None else [f"{one[row % len(one)]}" for row in range(20)] for one in (names, other)
+    ]
+    views = [memory_view(red, one, name) for one, name in zip(groups, ("red", "control"), strict=True)]
+    options = noisy | {"concepts": {"red": views[0]}, "controls": {"red": views[1]}, "layers": ["one"]}
+    details = score(Network(), **options, runs=3, permutations=99).details
+    control = details["scores"][0]["control"]
+    assert control["scenes"] == (None if names is None else [len(names), len(other)])
+    assert (control["adjusted_p"] is not None) == tested
+    assert [line.startswith(note) for line in details["notes"]] == ([] if note is None else [True])
+
+
+def test_derivatives_are_compared_with_those_of_random_vectors(noisy):
+    noisy["concepts"]["none"] = noisy["negatives"]
+    details = score(Network(), **noisy, runs=40).details["scores"]
+    red, _, none = details[:3]
+    apart = {
+        one["concept"]: abs(one["derivative"] - one["random_derivative"]) / one["random_derivative_spread"]
+        for one in (red, none)
+    }
+    assert apart["red"] > 2
+    assert apart["none"] < 1
+
+
 def test_t_test_compares_with_random_vectors(noisy):
     options = {**noisy, "layers": ["hidden"], "target": "logit:0"}
     red, blue = score(Means(), **options, runs=20).details["scores"]
@@ -343,7 +383,7 @@ def test_few_images_are_noted(noisy, memory_view):
     assert result.details["notes"] == ["concept `red`: at least 20 images are advised, got 19"]
     noisy["concepts"] = {"red": noisy["negatives"]}
     result = score(Network(), **noisy, runs=2, controls={"red": few}, permutations=9)
-    assert result.details["notes"] == ["control of `red`: at least 20 images are advised, got 19"]
+    assert result.details["notes"][0] == "control of `red`: at least 20 images are advised, got 19"
 
 
 def test_set_images_are_the_rows_of_one_set(noisy, memory_view):
@@ -433,6 +473,31 @@ def test_layers_that_do_not_fit(noisy, memory_view):
     noisy["negatives"] = memory_view([], name="negative")
     with pytest.raises(InputError, match=r"no rows to read: `negative` is empty"):
         score(Network(), **noisy)
+
+
+class Attention(nn.Module):
+    """Attention over 4 x 4 blocks of an image, tokens before images, as torch has it by default."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(2)
+            self.attention = nn.MultiheadAttention(3, 1)
+        self.images_first = nn.Identity()
+
+    def forward(self, image: Tensor) -> Tensor:
+        tokens = nn.functional.adaptive_avg_pool2d(image, 4).flatten(2).permute(2, 0, 1)
+        found, _ = self.attention(tokens, tokens, tokens)
+        return self.images_first(found.transpose(0, 1)).square().sum(1)
+
+
+def test_tokens_may_come_before_images_and_with_other_values(noisy):
+    layers = {"layers": ["attention", "images_first"]}  # 16 tokens, 16 images of a batch
+    details = score(Attention(), **noisy | layers, runs=3).details
+    assert details["notes"] == ["layer `attention` gives several values; its first tensor is taken"]
+    names = ("score", "derivative", "accuracy")
+    for one, other in zip(details["scores"][:2], details["scores"][2:], strict=True):
+        assert [one[name] for name in names] == pytest.approx([other[name] for name in names])
 
 
 def test_sizes_may_differ_if_one_is_given(noisy, memory_view):

@@ -1,10 +1,13 @@
 """Explain images batch by batch: outputs of methods, merged maps, and steps that are kept."""
 
+import numpy as np
 import pytest
 import torch
 
 from candlelight.evaluation.coverage.explanations import Explanation, merge_explanation
 from candlelight.evaluation.coverage.read_explanations import explain_images, read_explanations
+from candlelight.evaluation.coverage.score_coverage import layer_heatmaps
+from candlelight.evaluation.inputs.predictions import open_heatmaps
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
 from candlelight.evaluation.running import finished_steps
 from candlelight.evaluation.running.batches import Fingerprint
@@ -144,6 +147,47 @@ def test_output_of_another_form(output, message) -> None:
     method = type("Method", (), {"explain": lambda self, images: output})()
     with pytest.raises(InputError, match=f"mine: .*{message}"):
         explain_images(named(method), ["a", "b"], torch.rand(2, 3, 6, 8), "cpu")
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ((80, 60), "got .1, 80, 60. for images of 60 x 80, which looks like columns first"),
+        ((2, 8, 6), "columns first; exchange the last two axes"),
+        ((60, 80, 1), "channels last"),
+        ((3, 60, 80), "an attribution of each colour channel; merge the channels"),
+        ((60, 80), None),
+        ((3, 30, 40), None),
+        ((4, 60, 80), None),
+        ((2, 7, 7), None),  # of resized images
+    ],
+)
+@pytest.mark.parametrize("form", ["function", "file", "method"])
+def test_axes_in_another_order(tmp_path, shape, message, form) -> None:
+    maps = torch.rand(2, *shape)
+    if form == "file":
+        for name, one in zip(("a", "b"), maps, strict=True):
+            np.save(tmp_path / f"{name}.npy", one.numpy())
+        given = open_heatmaps(tmp_path)
+    elif form == "function":
+        given = lambda images: maps  # noqa: E731
+    else:
+        four = maps.reshape(2, -1, *shape[-2:])
+        numbers = torch.arange(four.shape[1]).expand(2, -1)
+        found = Explanation(four, numbers, numbers.float(), torch.zeros(2, dtype=torch.int64))
+        given = type("Method", (), {"explain": lambda self, images: found})()
+        message = None if shape == (3, 60, 80) else message  # its concepts are numbered
+    given, images = named(given), torch.rand(2, 3, 60, 80)
+    if message is None:
+        assert explain_images(given, ["a", "b"], images, "cpu").maps.shape[2:] == shape[-2:]
+    else:
+        with pytest.raises(InputError, match=message):
+            explain_images(given, ["a", "b"], images, "cpu")
+
+
+def test_three_channels_of_a_hidden_layer_are_concepts() -> None:
+    method = layer_heatmaps(torch.nn.Sequential(torch.nn.Conv2d(3, 3, 1)), "0")
+    assert explain_images(named(method), ["a"], torch.rand(1, 3, 6, 8), "cpu").maps.shape == (1, 3, 6, 8)
 
 
 def test_error_in_a_method_names_it() -> None:

@@ -283,7 +283,7 @@ def test_another_number_of_classes_keeps_a_random_head(name: str, tmp_path: Path
         ({"fc.weight": torch.zeros(5, 9)}, r"other shapes: fc\.weight \[5, 9\] instead of \[5, 256\]"),
         ({"fc.weight": torch.zeros(5, 256, 1)}, r"other shapes: fc\.weight \[5, 256, 1\] instead"),
         ({"bn1.weight": torch.full((16,), torch.nan)}, r"`bn1\.weight` has a value that is nan or infinite"),
-        ({"epoch": 3}, "expected tensors by name, got dict"),
+        ({"epoch": 3}, "expected tensors by name, got epoch of int"),
     ],
 )
 def test_other_files_are_refused(tmp_path: Path, changes: dict[str, object], message: str) -> None:

@@ -201,7 +201,7 @@ def test_a_model_of_the_hub_is_identified_by_its_commit(
     folder = save(tmp_path / "0123abc", transformers.ResNetModel(resnet_config()))
     asked = []
 
-    def download(name: str, allow_patterns: list[str]) -> str:
+    def download(name: str, allow_patterns: list[str], **options: Any) -> str:
         asked.append((name, allow_patterns))
         return str(folder)
 
@@ -215,7 +215,7 @@ def test_a_model_of_the_hub_is_identified_by_its_commit(
 
 @needs_transformers
 def test_a_hub_that_cannot_be_reached_gives_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    def download(name: str, allow_patterns: list[str]) -> str:
+    def download(name: str, **options: Any) -> str:
         raise ConnectionError("no route\nto host")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)

@@ -82,6 +82,16 @@ def test_other_content(tmp_path: Path, content: object) -> None:
     assert "weights_only" not in str(caught.value)  # the message does not advise to run code in the file
 
 
+def test_weights_without_our_format_and_of_other_names_are_listed(tmp_path: Path) -> None:
+    path = tmp_path / "network.pt"
+    torch.save({"module.conv.weight": torch.ones(1)}, path)
+    with pytest.raises(InputError, match=r"format is not `.*`; it holds module\.conv\.weight; load other"):
+        load_model(path)
+    torch.save({**saved(2), "state": {"conv.weight": torch.ones(1)}}, path)
+    with pytest.raises(InputError, match=r"missing: .* and \d+ more; unexpected: conv\.weight; give"):
+        load_model(path)
+
+
 @pytest.mark.parametrize("size", [0, 100, 5000])
 def test_truncated_file(tmp_path: Path, size: int) -> None:
     path = save_model(IntrinsicNet(width=2, seed=0), tmp_path / "network.pt")

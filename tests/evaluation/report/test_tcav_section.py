@@ -9,9 +9,8 @@ HOSTILE = "<script>alert('1')</script>"
 
 def entry(layer, concept, score, **more):
     undefined = score is None
-    numbers = dict.fromkeys(
-        ("derivative", "random", "random_spread", "t_test_p"), None if undefined else 0.25
-    )
+    random = ("random", "random_spread", "random_derivative", "random_derivative_spread")
+    numbers = dict.fromkeys(("derivative", *random, "t_test_p"), None if undefined else 0.25)
     numbers |= {"spread": None if undefined else 0.1, "accuracy": None if undefined else 0.75}
     return {
         **{"layer": layer, "concept": concept, "images": 20, "score": score, "significant": False},

@@ -1,3 +1,4 @@
+import csv
 import json
 import math
 from dataclasses import dataclass
@@ -6,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.results.json_values import to_json_values
+from candlelight.evaluation.results.json_values import to_csv, to_json_values
 
 
 @dataclass(frozen=True)
@@ -40,3 +41,11 @@ def test_nested_dataclasses_become_strict_json():
 )
 def test_values(value, expected):
     assert to_json_values(value) == expected
+
+
+def test_formulas_are_written_as_text():
+    cells = ["=1+1", "+x", "-name", "@sum", "\t=1", "-", "-0.5", "+3e-2", "-inf", "a=b", "", -1.5]
+    written = ["'=1+1", "'+x", "'-name", "'@sum", "'\t=1", "-", "-0.5", "+3e-2", "-inf", "a=b", "", "-1.5"]
+    once = to_csv([cells])
+    assert next(csv.reader([once])) == written
+    assert to_csv([written]) == once  # tables of several results are written again

@@ -2,26 +2,49 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from candlelight.evaluation.running.hidden_layers import evaluation_mode, record_layers, run_recorded
+from candlelight.evaluation.running.hidden_layers import (
+    batch_axis,
+    check_images_first,
+    evaluation_mode,
+    layer_outputs,
+    record_layers,
+    run_recorded,
+)
 from candlelight.loaders.errors import InputError
 
 
 class Twice(nn.Module):
-    """A network that runs one layer twice, never runs another, and has a layer that returns a tuple."""
+    """A network that runs one layer twice, never runs another, and has a layer that returns no tensor."""
 
     def __init__(self) -> None:
         super().__init__()
         self.shared = nn.Conv2d(3, 3, 1)
         self.idle = nn.Conv2d(3, 3, 1)
-        self.pair = Pair()
+        self.words = Words()
 
     def forward(self, image: Tensor) -> Tensor:
-        return self.pair(self.shared(self.shared(image)))[0]
+        self.words(image)
+        return self.shared(self.shared(image))
 
 
-class Pair(nn.Module):
-    def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
-        return image, image
+class Words(nn.Module):
+    def forward(self, image: Tensor) -> tuple[None, dict[str, Tensor]]:
+        return None, {"image": image}
+
+
+class Attention(nn.Module):
+    """Self-attention in the order [tokens, batch, channels], which is the default of torch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.attention = nn.MultiheadAttention(3, 1)
+        self.alike = nn.Identity()
+
+    def forward(self, image: Tensor) -> Tensor:
+        tokens = image.flatten(2).permute(2, 0, 1)
+        return self.alike(self.attention(tokens, tokens, tokens)[0]).mean(0)
 
 
 def test_mode_of_each_submodule_is_restored():
@@ -57,10 +80,10 @@ def test_recorded_leaf_leads_to_the_output():
 @pytest.mark.parametrize(
     ("layer", "message"),
     [
-        ("middle", "layer `middle` is not in the model; expected one of: shared, idle, pair"),
+        ("middle", "layer `middle` is not in the model; expected one of: shared, idle, words"),
         ("shared", "layer `shared` runs more than once"),
         ("idle", "layer `idle` did not run"),
-        ("pair", "layer `pair` gives tuple; choose one that gives a tensor"),
+        ("words", "layer `words` gives tuple; choose one that gives a tensor"),
     ],
 )
 def test_layers_that_cannot_be_read(layer, message):
@@ -94,8 +117,59 @@ def test_recording_ends_after_the_last_layer():
 
 @pytest.mark.parametrize(
     ("layer", "message"),
-    [("middle", "is not in the model"), ("idle", "did not run"), ("pair", "gives tuple")],
+    [("middle", "is not in the model"), ("idle", "did not run"), ("words", "gives tuple")],
 )
 def test_layers_that_cannot_be_recorded(layer, message):
     with pytest.raises(InputError, match=message):
         record_layers(Twice(), [layer], torch.ones(1, 3, 2, 2))
+
+
+@pytest.mark.parametrize("differentiable", [False, True])
+def test_a_layer_of_several_values_gives_its_first_tensor(differentiable):
+    model, images = Attention(), torch.rand(2, 3, 2, 2)
+    output, found = run_recorded(model, ["attention"], images, differentiable)
+    torch.testing.assert_close(found["attention"].mean(0), output)
+    assert layer_outputs(model, ["attention", "alike"], images[:1]) == {
+        "attention": ((4, 1, 3), True),
+        "alike": ((4, 1, 3), False),
+    }
+    if differentiable:
+        (gradient,) = torch.autograd.grad(output.sum(), found["attention"])
+        torch.testing.assert_close(gradient, torch.full((4, 2, 3), 0.25))
+
+
+@pytest.mark.parametrize(
+    ("shape", "images", "alone", "axis"),
+    [
+        ((4, 4, 3), 4, (4, 1, 3), 1),
+        ((4, 4, 3), 4, (1, 4, 3), 0),
+        ((3, 1, 1), 1, (3, 1, 1), 1),  # one image: its row is the same for either axis
+        ((4, 1, 1), 4, (1, 1, 1), 0),
+    ],
+)
+def test_the_batch_axis_is_the_one_that_grows(shape, images, alone, axis):
+    assert batch_axis("layer", torch.ones(shape), images, alone) == axis
+
+
+@pytest.mark.parametrize(
+    ("shape", "images", "alone"),
+    [
+        ((4, 3), 4, (3,)),  # squeezed for one image
+        ((8, 3), 4, (2, 3)),  # windows
+        ((4, 4), 4, (1, 1)),  # products of images with each other
+        ((4, 7), 4, (1, 5)),  # as many tokens as an image needs
+        ((1, 5), 4, (1, 5)),  # a table of positions
+        ((), 1, ()),
+    ],
+)
+def test_layers_without_a_batch_axis(shape, images, alone):
+    with pytest.raises(InputError, match=r"choose one with an axis that counts the images"):
+        batch_axis("layer", torch.ones(shape), images, alone)
+
+
+def test_maps_of_tokens_need_the_images_first():
+    model, images = Attention(), torch.rand(4, 3, 2, 2)
+    values = run_recorded(model, ["alike"], images)[1]["alike"]
+    with pytest.raises(InputError, match=r"layer `alike` gives \[4, 4, 3\] for 4 images, not in the order"):
+        check_images_first(model, "alike", values, images)
+    check_images_first(nn.Sequential(nn.Flatten(2)), "0", images.flatten(2), images)

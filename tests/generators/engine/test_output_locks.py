@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import os
 import subprocess
 import sys
 import threading
@@ -9,7 +10,13 @@ import time
 
 import pytest
 
-from candlelight.generators.engine.output_locks import GROUP_LOCKS_FILE, GroupLocks, description_lock
+from candlelight.generators.engine.output_locks import (
+    GROUP_LOCKS_FILE,
+    RUN_LOCK_FILE,
+    GroupLocks,
+    description_lock,
+    hold_folder,
+)
 
 HOLD = """
 import sys, time
@@ -107,3 +114,18 @@ def test_other_errors_are_raised(new_locks, monkeypatch):
     monkeypatch.setattr(fcntl, "lockf", refuse)
     with pytest.raises(OSError, match="Input/output error"):
         holder.try_lock("a")
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o002, 0o664), (0o022, 0o644)])
+def test_locks_follow_the_umask(tmp_path, mask, mode):
+    """A second user of a group continues a folder of the first, whose umask is 002."""
+    before = os.umask(mask)
+    try:
+        with hold_folder(tmp_path / "out"):
+            GroupLocks(tmp_path / "out").close()
+            found = [
+                (tmp_path / "out" / name).stat().st_mode & 0o777 for name in (RUN_LOCK_FILE, GROUP_LOCKS_FILE)
+            ]
+    finally:
+        os.umask(before)
+    assert found == [mode, mode]

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -296,6 +297,13 @@ def test_a_file_in_place_of_a_folder_is_named(plan, tmp_path, name):
 def test_the_reason_why_a_folder_cannot_be_written(tmp_path, code, line):
     error = OSError(code, os.strerror(code), str(tmp_path / "x"))
     assert str(cannot_write(tmp_path, error)) == f"output folder {tmp_path}: cannot be written: {line}"
+
+
+def test_a_lock_of_another_user_is_named(tmp_path):
+    (lock := tmp_path / ".lock").touch()
+    error = PermissionError(errno.EACCES, "", str(lock))
+    remedy = rf"Permission denied \(\.lock\); its owner may run `chmod -R g\+w {tmp_path}`, or name another$"
+    assert re.search(remedy, str(cannot_write(tmp_path, error)))
 
 
 def test_a_name_that_is_too_long(plan, tmp_path):

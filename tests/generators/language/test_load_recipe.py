@@ -347,3 +347,18 @@ def test_revise_checks_the_changed_recipe(tiny):
     assert revise(load_recipe(tiny), seed=4).seed == 4
     with pytest.raises(InputError, match=r"seed: .*; got -4"):
         revise(load_recipe(tiny), seed=-4)
+
+
+def test_a_long_chain_of_sets_is_refused(write_recipe):
+    sets = "".join(f"  s{n}: {{extends: s{n + 1}}}\n" for n in range(1500))
+    recipe = write_recipe(f"name: own\nsets:\n{sets}  s1500: {{extends: concepts/albedo}}\n")
+    with pytest.raises(
+        InputError, match=r"sets.s\d+.extends: expected at most 50 sets that extend one another"
+    ):
+        load_recipe(recipe)
+
+
+def test_a_recipe_of_many_megabytes_is_refused_at_once(write_recipe):
+    recipe = write_recipe("name: own\n" + "# comment\n" * 1_000_000)
+    with pytest.raises(InputError, match="expected at most 2000000 characters, got 2000001"):
+        load_recipe(recipe)

@@ -58,7 +58,7 @@ CASES = {
         "[1, a]",
         r"sets\.cubes\.factors\.size: expected names or numbers",
     ),
-    "truth values": ("factors.size.values", "[yes, no]", r"factors\.size\.values\.0: .* got True; put"),
+    "truth values": ("factors.size.values", "[true, false]", r"factors\.size\.values\.0: .* got True; put"),
     "repeated values": (
         "factors.size.values",
         "[1, 1]",
@@ -172,7 +172,7 @@ CASES = {
     ),
     "truth for a number": (
         "layout.lights.0.power",
-        "yes",
+        "true",
         r"lights\.0\.power: expected a number or \$variable; got True",
     ),
     "nothing lit": ("layout.lights", "[]", r"layout: expected `lights` or an `environment`"),

@@ -1,6 +1,8 @@
 """Plans: indices, units, trace groups, interventions, distributions, limits and shards."""
 
 import itertools
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from candlelight.generators.language.set_settings import factor_infos
 from candlelight.generators.planning.interventions import condition, do
 from candlelight.generators.planning.mechanisms import Mechanisms
 from candlelight.generators.planning.plan import Plan, make_plan
+from candlelight.generators.planning.plan_table import load_plan, save_plan
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.factor_space import FactorSpace
 
@@ -449,3 +452,10 @@ def test_errors_name_set_and_field_in_one_line(tiny, override, message):
     with pytest.raises(InputError, match=message) as caught:
         make_plan(load_recipe(tiny, [override]))
     assert "\n" not in str(caught.value)
+
+
+def test_the_name_of_a_plan_need_not_be_utf8(plans, tmp_path):
+    path = Path(os.fsdecode(bytes(tmp_path) + b"/caf\xe9.parquet"))
+    plan = next(iter(plans.values()))
+    save_plan(plan, path)
+    assert load_plan(path).samples.keys == plan.samples.keys

@@ -127,3 +127,14 @@ def test_the_page_has_the_interventions_and_the_cut_graph(recipe, tmp_path):
     assert what_if.count("<code>do: ") == 3
     assert what_if.count('stroke-dasharray="3 3"') == 2
     assert "Dashed arrows" in what_if
+
+
+def test_names_cannot_control_the_terminal(tmp_path):
+    path = tmp_path / "trial.yaml"
+    path.write_text(RECIPE.replace("variables:\n      style: {values: [a, b]}", VARIABLES), encoding="utf-8")
+    text = report_text(make_plan(load_recipe(str(path))))
+    assert r"b\u001b[2J\u000a\u202e" in text
+    assert all(line.isprintable() for line in text.split("\n"))
+
+
+VARIABLES = 'variables:\n      mark: {values: [a, "b\\e[2J\\n\\u202e"]}\n      style: {values: [a, b]}'

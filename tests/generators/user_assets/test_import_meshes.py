@@ -3,11 +3,13 @@ import json
 import struct
 from importlib.util import find_spec
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from candlelight.blender_assets import AssetLibrary
 from candlelight.cli import main
+from candlelight.generators.blender.mesh_checks import plain_obj
 from candlelight.generators.user_assets.import_meshes import add_mesh
 from candlelight.loaders.errors import InputError
 
@@ -169,6 +171,41 @@ def test_an_import_stops_at_its_time_limit(write, tmp_path):
 
 
 @pytest.mark.blender
+def far(corners=CORNERS):
+    """Move corners to map coordinates in metres, with the four decimals of photogrammetry."""
+    return [
+        tuple(f"{x / 8 + place:.4f}" for x, place in zip(c, (5e5, 4.5e6, 100), strict=True)) for c in corners
+    ]
+
+
+def test_an_obj_file_in_map_coordinates_keeps_its_shape(tmp_path):
+    (path := tmp_path / "a.obj").write_bytes(
+        obj([("0", "0", "0"), *far()], [[i + 1 for i in q] for q in QUADS])
+    )
+    lines = [line.split() for line in plain_obj(path).read_text().splitlines()]
+    moved = np.array([line[1:] for line in lines if line[0] == "v"], np.float64)[1:]
+    assert np.abs(moved.astype(np.float32) - (np.array(CORNERS) - [100, 0, 7]) / 8).max() < 1e-4
+    assert [line for line in lines if line[0] == "mtllib"] == []
+
+
+def test_an_obj_file_near_its_origin_keeps_its_numbers(tmp_path):
+    (path := tmp_path / "a.obj").write_text("v 0.1 0 0 0.5 0.5 1\nv 1 0 0\nv 0 1 0\nf -3 -2 -1\n")
+    assert plain_obj(path).read_text() == path.read_text()
+
+
+@pytest.mark.blender
+@needs_blender
+def test_meshes_far_from_their_origin_are_whole_or_refused(write, tmp_path):
+    whole = add_mesh(write("near.obj", obj()), tmp_path / "objects", up="z")
+    moved = add_mesh(write("far.obj", obj(far())), tmp_path / "objects", up="z")
+    found = AssetLibrary({"objects": tmp_path / "objects"})
+    assert found.facts("objects", moved.stem) == found.facts("objects", whole.stem)
+    numbers = [tuple(map(float, corner)) for corner in far()]
+    for name, data in (("a.ply", ply(far())), ("b.stl", stl(numbers))):
+        with pytest.raises(InputError, match="so far off that single precision moves its vertices by 0"):
+            add_mesh(write(name, data), tmp_path / "objects")
+
+
 @needs_blender
 def test_the_commands_add_and_list(write, tmp_path):
     mesh, out = write("box.obj", obj()), tmp_path / "objects"

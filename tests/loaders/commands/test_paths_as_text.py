@@ -1,3 +1,7 @@
+import os
+import shutil
+from pathlib import Path
+
 import pytest
 
 import candlelight.loaders
@@ -19,3 +23,18 @@ def test_paths_may_be_text(frames_root, tmp_path):
     assert candlelight.loaders.push_hub(str(pack), "org/name", dry_run=True).files
     assert candlelight.loaders.draw_sheet(frames, f"{out}/sheet.png", "grid").is_file()
     assert export_webdataset(frames, f"{out}/tar", "grid").written == 6
+
+
+def test_names_need_not_be_utf8(frames_root, tmp_path):
+    """Old archives have names in Latin-1; pyarrow opens no such path."""
+    folder = Path(os.fsdecode(bytes(tmp_path) + b"/caf\xe9"))
+    try:
+        shutil.copytree(frames_root, folder)
+    except OSError:
+        pytest.skip("the file system has UTF-8 names alone")
+    hub, hdf5 = folder.with_name(f"hub{folder.name}"), folder.with_name(f"hdf5{folder.name}")
+    (file,) = candlelight.loaders.pack_hdf5(folder, hdf5, ["grid"])
+    pack = candlelight.loaders.pack_hub(folder, hub, ["grid"])
+    assert [len(candlelight.loaders.open_frames(path, "grid")) for path in (folder, file, pack)] == [6, 6, 6]
+    assert list(candlelight.loaders.look(pack).sets) == ["grid"]
+    assert candlelight.loaders.verify(folder).checked == 11

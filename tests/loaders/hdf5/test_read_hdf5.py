@@ -175,8 +175,8 @@ def test_huge_text_types_are_refused(file):
 def test_missing_ids_take_no_memory(file):
     with h5py.File(file, "r+") as opened:
         del opened["id"]
-        opened.create_dataset("id", (6,), "S10000000", chunks=(1,), compression="gzip")
-    with pytest.raises(InputError, match="expected an id of 6 rows in the file, but its bytes are missing"):
+        opened.create_dataset("id", (6,), "S10000000")
+    with pytest.raises(InputError, match="`id`: expected 60000000 bytes in the file, but they are missing"):
         HDF5Frames(file)
 
 
@@ -204,16 +204,12 @@ def dataset_of(data, **filters):
     return file.create_dataset("x", data=data, **filters)
 
 
-@pytest.mark.parametrize(
-    "filters",
-    [{}, {"compression": "gzip"}, {"compression": "lzf"}, {"compression": "gzip", "fletcher32": True}],
-    ids=["none", "gzip", "lzf", "gzip-fletcher32"],
-)
-@pytest.mark.parametrize("chunks", [(1, 5, 7, 3), (2, 5, 7, 3), (1, 5, 3, 3)], ids=str)
-def test_rows_equal_the_rows_that_hdf5_reads(filters, chunks):
+@pytest.mark.parametrize("filters", [{}, {"compression": "gzip"}], ids=["none", "gzip"])
+def test_rows_equal_the_rows_that_hdf5_reads(filters):
     numbers = np.random.default_rng(0).integers(0, 255, (4, 5, 7, 3))
     for dtype, shuffle in product(("uint8", "float16", "float32", "float64"), (False, True)):
-        dataset = dataset_of(numbers.astype(dtype), chunks=chunks, shuffle=shuffle, **filters)
+        shuffled = {"shuffle": shuffle} if filters else {}
+        dataset = dataset_of(numbers.astype(dtype), chunks=(1, 5, 7, 3), **filters, **shuffled)
         read = row_reader(dataset)
         for row in (3, 0, 2):
             found = read(row)
@@ -229,14 +225,6 @@ def test_texts_are_read_without_their_padding(filters):
     assert [read(row).item().decode() for row in (2, 0, 1)] == ["fünf", "one", ""]
 
 
-def test_a_chunk_without_filters_is_read():
-    data = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
-    dataset = dataset_of(data, chunks=(1, 3, 4), compression="gzip")
-    dataset.id.write_direct_chunk((1, 0, 0), data[0].tobytes(), 1)
-    dataset.file.flush()
-    np.testing.assert_array_equal(row_reader(dataset)(1), data[0])
-
-
 def test_a_compression_bomb_takes_no_memory():
     dataset = dataset_of(np.zeros((2, 3, 4), np.uint8), chunks=(1, 3, 4), compression="gzip")
     dataset.id.write_direct_chunk((1, 0, 0), zlib.compress(bytes(10**8)))
@@ -245,12 +233,12 @@ def test_a_compression_bomb_takes_no_memory():
 
 
 def test_a_missing_filter_is_named(monkeypatch):
-    dataset = dataset_of(np.zeros((2, 3), np.uint8), chunks=(1, 3), compression="gzip")
+    hdf5plugin = pytest.importorskip("hdf5plugin")
+    dataset = dataset_of(np.zeros((2, 3), np.uint8), chunks=(1, 3), **hdf5plugin.Blosc())
     monkeypatch.setattr(h5py.h5z, "filter_avail", lambda code: False)
     monkeypatch.setitem(sys.modules, "hdf5plugin", None)
-    with pytest.raises(
-        InputError, match=r"dataset `x` is compressed with filter 1 'deflate', which needs hdf5plugin: "
-    ):
+    message = r"dataset `x` has filter 32001 'blosc', which needs hdf5plugin: `pip install"
+    with pytest.raises(InputError, match=message):
         row_reader(dataset)
 
 

@@ -53,16 +53,28 @@ def test_channels_are_found_by_name(write):
     )
     gray = np.repeat(IMAGE[..., :1], 3, axis=2)
     np.testing.assert_array_equal(read_exr(write({"Y": IMAGE[..., 0]}), "there"), gray)
+    np.testing.assert_array_equal(read_exr(write({"Y": IMAGE[..., 0], "A": IMAGE[..., 1]}), "there"), gray)
+    np.testing.assert_array_equal(read_exr(write({**layer(), "Y": IMAGE[..., 0]}), "there"), IMAGE)
 
 
 @pytest.mark.parametrize(
     "names",
-    [{**layer("a."), **layer("b.")}, {"Z": IMAGE[..., 0]}, {"R": IMAGE[..., 0]}],
-    ids=["two", "z", "r"],
+    [
+        *[dict.fromkeys(names, IMAGE[..., 0]) for names in (["Z"], ["R"], ["Y", "RY", "BY"], ["Y", "RY"])],
+        *[dict.fromkeys(names, IMAGE[..., 0]) for names in (["X", "Y", "Z"], ["Y", "R"], ["Y", "Z"], "rgb")],
+        {**layer("a."), **layer("b.")},
+        {**layer("a."), **layer("b."), "Y": IMAGE[..., 0]},
+    ],
+    ids=lambda names: "+".join(names),
 )
 def test_unclear_channels_are_refused(write, names):
-    with pytest.raises(InputError, match="expected the channels R, G and B, got "):
+    with pytest.raises(InputError, match="expected the channels R, G and B, or Y alone, got "):
         read_exr(write(names), "there")
+
+
+def test_whole_numbers_are_refused(write):
+    with pytest.raises(InputError, match=r"expected channels of floating-point numbers .* `R` of uint32"):
+        read_exr(write(layer(image=IMAGE.astype(np.uint32))), "there")
 
 
 def test_several_parts_are_refused(tmp_path):

@@ -87,7 +87,7 @@ def test_dsprites_reads_npz_through_a_cache(dsprites_root, tmp_path):
 
 
 def test_dsprites_compressed_needs_a_cache(dsprites_root):
-    with pytest.raises(InputError, match=r"`imgs` is compressed .* pass `cache`, a folder .* 0\.0 GB"):
+    with pytest.raises(InputError, match=r"`imgs` is compressed .* pass `cache` .* a folder .* 0\.0 GB"):
         DSprites(dsprites_root)
 
 

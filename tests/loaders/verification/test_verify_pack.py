@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -184,6 +185,26 @@ def test_changes_outside_the_layers_of_an_hdf5_file_are_found(packs, edit, colum
     findings = verify_pack(packs / "h5" / "grid.h5")
     reasons = {damage.reason for damage in findings.damaged}
     assert "other columns than layers differ from their hash" in reasons, column
+
+
+def test_hdf5_files_are_checked_in_processes_of_their_own(packs):
+    done = []
+    assert verify_pack(packs / "h5", done.append, apart=True) == Findings(11, (), (), ())
+    assert done == [1] * 11
+
+
+class Crashing(type(Path())):
+    """A path that ends the process to which it is sent, as a crash of HDF5 does."""
+
+    def __reduce__(self):
+        return os.abort, ()
+
+
+def test_a_file_that_crashes_its_reader_is_damaged(tmp_path):
+    (tmp_path / "a.h5").touch()
+    path = Crashing(tmp_path / "a.h5")
+    (damage,) = verify_pack(path, apart=True).damaged
+    assert str(damage) == f"{path}: crashes the library that reads it (SIGABRT)"
 
 
 def test_a_missing_file_of_a_split_is_reported(frames_root, tmp_path):

@@ -85,7 +85,9 @@ def test_hub_data_are_downloaded(tmp_path, monkeypatch):
     assert hub_folder("user/name") == tmp_path
     assert hub_folder(str(tmp_path), ["a"]) == tmp_path
     assert requested == [("user/name", {"repo_type": "dataset", "allow_patterns": None})]
-    with pytest.raises(InputError, match=r"^hf:user/none: cannot be downloaded: no network$"):
+    with pytest.raises(
+        InputError, match=r"^hf:user/none: cannot be downloaded from the Hugging Face Hub: no network$"
+    ):
         hub_folder("user/none")
 
 

@@ -136,3 +136,43 @@ def test_a_failed_write_leaves_no_part_of_an_answer(path, monkeypatch):
         assert log.answered("ann") == {0}
         log.append(answer(1))
     assert len(read_answers(path)) == 2
+
+
+def replaced(path):
+    """Write a copy and rename it, as editors and programs that sync folders do."""
+    copy = path.with_name("copy")
+    copy.write_bytes(path.read_bytes())
+    copy.replace(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (replaced, "was replaced by another file"),
+        (lambda path: path.unlink(), "was deleted or moved"),
+        (lambda path: path.rename(path.with_name("old")), "was deleted or moved"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-9]), "was changed by another program"),
+    ],
+    ids=["replaced", "deleted", "moved", "cut"],
+)
+def test_no_answer_goes_to_a_file_that_left_its_place(path, change, problem):
+    with AnswerLog(path, SETTINGS) as log:
+        log.append(answer(0))
+        change(path)
+        with pytest.raises(
+            InputError, match=f"{problem} during the experiment, so this answer is not logged"
+        ):
+            log.append(answer(1))
+        assert log.answered("ann") == {0}
+
+
+def test_a_repeated_answer_is_refused(path):
+    with AnswerLog(path, SETTINGS) as log:
+        log.append(answer(0))
+        log.append(answer(0, "bob"))
+    with path.open("a") as file:
+        file.write(f"{answer(0, correct=False).model_dump_json()}\n")
+    message = "line 4 answers trial 0 of ann again, after line 2; remove one of the two"
+    for call in (lambda: AnswerLog(path, SETTINGS), lambda: read_answers(path)):
+        with pytest.raises(InputError, match=message):
+            call()

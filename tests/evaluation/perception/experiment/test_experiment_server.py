@@ -13,6 +13,8 @@ from PIL import Image
 from candlelight.evaluation.perception import fit_psychometric, psychometric
 from candlelight.evaluation.perception.experiment import fit_answers, read_answers
 from candlelight.evaluation.perception.experiment.experiment_server import ExperimentServer
+from candlelight.evaluation.perception.experiment.open_experiment import ExperimentSettings
+from candlelight.evaluation.perception.experiment.run_experiment import run_experiment
 from candlelight.loaders.errors import InputError
 
 LEVELS = tuple(np.linspace(0.1, 0.9, 5).round(3).tolist())
@@ -253,3 +255,32 @@ def test_a_resumed_experiment_goes_on_at_the_next_trial(serve, memory_stimuli):
     second.session.log.__exit__()
     other = serve(stimuli, "bob")
     assert json.loads(call(other, "state")[2])["trial"] == 0
+
+
+def test_the_page_hears_that_the_log_was_replaced(server, tmp_path):
+    assert call(server, "answer", reply())[0] == 200
+    log = tmp_path / "answers.jsonl"
+    log.rename(tmp_path / "old.jsonl")
+    status, _, body = call(server, "answer", reply(1))
+    assert status == 409
+    assert b"answers.jsonl: was deleted or moved" in body
+    assert server.session.next_trial == 1
+
+
+def test_a_picture_that_cannot_be_shown_is_found_before_the_first_trial(memory_stimuli, tmp_path):
+    class Damaged(memory_stimuli):
+        def pictures(self, stimulus):
+            original, distorted = super().pictures(stimulus)
+            return (original[:, 1:], distorted) if stimulus.level == 4 else (original, distorted)
+
+    log = tmp_path / "answers.jsonl"
+    with pytest.raises(InputError, match="pair-4-0: expected two images of one size"):
+        run_experiment(
+            Damaged(LEVELS, 2),
+            ExperimentSettings(),
+            log,
+            "ann",
+            {"distance": None, "pitch": None},
+            browser=False,
+        )
+    assert not log.exists()

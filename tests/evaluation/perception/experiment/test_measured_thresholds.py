@@ -15,13 +15,19 @@ def write_log(tmp_path):
 
     def write(name, answers):
         path = tmp_path / f"{name}.jsonl"
-        with AnswerLog(path, {}) as log:
+        with AnswerLog(path, {"experiment": name}) as log:
             for transform, magnitudes, correct in answers:
                 kind = "rated" if transform is None else "transform"
                 for magnitude, is_right in zip(magnitudes.tolist(), correct.tolist(), strict=True):
                     log.append(
                         AnswerRecord(
-                            **{"session": "", "observer": "ann", "trial": 0, "kind": kind, "image": "a"},
+                            **{
+                                "session": "",
+                                "observer": "ann",
+                                "trial": len(log.records),
+                                "kind": kind,
+                                "image": "a",
+                            },
                             **{"transform": transform, "magnitude": magnitude, "correct": is_right},
                             **{"seconds": 1.0, "side": "left", "time": ""},
                         )
@@ -71,3 +77,14 @@ def test_logs_without_answers(write_log):
         measured_thresholds([])
     with pytest.raises(InputError, match=r"a\.jsonl: has no answers yet; continue the experiment"):
         measured_thresholds([write_log("a", [])])
+
+
+def test_an_answer_in_two_logs_is_refused(write_log, tmp_path):
+    log = write_log("a", [("rotation", *answer(3, 2, np.linspace(1, 6, 8)))])
+    copy = tmp_path / "merged.jsonl"
+    copy.write_bytes(log.read_bytes())
+    for other in (log, copy):
+        with pytest.raises(
+            InputError, match=r"the answer of ann to trial 0 stands in .*a.jsonl too; name one "
+        ):
+            measured_thresholds([log, other])

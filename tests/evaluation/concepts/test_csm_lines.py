@@ -1,0 +1,40 @@
+"""A verdict names its score and its reference, and there is none where a single control reverses it."""
+
+from candlelight.evaluation.concepts.csm_lines import csm_lines
+from candlelight.evaluation.results.compare import compare
+from candlelight.evaluation.results.mean_intervals import Score
+from candlelight.evaluation.results.result import Provenance, StatisticResult
+
+CONTROL = "csm_s aligned against control, all sets"
+PLAIN = "csm_r aligned, all sets"
+
+
+def result(name, against, by_control, plain):
+    about = Provenance("csm", 4, "higher", {"name": name}, {}, {}, {})
+    values = {CONTROL: against, PLAIN: plain, "csm_s aligned, all sets": 9.0}
+    scores = {key: Score(value, value - 0.1, value + 0.1) for key, value in values.items()}
+    replicates = {key: tuple(value + 0.01 * (k % 7) for k in range(400)) for key, value in values.items()}
+    return StatisticResult(
+        about, scores, replicates, tuple("abcdefgh"), (), {"by_control": {CONTROL: by_control}}
+    )
+
+
+def test_each_verdict_names_score_and_reference():
+    first = result("net", 2.0, {"material=0": 1.5, "material=1": 3.0}, 0.5)
+    other = result("flat", 1.0, {"material=0": 0.5, "material=1": 1.2}, 0.7)
+    spread, _, better, numbers, worse, _ = csm_lines([first, other])
+    assert spread == f"net: {CONTROL} is 1.5 against material=0 alone and 3 against material=1, of 2 controls"
+    assert better == "net is better than flat, by csm_s against controls"
+    assert numbers.startswith(f"{CONTROL} ↑: net - flat = +1")
+    assert worse == "flat is better than net, by csm_r against negatives"
+
+
+def test_one_control_that_reverses_the_order_leaves_it_undecided():
+    first = result("net", 2.0, {"material=0": 1.5, "material=1": 3.0}, 0.5)
+    other = result("flat", 1.0, {"material=0": 1.6, "material=1": 0.5}, 0.5)
+    found = compare(first, other, CONTROL)
+    assert found.winner is None
+    assert found.p_value < 0.05
+    assert str(found).startswith(
+        "undecided between net and flat: the order is reversed against material=0 alone\n"
+    )
