@@ -132,21 +132,21 @@ def rendered_counterfactuals(
         originals=(originals, "pairs channels height width"),
         rendered=(rendered, "pairs channels height width"),
     )
-    region = changed_region(originals, rendered)
+    region = changed_pixels(originals, rendered)
     none = decoded_errors(decoder, codes, rendered, region)
     whole = decoded_errors(decoder, targets, rendered, region)
     moved = decoded_errors(decoder, torch.where(changed, donors, codes), rendered, region)
     return RenderedCounterfactuals(moved, none, whole, image_errors(originals, rendered, region))
 
 
-def changed_region(
+def changed_pixels(
     originals: Float[Tensor, "pairs channels height width"],
     rendered: Float[Tensor, "pairs channels height width"],
 ) -> Bool[Tensor, "pairs 1 height width"]:
     """Find the pixels that differ by at least `REGION` of the largest difference of the pair.
 
     Example:
-        >>> changed_region(torch.zeros(1, 1, 1, 3), torch.tensor([[[[0.0, 0.04, 0.5]]]])).tolist()
+        >>> changed_pixels(torch.zeros(1, 1, 1, 3), torch.tensor([[[[0.0, 0.04, 0.5]]]])).tolist()
         [[[[False, False, True]]]]
     """
     difference = (originals - rendered).abs().amax(1, keepdim=True)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from candlelight.evaluation.causal.interventions.decode_codes import Decoder, resize_decoded
 from candlelight.evaluation.causal.interventions.rendered_counterfactuals import (
-    changed_region,
+    changed_pixels,
     decoded_errors,
     image_errors,
     rendered_score,
@@ -127,7 +127,7 @@ def score_rendered(
         frames = _read(counterfactuals, _nearest_frames(counterfactuals, pairs.rendered, name, seed))
         shape = "pairs channels height width"
         check_shapes(data=(images, shape), counterfactuals=(rendered, shape))
-        region = changed_region(images, rendered)
+        region = changed_pixels(images, rendered)
         fixed = [image_errors(some, rendered, region) for some in (images, mean.expand_as(images), frames)]
         small = resize_decoded(decoder, rendered.shape[2:])
         moved = [own, targets, *_interventions(own, donors, chosen, shuffled)]
