@@ -169,8 +169,9 @@ def _measure(
         linear = resize_images(decode(batch.stack(lambda item: item.image)), run.size)
         for name, one in methods.items():
             its = effects[_key(name, classifiers)][-len(shown) :]
-            how = run.k, run.proportion, run.device
-            pointing[name] += measure_pointing(one, batch.ids, linear, shown, its, *how)
+            pointing[name] += measure_pointing(
+                one, batch.ids, linear, shown, its, run.k, run.proportion, run.device
+            )
     return _Measured(effects, pointing, fingerprint.describe(data))
 
 
