@@ -203,7 +203,7 @@ def moved_hits(heatmap: Float[Tensor, "rows columns"], masks: RegionMasks, effec
     regions = torch.stack([masks[region] for region in kept])
     inside = resize_heatmap(moved, *regions.shape[1:]).double().flatten(1) @ regions.double().flatten(1).T
     # Of one heatmap, the mean of a region orders the regions as its density does.
-    means = (inside / regions.sum((1, 2))).to(heatmap.dtype)
+    means = (inside / regions.sum((1, 2))).to(heatmap.dtype).double()  # rounded as densities are
     sizes = means.new_tensor([effects[region][1] for region in kept])
     return float(region_hits(means, sizes.expand_as(means)).hit.mean())
 
