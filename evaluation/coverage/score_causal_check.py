@@ -90,7 +90,8 @@ def score_causal_check(
     - ``hits_above_chance``: the hit rate less that of the same heatmaps at a place drawn at random,
       `candlelight.evaluation.coverage.measure_regions.moved_hits`;
     - ``figure_ground``: whether the denser one of the object and the background is the one of the larger
-      effect; the part of the largest effect stands for the object. Chance gives about a half.
+      effect; the part of the largest effect stands for the object. Chance gives a half, less for a map of a
+      few large values.
 
     A heatmap that is constant or not finite is dead: its agreement and its hit are 0, chance is that of a
     region drawn at random, and the result lists the image as failed. Images are left out if their effects are

@@ -33,7 +33,7 @@ READING = (
     TextBlock(
         "↑ Higher is better. Agreement ranges from -1 to 1; a map that knows nothing has 0. The hit rate of "
         "such a map depends on the sizes of the regions: hits_above_chance subtracts that of the same map, "
-        "moved to other places. Its figure_ground is about 0.5.",
+        "moved to other places. Its figure_ground is 0.5, less if a few points hold most of the map.",
         term="How to read",
     ),
     TextBlock(
