@@ -17,15 +17,17 @@ class CausalStatistic:
     Args:
         density: density of each region, nan where an image does not show it.
         effect: size of the effect of each region, at least 0; nan where it is unknown or not shown.
-        dead: images whose heatmap is dead.
-        side_density: density of the object as a whole, and of the background.
+        chance: rate of hits of the moved heatmap, `moved_hits`.
+        dead: images whose heatmap is dead; chance is that of a region drawn at random.
+        side_density: density of the part with the largest effect, and of the background.
         side_effect: size of the effect of both.
 
     Example:
         >>> density, effect = np.array([[1.0, 2.0], [2.0, 1.0]]), np.array([[0.0, 0.5], [0.0, 0.5]])
-        >>> statistic = CausalStatistic(density, effect, np.array([False, False]), density, effect)
+        >>> chance, dead = np.array([0.25, 0.5]), np.array([False, False])
+        >>> statistic = CausalStatistic(density, effect, chance, dead, density, effect)
         >>> statistic(np.array([0]))
-        {'agreement': 1.0, 'hit_rate': 1.0, 'hits_above_chance': 0.5, 'figure_ground': 1.0}
+        {'agreement': 1.0, 'hit_rate': 1.0, 'hits_above_chance': 0.75, 'figure_ground': 1.0}
         >>> statistic(np.array([1]))["agreement"]
         -1.0
     """
@@ -34,13 +36,15 @@ class CausalStatistic:
         self,
         density: Float64[ndarray, "images regions"],
         effect: Float64[ndarray, "images regions"],
+        chance: Float64[ndarray, " images"],
         dead: Bool[ndarray, " images"],
         side_density: Float64[ndarray, "images 2"],
         side_effect: Float64[ndarray, "images 2"],
     ) -> None:
         found, effects = torch.from_numpy(density), torch.from_numpy(effect)
-        self.chance = region_hits(_distinct(effects), effects).chance.numpy()
-        defined = ~np.isnan(self.chance)
+        drawn = region_hits(_distinct(effects), effects).chance.numpy()
+        defined = ~np.isnan(drawn)
+        self.chance = np.where(defined, np.where(dead, drawn, chance), np.nan)
         self.agreement = _scored(rank_agreement(found, effects), dead, defined)
         self.hit = _scored(region_hits(found, effects).hit, dead, defined)
         found, effects = torch.from_numpy(side_density), torch.from_numpy(side_effect)
@@ -55,7 +59,7 @@ class CausalStatistic:
 
     @property
     def mean_chance(self) -> float:
-        """Hit rate of a region that is drawn at random."""
+        """Hit rate of the heatmaps at a place that is drawn at random."""
         return _mean(self.chance)
 
     @property

@@ -1,6 +1,9 @@
 """Measure each region of an image: its effect on a prediction, and how much a heatmap points at it."""
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -10,6 +13,7 @@ from candlelight.evaluation.coverage.binarise_heatmaps import (
     Explanations,
     binarise,
     is_dead,
+    resize_heatmap,
     set_threshold,
 )
 from candlelight.evaluation.coverage.causal_effects import (
@@ -17,6 +21,7 @@ from candlelight.evaluation.coverage.causal_effects import (
     EffectScale,
     causal_effects,
     region_density,
+    region_hits,
     region_share,
 )
 from candlelight.evaluation.coverage.explanations import merge_explanation
@@ -30,6 +35,7 @@ from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import BACKGROUND_REGION, CounterfactualImages
 
 ALL_PARTS = "all parts"  # region of the object as a whole
+_PLACES = 8  # of each axis, to which heatmaps are moved
 RegionMasks = Mapping[str, Bool[Tensor, "height width"]]
 RegionNumbers = dict[str, tuple[float, float]]  # two numbers for each region that an image shows
 
@@ -116,34 +122,90 @@ def measure_effects(
     return {region: (float(some.mean()), float(some.abs().mean())) for region, some in by_region}
 
 
+class Pointing(NamedTuple):
+    """How much the heatmap of one image points at its regions.
+
+    Attributes:
+        regions: `region_density` and `region_share` of each shown region, and of `ALL_PARTS`; nan if dead.
+        chance: rate of hits of the heatmap after it was moved, see `moved_hits`.
+        dead: whether the heatmap is constant or not finite.
+    """
+
+    regions: RegionNumbers
+    chance: float
+    dead: bool
+
+
 def measure_pointing(
     method: NamedModel,
     ids: Sequence[str],
     linear: Float[Tensor, "images 3 height width"],
     masks: Sequence[RegionMasks],
+    effects: Sequence[RegionNumbers],
     k: int,
     proportion: float,
     device: str,
-) -> tuple[list[RegionNumbers], list[bool]]:
+) -> list[Pointing]:
     """Measure how much the heatmaps of a method point at the shown regions of images.
 
-    Returns:
-        For each image and region, and for `ALL_PARTS`, `region_density` and `region_share`, nan for a dead
-        heatmap; and whether the heatmap is dead.
+    Args:
+        method: gives heatmaps.
+        ids: names of the images.
+        linear: the images.
+        masks: the shown regions of each image, from `shown_regions`.
+        effects: the effects of the regions of each image, from `measure_effects`.
+        k: see `merge_explanation`.
+        proportion: share of the points that are marked.
+        device: torch device of the method.
 
     Raises:
         InputError: the method gives no heatmaps.
     """
-    explained = merge_explanation(explain_images(method, ids, linear, device), k)
-    explained = explained.resized(linear.shape[2], linear.shape[3])
-    marked = _mark(explained, proportion)
-    numbers = []
-    for heatmap, points, its in zip(explained.heatmap, marked, masks, strict=True):
+    merged = merge_explanation(explain_images(method, ids, linear, device), k)
+    explained = merged.resized(linear.shape[2], linear.shape[3])
+    marked, dead = _mark(explained, proportion), is_dead(explained.heatmap).tolist()
+    found = []
+    for place, (its, effect) in enumerate(zip(masks, effects, strict=True)):
+        heatmap, points = explained.heatmap[place, None], marked[place, None]
         shown = {**its, **_all_parts(its)}
         regions = torch.stack(list(shown.values()))[None]
-        density, share = region_density(heatmap[None], regions)[0], region_share(points[None], regions)[0]
-        numbers.append(dict(zip(shown, zip(density.tolist(), share.tolist(), strict=True), strict=True)))
-    return numbers, is_dead(explained.heatmap).tolist()
+        density, share = region_density(heatmap, regions)[0], region_share(points, regions)[0]
+        numbers = dict(zip(shown, zip(density.tolist(), share.tolist(), strict=True), strict=True))
+        found.append(Pointing(numbers, moved_hits(merged.heatmap[place], its, effect), dead[place]))
+    return found
+
+
+def moved_hits(heatmap: Float[Tensor, "rows columns"], masks: RegionMasks, effects: RegionNumbers) -> float:
+    """Compute how often a heatmap hits the region of the largest effect if its place is a matter of chance.
+
+    The heatmap is moved to the 8 x 8 places of a regular grid, and what leaves it on one side enters on the
+    other: the moved maps have its values and its smoothness, so the sizes of the regions favour each of them
+    as they favour it. A map whose points are drawn independently hits as often as its moved maps, on average.
+
+    Args:
+        heatmap: an explanation heatmap at its own resolution.
+        masks: regions, at the resolution of the image.
+        effects: effect of each region, and its size.
+
+    Returns:
+        The mean of `region_hits` over the moved maps; nan where `region_hits` is undefined.
+
+    Example:
+        >>> masks = {"one": torch.eye(4) > 0, "others": torch.eye(4) == 0}
+        >>> moved_hits(torch.eye(4), masks, {"one": (-0.5, 0.5), "others": (0.0, 0.0)})
+        0.25
+    """
+    kept = [region for region in masks if region in effects]
+    if not kept:
+        return math.nan
+    rows, columns = ({place * count // _PLACES for place in range(_PLACES)} for count in heatmap.shape)
+    moved = torch.stack([heatmap.roll(to, (0, 1)) for to in itertools.product(sorted(rows), sorted(columns))])
+    regions = torch.stack([masks[region] for region in kept])
+    inside = resize_heatmap(moved, *regions.shape[1:]).double().flatten(1) @ regions.double().flatten(1).T
+    # Of one heatmap, the mean of a region orders the regions as its density does.
+    means = (inside / regions.sum((1, 2))).to(heatmap.dtype).double()  # rounded as densities are
+    sizes = means.new_tensor([effects[region][1] for region in kept])
+    return float(region_hits(means, sizes.expand_as(means)).hit.mean())
 
 
 def _all_parts(masks: RegionMasks) -> RegionMasks:

@@ -7,7 +7,7 @@ from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64
+from jaxtyping import Float, Float64
 from numpy import ndarray
 from torch import Tensor
 
@@ -18,6 +18,7 @@ from candlelight.evaluation.coverage.explanations import ExplanationMethod
 from candlelight.evaluation.coverage.masks import check_masks, resize_images
 from candlelight.evaluation.coverage.measure_regions import (
     ALL_PARTS,
+    Pointing,
     RegionNumbers,
     measure_effects,
     measure_pointing,
@@ -39,7 +40,7 @@ from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import BACKGROUND_REGION, CounterfactualImages, View
 
-METRIC, VERSION = "causal_check", 1
+METRIC, VERSION = "causal_check", 2
 _SIDES = ALL_PARTS, BACKGROUND_REGION  # the last two of all regions
 _RANGES = {  # at which intervals of means are cut
     "effect": (-math.inf, math.inf),
@@ -53,11 +54,10 @@ ExplainedClassifier = Callable[[Float[Tensor, "batch 3 height width"]], Float[Te
 
 
 class _Measured(NamedTuple):
-    """Numbers of each image and region, by classifier and by method, and a description of the data."""
+    """Numbers of each image, by classifier and by method, and a description of the data."""
 
     effects: dict[str, list[RegionNumbers]]
-    pointing: dict[str, list[RegionNumbers]]
-    dead: dict[str, list[bool]]
+    pointing: dict[str, list[Pointing]]
     data: dict[str, Any]
 
 
@@ -94,13 +94,15 @@ def score_causal_check(
 
     - ``agreement``: rank correlation of effect and density over the regions, `rank_agreement`;
     - ``hit_rate``: whether the region of the largest effect is the one pointed at most, `region_hits`;
-    - ``hits_above_chance``: the hit rate less that of a region drawn at random;
-    - ``figure_ground``: whether the denser one of the object, all its parts, and the background is the one
-      of the larger effect; the effect of the object is the largest of its parts. Chance gives a half.
+    - ``hits_above_chance``: the hit rate less that of the same heatmaps at a place drawn at random,
+      `candlelight.evaluation.coverage.measure_regions.moved_hits`;
+    - ``figure_ground``: whether the denser one of the object and the background is the one of the larger
+      effect; the part of the largest effect stands for the object. Chance gives a half, less for a map of a
+      few large values.
 
-    A heatmap that is constant or not finite is dead: its agreement and its hit are 0, and the result lists
-    the image as failed. Images are left out if their effects are all equal, or if fewer than two regions have
-    pixels and a finite effect.
+    A heatmap that is constant or not finite is dead: its agreement and its hit are 0, chance is that of a
+    region drawn at random, and the result lists the image as failed. Images are left out if their effects are
+    all equal, or if fewer than two regions have pixels and a finite effect.
 
     Blind to: all that `causal_effects`, `region_density` and `rank_agreement` are blind to; with ``pixels``
     "all" to the light, which a counterfactual scene changes on the object as well.
@@ -124,7 +126,7 @@ def score_causal_check(
 
     Returns:
         A result for each method, higher is better, with 95 % intervals over groups of images. The details
-        hold ``chance``, the hit rate of a random region, ``undefined``, the number of images left out, and
+        hold ``chance``, the hit rate at a random place, ``undefined``, the number of images left out, and
         ``regions``: for each region, and all parts together, the number of images with an effect, and means
         over images with their intervals of the effect with its sign, of its size, of density and of share.
 
@@ -141,16 +143,15 @@ def score_causal_check(
     explained = _named_classifiers(classifier, named, data)
     measured = _measure(named, explained, data, _Run(scale, pixels, k, proportion, size, batch_size, device))
     settings = {"scale": scale, "pixels": pixels, "k": k, "proportion": proportion, "size": size}
-    shown = {region for rows in measured.pointing.values() for row in rows for region in row}
+    shown = {region for rows in measured.pointing.values() for row in rows for region in row.regions}
     regions = [*sorted(shown - {*_SIDES}), *_SIDES]
     results = {}
     for name, one in named.items():
-        key = name if name in explained else _SHARED
+        key = _key(name, explained)
         about = make_provenance(METRIC, VERSION, "higher", one, measured.data, settings)
         if weights := weights_sha256(explained[key].model):
             about = replace(about, model=about.model | {"classifier_sha256": weights})
-        effects, pointing = _table(measured.effects[key], regions), _table(measured.pointing[name], regions)
-        results[name] = _result(about, data, regions, effects, pointing, np.array(measured.dead[name]))
+        results[name] = _result(about, data, regions, measured.effects[key], measured.pointing[name])
     return results
 
 
@@ -163,8 +164,7 @@ def _measure(
     """Measure the regions of all images, for each classifier and each method."""
     fingerprint = Fingerprint()
     effects: dict[str, list[RegionNumbers]] = {name: [] for name in classifiers}
-    pointing: dict[str, list[RegionNumbers]] = {name: [] for name in methods}
-    dead: dict[str, list[bool]] = {name: [] for name in methods}
+    pointing: dict[str, list[Pointing]] = {name: [] for name in methods}
     for batch in read_batches(
         data, run.batch_size, lambda item: check_srgb_image(item.image), fingerprint, "causal check"
     ):
@@ -176,12 +176,15 @@ def _measure(
                 effects[name].append(measure_effects(one, item, masks, *how))
         linear = resize_images(decode(batch.stack(lambda item: item.image)), run.size)
         for name, one in methods.items():
-            numbers, failed = measure_pointing(
-                one, batch.ids, linear, shown, run.k, run.proportion, run.device
+            its = effects[_key(name, classifiers)][-len(shown) :]
+            pointing[name] += measure_pointing(
+                one, batch.ids, linear, shown, its, run.k, run.proportion, run.device
             )
-            pointing[name] += numbers
-            dead[name] += failed
-    return _Measured(effects, pointing, dead, fingerprint.describe(data))
+    return _Measured(effects, pointing, fingerprint.describe(data))
+
+
+def _key(method: str, classifiers: Mapping[str, NamedModel]) -> str:
+    return method if method in classifiers else _SHARED
 
 
 def _named_classifiers(
@@ -201,14 +204,20 @@ def _result(
     about: Provenance,
     data: View[Any],
     regions: Sequence[str],
-    effects: Float64[ndarray, "images regions 2"],
-    pointing: Float64[ndarray, "images regions 2"],
-    dead: Bool[ndarray, " images"],
+    measured_effects: Sequence[RegionNumbers],
+    pointing_of: Sequence[Pointing],
 ) -> StatisticResult:
-    effects[:, -2] = _largest_part(effects[:, :-2])
-    density, size = pointing[:, :, 0], effects[:, :, 1]
+    effects, pointing = (
+        _table(measured_effects, regions),
+        _table([one.regions for one in pointing_of], regions),
+    )
+    chance, dead = (np.array([getattr(one, field) for one in pointing_of]) for field in ("chance", "dead"))
+    density = pointing[:, :, 0]
+    effects[:, -2], part_density = _largest_part(effects[:, :-2], density[:, :-2])
+    size = effects[:, :, 1]
     ranked = [place for place, region in enumerate(regions) if region != ALL_PARTS]
-    statistic = CausalStatistic(density[:, ranked], size[:, ranked], dead, density[:, -2:], size[:, -2:])
+    sides = np.stack([part_density, density[:, -1]], 1), size[:, -2:]
+    statistic = CausalStatistic(density[:, ranked], size[:, ranked], chance, dead, *sides)
     scores, replicates = resampled_interval(statistic, data.groups, seed=0)
     columns = {
         "effect": effects[:, :, 0],
@@ -235,12 +244,19 @@ def _result(
     return StatisticResult(about, scores, replicates, distinct_groups(data.groups), failed, details)
 
 
-def _largest_part(effects: Float64[ndarray, "images parts 2"]) -> Float64[ndarray, "images 2"]:
-    """Return the effect of the part with the largest one; nan if no part has an effect."""
+def _largest_part(
+    effects: Float64[ndarray, "images parts 2"], density: Float64[ndarray, "images parts"]
+) -> tuple[Float64[ndarray, "images 2"], Float64[ndarray, " images"]]:
+    """Return effect and density of the part with the largest effect; nan if no part has an effect.
+
+    Several parts with the largest effect have the mean of their densities.
+    """
     if not effects.shape[1]:
-        return np.full((len(effects), 2), np.nan)
-    place = np.nan_to_num(effects[:, :, 1], nan=-1.0).argmax(1)
-    return effects[np.arange(len(effects)), place]
+        return np.full((len(effects), 2), np.nan), np.full(len(effects), np.nan)
+    sizes = np.nan_to_num(effects[:, :, 1], nan=-1.0)
+    largest = sizes == sizes.max(1, keepdims=True)
+    mean = (np.where(largest, density, 0).sum(1)) / largest.sum(1)
+    return effects[np.arange(len(effects)), sizes.argmax(1)], mean
 
 
 def _table(rows: Sequence[RegionNumbers], regions: Sequence[str]) -> Float64[ndarray, "images regions 2"]:

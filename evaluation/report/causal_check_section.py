@@ -28,11 +28,12 @@ READING = (
         "region is its mean there, relative to the whole image. Agreement is the rank correlation of the two "
         "over the regions of an image; a hit is an image whose densest region has the largest effect. "
         "figure_ground is the share of images in which the denser one of object and background has the "
-        "larger effect."
+        "larger effect; the part of the largest effect stands for the object."
     ),
     TextBlock(
         "↑ Higher is better. Agreement ranges from -1 to 1; a map that knows nothing has 0. The hit rate of "
-        "such a map is that of chance, which hits_above_chance subtracts, and its figure_ground 0.5.",
+        "such a map depends on the sizes of the regions: hits_above_chance subtracts that of the same map, "
+        "moved to other places. Its figure_ground is 0.5, less if a few points hold most of the map.",
         term="How to read",
     ),
     TextBlock(

@@ -50,7 +50,7 @@ def split(image):
     return image, torch.ones_like(image[:, :1])
 
 def heatmaps(image):
-    return image + torch.linspace(0, 0.1, image.shape[3])
+    return image[:, :2] + torch.linspace(0, 0.1, image.shape[3])
 
 def codes(image):
     return image.mean((2, 3))
@@ -167,7 +167,7 @@ def write_files(root: Path, frames: str) -> dict[str, list[str]]:
             split = {"reflectance": image, "shading": 0.5 * image}
             kept = {"split": split}
             if name == "grid":
-                kept |= {"split-grid": split, "maps": {"heatmaps": image}}
+                kept |= {"split-grid": split, "maps": {"heatmaps": image[:2]}}
             for folder, arrays in kept.items():
                 path = root / folder / f"{identifier}.npz"
                 path.parent.mkdir(parents=True, exist_ok=True)

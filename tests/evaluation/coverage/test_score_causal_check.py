@@ -8,9 +8,11 @@ import pytest
 import torch
 from torch import nn
 
+from candlelight.evaluation.coverage.causal_effects import region_density, region_hits
 from candlelight.evaluation.coverage.causal_statistic import CausalStatistic
 from candlelight.evaluation.coverage.explanations import Explanation
 from candlelight.evaluation.coverage.grad_cam import GradCAM
+from candlelight.evaluation.coverage.measure_regions import moved_hits
 from candlelight.evaluation.coverage.score_causal_check import score_causal_check
 from candlelight.evaluation.results.compare import compare
 from candlelight.loaders.errors import InputError
@@ -85,8 +87,10 @@ def test_the_map_of_the_weights_agrees_and_the_reverse_disagrees(view):
     results = score_causal_check(methods, looks_at(**WEIGHTS), view)
     right, wrong = ({name: score.value for name, score in one.scores.items()} for one in results.values())
     names = ("agreement", "hit_rate", "hits_above_chance", "figure_ground")
-    assert right == pytest.approx(dict(zip(names, (1, 1, 0.75, 1), strict=True)))
-    assert wrong == pytest.approx(dict(zip(names, (-1, 0, -0.25, 0), strict=True)))
+    chances = [one.details["chance"] for one in results.values()]
+    assert all(0 < chance < 0.5 for chance in chances)
+    assert right == pytest.approx(dict(zip(names, (1, 1, 1 - chances[0], 1), strict=True)))
+    assert wrong == pytest.approx(dict(zip(names, (-1, 0, -chances[1], 0), strict=True)))
     assert compare(*results.values()).difference.low == pytest.approx(2)
     assert results["right"].groups == view.ids
     assert not results["right"].failed
@@ -111,13 +115,39 @@ def test_a_classifier_of_one_region_has_an_effect_there_alone(view, looked_at):
     assert results["right"].scores["hit_rate"].value == 1
     assert results["other"].scores["agreement"].value == pytest.approx(-1 / 3)
     assert results["other"].scores["hit_rate"].value == 0
-    assert results["right"].details["chance"] == 0.25
     area = (SIZE * SIZE - 48 if looked_at == BACKGROUND_REGION else 16) / SIZE**2
     assert described[looked_at]["density"][0] == pytest.approx(1 / area)
     assert described[looked_at]["share"][0] == 1
 
 
-def test_object_and_background_are_compared_as_wholes(view):
+def test_the_effects_themselves_tell_object_from_background(view):
+    """Mean density of the object tells them apart wrongly: a third of the head's, less than the ground's."""
+    weights = {"head": 1.0, BACKGROUND_REGION: 0.5}
+    others = {"tail": 1.0, "wing": 1.0, BACKGROUND_REGION: 0.1}
+    methods = {"effects": points_at(**weights), "other parts": points_at(**others)}
+    results = score_causal_check(methods, looks_at(**weights), view)
+    assert [result.scores["figure_ground"].value for result in results.values()] == [1, 0]
+
+
+def test_noise_hits_as_often_as_its_moved_maps():
+    """Small parts win the mean of noise, so it hits a large one less often than a region drawn at random."""
+    masks = {name: torch.zeros(SIZE, SIZE, dtype=torch.bool) for name in ("eye", "nose", "ear", "body")}
+    for column, name in zip((1, 4, 7), masks, strict=False):
+        masks[name][2, column] = True
+    masks["body"][4:10, 2:9] = True
+    effects = {"eye": (0.1, 0.1), "nose": (0.0, 0.0), "ear": (0.1, 0.1), "body": (-0.8, 0.8)}
+    draws = torch.Generator().manual_seed(0)
+    noise = torch.rand(300, SIZE, SIZE, generator=draws)
+    regions, sizes = torch.stack(list(masks.values())), torch.tensor([[0.1, 0.0, 0.1, 0.8]])
+    density = region_density(noise, regions.expand(300, -1, -1, -1))
+    hits = region_hits(density, sizes.expand(300, -1)).hit.numpy()
+    chance = np.array([moved_hits(one, masks, effects) for one in noise])
+    for above, unbiased in ((hits - chance, True), (hits - 0.25, False)):
+        error = above.std() / np.sqrt(len(above))
+        assert (abs(above.mean()) < 3 * error) == unbiased
+
+
+def test_object_and_background_are_compared(view):
     masks = region_masks()
 
     def mostly_ground(images):
@@ -137,7 +167,7 @@ def test_object_and_background_are_compared_as_wholes(view):
     assert described["all parts"]["density"][0] == pytest.approx(0.5 / mean)
     assert described[BACKGROUND_REGION]["density"][0] == pytest.approx(1 / mean)
     of_wing = score_causal_check(methods, looks_at(wing=2.0), view)
-    assert [result.scores["figure_ground"].value for result in of_wing.values()] == [0, 1]
+    assert [result.scores["figure_ground"].value for result in of_wing.values()] == [1, 1]
 
 
 def test_images_without_parts_or_without_background(memory_view):
@@ -198,7 +228,6 @@ def test_hidden_parts_and_sizes(memory_view):
             "all parts": 8,
             BACKGROUND_REGION: 8,
         }
-        assert found["map"].details["chance"] == pytest.approx((1 / 4 + 1 / 3) / 2)
         assert found["map"].scores["hit_rate"].value == 1
 
 
@@ -216,7 +245,8 @@ def test_dead_maps_score_zero_and_are_listed(view):
     assert result.failed == view.ids[:2]
     assert result.scores["agreement"].value == pytest.approx(6 / 8)
     assert result.scores["hit_rate"].value == pytest.approx(6 / 8)
-    assert result.details["chance"] == 0.25
+    alive = score_causal_check({"map": points_at(**WEIGHTS)}, looks_at(**WEIGHTS), view)["map"]
+    assert result.details["chance"] == pytest.approx((2 / 4 + 6 * alive.details["chance"]) / 8)
     assert result.details["regions"][0]["density"][0] > 1
 
 
@@ -295,12 +325,14 @@ def test_the_batch_size_changes_nothing(view):
 def test_the_statistic_of_drawn_images():
     density = np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0], [1.0, 2.0, np.nan], [1.0, 1.0, 1.0]])
     effect = np.array([[0.1, 0.2, 0.3], [0.1, 0.2, 0.3], [0.1, 0.1, np.nan], [0.1, 0.2, 0.3]])
-    statistic = CausalStatistic(density, effect, np.array([False] * 4), density[:, 1:], effect[:, 1:])
+    chance, dead = np.full(4, 0.25), np.array([False] * 4)
+    statistic = CausalStatistic(density, effect, chance, dead, density[:, 1:], effect[:, 1:])
     assert statistic(np.array([0, 0, 1]))["agreement"] == pytest.approx(1 / 3)
     assert statistic(np.array([0, 2]))["hit_rate"] == 1
     assert math.isnan(statistic(np.array([2, 2]))["agreement"])
     assert statistic(np.array([3]))["agreement"] == 0  # no ranking of regions is no agreement
-    assert statistic(np.array([3]))["hits_above_chance"] == pytest.approx(0)
+    assert statistic(np.array([3]))["hits_above_chance"] == pytest.approx(1 / 3 - 1 / 4)
+    assert math.isnan(statistic(np.array([2]))["hits_above_chance"])
     assert statistic.undefined == 1
     sides = [statistic(np.array([row]))["figure_ground"] for row in range(4)]
     assert sides == pytest.approx([1, 0, math.nan, 0.5], nan_ok=True)

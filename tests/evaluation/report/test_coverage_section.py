@@ -214,7 +214,7 @@ def test_pictures_of_the_images_that_each_method_covers_best_and_worst(memory_vi
     view = memory_view(items)
     methods = {
         "net whole": lambda image: image[:, :1],
-        "net dead": lambda image: torch.full_like(image, torch.nan),
+        "net dead": lambda image: torch.full_like(image[:, :1], torch.nan),
     }
     results = score_coverage(methods, view, OpenParameters(proportions=(0.25,)))
     for name, result in results.items():
