@@ -157,6 +157,8 @@ def vectors_table(results: Sequence["MeanResult"]) -> str:
             numbers = (_short(one[name]) for name in ("accuracy", "t_test_p"))
             control = _short(one["control"]["adjusted_p"]) if "control" in one else ""
             rows.append((model_name(result), one["layer"], one["concept"], *pairs, *numbers, control))
+    if not any(row[-1] for row in rows[1:]):  # no test against a control
+        rows = [row[:-1] for row in rows]
     return align_columns(rows)
 
 

@@ -154,7 +154,7 @@ def test_few_images_are_a_line(inside):
             (*RED, "--target", "norm", "--layer", "mean"),
             "layer `mean` is not in the model; expected one of: ",
         ),
-        ((*RED, "--target", "norm", "--layer", "means"), "`layers` must be a list of different names"),
+        ((*RED, "--target", "norm", "--layer", "means"), "--layer must be a list of different names"),
         ((*RED, "--target", "norm", "--model", "retinex"), "`retinex` has no hidden layers"),
     ],
 )
