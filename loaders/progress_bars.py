@@ -28,6 +28,8 @@ def progress_bar(items: Iterable[Any] | None = None, *, desc: str, unit: str, **
         >>> sum(progress_bar([1, 2, 3], desc="add", unit="number"))
         6
     """
+    if sys.stderr is None:  # closed, as in services
+        return tqdm(items, disable=True)
     if sys.stderr.isatty():
         return tqdm(items, desc=desc, unit=unit, **{"dynamic_ncols": True, **options})
     return _Lines(items, desc=desc, unit=unit, **options)

@@ -47,3 +47,10 @@ def test_a_terminal_has_a_bar(capsys, monkeypatch):
     with progress(2, "render") as advance:
         advance(2)
     assert re.search(r"\rrender: 100%.* 2/2 .*frame", capsys.readouterr().err)
+
+
+def test_a_closed_standard_error_ends_no_run(monkeypatch):
+    monkeypatch.setattr("sys.stderr", None)
+    assert list(progress_bar([1, 2], desc="add", unit="number")) == [1, 2]
+    with progress_bar(total=2, desc="add", unit="number") as bar:
+        bar.update(2)
