@@ -1,5 +1,6 @@
 """The version of this code: the release, and in a checkout also the commit."""
 
+import os
 import subprocess
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
@@ -52,8 +53,12 @@ def _version_of_commit(root: Path) -> str:
 def _git(root: Path, *words: str) -> str:
     """Run git on this checkout; "" if it fails or takes long, as where a partial clone has no network."""
     command = ["git", f"--git-dir={root / '.git'}", f"--work-tree={root}", *words]
+    # A hook of another repository runs with variables such as GIT_INDEX_FILE, which name its files.
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
-        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True, timeout=20)
+        done = subprocess.run(
+            command, cwd=root, env=own, capture_output=True, text=True, check=True, timeout=20
+        )
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout.strip()

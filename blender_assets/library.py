@@ -62,13 +62,25 @@ class AssetLibrary:
                 raise InputError(f"assets.{kind}: folder `{folder}` does not exist; name a folder of {kind}")
 
     def labels(self, kind: str) -> list[str]:
-        """List the labels of a kind, sorted: of the user's folder if there is one, else of the shipped."""
+        """List the labels of a kind, sorted: of the user's folder if there is one, else of the shipped.
+
+        Raises:
+            InputError: a name has a line break, or bytes that are no UTF-8.
+        """
         return list(self._labels(kind))
 
     def _list(self, kind: str) -> list[str]:
         folder = self._folders.get(kind, shipped() / kind)
         files = (path for suffix in ASSET_SUFFIXES[kind] for path in folder.glob(f"[!.]*{suffix}"))
-        return sorted({*(path.stem for path in files if path.is_file()), *self._images(kind)})
+        labels = sorted({*(path.stem for path in files if path.is_file()), *self._images(kind)})
+        for label in labels:
+            # Bytes that are no UTF-8 are lone surrogates; neither they nor line breaks can be written.
+            if any(sign < " " or "\ud800" <= sign <= "\udfff" for sign in label):
+                raise InputError(
+                    f"assets.{kind}: the name of the file {label!r} cannot be written as one line of UTF-8; "
+                    "rename it"
+                )
+        return labels
 
     def has_folder(self, kind: str) -> bool:
         """Tell whether the user gave a folder for a kind."""

@@ -72,7 +72,9 @@ def test_a_shallow_clone_has_the_commit_alone(checkout, tmp_path):
 
 def test_another_repository_is_never_asked(copy, checkout, tmp_path, monkeypatch):
     known = version_of(checkout)
+    # As in a hook of the other repository.
     monkeypatch.setenv("GIT_DIR", str(tmp_path / ".git"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / ".git" / "index"))
     assert version_of(checkout) == known
     shutil.rmtree(checkout / ".git")
     assert version_of(copy) == RELEASE

@@ -166,15 +166,22 @@ def load_material(path: Path, label: str, notes: list[str] | None = None) -> Any
 
 
 def require_shader(path: Path, material: Any) -> None:
-    """Refuse a material without a Principled BSDF.
+    """Refuse a material without a Principled BSDF, or with one whose base colour is no share of light.
 
     Raises:
-        ValueError: there is none; the message names file and material.
+        ValueError: there is none, or its base colour is beyond 0..1, of which albedo and shading would be
+            wrong; the message names file and material.
     """
     if not _shaders(material):
         raise ValueError(
             f"{path.name}: material `{material.name}` has no Principled BSDF; give it one as its surface, "
             "because albedo, roughness and metallic are read from it"
+        )
+    color = base_color(material)
+    if color is not None and not all(0 <= channel <= 1 for channel in color):  # NaN is in no interval
+        raise ValueError(
+            f"{path.name}: material `{material.name}` has the base colour {color}; set numbers from 0 to 1, "
+            "because it is the albedo"
         )
 
 

@@ -66,7 +66,12 @@ def load_recipe(
     """
     if isinstance(source, Mapping):
         path = Path.cwd() / "(mapping)"  # named in messages, and the place that paths are relative to
-        data = _fields(source)
+        try:
+            data = _fields(source)
+        except RecursionError:
+            raise InputError(
+                "recipe (mapping): expected fields of finite depth, got one inside itself"
+            ) from None
     else:
         path = find_recipe(source)
         data = _read(path)

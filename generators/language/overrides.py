@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from candlelight.loaders.errors import InputError, argument, did_you_mean
 from candlelight.loaders.files.plain_yaml import parse_yaml
 
@@ -98,7 +100,12 @@ def _position(node: list[Any], part: str, field: str) -> int:
 
 
 def copy_apart(value: Any) -> Any:
-    """Copy mappings and lists, which YAML aliases share, so that an override changes one place alone."""
+    """Copy mappings and lists, which YAML aliases share, so that an override changes one place alone.
+
+    Numbers and arrays of numpy, which a recipe from Python may hold, become those of YAML.
+    """
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
     if isinstance(value, Mapping):
         return {key: copy_apart(item) for key, item in value.items()}
     return [copy_apart(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,6 +1,7 @@
 """Scan folders of assets: open each file as `render` would, and write the manifests that plans need."""
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from candlelight.blender_assets.asset_manifest import (
     read_asset_manifest,
     write_asset_manifest,
 )
+from candlelight.generators.engine.blender_version import how_to_render
 from candlelight.generators.engine.helper_process import run_helper
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.licences import is_known
@@ -57,7 +59,8 @@ def scan_assets(
         strength of environment maps.
 
     Raises:
-        InputError: there is no file, or a file cannot be rendered; then no manifest is written.
+        InputError: there is no file, Blender is not installed, or a file cannot be rendered; then no manifest
+            is written.
 
     Example:
         >>> scan_assets(Path("nowhere"))
@@ -102,6 +105,8 @@ def _assets(kind: str, folder: Path) -> _Assets:
 
 def _scan_files(kind: str, assets: _Assets, time_limit: float) -> list[dict[str, Any]]:
     """Scan files in a process of its own; raise an error for the first file that cannot be used."""
+    if find_spec("bpy") is None:
+        raise InputError(f"scanning assets needs bpy, not installed here; {how_to_render()}")
     paths = list(assets.values())
     request = [(kind, label, str(path.absolute())) for label, path in assets.items()]
     try:

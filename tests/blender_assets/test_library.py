@@ -1,6 +1,7 @@
 import hashlib
 import json
 import math
+import os
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -300,3 +301,13 @@ def test_the_script_builds_the_shipped_assets(look, tmp_path):
         assert facts["body"][2] > 0  # faces look outwards
         if entry["name"] not in FROM_NPM:
             assert found[entry["file"]]["body"] == pytest.approx(facts["body"], rel=1e-5)
+
+
+@pytest.mark.parametrize("name", [b"\xff", b"a\nb"])
+def test_names_that_cannot_be_written_are_refused(tmp_path, name):
+    try:
+        Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name + b".blend")).touch()
+    except OSError:
+        pytest.skip("this file system has no such names")
+    with pytest.raises(InputError, match="cannot be written as one line of UTF-8; rename it"):
+        AssetLibrary({"materials": tmp_path}).labels("materials")

@@ -2,6 +2,7 @@ import copy
 from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
 import pytest
 
 from candlelight.generators.language.load_recipe import (
@@ -82,6 +83,31 @@ def test_a_mapping_is_the_recipe_that_the_equal_file_is(write_recipe, monkeypatc
         load_recipe({**data, "image": {"width": "wide"}})
     with pytest.raises(InputError, match="neither a file nor shipped"):
         load_recipe(text * 20)
+
+
+def as_numpy(value):
+    """Write numbers as numpy does."""
+    if isinstance(value, dict):
+        return {key: as_numpy(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [as_numpy(item) for item in value]
+    return np.asarray(value)[()] if isinstance(value, int | float) else value
+
+
+@pytest.mark.parametrize("name", ["demo", "candle-confounded-size"])
+def test_a_mapping_may_hold_numbers_of_numpy(name):
+    shipped = load_recipe(name)
+    numbers = as_numpy(parse_yaml(shipped_recipes()[name].read_text()))
+    assert recipe_sha256(load_recipe(numbers)) == recipe_sha256(shipped)
+    arrays = load_recipe({**numbers, "image": {"width": np.array(64), "height": np.int32(48)}})
+    assert (arrays.image.width, arrays.image.height) == (64, 48)
+
+
+def test_a_mapping_inside_itself_gives_one_line():
+    data = {"name": "own", "sets": {}}
+    data["sets"]["a"] = data
+    with pytest.raises(InputError, match=r"^recipe \(mapping\): expected fields of finite depth"):
+        load_recipe(data)
 
 
 def test_no_utf8(tmp_path):

@@ -80,6 +80,10 @@ def collection(name):
 
 surface("emitting", "ShaderNodeEmission", False)
 surface("mixed", "ShaderNodeMixShader", True)
+for name, channel in (("glaring", 2.0), ("undefined", float("nan"))):
+    shader = material(name)[1].nodes["Principled BSDF"]
+    shader.inputs["Base Color"].default_value = (channel, 0.5, 0.5, 1)
+    save("materials", name)
 material("loose")[1].links.clear()
 save("materials", "loose")
 textured("torn", "Base Color").pack(data=b"no image", data_len=8)
@@ -114,6 +118,11 @@ REFUSED = {
         "mixed",
     ): "mixed.blend: material `mixed` has `Mix Shader` at the Surface of its Material Output",
     ("materials", "loose"): "loose.blend: material `loose` has nothing at the Surface of its Material Output",
+    (
+        "materials",
+        "glaring",
+    ): "glaring.blend: material `glaring` has the base colour (2.0, 0.5, 0.5); set numbers from 0 to 1",
+    ("materials", "undefined"): "undefined.blend: material `undefined` has the base colour (nan, 0.5, 0.5)",
     ("materials", "torn"): "torn.blend: its image `picture.jpg` cannot be decoded; replace it",
     ("scenes", "hollow"): "hollow.blend: expected objects in the collection `hollow`, found none",
     ("scenes", "room"): f"room.blend: material `glass` {SHADER}",

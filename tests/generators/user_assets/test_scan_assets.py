@@ -18,6 +18,7 @@ from candlelight.generators.engine.helper_process import run_helper
 from candlelight.generators.engine.render_plan import render
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
+from candlelight.generators.user_assets import scan_assets as scan_assets_module
 from candlelight.generators.user_assets.scan_assets import scan_assets
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.exports.export_candle import projected_bounds
@@ -236,6 +237,13 @@ def test_a_folder_without_assets_is_refused(tmp_path):
     (tmp_path / "lights").mkdir()
     with pytest.raises(InputError, match=r"there is no asset in it; expected files of lights: \.blend"):
         scan_assets(tmp_path)
+
+
+def test_without_blender_no_file_is_blamed(tmp_path, monkeypatch):
+    (tmp_path / "a.blend").touch()
+    monkeypatch.setattr(scan_assets_module, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"^scanning assets needs bpy, not installed here"):
+        scan_assets(tmp_path, "materials")
 
 
 @pytest.mark.parametrize(
