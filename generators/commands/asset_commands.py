@@ -12,9 +12,9 @@ _POSITIVE = click.FloatRange(0, min_open=True)
 
 
 def _stated(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Refuse an empty licence or source, which a card would print as a gap."""
-    if value is not None and not value.strip():
-        raise click.BadParameter(f"expected a text; leave {parameter.opts[0]} out if you do not know it")
+    """Refuse an empty licence or source, which a card would print as a gap, and one of several lines."""
+    if value is not None and (not value.strip() or not value.isprintable()):
+        raise click.BadParameter(f"expected a line of text; leave {parameter.opts[0]} out if unknown")
     return value
 
 

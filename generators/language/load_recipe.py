@@ -101,6 +101,8 @@ def find_recipe(source: str | Path) -> Path:
         InputError: there is no such recipe; the message lists the shipped recipes.
     """
     known = shipped_recipes()
+    if not isinstance(source, str | Path):
+        raise InputError(f"recipe: expected a name, a path or a mapping, got {type(source).__name__}")
     if str(source) in known:
         return known[str(source)]
     path = Path(source)

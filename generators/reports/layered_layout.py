@@ -5,6 +5,7 @@ Nodes stand in rows. An arrow that passes a row has a bend there, which takes a 
 
 import itertools
 from collections.abc import Iterator
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -89,14 +90,18 @@ def _rows(graph: Graph) -> tuple[_Rows, dict[tuple[str, str], list[_Place]]]:
 def _orders(rows: _Rows, links: list[_Link]) -> Iterator[_Rows]:
     """Order each row by the mean position of neighbours in the row above, then below, and so on."""
     yield rows
+    above: dict[_Place, list[_Place]] = {}
+    below: dict[_Place, list[_Place]] = {}
+    for upper, lower in links:
+        above.setdefault(lower, []).append(upper)
+        below.setdefault(upper, []).append(lower)
     for sweep in range(_SWEEPS):
-        positions, ordered, near = _positions(rows), [], sweep % 2
-        for row in rows[:: -1 if near else 1]:
-            others = {place: [a[near] for a in links if a[1 - near] == place] or [place] for place in row}
-            means = {place: np.mean([positions[other] for other in others[place]]) for place in row}
+        positions, ordered, near = _positions(rows), [], below if sweep % 2 else above
+        for row in rows[:: -1 if sweep % 2 else 1]:
+            means = {place: fmean(positions[one] for one in near.get(place, [place])) for place in row}
             ordered.append(sorted(row, key=means.__getitem__))
             positions |= _positions(ordered[-1:])
-        rows = ordered[:: -1 if near else 1]
+        rows = ordered[:: -1 if sweep % 2 else 1]
         yield rows
 
 
@@ -107,12 +112,12 @@ def _positions(rows: _Rows) -> dict[_Place, float]:
 
 def _crossings_and_length(rows: _Rows, links: list[_Link]) -> tuple[int, float]:
     positions = _positions(rows)
-    lines = [(a[2], positions[a], positions[b]) for a, b in links]
-    crossings = sum(
-        row == other and (start - first) * (end - last) < 0
-        for (row, start, end), (other, first, last) in itertools.combinations(lines, 2)
-    )
-    return crossings, sum(abs(start - end) for _, start, end in lines)
+    lines = np.array([(a[2], positions[a], positions[b]) for a, b in links]).reshape(-1, 3)
+    crossings = 0
+    for row in range(len(rows)):
+        start, end = lines[lines[:, 0] == row, 1:].T
+        crossings += int(np.count_nonzero((start[:, None] - start) * (end[:, None] - end) < 0)) // 2
+    return crossings, float(np.abs(lines[:, 1] - lines[:, 2]).sum())
 
 
 def _ports(links: list[_Link], across: dict[_Place, float], width: float, end: int) -> dict[_Link, float]:

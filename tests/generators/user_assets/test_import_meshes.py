@@ -221,7 +221,7 @@ def test_the_commands_add_and_list(write, tmp_path):
     listed = CliRunner().invoke(main, ["assets", "list", str(out)])
     assert "  CC-BY-4.0  A. Author; box.obj, sha256 " in listed.output.splitlines()[1]
     empty = CliRunner().invoke(main, [*command, "--licence", " "])
-    assert "expected a text; leave --licence out if you do not know it" in empty.output
+    assert "expected a line of text; leave --licence out if unknown" in empty.output
     twice = CliRunner().invoke(main, [*command, str(mesh), "--name", "two"])
     assert twice.exit_code == 2
     assert "--name: expected one mesh to name, got 2; add them one by one" in twice.output
