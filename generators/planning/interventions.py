@@ -17,7 +17,7 @@ from typing import Any
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.load_recipe import revise
 from candlelight.generators.language.recipe import Recipe
-from candlelight.generators.planning.plan import Plan, new_plan, plan_set
+from candlelight.generators.planning.plan import Plan, check_plan, check_recipe, new_plan, plan_set
 from candlelight.generators.planning.provenance import check_assets
 from candlelight.generators.planning.sample_values import factual_set
 from candlelight.loaders.errors import InputError
@@ -40,8 +40,8 @@ def do(recipe: Recipe, /, *sets: str, **values: FactorValue) -> Recipe:
         which the factors have these values.
 
     Raises:
-        InputError: a set does not exist, no set has such a factor, or a categorical factor does not have the
-            value. A number may lie outside the range of its factor.
+        InputError: no recipe is given, a set does not exist, no set has such a factor, or a categorical
+            factor does not have the value. A number may lie outside the range of its factor.
 
     Example:
         >>> from candlelight.generators.language.load_recipe import load_recipe
@@ -50,6 +50,7 @@ def do(recipe: Recipe, /, *sets: str, **values: FactorValue) -> Recipe:
         >>> {sample.factors["count"] for sample in plan.samples}
         {1}
     """
+    check_recipe(recipe)
     if not sets:
         return revise(recipe, do={**recipe.do, **values})
     plain = [name for name, image_set in recipe.sets.items() if image_set.counterfactual is None]
@@ -74,7 +75,7 @@ def condition(plan: Plan, /, **values: FactorValue | Collection[FactorValue]) ->
         The plan of the selected samples, with their ids, groups and numbers unchanged.
 
     Raises:
-        InputError: no set has such a factor, or no sample is left.
+        InputError: no plan is given, no set has such a factor, or no sample is left.
 
     Example:
         >>> from candlelight.generators.language.load_recipe import load_recipe
@@ -85,6 +86,7 @@ def condition(plan: Plan, /, **values: FactorValue | Collection[FactorValue]) ->
         >>> len(plan), len(condition(plan, scene="garden", color=["red", "blue"]))
         (450, 90)
     """
+    check_plan(plan)
     wanted = {
         k: v if isinstance(v, Collection) and not isinstance(v, str) else (v,) for k, v in values.items()
     }
@@ -120,7 +122,7 @@ def counterfactual(plan: Plan, /, *changes: Mapping[str, FactorValue], **values:
         its factual sample.
 
     Raises:
-        InputError: no change, no such factor, a value that a categorical factor does not have, samples that
+        InputError: no plan, no change, no such factor, a value that a categorical factor does not have, samples that
             are counterfactuals themselves, or an asset that was edited since the samples were planned.
 
     Example:
@@ -133,6 +135,7 @@ def counterfactual(plan: Plan, /, *changes: Mapping[str, FactorValue], **values:
         >>> changed.exogenous == plan.samples[0].exogenous
         True
     """
+    check_plan(plan)
     asked = [dict(change) for change in (*changes, values) if change]
     if not asked:
         raise InputError("counterfactual: expected factors to change, as in color='yellow', got none")

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import PurePath
 
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.factor_values import fill_in_labels
@@ -122,6 +123,26 @@ class Plan:
         return replace(self, samples=self.samples.where(lambda key: key.group in mine))
 
 
+def check_recipe(recipe: object) -> None:
+    """Refuse what is no recipe, such as the name of one."""
+    if not isinstance(recipe, Recipe):
+        remedy = f"; load it: load_recipe({str(recipe)!r})" if isinstance(recipe, str | PurePath) else ""
+        raise InputError(f"expected a recipe, got {_given(recipe)}{remedy}")
+
+
+def check_plan(plan: object) -> None:
+    """Refuse what is no plan, such as a recipe or its name."""
+    if not isinstance(plan, Plan):
+        raise InputError(f"expected a plan of make_plan, got {_given(plan)}; plan it: make_plan(recipe)")
+
+
+def _given(value: object) -> str:
+    """Name a value of a wrong type for a message: a text as it is, anything else by its type."""
+    if isinstance(value, str | PurePath):
+        return repr(str(value))
+    return f"the recipe {value.name!r}" if isinstance(value, Recipe) else type(value).__name__
+
+
 def check_sets(names: Collection[str], known: Collection[str], where: str) -> None:
     """Refuse names of image sets that are not known, and an empty list of names."""
     for name in names or [""]:
@@ -153,7 +174,7 @@ def make_plan(
         The plan, with sets in the recipe's order and samples by index.
 
     Raises:
-        InputError: an asset that does not exist, a value out of range, no room for an object, an unknown
+        InputError: no recipe, an asset that does not exist, a value out of range, no room for an object, an unknown
             set; the message names the set and the field.
 
     Example:
@@ -162,6 +183,7 @@ def make_plan(
         >>> [sample.id for sample in plan.samples]
         ['negatives-000000', 'negatives-000001', 'negatives-000002']
     """
+    check_recipe(recipe)
     library = AssetLibrary(recipe.assets)
     recipe = fill_in_labels(recipe, library)
     if sets is not None:

@@ -16,7 +16,7 @@ from candlelight.loaders.schema import FactorValue
 _BINS = 10  # number of ranges at most that many numbers are sorted into
 LEVEL = 0.01  # probability that chance shows any pair of independent factors of a set
 FIRST_TABLES = 400  # random tables of every pair
-MOST_TABLES = 20_000  # random tables of a pair whose information few of them reach
+_MOST_TABLES = 20_000  # random tables of a pair whose information few of them reach
 _FEW_REACH = 10  # smallest number of random tables that reach it and need no more tables
 _CELLS_AT_A_TIME = 2**20  # of the random tables in memory
 _MOST_CELLS = 2**28  # of all further random tables of a pair; some seconds
@@ -96,12 +96,22 @@ def dependences(samples: Sequence[SamplePlan], listed: Collection[str] = ()) -> 
     varying = [(name, codes) for name, codes in coded.items() if codes.max() > 0]
     every, once = np.arange(len(samples)), _one_sample_of_each_unit([sample.unit for sample in samples])
     pairs = list(itertools.combinations(varying, 2))
-    most = max(MOST_TABLES, math.ceil(len(pairs) / LEVEL))
+    most = most_tables(len(pairs))
     found = [
         _dependence(*first, *second, every if {first[0], second[0]} <= set(listed) else once, most)
         for first, second in pairs
     ]
     return sorted(found, key=lambda pair: -round(pair.information, 9))
+
+
+def most_tables(pairs: int) -> int:
+    """Return the largest number of random tables of a pair: enough for a p-value below `LEVEL` / pairs.
+
+    Example:
+        >>> most_tables(6), most_tables(300)
+        (20000, 30000)
+    """
+    return max(_MOST_TABLES, math.ceil(pairs / LEVEL))
 
 
 def _columns(samples: Sequence[SamplePlan]) -> Mapping[str, list[FactorValue]]:

@@ -16,21 +16,16 @@ from candlelight.generators.planning.planned_samples import PlannedSamples
 from candlelight.generators.reports.dependence import (
     FIRST_TABLES,
     LEVEL,
-    MOST_TABLES,
     Dependence,
     Marginal,
     dependences,
     marginals,
+    most_tables,
 )
 from candlelight.generators.reports.graph_picture import draw_graph
 from candlelight.loaders.files.safe_writing import replacing
 from candlelight.loaders.foreign_text import printable
 from candlelight.loaders.schema import FactorValue
-
-_TEST = (
-    f"permutation test: p = (1 + random tables that reach the information) / (1 + random tables), "
-    f"{FIRST_TABLES} tables, or {MOST_TABLES:,} or more where few reach it"
-)
 
 
 @dataclass(frozen=True)
@@ -194,7 +189,8 @@ def _pairs_line(report: SetReport) -> str:
     shown, connected, tested = len(report.pairs), len(report.connected), len(report.tested)
     return (
         f"{shown} of {tested} pairs are shown: {connected} that the graph connects, and {shown - connected} "
-        f"others with p < {report.level:.2g} ({LEVEL:g} / {tested} pairs); {_TEST}"
+        f"others with p < {report.level:.2g} ({LEVEL:g} / {tested} pairs); permutation test of "
+        f"{FIRST_TABLES} to {most_tables(tested):,} random tables"
     )
 
 
