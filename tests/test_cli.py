@@ -180,7 +180,7 @@ def test_a_plan_is_written_and_can_be_limited(tmp_path):
         ),
         (
             ("counterfactual", "candle", "--sample", "candle-999999", "--do", "color=red", "--out", "o"),
-            "sample `candle-999999` is not in the plan; expected an id such as candle-000000",
+            "sample `candle-999999` is not in the plan; expected an id from candle-000000 to candle-021599",
         ),
         (("render", "nothing.parquet", "--out", "frames"), "there is no such file"),
         (("render", "candle", "--out", "frames", "--shard", "3"), "I/N"),

@@ -1,5 +1,7 @@
 """The steps of `candlelight demo` after rendering: a first sheet of pictures, packs, and the study."""
 
+import shutil
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -103,4 +105,12 @@ def pack_and_study(frames: Path, out: Path, tell: Tell) -> list[str]:
         f"Open {results.report} in a browser. Next steps:",
         f"  candlelight evaluate intrinsic {frames} --set tabletop_test --model {results.weights}",
         "  candlelight render candle --limit 20 --out candle",
+        *(() if shutil.which("candlelight") else (f"First put `candlelight` on the path: . {_activate()}",)),
     ]
+
+
+def _activate() -> str:
+    """Name the script that puts the running environment on the path, relative to the current folder."""
+    script = Path(sys.prefix) / "bin" / "activate"
+    here = Path.cwd()
+    return str(script.relative_to(here) if script.is_relative_to(here) else script)

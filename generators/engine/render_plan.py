@@ -85,8 +85,8 @@ def render(
         The outcome of the run.
 
     Raises:
-        InputError: no plan is given, the folder holds frames of another recipe or cannot be written, rendering is not
-            installed, there is no such device, or the workers cannot be started or reached.
+        InputError: no plan is given, the folder holds frames of another recipe or cannot be written,
+            rendering is not installed, there is no such device, or the workers cannot be started or reached.
 
     Example:
         >>> from candlelight.generators import load_recipe, make_plan

@@ -20,7 +20,7 @@ from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.planning.plan import Plan, check_plan, check_recipe, new_plan, plan_set
 from candlelight.generators.planning.provenance import check_assets
 from candlelight.generators.planning.sample_values import factual_set
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, did_you_mean
 from candlelight.loaders.schema import FactorValue
 
 COUNTERFACTUAL_SUFFIX = "_counterfactual"
@@ -92,7 +92,11 @@ def condition(plan: Plan, /, **values: FactorValue | Collection[FactorValue]) ->
     }
     for name in wanted:
         if not any(name in image_set.factors for image_set in plan.recipe.sets.values()):
-            raise InputError(f"condition: `{name}` is no factor of any set of `{plan.recipe.name}`")
+            known = dict.fromkeys(key for image_set in plan.recipe.sets.values() for key in image_set.factors)
+            raise InputError(
+                f"condition: `{name}` is no factor of any set of `{plan.recipe.name}`"
+                f"{did_you_mean(name, known)}"
+            )
     kept = [
         row
         for row, sample in enumerate(plan.samples)
@@ -122,8 +126,9 @@ def counterfactual(plan: Plan, /, *changes: Mapping[str, FactorValue], **values:
         its factual sample.
 
     Raises:
-        InputError: no plan, no change, no such factor, a value that a categorical factor does not have, samples that
-            are counterfactuals themselves, or an asset that was edited since the samples were planned.
+        InputError: no plan, no change, no such factor, a value that a categorical factor does not have,
+            samples that are counterfactuals themselves, or an asset that was edited since the samples were
+            planned.
 
     Example:
         >>> from candlelight.generators.language.load_recipe import load_recipe
@@ -160,7 +165,10 @@ def _with_counterfactuals(recipe: Recipe, names: list[str], asked: list[dict[str
         unknown = {factor for change in asked for factor in change} - factual.mechanisms().keys()
         if unknown:
             known = ", ".join(factual.mechanisms())
-            raise InputError(f"counterfactual: expected factors of `{name}` ({known}), got {sorted(unknown)}")
+            near = did_you_mean(min(unknown), factual.mechanisms())
+            raise InputError(
+                f"counterfactual: expected factors of `{name}` ({known}), got {sorted(unknown)}{near}"
+            )
         if taken is not None and (taken.counterfactual is None or taken.counterfactual.of != name):
             raise InputError(
                 f"counterfactual: there is a set `{name + COUNTERFACTUAL_SUFFIX}` already; "

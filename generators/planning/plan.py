@@ -65,9 +65,20 @@ class Plan:
             InputError: the plan has no sample of that id.
         """
         if sample not in self._rows:
-            some = ", ".join([*self._rows][:3]) or sample_id(next(iter(self.recipe.sets)), 0)
-            raise InputError(f"sample `{sample}` is not in the plan; expected an id such as {some}")
+            raise InputError(f"sample `{sample}` is not in the plan; expected {self._some_ids(sample)}")
         return replace(self, samples=self.samples.take([self._rows[sample]]))
+
+    def _some_ids(self, wrong: str) -> str:
+        """Name ids that exist, of the same set as a wrong id where possible."""
+        name = wrong.rpartition("-")[0]
+        if rows := [*self._rows]:
+            some = [row for row in rows if row.rpartition("-")[0] == name] or rows
+            return f"an id such as {', '.join(some[:3])}"
+        name = name if name in self.recipe.sets else next(iter(self.recipe.sets))
+        if self.recipe.sets[name].counterfactual is not None:
+            return f"an id such as {sample_id(name, 0)}"
+        units = unit_indices(self.recipe, name, AssetLibrary(self.recipe.assets))
+        return f"an id from {sample_id(name, units[0])} to {sample_id(name, units[-1])}"
 
     def of_set(self, *names: str) -> "Plan":
         """Keep the samples of one image set, or of several. Trace groups lie within one set and stay whole.
@@ -174,8 +185,8 @@ def make_plan(
         The plan, with sets in the recipe's order and samples by index.
 
     Raises:
-        InputError: no recipe, an asset that does not exist, a value out of range, no room for an object, an unknown
-            set; the message names the set and the field.
+        InputError: no recipe, an asset that does not exist, a value out of range, no room for an object, an
+            unknown set; the message names the set and the field.
 
     Example:
         >>> from candlelight.generators.language.load_recipe import load_recipe

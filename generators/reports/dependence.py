@@ -14,7 +14,7 @@ from candlelight.generators.scenes.plan_records import SamplePlan
 from candlelight.loaders.schema import FactorValue
 
 _BINS = 10  # number of ranges at most that many numbers are sorted into
-LEVEL = 0.01  # probability that chance shows any pair of independent factors of a set
+SET_LEVEL = 0.01  # probability that chance shows any pair of independent factors of a set
 FIRST_TABLES = 400  # random tables of every pair
 _MOST_TABLES = 20_000  # random tables of a pair whose information few of them reach
 _FEW_REACH = 10  # smallest number of random tables that reach it and need no more tables
@@ -105,13 +105,13 @@ def dependences(samples: Sequence[SamplePlan], listed: Collection[str] = ()) -> 
 
 
 def most_tables(pairs: int) -> int:
-    """Return the largest number of random tables of a pair: enough for a p-value below `LEVEL` / pairs.
+    """Return the largest number of random tables of a pair: enough for a p-value below `SET_LEVEL` / pairs.
 
     Example:
         >>> most_tables(6), most_tables(300)
         (20000, 30000)
     """
-    return max(_MOST_TABLES, math.ceil(pairs / LEVEL))
+    return max(_MOST_TABLES, math.ceil(pairs / SET_LEVEL))
 
 
 def _columns(samples: Sequence[SamplePlan]) -> Mapping[str, list[FactorValue]]:

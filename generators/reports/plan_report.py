@@ -15,7 +15,7 @@ from candlelight.generators.planning.plan import Plan
 from candlelight.generators.planning.planned_samples import PlannedSamples
 from candlelight.generators.reports.dependence import (
     FIRST_TABLES,
-    LEVEL,
+    SET_LEVEL,
     Dependence,
     Marginal,
     dependences,
@@ -82,7 +82,7 @@ class SetReport:
     @property
     def level(self) -> float:
         """Level of significance of one pair, by Bonferroni's correction."""
-        return LEVEL / max(len(self.tested), 1)
+        return SET_LEVEL / max(len(self.tested), 1)
 
     def decides_units(self, rule: Rule) -> bool:
         """Tell whether a rule decides which units exist, and so holds before the intervention."""
@@ -189,7 +189,7 @@ def _pairs_line(report: SetReport) -> str:
     shown, connected, tested = len(report.pairs), len(report.connected), len(report.tested)
     return (
         f"{shown} of {tested} pairs are shown: {connected} that the graph connects, and {shown - connected} "
-        f"others with p < {report.level:.2g} ({LEVEL:g} / {tested} pairs); permutation test of "
+        f"others with p < {report.level:.2g} ({SET_LEVEL:g} / {tested} pairs); permutation test of "
         f"{FIRST_TABLES} to {most_tables(tested):,} random tables"
     )
 

@@ -469,7 +469,7 @@ def test_what_is_no_recipe_is_refused_in_one_line(call):
         InputError, match=r"^expected a recipe, got 'candle'; load it: load_recipe\('candle'\)$"
     ):
         call("candle")
-    with pytest.raises(InputError, match="^expected a recipe, got NoneType$"):
+    with pytest.raises(InputError, match=r"^expected a recipe, got NoneType$"):
         call(None)
 
 
@@ -483,7 +483,7 @@ def test_what_is_no_recipe_is_refused_in_one_line(call):
     ],
 )
 def test_what_is_no_plan_is_refused_in_one_line(call):
-    with pytest.raises(InputError, match="^expected a plan of make_plan, got 'candle'; plan it"):
+    with pytest.raises(InputError, match=r"^expected a plan of make_plan, got 'candle'; plan it"):
         call("candle")
     with pytest.raises(InputError, match="got the recipe 'candle'; plan it"):
         call(load_recipe("candle"))
