@@ -14,7 +14,7 @@ from candlelight.loaders.hub.read_hub import HubFrames
 from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST
 from candlelight.loaders.samples import Frames
 
-EXPECTED = "expected a folder of frames, an .h5 file or a folder of them, or a Hugging Face folder"
+_EXPECTED = "expected a folder of frames, an .h5 file or a folder of them, or a Hugging Face folder"
 
 
 def open_frames(
@@ -42,8 +42,8 @@ def open_frames(
     Example:
         >>> open_frames("nowhere")
         Traceback (most recent call last):
-        candlelight.loaders.errors.InputError: nowhere: expected a folder of frames, an .h5 file or a folder \
-of them, or a Hugging Face folder
+        candlelight.loaders.errors.InputError: nowhere: does not exist; expected a folder of frames, an .h5 \
+file or a folder of them, or a Hugging Face folder
     """
     path = local_folder(path)
     if files := open_hdf5(path):
@@ -51,7 +51,7 @@ of them, or a Hugging Face folder
         split = choose_split(path, [split for owner, split in files if owner == name], split)
         return HDF5Frames(files[name, split].path, layers, objects=objects)
     if not (path / DATASET).is_file():
-        raise InputError(f"{path}: {EXPECTED}{nearest_file(path)}")
+        raise no_frames(path)
     if (path / PACK_MANIFEST).is_file():
         return HubFrames(path, set_name, layers, split, objects=objects)
     if split not in (None, "train"):
@@ -59,6 +59,21 @@ of them, or a Hugging Face folder
             f"{path}: a folder of frames has no split `{split}`; make one with `candlelight pack`"
         )
     return FrameFolder(path, set_name, layers, objects=objects)
+
+
+def no_frames(path: Path, or_else: str = "") -> InputError:
+    """Make the error for a path that holds no frames, or does not exist.
+
+    Args:
+        path: the path.
+        or_else: what else is expected.
+
+    Example:
+        >>> str(no_frames(Path("."))).partition(",")[0]
+        '.: expected a folder of frames'
+    """
+    missing = "" if path.exists() else "does not exist; "
+    return InputError(f"{path}: {missing}{_EXPECTED}{or_else}{nearest_file(path)}")
 
 
 def open_hdf5(path: Path) -> dict[tuple[str, str], HDF5Frames]:

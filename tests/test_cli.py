@@ -180,7 +180,7 @@ def test_a_plan_is_written_and_can_be_limited(tmp_path):
         ),
         (
             ("counterfactual", "candle", "--sample", "candle-999999", "--do", "color=red", "--out", "o"),
-            "sample `candle-999999` is not in the plan; expected an id such as candle-000000",
+            "sample `candle-999999` is not in the plan; expected an id from candle-000000 to candle-021599",
         ),
         (("render", "nothing.parquet", "--out", "frames"), "there is no such file"),
         (("render", "candle", "--out", "frames", "--shard", "3"), "I/N"),
@@ -189,7 +189,7 @@ def test_a_plan_is_written_and_can_be_limited(tmp_path):
             ("render", "negatives", "--set", "sets.negatives.draws=2", "--out", "frames", "--shard", "3/2"),
             "3/2",
         ),
-        (("info", "nowhere"), "nowhere"),
+        (("info", "nowhere"), "nowhere: does not exist; expected a folder of frames"),
         (("pack", "nowhere", "--to", "hub", "--out", "pack"), "nowhere"),
         (("pack", "nowhere", "--to", "zip", "--out", "pack"), "zip"),
         (("evaluate", "intrinsic", "nowhere", "--model", "retinex"), "nowhere"),

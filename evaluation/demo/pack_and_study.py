@@ -1,5 +1,8 @@
 """The steps of `candlelight demo` after rendering: a first sheet of pictures, packs, and the study."""
 
+import shlex
+import shutil
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -101,6 +104,16 @@ def pack_and_study(frames: Path, out: Path, tell: Tell) -> list[str]:
     return [
         *("", *results.summary(), ""),
         f"Open {results.report} in a browser. Next steps:",
+        *_activation(),
         f"  candlelight evaluate intrinsic {frames} --set tabletop_test --model {results.weights}",
         "  candlelight render candle --limit 20 --out candle",
     ]
+
+
+def _activation() -> list[str]:
+    """Return the command that puts `candlelight` on the path, where it is not and the environment has one."""
+    script, here = Path(sys.prefix) / "bin" / "activate", Path.cwd()
+    if shutil.which("candlelight") or not script.is_file():
+        return []
+    shown = script.relative_to(here) if script.is_relative_to(here) else script
+    return [f"  . {shlex.quote(str(shown))}  # puts `candlelight` on the path"]

@@ -32,7 +32,8 @@ READING = (
         "ignore the scale of a prediction; unaligned scores, as in the paper, also depend on it."
     ),
     TextBlock(
-        "↑ Higher is better. 1 means equal sensitivity to both concepts; the ideal is ∞.", term="How to read"
+        "↑ Higher is better. 1 means that both branches respond equally to the concept; the ideal is ∞.",
+        term="How to read",
     ),
     TextBlock(
         "the correctness of a prediction; the strength of an effect, because only shares of test images "

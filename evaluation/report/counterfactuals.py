@@ -21,7 +21,10 @@ from candlelight.loaders.schema import Metadata
 _HOW = (
     "The first picture of each row is a sample. The others are its counterfactuals: some factors were set to "
     "other values, all exogenous draws of the unit were kept, and the factors that depend on the changed "
-    "ones were recomputed."
+    "ones were recomputed. Surfaces that the change does not touch, seen from the same camera, keep their "
+    "masks, depth, normals and albedo. Their pixels of the image may differ all the same: the changed object "
+    "reflects light onto them, and where paths of light differ, so does the renderer's noise. The share of "
+    "the pixels that differ counts every difference, from 1 of 255."
 )
 
 

@@ -17,7 +17,7 @@ from candlelight.generators.engine.tasks import WorkersWanted, render_on_workers
 from candlelight.generators.engine.worker import TraceGroup
 from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.language.set_settings import is_traced
-from candlelight.generators.planning.plan import Plan
+from candlelight.generators.planning.plan import Plan, check_plan
 from candlelight.generators.planning.provenance import check_assets
 from candlelight.loaders.errors import InputError, argument
 
@@ -85,14 +85,15 @@ def render(
         The outcome of the run.
 
     Raises:
-        InputError: the folder holds frames of another recipe or cannot be written, rendering is not
-            installed, there is no such device, or the workers cannot be started or reached.
+        InputError: no plan is given, the folder holds frames of another recipe or cannot be written,
+            rendering is not installed, there is no such device, or the workers cannot be started or reached.
 
     Example:
         >>> from candlelight.generators import load_recipe, make_plan
         >>> plan = make_plan(load_recipe("demo")).limit(1)
         >>> outcome = render(plan, Path("frames"))  # doctest: +SKIP
     """
+    check_plan(plan)
     if scheduler is None and cluster is None:
         require_rendering(plan.recipe)
     else:

@@ -17,10 +17,10 @@ from typing import Any
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.load_recipe import revise
 from candlelight.generators.language.recipe import Recipe
-from candlelight.generators.planning.plan import Plan, new_plan, plan_set
+from candlelight.generators.planning.plan import Plan, check_plan, check_recipe, new_plan, plan_set
 from candlelight.generators.planning.provenance import check_assets
 from candlelight.generators.planning.sample_values import factual_set
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, did_you_mean
 from candlelight.loaders.schema import FactorValue
 
 COUNTERFACTUAL_SUFFIX = "_counterfactual"
@@ -40,8 +40,8 @@ def do(recipe: Recipe, /, *sets: str, **values: FactorValue) -> Recipe:
         which the factors have these values.
 
     Raises:
-        InputError: a set does not exist, no set has such a factor, or a categorical factor does not have the
-            value. A number may lie outside the range of its factor.
+        InputError: no recipe is given, a set does not exist, no set has such a factor, or a categorical
+            factor does not have the value. A number may lie outside the range of its factor.
 
     Example:
         >>> from candlelight.generators.language.load_recipe import load_recipe
@@ -50,6 +50,7 @@ def do(recipe: Recipe, /, *sets: str, **values: FactorValue) -> Recipe:
         >>> {sample.factors["count"] for sample in plan.samples}
         {1}
     """
+    check_recipe(recipe)
     if not sets:
         return revise(recipe, do={**recipe.do, **values})
     plain = [name for name, image_set in recipe.sets.items() if image_set.counterfactual is None]
@@ -74,7 +75,7 @@ def condition(plan: Plan, /, **values: FactorValue | Collection[FactorValue]) ->
         The plan of the selected samples, with their ids, groups and numbers unchanged.
 
     Raises:
-        InputError: no set has such a factor, or no sample is left.
+        InputError: no plan is given, no set has such a factor, or no sample is left.
 
     Example:
         >>> from candlelight.generators.language.load_recipe import load_recipe
@@ -85,12 +86,17 @@ def condition(plan: Plan, /, **values: FactorValue | Collection[FactorValue]) ->
         >>> len(plan), len(condition(plan, scene="garden", color=["red", "blue"]))
         (450, 90)
     """
+    check_plan(plan)
     wanted = {
         k: v if isinstance(v, Collection) and not isinstance(v, str) else (v,) for k, v in values.items()
     }
     for name in wanted:
         if not any(name in image_set.factors for image_set in plan.recipe.sets.values()):
-            raise InputError(f"condition: `{name}` is no factor of any set of `{plan.recipe.name}`")
+            known = dict.fromkeys(key for image_set in plan.recipe.sets.values() for key in image_set.factors)
+            raise InputError(
+                f"condition: `{name}` is no factor of any set of `{plan.recipe.name}`"
+                f"{did_you_mean(name, known)}"
+            )
     kept = [
         row
         for row, sample in enumerate(plan.samples)
@@ -120,8 +126,9 @@ def counterfactual(plan: Plan, /, *changes: Mapping[str, FactorValue], **values:
         its factual sample.
 
     Raises:
-        InputError: no change, no such factor, a value that a categorical factor does not have, samples that
-            are counterfactuals themselves, or an asset that was edited since the samples were planned.
+        InputError: no plan, no change, no such factor, a value that a categorical factor does not have,
+            samples that are counterfactuals themselves, or an asset that was edited since the samples were
+            planned.
 
     Example:
         >>> from candlelight.generators.language.load_recipe import load_recipe
@@ -133,6 +140,7 @@ def counterfactual(plan: Plan, /, *changes: Mapping[str, FactorValue], **values:
         >>> changed.exogenous == plan.samples[0].exogenous
         True
     """
+    check_plan(plan)
     asked = [dict(change) for change in (*changes, values) if change]
     if not asked:
         raise InputError("counterfactual: expected factors to change, as in color='yellow', got none")
@@ -157,7 +165,10 @@ def _with_counterfactuals(recipe: Recipe, names: list[str], asked: list[dict[str
         unknown = {factor for change in asked for factor in change} - factual.mechanisms().keys()
         if unknown:
             known = ", ".join(factual.mechanisms())
-            raise InputError(f"counterfactual: expected factors of `{name}` ({known}), got {sorted(unknown)}")
+            near = did_you_mean(min(unknown), factual.mechanisms())
+            raise InputError(
+                f"counterfactual: expected factors of `{name}` ({known}), got {sorted(unknown)}{near}"
+            )
         if taken is not None and (taken.counterfactual is None or taken.counterfactual.of != name):
             raise InputError(
                 f"counterfactual: there is a set `{name + COUNTERFACTUAL_SUFFIX}` already; "

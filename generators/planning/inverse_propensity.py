@@ -5,7 +5,7 @@ import numpy as np
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.factors import Categorical
 from candlelight.generators.planning.mechanisms import Mechanisms, mechanisms_of
-from candlelight.generators.planning.plan import Plan
+from candlelight.generators.planning.plan import Plan, check_plan
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorValue
 from candlelight.loaders.selection.conditional_tables import inverse_weights
@@ -36,6 +36,7 @@ def inverse_propensity_weights(plan: Plan, factor: str) -> dict[str, float]:
         >>> set(inverse_propensity_weights(plan, "texturing").values())
         {1.0}
     """
+    check_plan(plan)
     mechanisms = _mechanisms(plan, factor)
     values: list[dict[str, FactorValue]] = []
     propensities: list[float] = []

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import PurePath
 
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.factor_values import fill_in_labels
@@ -64,9 +65,20 @@ class Plan:
             InputError: the plan has no sample of that id.
         """
         if sample not in self._rows:
-            some = ", ".join([*self._rows][:3]) or sample_id(next(iter(self.recipe.sets)), 0)
-            raise InputError(f"sample `{sample}` is not in the plan; expected an id such as {some}")
+            raise InputError(f"sample `{sample}` is not in the plan; expected {self._some_ids(sample)}")
         return replace(self, samples=self.samples.take([self._rows[sample]]))
+
+    def _some_ids(self, wrong: str) -> str:
+        """Name ids that exist, of the same set as a wrong id where possible."""
+        name = wrong.rpartition("-")[0]
+        if rows := [*self._rows]:
+            some = [row for row in rows if row.rpartition("-")[0] == name] or rows
+            return f"an id such as {', '.join(some[:3])}"
+        name = name if name in self.recipe.sets else next(iter(self.recipe.sets))
+        if self.recipe.sets[name].counterfactual is not None:
+            return f"an id such as {sample_id(name, 0)}"
+        units = unit_indices(self.recipe, name, AssetLibrary(self.recipe.assets))
+        return f"an id from {sample_id(name, units[0])} to {sample_id(name, units[-1])}"
 
     def of_set(self, *names: str) -> "Plan":
         """Keep the samples of one image set, or of several. Trace groups lie within one set and stay whole.
@@ -122,6 +134,26 @@ class Plan:
         return replace(self, samples=self.samples.where(lambda key: key.group in mine))
 
 
+def check_recipe(recipe: object) -> None:
+    """Refuse what is no recipe, such as the name of one."""
+    if not isinstance(recipe, Recipe):
+        remedy = f"; load it: load_recipe({str(recipe)!r})" if isinstance(recipe, str | PurePath) else ""
+        raise InputError(f"expected a recipe, got {_given(recipe)}{remedy}")
+
+
+def check_plan(plan: object) -> None:
+    """Refuse what is no plan, such as a recipe or its name."""
+    if not isinstance(plan, Plan):
+        raise InputError(f"expected a plan of make_plan, got {_given(plan)}; plan it: make_plan(recipe)")
+
+
+def _given(value: object) -> str:
+    """Name a value of a wrong type for a message: a text as it is, anything else by its type."""
+    if isinstance(value, str | PurePath):
+        return repr(str(value))
+    return f"the recipe {value.name!r}" if isinstance(value, Recipe) else type(value).__name__
+
+
 def check_sets(names: Collection[str], known: Collection[str], where: str) -> None:
     """Refuse names of image sets that are not known, and an empty list of names."""
     for name in names or [""]:
@@ -153,8 +185,8 @@ def make_plan(
         The plan, with sets in the recipe's order and samples by index.
 
     Raises:
-        InputError: an asset that does not exist, a value out of range, no room for an object, an unknown
-            set; the message names the set and the field.
+        InputError: no recipe, an asset that does not exist, a value out of range, no room for an object, an
+            unknown set; the message names the set and the field.
 
     Example:
         >>> from candlelight.generators.language.load_recipe import load_recipe
@@ -162,6 +194,7 @@ def make_plan(
         >>> [sample.id for sample in plan.samples]
         ['negatives-000000', 'negatives-000001', 'negatives-000002']
     """
+    check_recipe(recipe)
     library = AssetLibrary(recipe.assets)
     recipe = fill_in_labels(recipe, library)
     if sets is not None:

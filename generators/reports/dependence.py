@@ -14,9 +14,12 @@ from candlelight.generators.scenes.plan_records import SamplePlan
 from candlelight.loaders.schema import FactorValue
 
 _BINS = 10  # number of ranges at most that many numbers are sorted into
-_SHUFFLES = 400  # number of random tables that estimate the information by chance
-_FEW_ABOVE = 10  # smallest number of random tables whose share is a p-value
-_TABLE_CELLS = 2**22  # cells of the random tables in memory at a time
+SET_LEVEL = 0.01  # probability that chance shows any pair of independent factors of a set
+FIRST_TABLES = 400  # random tables of every pair
+_MOST_TABLES = 20_000  # random tables of a pair whose information few of them reach
+_FEW_REACH = 10  # smallest number of random tables that reach it and need no more tables
+_CELLS_AT_A_TIME = 2**20  # of the random tables in memory
+_MOST_CELLS = 2**28  # of all further random tables of a pair; some seconds
 _MOST_LISTED = 60  # largest number of distinct whole numbers that are not sorted into ranges
 
 
@@ -38,7 +41,7 @@ class Dependence:
         information: mutual information of the empirical distribution, nats.
         share: information divided by the smaller of the two entropies, 0 to 1.
         chance: mean information of independent factors with the same number of units, nats.
-        p: probability that independent factors have at least this information, by the random tables.
+        p: probability that independent factors have at least this information, by a permutation test.
     """
 
     first: str
@@ -75,10 +78,11 @@ def dependences(samples: Sequence[SamplePlan], listed: Collection[str] = ()) -> 
 
     ``I(X; Y) = H(X) + H(Y) - H(X, Y)`` of the counts of all samples, in nats. The information by chance is
     that of random tables with the same sums of rows and columns, which shuffling one of the columns gives.
-    The p-value is their share with at least this information, or, where these are few, the tail of a gamma
-    distribution with their mean and variance (after Knijnenburg et al., Fewer permutations, more accurate
-    P-values, 2009). Samples of one unit, such as counterfactuals, share draws; therefore these tables count
-    one random sample of each unit.
+    The p-value is ``(1 + reached) / (1 + tables)``, where ``reached`` of the random ``tables`` have at least
+    this information. 400 tables are drawn; while fewer than 10 reach it, more are drawn, up to 20,000, or to
+    100 for each pair so that the smallest p-value is below 0.01 / pairs. Tables of more than 13,000 cells get
+    fewer. Samples of one unit, such as counterfactuals, share draws; therefore these tables count one random
+    sample of each unit.
 
     Args:
         samples: of one set, at least one.
@@ -91,11 +95,23 @@ def dependences(samples: Sequence[SamplePlan], listed: Collection[str] = ()) -> 
     coded = {name: _coded(column)[1] for name, column in _columns(samples).items()}
     varying = [(name, codes) for name, codes in coded.items() if codes.max() > 0]
     every, once = np.arange(len(samples)), _one_sample_of_each_unit([sample.unit for sample in samples])
+    pairs = list(itertools.combinations(varying, 2))
+    most = most_tables(len(pairs))
     found = [
-        _dependence(*first, *second, every if {first[0], second[0]} <= set(listed) else once)
-        for first, second in itertools.combinations(varying, 2)
+        _dependence(*first, *second, every if {first[0], second[0]} <= set(listed) else once, most)
+        for first, second in pairs
     ]
     return sorted(found, key=lambda pair: -round(pair.information, 9))
+
+
+def most_tables(pairs: int) -> int:
+    """Return the largest number of random tables of a pair: enough for a p-value below `SET_LEVEL` / pairs.
+
+    Example:
+        >>> most_tables(6), most_tables(300)
+        (20000, 30000)
+    """
+    return max(_MOST_TABLES, math.ceil(pairs / SET_LEVEL))
 
 
 def _columns(samples: Sequence[SamplePlan]) -> Mapping[str, list[FactorValue]]:
@@ -150,36 +166,67 @@ def _ranges(edges: list[float]) -> list[str]:
 
 
 def _dependence(
-    first: str, a: Int[ndarray, " n"], second: str, b: Int[ndarray, " n"], apart: Int[ndarray, " units"]
+    first: str,
+    a: Int[ndarray, " n"],
+    second: str,
+    b: Int[ndarray, " n"],
+    apart: Int[ndarray, " units"],
+    most: int,
 ) -> Dependence:
     """Measure the dependence of two columns; ``apart`` are indices of samples that share no draw."""
-    from scipy.stats import entropy, gamma, random_table
+    from scipy.stats import entropy
 
     table = np.zeros((a.max() + 1, b.max() + 1), np.int64)
     np.add.at(table, (a, b), 1)
     information = float(_information(table[None])[0])
-    shuffled = random_table(np.bincount(a[apart]), np.bincount(b[apart]))
-    draws, most = stream(0, first, second), max(1, _TABLE_CELLS // table.size)
-    chance = np.concatenate(
-        [
-            _information(shuffled.rvs(min(most, _SHUFFLES - done), random_state=draws))
-            for done in range(0, _SHUFFLES, most)
-        ]
-    )
-    mean, variance = float(chance.mean()), float(chance.var(ddof=1))
-    above = int((chance > information - 1e-9).sum())
-    p = above / _SHUFFLES
-    if variance < 1e-18:  # the tables of one unit are all alike, and no evidence
-        p = 1.0
-    elif above < _FEW_ABOVE:
-        p = float(gamma.sf(information, mean**2 / variance, scale=variance / mean))
+    chance, p = _by_chance(information, np.bincount(a[apart]), np.bincount(b[apart]), most, (first, second))
     share = min(information / min(float(entropy(table.sum(axis))) for axis in (0, 1)), 1.0)
-    return Dependence(first, second, information, share, mean, p)
+    return Dependence(first, second, information, share, chance, p)
+
+
+def _by_chance(
+    information: float,
+    rows: Int[ndarray, " a"],
+    columns: Int[ndarray, " b"],
+    most: int,
+    names: tuple[str, str],
+) -> tuple[float, float]:
+    """Return the mean information of random tables with these sums, and the p-value of an information.
+
+    Every pair has `FIRST_TABLES`; only where few of them reach the information, up to ``most`` are drawn,
+    twice as many each time.
+    """
+    from scipy.stats import random_table
+
+    shuffled, draws, cells = random_table(rows, columns), stream(0, *names), len(rows) * len(columns)
+    at_a_time = max(1, _CELLS_AT_A_TIME // cells)
+    most = max(FIRST_TABLES, min(most, _MOST_CELLS // cells))
+
+    def draw(count: int) -> Float[ndarray, " tables"]:
+        sizes = [min(at_a_time, count - done) for done in range(0, count, at_a_time)]
+        return np.concatenate([_information(shuffled.rvs(size, random_state=draws)) for size in sizes])
+
+    chance = draw(FIRST_TABLES)
+    mean = float(chance.mean())
+    if chance.var() < 1e-18:  # the tables of one unit are all alike, and no evidence
+        return mean, 1.0
+    count, reached = 0, 0
+    while True:
+        count += len(chance)
+        reached += int((chance > information - 1e-9).sum())
+        if reached >= _FEW_REACH or count >= most:
+            return mean, (1 + reached) / (1 + count)
+        chance = draw(min(count, most - count))
 
 
 def _information(tables: Int[ndarray, "tables a b"]) -> Float[ndarray, " tables"]:
-    """Return the mutual information of each table of counts, nats."""
-    from scipy.stats import entropy
+    """Return the mutual information of tables of counts with the same sums of rows and columns, nats."""
+    from scipy.special import xlogy
 
-    rows, columns = entropy(tables.sum(2), axis=1), entropy(tables.sum(1), axis=1)
-    return np.maximum(0.0, rows + columns - entropy(tables.reshape(len(tables), -1), axis=1))
+    rows, columns = tables[0].sum(1), tables[0].sum(0)
+    total = int(rows.sum())
+    counts = np.arange(total + 1)
+    count_log = xlogy(counts, counts)  # looked up: much faster than a logarithm of each cell
+    cells = count_log[tables].sum((1, 2))
+    nats = (cells + count_log[total] - count_log[rows].sum() - count_log[columns].sum()) / total
+    return np.maximum(0.0, nats)

@@ -13,14 +13,19 @@ from candlelight.generators.language.field_types import references
 from candlelight.generators.language.image_set import ImageSet
 from candlelight.generators.planning.plan import Plan
 from candlelight.generators.planning.planned_samples import PlannedSamples
-from candlelight.generators.reports.dependence import Dependence, Marginal, dependences, marginals
+from candlelight.generators.reports.dependence import (
+    FIRST_TABLES,
+    SET_LEVEL,
+    Dependence,
+    Marginal,
+    dependences,
+    marginals,
+    most_tables,
+)
 from candlelight.generators.reports.graph_picture import draw_graph
 from candlelight.loaders.files.safe_writing import replacing
 from candlelight.loaders.foreign_text import printable
 from candlelight.loaders.schema import FactorValue
-
-_LEVEL = 0.01  # probability that chance shows any pair of independent factors of a set
-_SMALLEST_P = 1e-6  # smaller ones are not told apart: the random tables are 400
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ class SetReport:
     @property
     def level(self) -> float:
         """Level of significance of one pair, by Bonferroni's correction."""
-        return _LEVEL / max(len(self.tested), 1)
+        return SET_LEVEL / max(len(self.tested), 1)
 
     def decides_units(self, rule: Rule) -> bool:
         """Tell whether a rule decides which units exist, and so holds before the intervention."""
@@ -184,17 +189,15 @@ def _pairs_line(report: SetReport) -> str:
     shown, connected, tested = len(report.pairs), len(report.connected), len(report.tested)
     return (
         f"{shown} of {tested} pairs are shown: {connected} that the graph connects, and {shown - connected} "
-        f"others with p < {report.level:.2g} (permutation test; {_LEVEL:g} / {tested} pairs)"
+        f"others with p < {report.level:.2g} ({SET_LEVEL:g} / {tested} pairs); permutation test of "
+        f"{FIRST_TABLES} to {most_tables(tested):,} random tables"
     )
 
 
 def _pair_rows(report: SetReport) -> list[tuple[Dependence, str, bool]]:
     """List the pairs that are shown, their p-value as text, and whether the graph connects them."""
     connected = report.connected
-    return [
-        (pair, f"< {_SMALLEST_P:g}" if pair.p < _SMALLEST_P else f"{pair.p:.2g}", pair in connected)
-        for pair in report.pairs
-    ]
+    return [(pair, f"{pair.p:.2g}", pair in connected) for pair in report.pairs]
 
 
 def _size(report: SetReport) -> str:

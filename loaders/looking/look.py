@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 
-from candlelight.loaders.errors import DAMAGED, InputError, blame, nearest_file
+from candlelight.loaders.errors import DAMAGED, InputError, blame
 from candlelight.loaders.files.json_records import parse_record
 from candlelight.loaders.files.object_stores import Store, open_store
 from candlelight.loaders.files.urls import is_elsewhere, local_folder
@@ -25,7 +25,7 @@ from candlelight.loaders.hdf5.hdf5_datasets import open_file
 from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
 from candlelight.loaders.looking.contents import Contents, StoredSet, build_contents, bytes_below
 from candlelight.loaders.looking.frame_checks import clipped_share, some_metadata, unexplained_line
-from candlelight.loaders.open_frames import EXPECTED, open_hdf5
+from candlelight.loaders.open_frames import no_frames, open_hdf5
 from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST, Shard, read_pack_manifest
 from candlelight.loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo
 from candlelight.loaders.verification.verify_frames import PLAN
@@ -50,8 +50,8 @@ def look(path: Path | str) -> Contents:
     Example:
         >>> look("nowhere")
         Traceback (most recent call last):
-        candlelight.loaders.errors.InputError: nowhere: expected a folder of frames, an .h5 file or a folder \
-of them, or a Hugging Face folder
+        candlelight.loaders.errors.InputError: nowhere: does not exist; expected a folder of frames, an .h5 \
+file or a folder of them, or a Hugging Face folder
     """
     if is_elsewhere(path):
         return _look_at_store(open_store(str(path)))
@@ -59,7 +59,7 @@ of them, or a Hugging Face folder
     if files := open_hdf5(path):
         return _look_at_hdf5(path, files)
     if not (path / DATASET).is_file():
-        raise InputError(f"{path}: {EXPECTED}{nearest_file(path)}")
+        raise no_frames(path)
     return _look_at_hub(path) if (path / PACK_MANIFEST).is_file() else _look_at_folder(path)
 
 

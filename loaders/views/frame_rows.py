@@ -10,10 +10,10 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from candlelight.loaders.choices import choose_name
-from candlelight.loaders.errors import InputError, nearest_file
+from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.urls import local_folder
 from candlelight.loaders.frames import DATASET, read_dataset_info
-from candlelight.loaders.open_frames import EXPECTED, open_frames, open_hdf5
+from candlelight.loaders.open_frames import no_frames, open_frames, open_hdf5
 from candlelight.loaders.packed_frames import PackedFrames
 from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST, read_pack_manifest
 from candlelight.loaders.progress_bars import progress_bar
@@ -120,7 +120,7 @@ def list_sets(path: Path) -> tuple[dict[str, SetInfo], dict[str, list[str]]]:
             splits.setdefault(name, []).append(split)
         return {name: files[name, found[0]].set_info for name, found in splits.items()}, splits
     if not (path / DATASET).is_file():
-        raise InputError(f"{path}: {EXPECTED}{nearest_file(path)}")
+        raise no_frames(path)
     sets = read_dataset_info(path).sets
     packed = read_pack_manifest(path) if (path / PACK_MANIFEST).is_file() else None
     return sets, {name: packed.splits_of(name) if packed else ["train"] for name in sets}

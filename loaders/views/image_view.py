@@ -12,7 +12,7 @@ from candlelight.loaders.files.decode_image import decode_image
 from candlelight.loaders.files.safe_decoding import open_image
 from candlelight.loaders.files.urls import local_folder
 from candlelight.loaders.image_frames import ImageFolder, ImageTable, load_hugging_face
-from candlelight.loaders.open_frames import EXPECTED
+from candlelight.loaders.open_frames import no_frames
 from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST
 from candlelight.loaders.samples import to_tensors
 from candlelight.loaders.views.chosen_rows import ChosenRows, NamedRows, Request, RowChoice, choose_rows
@@ -72,8 +72,8 @@ def open_images(
     Example:
         >>> open_images("nowhere")
         Traceback (most recent call last):
-        candlelight.loaders.errors.InputError: nowhere: expected a folder of frames, an .h5 file or a folder \
-of them, or a Hugging Face folder; or a folder of pictures
+        candlelight.loaders.errors.InputError: nowhere: does not exist; expected a folder of frames, an .h5 \
+file or a folder of them, or a Hugging Face folder; or a folder of pictures
     """
     if size is not None and min(size) < 1:
         raise InputError(f"size: expected height and width of at least 1, got {size}")
@@ -98,7 +98,7 @@ def _open_pictures(request: Request) -> NamedRows | None:
     if source.layout != FRAMES or is_frames(path := local_folder(source.place)):
         return None
     if not path.is_dir():
-        raise InputError(f"{path}: {EXPECTED}; or a folder of pictures")
+        raise no_frames(path, "; or a folder of pictures")
     if request.set_name is not None or request.split is not None:
         raise InputError(f"{path}: a folder of pictures has no sets or splits; leave them out")
     return _name_pictures(ImageFolder(path), request, DataIdentity(path.resolve().name, _PICTURES))

@@ -196,8 +196,8 @@ def open_moved_images(
     Example:
         >>> open_moved_images("nowhere")
         Traceback (most recent call last):
-        candlelight.loaders.errors.InputError: nowhere: expected a folder of frames, an .h5 file or a folder \
-of them, or a Hugging Face folder
+        candlelight.loaders.errors.InputError: nowhere: does not exist; expected a folder of frames, an .h5 \
+file or a folder of them, or a Hugging Face folder
     """
     path = local_folder(data)
     sets = {

@@ -64,6 +64,7 @@ def test_page_shows_questions_answers_and_dependent_factors(root):
     assert "size follows: 2" in page
     assert "x follows" not in page
     assert "17 % of the pixels differ" in page
+    assert "Their pixels of the image may differ all the same" in page
     assert "<script" not in page
 
 

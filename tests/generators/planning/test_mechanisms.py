@@ -247,6 +247,7 @@ def test_a_set_of_counterfactuals_equals_the_function_counterfactual(tmp_path):
     [
         ((), {}, "expected factors to change, as in color='yellow', got none"),
         ((), {"shape": "cube"}, r"expected factors of `s` \(.*kind.*\), got \['shape'\]"),
+        ((), {"kinds": "cube"}, r"got \['kinds'\]; did you mean `kind`\?"),
         ((), {"kind": "cone"}, r"counterfactual\.do\.0\.kind: expected one of cube, sphere, got 'cone'"),
         (({"x": "far"},), {}, r"counterfactual\.do\.0\.x: expected a number, got 'far'"),
     ],

@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from candlelight.generators.engine.render_plan import render
 from candlelight.generators.language.factors import Categorical, Continuous
 from candlelight.generators.language.image_set import ImageSet
 from candlelight.generators.language.load_recipe import load_recipe, recipe_sha256
 from candlelight.generators.language.set_settings import factor_infos
-from candlelight.generators.planning.interventions import condition, do
+from candlelight.generators.planning.interventions import condition, counterfactual, do
+from candlelight.generators.planning.inverse_propensity import inverse_propensity_weights
 from candlelight.generators.planning.mechanisms import Mechanisms
 from candlelight.generators.planning.plan import Plan, make_plan
 from candlelight.generators.planning.plan_table import load_plan, save_plan
@@ -459,3 +461,29 @@ def test_the_name_of_a_plan_need_not_be_utf8(plans, tmp_path):
     plan = next(iter(plans.values()))
     save_plan(plan, path)
     assert load_plan(path).samples.keys == plan.samples.keys
+
+
+@pytest.mark.parametrize("call", [make_plan, lambda given: do(given, color="red")])
+def test_what_is_no_recipe_is_refused_in_one_line(call):
+    with pytest.raises(
+        InputError, match=r"^expected a recipe, got 'candle'; load it: load_recipe\('candle'\)$"
+    ):
+        call("candle")
+    with pytest.raises(InputError, match=r"^expected a recipe, got NoneType$"):
+        call(None)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda given: render(given, "nowhere"),
+        lambda given: condition(given, color="red"),
+        lambda given: counterfactual(given, color="red"),
+        lambda given: inverse_propensity_weights(given, "color"),
+    ],
+)
+def test_what_is_no_plan_is_refused_in_one_line(call):
+    with pytest.raises(InputError, match=r"^expected a plan of make_plan, got 'candle'; plan it"):
+        call("candle")
+    with pytest.raises(InputError, match="got the recipe 'candle'; plan it"):
+        call(load_recipe("candle"))

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from scipy.stats import fisher_exact
 from sklearn.metrics import mutual_info_score
 from sklearn.metrics.cluster import contingency_matrix, expected_mutual_information
 
@@ -172,7 +173,32 @@ def test_chance_in_sparse_tables_is_no_dependence():
     assert all(pair.p > 0.01 / 28 for pair in dependences(independent))
     x = rng.uniform(size=50)
     (pair,) = dependences(samples(a=x.tolist(), b=(x + 0.02 * rng.uniform(size=50)).tolist()))
-    assert pair.p < 1e-6
+    assert pair.p == 1 / 20_001
+
+
+# Columns have equal sums, so that Fisher's test and the information order the tables alike.
+@pytest.mark.parametrize("table", [(1, 10, 9, 0), (2, 9, 8, 1), (3, 8, 7, 2), (1, 6, 11, 6), (5, 9, 15, 11)])
+def test_p_values_of_two_values_are_those_of_fishers_exact_test(table):
+    exact = fisher_exact(np.reshape(table, (2, 2))).pvalue
+    a, b = (np.repeat(codes, table).tolist() for codes in ([0, 0, 1, 1], [0, 1, 0, 1]))
+    (pair,) = dependences(samples(a=a, b=b))
+    tables = 400 if exact > 0.05 else 10 / exact if exact > 0.001 else 20_000  # at least
+    assert abs(pair.p - exact) < 1 / tables + 3 * math.sqrt(exact * (1 - exact) / tables)
+    assert pair.p > exact / 2
+
+
+def test_independent_factors_of_small_sets_are_seldom_significant():
+    rng = np.random.default_rng(0)
+    sets = [samples(**{name: rng.integers(2, size=20).tolist() for name in "abcde"}) for _ in range(100)]
+    ps = np.array([[pair.p for pair in dependences(one)] for one in sets])
+    assert (ps < 0.01).mean() < 0.02
+    assert (ps.min(axis=1) < 0.01 / 10).sum() <= 4
+
+
+def test_many_pairs_get_as_many_tables_as_their_level_needs():
+    names = [f"v{i}" for i in range(25)]
+    found = dependences(samples(**{name: [0, 1] * 20 for name in names}))
+    assert {pair.p for pair in found} == {1 / 30_001}
 
 
 def test_counterfactuals_are_no_independent_samples(tmp_path):
@@ -264,6 +290,7 @@ def test_the_report_has_marginals_dependences_and_a_graph(plan, tmp_path):
         frozenset(("kind", "color")),
     }
     assert "3 of 6 pairs are shown: 3 that the graph connects, and 0 others with p < 0.0017" in text
+    assert "(0.01 / 6 pairs); permutation test of 400 to 20,000 random tables" in text
     write_plan_report(plan, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert page.count("<svg") == 1
@@ -287,7 +314,7 @@ def test_significant_pairs_that_the_graph_does_not_connect_are_shown_as_such(pla
     ]
     chosen = replace(plan, samples=compress_samples(planned))
     text = report_text(chosen)
-    assert re.search(r"    color, size  .* < 1e-06\), not by the graph", text)
+    assert re.search(r"    color, size  .*; 5e-05\), not by the graph", text)
     assert "and 3 others with p" in text
 
 
