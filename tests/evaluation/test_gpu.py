@@ -375,7 +375,7 @@ class PretendedGpu(TorchFunctionMode):
             return GPU
         if on_gpu and function == Tensor.is_cuda.__get__:
             return True
-        if on_gpu and function in (Tensor.numpy, Tensor.__array__):
+        if on_gpu and function in (Tensor.numpy, Tensor.__array__) and not kwargs.get("force"):
             raise TypeError("can't convert cuda:0 device type tensor to numpy")
         moved = on_gpu if (device := _target(function, args, kwargs)) is None else device.type == "cuda"
         if device is None:

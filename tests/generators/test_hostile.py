@@ -63,7 +63,7 @@ def test_a_plan_cannot_name_files_elsewhere(plan_file, column, value, message):
 def test_nested_aliases_do_not_fill_memory(write_recipe, tiny):
     with pytest.raises(InputError, match=r"recipe own.yaml: expected at most \d+ values, got more once all"):
         load_recipe(write_recipe(LAUGHS))
-    with pytest.raises(InputError, match="--set description: expected a YAML value"):
+    with pytest.raises(InputError, match="`overrides` description: expected a YAML value"):
         load_recipe(tiny, [f"description={{{LAUGHS[:-1].replace(chr(10), ', ')}}}"])
     with pytest.raises(InputError, match=r"recipe own\.yaml: expected YAML, got something else: Exceeds"):
         load_recipe(write_recipe(f"seed: {'9' * 5000}"))

@@ -67,5 +67,5 @@ def test_a_checkout_of_python_3_is_loaded_too(published, standin) -> None:
 def test_weights_of_another_method_are_refused(published) -> None:
     checkout, _ = published("bigtime")
     _, weights = published("usi3d")
-    with pytest.raises(InputError, match=r"expected tensors by name, got dict"):
+    with pytest.raises(InputError, match=r"expected tensors by name, got i of dict"):
         load_bigtime(checkout, weights)

@@ -49,8 +49,8 @@ def test_layers_of_both_decoders(published) -> None:
 @pytest.mark.parametrize("part", PARTS)
 def test_each_part_has_to_be_there(published, standin, part: str) -> None:
     state = standin.states["niid-net"]()
-    wrong = state | {part: standin.prefixed("module.", state[part])}
-    with pytest.raises(InputError, match=f"niid-net.pth: `{part}`: .*missing: .*; unexpected: module."):
+    wrong = state | {part: standin.prefixed("net.", state[part])}
+    with pytest.raises(InputError, match=f"niid-net.pth: `{part}`: .*missing: .*; unexpected: net."):
         load_niid_net(*published("niid-net", state=wrong))
     del state[part]
     with pytest.raises(InputError, match=f"expected an entry `{part}`, got epoch, "):

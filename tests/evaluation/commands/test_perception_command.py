@@ -1,5 +1,6 @@
 """`evaluate perception` on pictures of ramps, whose shifts some distances measure exactly."""
 
+import itertools
 import json
 import math
 
@@ -165,17 +166,19 @@ def test_viewing_canvas_size_and_kernel_reach_the_transforms(pictures, tmp_path)
 def write_answers(path, transform, magnitudes, threshold, slope, repeats=40):
     """Append answers with the shares of a psychometric function; a transform of None is of rated pairs."""
     if not path.exists():
-        path.write_text(json.dumps({"format": "candlelight answers 1", "version": "", "settings": {}}) + "\n")
+        header = {"format": "candlelight answers 1", "version": "", "settings": {"log": path.name}}
+        path.write_text(json.dumps(header) + "\n")
     answer = {
-        **{"session": "", "observer": "ann", "trial": 0, "image": "a", "transform": transform, "time": ""},
+        **{"session": "", "observer": "ann", "image": "a", "transform": transform, "time": ""},
         **{"kind": "transform" if transform else "rated", "seconds": 1.0, "side": "left"},
     }
+    trials = itertools.count(len(path.read_text().splitlines()))
     with path.open("a") as log:
         for magnitude in magnitudes:
             right = round(repeats * (0.5 + 0.5 / (1 + math.exp(-slope * (magnitude - threshold)))))
             for place in range(repeats):
-                both = {"magnitude": magnitude, "correct": place < right}
-                log.write(json.dumps({**answer, **both}) + "\n")
+                own = {"trial": next(trials), "magnitude": magnitude, "correct": place < right}
+                log.write(json.dumps({**answer, **own}) + "\n")
 
 
 def test_answers_of_ones_own_take_the_place_of_the_paper(pictures, own, rated, tmp_path) -> None:

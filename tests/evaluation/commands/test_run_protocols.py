@@ -125,11 +125,10 @@ def test_files_of_another_program_leave_out_the_resized_protocol(frames, tmp_pat
 
     view = open_decompositions(frames, set_name="negatives")
     for row, name in enumerate(view.ids):
-        np.savez(
-            tmp_path / f"{name}.npz", reflectance=view[row].image, shading=np.ones((3, 24, 32), np.float32)
-        )
+        image = view[row].image
+        np.savez(tmp_path / f"{name}.npz", reflectance=image, shading=np.ones(image.shape, np.float32))
     text = run(frames, "--protocol", "all", "--predictions", f"mine={tmp_path}")
-    assert "left out: arap-ordinal: images are resized to 384x512" in text
+    assert "left out: arap-ordinal: images are resized to 512x512" in text
     assert "of 14 pairs" in text
 
 

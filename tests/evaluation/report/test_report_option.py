@@ -23,7 +23,7 @@ def split(image):
     return image, torch.ones_like(image[:, :1])
 
 def heatmaps(image):
-    return image + torch.linspace(0, 0.1, image.shape[3])
+    return image[:, :2] + torch.linspace(0, 0.1, image.shape[3])
 
 def codes(image):
     return image.mean((2, 3))

@@ -122,7 +122,7 @@ def test_the_output_folder_must_be_writable(monkeypatch, settings, requirements)
 
 def test_the_device_must_exist(settings):
     with worker_requirements(replace(settings, device=DeviceRequest("cuda")), ()) as requirements:
-        assert find_unmet_requirement(requirements).startswith("--device cuda: expected a GPU of that kind")
+        assert find_unmet_requirement(requirements).startswith("`device` cuda: expected a GPU of that kind")
 
 
 def test_blender_must_start_on_the_host(monkeypatch, requirements):

@@ -194,7 +194,11 @@ CASES = {
     "one light layer": ("layers", "[image, light/key]", r"layers: expected `light/\*`, .* got `light/key`"),
     "no image": ("layers", "[depth]", r"sets\.cubes\.layers: expected distinct names, `image` among them"),
     "layer twice": ("layers", "[image, depth, depth]", r"sets\.cubes\.layers: expected distinct names"),
-    "one layer": ("layers", "image", r"sets\.cubes\.layers: expected a list; got 'image'"),
+    "one layer": (
+        "layers",
+        "image",
+        r"cubes\.layers: expected a list of layers, or `all`; got 'image'",
+    ),
     "too small": ("image", "{width: 4}", r"sets\.cubes\.image\.width: .*greater than or equal to 8; got 4"),
     "no exposure": ("exposure", "0", r"sets\.cubes\.exposure: .*greater than 0; got 0"),
     "colours out of order": (

@@ -146,7 +146,7 @@ def test_all_missing_scans_are_named(tmp_path):
     message = (
         r"sets\.albedo: layout\.objects\.among: there are no objects `happy`, `homer`, `max-planck`, "
         r"`nefertiti`, `stanford-bunny`; bring each in with `candlelight assets add MESH --name LABEL "
-        r"--out FOLDER`, and name the folder with `--assets objects=FOLDER`"
+        r"--out FOLDER`, and name the folder with `assets` objects=FOLDER"
     )
     with pytest.raises(InputError, match=message):
         make_plan(load_recipe("concepts-scans", FEW, assets={"objects": tmp_path}))
