@@ -9,9 +9,8 @@ from jaxtyping import Bool, Float64
 from torch import Tensor
 
 ImageGroups = tuple[Sequence[str], Sequence[str]]  # group of each image of the concept, and of its control
-LEAST_EXCHANGES = (
-    40  # with fewer no two-sided p-value can be 0.05 or less, as exchanges come in mirrored pairs
-)
+# With fewer no two-sided p-value can be 0.05 or less, as exchanges come in mirrored pairs.
+LEAST_EXCHANGES = 40
 
 
 def known_groups(concept: Sequence[str], control: Sequence[str]) -> ImageGroups | None:
