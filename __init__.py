@@ -7,9 +7,9 @@ The names below are imported on first use, so that importing the package loads n
 
 Example:
     >>> import candlelight
-    >>> recipe = candlelight.load_recipe("candle")
+    >>> recipe = candlelight.load_recipe("toy-confounded")
     >>> len(candlelight.make_plan(candlelight.do(recipe, color="blue")))
-    21600
+    1500
 """
 
 from typing import Any

@@ -15,7 +15,7 @@ RETINEX = ("--model", "retinex")
     ("words", "message"),
     [
         (("intrinsic", "nowhere"), "nothing to score: give a --model, or result files of another program"),
-        (("intrinsic", "nowhere", *RETINEX), "nowhere: expected a folder of frames"),
+        (("intrinsic", "nowhere", *RETINEX), "nowhere: does not exist; expected a folder of frames"),
         (("intrinsic", "nowhere", *RETINEX, *RETINEX), "two models are named `retinex`"),
         (("intrinsic", "nowhere", "--model", "retinx"), "did you mean `retinex`?"),
         (
