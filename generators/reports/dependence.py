@@ -79,10 +79,10 @@ def dependences(samples: Sequence[SamplePlan], listed: Collection[str] = ()) -> 
     ``I(X; Y) = H(X) + H(Y) - H(X, Y)`` of the counts of all samples, in nats. The information by chance is
     that of random tables with the same sums of rows and columns, which shuffling one of the columns gives.
     The p-value is ``(1 + reached) / (1 + tables)``, where ``reached`` of the random ``tables`` have at least
-    this information. 400 tables are drawn; while fewer than 10 reach it, more are drawn, up to 20,000, or to
-    100 for each pair so that the smallest p-value is below 0.01 / pairs. Tables of more than 13,000 cells get
-    fewer. Samples of one unit, such as counterfactuals, share draws; therefore these tables count one random
-    sample of each unit.
+    the information of the tested samples. 400 tables are drawn; while fewer than 10 reach it, more are drawn,
+    up to 20,000, or to 100 for each pair so that the smallest p-value is below 0.01 / pairs. Tables of more
+    than 13,000 cells get fewer. Samples of one unit, such as counterfactuals, share draws; therefore one
+    random sample of each unit is tested, and the random tables have as many.
 
     Args:
         samples: of one set, at least one.
@@ -176,31 +176,31 @@ def _dependence(
     """Measure the dependence of two columns; ``apart`` are indices of samples that share no draw."""
     from scipy.stats import entropy
 
-    table = np.zeros((a.max() + 1, b.max() + 1), np.int64)
-    np.add.at(table, (a, b), 1)
+    table, tested = _table(a, b), _table(a[apart], b[apart])
     information = float(_information(table[None])[0])
-    chance, p = _by_chance(information, np.bincount(a[apart]), np.bincount(b[apart]), most, (first, second))
+    chance, p = _by_chance(tested, most, (first, second))
     share = min(information / min(float(entropy(table.sum(axis))) for axis in (0, 1)), 1.0)
     return Dependence(first, second, information, share, chance, p)
 
 
-def _by_chance(
-    information: float,
-    rows: Int[ndarray, " a"],
-    columns: Int[ndarray, " b"],
-    most: int,
-    names: tuple[str, str],
-) -> tuple[float, float]:
-    """Return the mean information of random tables with these sums, and the p-value of an information.
+def _table(a: Int[ndarray, " n"], b: Int[ndarray, " n"]) -> Int[ndarray, "a b"]:
+    table = np.zeros((a.max() + 1, b.max() + 1), np.int64)
+    np.add.at(table, (a, b), 1)
+    return table
+
+
+def _by_chance(tested: Int[ndarray, "a b"], most: int, names: tuple[str, str]) -> tuple[float, float]:
+    """Return the mean information of random tables with the sums of a table, and the table's p-value.
 
     Every pair has `FIRST_TABLES`; only where few of them reach the information, up to ``most`` are drawn,
     twice as many each time.
     """
     from scipy.stats import random_table
 
-    shuffled, draws, cells = random_table(rows, columns), stream(0, *names), len(rows) * len(columns)
-    at_a_time = max(1, _CELLS_AT_A_TIME // cells)
-    most = max(FIRST_TABLES, min(most, _MOST_CELLS // cells))
+    shuffled, draws = random_table(tested.sum(1), tested.sum(0)), stream(0, *names)
+    information = float(_information(tested[None])[0])
+    at_a_time = max(1, _CELLS_AT_A_TIME // tested.size)
+    most = max(FIRST_TABLES, min(most, _MOST_CELLS // tested.size))
 
     def draw(count: int) -> Float[ndarray, " tables"]:
         sizes = [min(at_a_time, count - done) for done in range(0, count, at_a_time)]

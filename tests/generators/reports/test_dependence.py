@@ -195,6 +195,16 @@ def test_independent_factors_of_small_sets_are_seldom_significant():
     assert (ps.min(axis=1) < 0.01 / 10).sum() <= 4
 
 
+def test_a_unit_of_many_samples_is_tested_as_one():
+    rng, units = np.random.default_rng(0), np.repeat(np.arange(30), [40, 40] + [1] * 28)
+    ps = []
+    for _ in range(100):
+        found = samples(**{name: rng.integers(3, size=30)[units].tolist() for name in "ab"})
+        placed = [one.model_copy(update={"unit": f"u{unit}"}) for one, unit in zip(found, units, strict=True)]
+        ps += [pair.p for pair in dependences(placed)]
+    assert np.mean(np.array(ps) < 0.05) < 0.12  # with all samples tested, more than half of the sets
+
+
 def test_many_pairs_get_as_many_tables_as_their_level_needs():
     names = [f"v{i}" for i in range(25)]
     found = dependences(samples(**{name: [0, 1] * 20 for name in names}))
