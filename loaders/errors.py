@@ -1,5 +1,6 @@
 """The error for unusable input, and the translation of library errors into it."""
 
+import csv
 import difflib
 import importlib.util
 import os
@@ -19,7 +20,7 @@ from candlelight.loaders.foreign_text import printable
 # MemoryError, AssertionError, AttributeError, ImportError and NameError, which have other causes.
 DAMAGED = (
     *(ArithmeticError, EOFError, LookupError, OSError, RuntimeError, SyntaxError, TypeError, ValueError),
-    *(struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error),
+    *(csv.Error, struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error),
 )
 # In messages of CUDA and MPS, of the CPU, and of cuBLAS.
 _MEMORY_SIGNS = ("out of memory", "DefaultCPUAllocator", "ALLOC_FAILED")

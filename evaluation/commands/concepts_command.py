@@ -83,6 +83,14 @@ _SECONDARY = "SET (of DATA), PATH[:SET[:SPLIT]] or LAYOUT:PATH[:SPLIT]"
     "without a concept, for its permutation test.",
 )
 @click.option(
+    "--groups",
+    type=click.Path(path_type=Path),
+    metavar="FILE.csv",
+    help="With --target: table with the columns picture,group, the scene or object that each picture in a "
+    "folder of a --control or of its concept shows; paths are relative to FILE.csv. The permutation test "
+    "exchanges groups as a whole, and pictures within groups of both.  [default: pictures are independent]",
+)
+@click.option(
     "--planted",
     is_flag=True,
     help="Score decompositions with known faults beside the models, made of the ground truth of all images.",
@@ -145,6 +153,7 @@ def concepts(
     negatives: str,
     negatives_limit: int,
     controls: tuple[str, ...],
+    groups: Path | None,
     planted: bool,
     size: tuple[int, int] | None,
     layer: tuple[str, ...],
@@ -177,7 +186,7 @@ def concepts(
     candlelight evaluate concepts demo/frames --set candle --model colours.py:trained --target logit:0 \\
         --layer features.1 --layer features.3 --concept red=pictures/red --concept blue=pictures/blue
     """
-    check_tcav_options(target, named_concepts, layer, controls)
+    check_tcav_options(target, named_concepts, layer, controls, groups)
     fitting: dict[str, Any] = {
         "runs": runs,
         "seed": seed,
@@ -193,6 +202,7 @@ def concepts(
             target,
             split_pairs(named_concepts, "--concept"),
             control_sources,
+            groups,
             negatives,
             negatives_limit,
             size,

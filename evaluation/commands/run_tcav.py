@@ -20,6 +20,7 @@ from candlelight.loaders.errors import InputError
 
 if TYPE_CHECKING:
     from candlelight.evaluation.results.result import MeanResult
+    from candlelight.loaders.views import PictureGroups
 
 _OF_CSM = {
     "significance": "--significance",
@@ -32,7 +33,11 @@ _OF_CSM = {
 
 
 def check_tcav_options(
-    target: str | None, concepts: Sequence[str], layers: Sequence[str], controls: Sequence[str]
+    target: str | None,
+    concepts: Sequence[str],
+    layers: Sequence[str],
+    controls: Sequence[str],
+    groups: Path | None,
 ) -> None:
     """Refuse options of the current command that contradict each other.
 
@@ -42,13 +47,19 @@ def check_tcav_options(
     if target is None:
         if concepts:
             raise InputError("--concept: needs --target, the number that the concepts may move")
+        if groups:
+            raise InputError("--groups: needs --target; the concept sets of CSM have groups of their own")
         return
     source = click.get_current_context().get_parameter_source
     for name, option in _OF_CSM.items():
         if source(name) == ParameterSource.COMMANDLINE:
             raise InputError(f"{option}: belongs to CSM; omit it, or omit --target")
-    if not controls and source("permutations") == ParameterSource.COMMANDLINE:
-        raise InputError("--permutations: with --target only concepts with a --control are tested; add one")
+    if not controls:
+        for name in ("permutations", "groups"):
+            if source(name) == ParameterSource.COMMANDLINE:
+                raise InputError(
+                    f"--{name}: with --target only concepts with a --control are tested; add one"
+                )
     if not concepts:
         raise InputError("--target: needs at least one --concept NAME=SOURCE")
     if not layers:
@@ -61,6 +72,7 @@ def run_tcav(
     target: str,
     concepts: Mapping[str, str],
     controls: Mapping[str, str],
+    groups: Path | None,
     negatives: str,
     negatives_limit: int,
     size: tuple[int, int] | None,
@@ -79,6 +91,7 @@ def run_tcav(
         target: see `candlelight.evaluation.concepts.targets.parse_target`.
         concepts: source of the images of each concept.
         controls: source of the control images of some concepts.
+        groups: table of the groups of pictures, of these concepts and their controls.
         negatives: source of the negatives.
         negatives_limit: largest number of negatives.
         size: height and width of all images.
@@ -96,10 +109,12 @@ def run_tcav(
     from candlelight.evaluation.models import open_models
     from candlelight.evaluation.results.compare import compare
     from candlelight.evaluation.results.result import table
-    from candlelight.loaders.views import open_images
+    from candlelight.loaders.views import open_images, read_picture_groups
 
     if not models:
         raise InputError("nothing to score: give a --model")
+    # Concepts without a control are not tested, and need no groups.
+    of_pictures = dict.fromkeys(controls, read_picture_groups(groups)) if groups else {}
     check_outputs(out, page)
     steps = open_steps(out)
     chosen = choose_device(device)
@@ -107,14 +122,11 @@ def run_tcav(
     test = open_images(data, size=size, **choice)
     # Pictures are resized to the test images; rendered data keep their size.
     fitted = size or tuple(test[0].shape[1:])
-    views = {
-        name: _open_images(f"--concept {name}={text}", data, text, size=fitted)
-        for name, text in concepts.items()
-    }
-    others = {
-        name: _open_images(f"--control {name}={text}", data, text, size=fitted)
-        for name, text in controls.items()
-    }
+    views = _open_each("--concept", concepts, data, fitted, of_pictures)
+    others = _open_each("--control", controls, data, fitted, of_pictures)
+    tested = [*others.values(), *(views[name] for name in others if name in views)]
+    if groups and all(view.identity.layout != "pictures" for view in tested):
+        raise InputError("--groups: neither a --control nor its concept is a folder of pictures; omit it")
     unrelated = _open_images(f"--negatives {negatives}", data, negatives, limit=negatives_limit, size=fitted)
     options |= {"layers": list(layers), "target": target, "size": size, "device": chosen, "steps": steps}
     options["controls"] = others
@@ -170,6 +182,20 @@ def _open_images(option: str, data: str, text: str, **options: Any) -> Any:
         return open_secondary(open_images, data, text, **options)
     except InputError as error:
         raise InputError(f"{option}: {error}") from error
+
+
+def _open_each(
+    option: str,
+    sources: Mapping[str, str],
+    data: str,
+    size: Sequence[int],
+    groups: Mapping[str, "PictureGroups"],
+) -> dict[str, Any]:
+    """Open the images of all concepts, or of all controls; ``groups`` are those of pictures, by concept."""
+    return {
+        name: _open_images(f"{option} {name}={text}", data, text, size=size, groups=groups.get(name))
+        for name, text in sources.items()
+    }
 
 
 def _short(value: float | None) -> str:

@@ -1,6 +1,6 @@
 """Concept sets that an evaluation scores, with their controls."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,11 +8,12 @@ import torch
 
 from candlelight.evaluation.concepts.exchange_groups import ImageGroups, known_groups
 from candlelight.evaluation.concepts.named_generator import named_generator
+from candlelight.evaluation.concepts.set_images import set_images
 from candlelight.evaluation.concepts.set_scores import Concept
 from candlelight.evaluation.running.batches import Fingerprint, check_srgb_image
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import ConceptSet, ConceptSets, match_controls
+from candlelight.loaders.views import ConceptSet, ConceptSets, Images, match_controls
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,9 @@ class ChosenSet:
             for number, one in enumerate(self.controls)
         ]
 
-    def groups(self, others: Sequence[str]) -> ImageGroups | None:
+    def groups(self, others: Images) -> ImageGroups | None:
         """Return the groups of the set's images and of other images, for the permutation test."""
-        return known_groups([self.view.groups[row] for row in self.images.rows], others)
+        return known_groups(set_images(self.view, self.images), others)
 
     def key(self, key: Mapping[str, Any] | None, fingerprint: Fingerprint) -> dict[str, Any] | None:
         """Extend the key of a model to the key of the set, and add the rows to ``fingerprint``."""

@@ -8,22 +8,26 @@ import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
+from candlelight.loaders.views import Images
+
 ImageGroups = tuple[Sequence[str], Sequence[str]]  # group of each image of the concept, and of its control
 # With fewer no two-sided p-value can be 0.05 or less, as exchanges come in mirrored pairs.
 LEAST_EXCHANGES = 40
 
 
-def known_groups(concept: Sequence[str], control: Sequence[str]) -> ImageGroups | None:
-    """Return the groups of the images if they are known; None if every image is a group of its own.
+def known_groups(concept: Images, control: Images) -> ImageGroups | None:
+    """Return the groups of the images of two views; None if every image has its own id as its group.
 
     Example:
-        >>> known_groups(["a.png", "b.png"], ["a.png", "c.png"]) is None
+        >>> from types import SimpleNamespace as View
+        >>> pictures, vases = View(ids=("1.png", "2.png"), groups=("1.png", "2.png")), ("vase", "jug")
+        >>> known_groups(pictures, pictures) is None
         True
-        >>> known_groups(["cube", "cube"], ["vase", "knot"])
-        (['cube', 'cube'], ['vase', 'knot'])
+        >>> known_groups(View(ids=("1.png", "2.png"), groups=vases), View(ids=("a", "b"), groups=vases))
+        (('vase', 'jug'), ('vase', 'jug'))
     """
-    alone = all(len(set(names)) == len(names) for names in (concept, control))
-    return None if alone else (list(concept), list(control))
+    alone = all(tuple(view.groups) == tuple(view.ids) for view in (concept, control))
+    return None if alone else (tuple(concept.groups), tuple(control.groups))
 
 
 def count_exchanges(groups: ImageGroups) -> int:

@@ -21,6 +21,7 @@ from candlelight.evaluation.concepts.probe import Probe
 from candlelight.evaluation.concepts.rows.gram import row_norms
 from candlelight.evaluation.concepts.rows.row_storage import DEFAULT_STORAGE, RowStorage
 from candlelight.evaluation.concepts.score_by_runs import score_by_runs
+from candlelight.evaluation.concepts.set_images import set_images
 from candlelight.evaluation.concepts.set_scorer import SetScorer
 from candlelight.evaluation.concepts.set_scores import (
     BRANCHES,
@@ -210,11 +211,11 @@ def _score(
 ) -> dict[str, Tensor]:
     """Run the model on one concept set and its control, and score the set."""
     features = branch_activations(probe, layers, chosen.view, chosen.images.rows, Fingerprint())
-    branches = scorer.score(chosen.concept, chosen.images, features, chosen.groups(negatives.groups))
+    branches = scorer.score(chosen.concept, chosen.images, features, chosen.groups(negatives))
     for number, control in enumerate(chosen.controls, 1):
         assert chosen.control_view is not None
         against = branch_activations(probe, layers, chosen.control_view, control.rows, Fingerprint())
-        groups = chosen.groups([chosen.control_view.groups[row] for row in control.rows])
+        groups = chosen.groups(set_images(chosen.control_view, control))
         controlled = replace(scorer, against=against).score(chosen.concept, chosen.images, features, groups)
         ending = CONTROLLED if len(chosen.controls) == 1 else f"{CONTROLLED} {number}"
         for branch, scores in controlled.items():
@@ -229,7 +230,7 @@ def _notes(chosen_sets: Sequence[ChosenSet], negatives: Images) -> list[str]:
     controls = [len(control.rows) for one in chosen_sets for control in one.controls]
     counts |= {"smallest control": min(controls)} if controls else {}
     notes = few_images(counts | {"negatives": len(negatives.ids)})
-    groups = [one.groups(negatives.groups) for one in chosen_sets]
+    groups = [one.groups(negatives) for one in chosen_sets]
     if any(len(one.controls) == 1 for one in chosen_sets):
         notes.append(
             "controls: some sets have one control alone, whose light or material is arbitrary and may decide "

@@ -191,8 +191,9 @@ class _Run:
         bar = progress_bar(self.concepts, desc=f"{probe.named.identity.name}: concepts", unit="concept")
         for name in bar:
             self._add(name, fingerprint)
-            read = None if key is None else {**key, "read": fingerprint.hexdigest()}
-            step = steps.get_or_compute(read, partial(self._step, probe, scorers, name, size))
+            read = {"read": fingerprint.hexdigest(), "groups": self._groups(name)}
+            whole = None if key is None else {**key, **read}
+            step = steps.get_or_compute(whole, partial(self._step, probe, scorers, name, size))
             scores[name] = step_to_scores(step, self.layers)
         return self._result(probe, scores, fingerprint)
 
@@ -250,7 +251,7 @@ class _Run:
         """Return the groups of the images of a concept and of its control; None if there are none known."""
         if concept not in self.controls:
             return None
-        return known_groups(self.concepts[concept].groups, self.controls[concept].groups)
+        return known_groups(self.concepts[concept], self.controls[concept])
 
     def _tested(self, concept: str) -> bool:
         """Tell whether groups leave enough exchanges of a concept and its control for a p-value."""

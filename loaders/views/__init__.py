@@ -20,6 +20,8 @@ from candlelight.loaders.views.moved_view import has_moves as has_moves
 from candlelight.loaders.views.moved_view import open_moved_images as open_moved_images
 from candlelight.loaders.views.pair_view import open_pairs as open_pairs
 from candlelight.loaders.views.part_view import open_parts as open_parts
+from candlelight.loaders.views.picture_groups import PictureGroups as PictureGroups
+from candlelight.loaders.views.picture_groups import read_picture_groups as read_picture_groups
 from candlelight.loaders.views.public_rows import LAYOUTS as LAYOUTS
 from candlelight.loaders.views.region_view import open_regions as open_regions
 from candlelight.loaders.views.synthetic_judgements import synthetic_comparisons as synthetic_comparisons

@@ -1,6 +1,7 @@
 """Open images alone: from any data, a folder of pictures, or a Hugging Face data set."""
 
 from collections.abc import Collection
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from candlelight.loaders.views.data_source import (
     parse_data,
 )
 from candlelight.loaders.views.frame_rows import all_layers, is_frames
+from candlelight.loaders.views.picture_groups import PictureGroups
 from candlelight.loaders.views.public_rows import LAYOUTS, NO_MASKS
 from candlelight.loaders.views.view_colours import to_srgb
 from candlelight.loaders.views.view_items import DataIdentity
@@ -47,6 +49,7 @@ def open_images(
     rows: RowChoice | None = None,
     limit: int | None = None,
     size: tuple[int, int] | None = None,
+    groups: PictureGroups | None = None,
 ) -> ChosenRows[Tensor]:
     """Open images alone, such as negatives.
 
@@ -61,13 +64,15 @@ def open_images(
         limit: largest number of rows; None for all.
         size: height and width in pixels to which pictures are scaled and cropped; None keeps their sizes.
             Images of other data keep their sizes always.
+        groups: groups of the pictures of a folder, from `read_picture_groups`; None makes every picture a
+            group of its own. Other data keep their groups always.
 
     Returns:
         The view: `candlelight.loaders.views.Images`.
 
     Raises:
-        InputError: the data are missing; the set, split or row does not exist; or there are several sets
-            or splits, and none is named.
+        InputError: the data are missing; the set, split or row does not exist; there are several sets or
+            splits, and none is named; or a picture has no group in ``groups``.
 
     Example:
         >>> open_images("nowhere")
@@ -78,7 +83,7 @@ file or a folder of them, or a Hugging Face folder; or a folder of pictures
     if size is not None and min(size) < 1:
         raise InputError(f"size: expected height and width of at least 1, got {size}")
     request = Request(data, set_name, split, rows, limit)
-    named = _open_pictures(request) if isinstance(data, str | Path) else None
+    named = _open_pictures(request, groups) if isinstance(data, str | Path) else None
     if named is not None:
         return ChosenRows(named, partial(_read_picture, named.reader, size))
     named = open_rows(request, _CONTENT)
@@ -90,7 +95,7 @@ def read_image(data: Any, row: int) -> Tensor:
     return to_srgb(data[row]["image"])
 
 
-def _open_pictures(request: Request) -> NamedRows | None:
+def _open_pictures(request: Request, groups: PictureGroups | None) -> NamedRows | None:
     """Open a folder of pictures or a table of the Hub; return None for other data."""
     source = parse_data(request.data)
     if source.layout == HUGGING_FACE:
@@ -101,7 +106,8 @@ def _open_pictures(request: Request) -> NamedRows | None:
         raise no_frames(path, "; or a folder of pictures")
     if request.set_name is not None or request.split is not None:
         raise InputError(f"{path}: a folder of pictures has no sets or splits; leave them out")
-    return _name_pictures(ImageFolder(path), request, DataIdentity(path.resolve().name, _PICTURES))
+    named = _name_pictures(ImageFolder(path), request, DataIdentity(path.resolve().name, _PICTURES))
+    return named if groups is None else replace(named, groups=groups.of(path, named.ids))
 
 
 def _open_table(place: str, request: Request) -> NamedRows | None:

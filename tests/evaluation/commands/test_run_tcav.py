@@ -10,6 +10,7 @@ from PIL import Image
 
 from candlelight.cli import main
 from candlelight.evaluation.commands.evaluate_options import split_pairs
+from candlelight.evaluation.concepts.exchanged_vectors import exchanged_members
 from candlelight.evaluation.report import tcav_section
 from candlelight.evaluation.results.result_files import read_results
 from candlelight.loaders.errors import InputError
@@ -110,6 +111,42 @@ def test_a_control_adds_the_permutation_test(inside):
     assert re.search(r"^own.py:Red +means +red .* 0\.05$", done.output, re.MULTILINE), done.output
 
 
+def write_groups(path, groups):
+    """Write the table of the groups of the pictures in each folder."""
+    rows = [
+        f"{folder}/{row:02d}.png,{name}" for folder, names in groups.items() for row, name in enumerate(names)
+    ]
+    path.write_text("\n".join(["picture,group", *rows]))
+    return path
+
+
+def test_groups_are_exchanged_as_a_whole_or_within(inside, tmp_path):
+    """Red is the extreme of all exchanges, so its p-value counts the exchanges that repeat or mirror it."""
+    out = tmp_path / "tcav.json"
+    words = (*RED, "--target", "norm", "--control", "red=gray", "--permutations", "199", "--out", out)
+
+    def p_value(*more):
+        out.unlink(missing_ok=True)
+        done = run(*words, *more)
+        assert done.exit_code == 0, (done.output, done.exc_info)
+        assert ("no scenes are known" in done.output) == (not more)
+        return read_results(out)[0].details["scores"][0]["control"]
+
+    assert p_value()["adjusted_p"] == 1 / 200
+    reds, grays = [f"{row % 4}" for row in range(20)], [f"{4 + row % 4}" for row in range(22)]
+    own = write_groups(inside / "own.csv", {"red": reds, "gray": grays})
+    members = exchanged_members(20, 22, 199, 0, (reds, grays))
+    repeated, mirrored = ((members[1:] == truth).all(1).sum().item() for truth in (members[0], ~members[0]))
+    assert min(repeated, mirrored) > 0
+    found = p_value("--groups", own)
+    assert found["scenes"] == [4, 4]
+    assert found["adjusted_p"] in ((1 + repeated) / 200, (1 + repeated + mirrored) / 200)
+    pairs = write_groups(inside / "pairs.csv", {"red": range(20), "gray": [*range(20), 0, 1]})
+    found = p_value("--groups", pairs)
+    assert found["scenes"] == [20, 20]
+    assert found["adjusted_p"] == 1 / 200
+
+
 def test_few_images_are_a_line(inside):
     few = inside / "few"
     few.mkdir()
@@ -134,6 +171,12 @@ def test_few_images_are_a_line(inside):
         ((*RED, "--target", "norm", "--predictions", "red"), "--predictions: belongs to CSM"),
         ((*RED, "--target", "norm", "--png", "srgb"), "--png: belongs to CSM"),
         ((*RED, "--target", "norm", "--permutations", "19"), "--permutations: with --target only concepts"),
+        (("--groups", "groups.csv"), "--groups: needs --target"),
+        ((*RED, "--target", "norm", "--groups", "groups.csv"), "--groups: with --target only concepts with"),
+        (
+            (*RED, "--target", "norm", "--control", "red=gray", "--groups", "groups.csv"),
+            "groups.csv: cannot be read as a table of groups: No such file or directory",
+        ),
         ((*RED, "--target", "norm", "--concept", "red=gray"), "--concept: two sources are named `red`"),
         ((*RED, "--target", "norm", "--significance", "t-test"), "--significance: belongs to CSM"),
         (

@@ -275,6 +275,7 @@ def test_a_control_tells_a_concept_from_its_scene(memory_view, noisy):
     [
         ([0, 1, 2, 3], [4, 5, 6, 7], True, None),
         ([0, 1], [0, 1], True, None),
+        (range(20), range(20), True, None),
         ([0, 1], [2, 3], False, "control of `red`: too few scenes for a permutation test; use at least 4 in"),
         (
             None,
@@ -358,7 +359,7 @@ def test_results_are_read_back_and_compared_without_a_better_one(noisy, tmp_path
     assert "↓" not in table(results)
 
 
-def test_interrupted_run_resumes(noisy, tmp_path):
+def test_interrupted_run_resumes(noisy, memory_view, tmp_path):
     folder = tmp_path / "tcav.json.partial"
     identity = ModelIdentity("model", "weights", None, "0" * 64)
     model = NamedModel(identity, Network(), "srgb")
@@ -372,6 +373,9 @@ def test_interrupted_run_resumes(noisy, tmp_path):
     assert run() == (0, 2, whole)
     assert run() == (2, 0, whole)
     assert run(target="logit:2")[:2] == (0, 2)
+    control = noisy["negatives"].items
+    for groups, found in ((None, (0, 2)), (list("abcde") * 10, (1, 1))):  # only the test of red has changed
+        assert run(controls={"red": memory_view(control, groups)}, permutations=9)[:2] == found
     # A function that is given in Python may change, so nothing is kept.
     assert run(target=Target("own", lambda output: output[:, 0]))[:2] == (0, 0)
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.image_frames import ImageFolder, ImageFrames
-from candlelight.loaders.views import DataIdentity, Images, open_images
+from candlelight.loaders.views import DataIdentity, Images, open_images, read_picture_groups
 
 
 @pytest.fixture
@@ -44,6 +44,58 @@ def test_pictures_are_scaled_to_one_size(folder):
     assert torch.equal(view[1], same[1]["image"].float() / 255)
     assert view.known_ids == {"b.png", "deep/a.png", "turned.png"}
     assert open_images(same).ids == ("b.png", "deep/a.png", "turned.png")
+
+
+def test_a_table_groups_pictures_of_the_same_name_by_their_folder(folder, tmp_path):
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others" / "b.png").write_bytes((folder / "b.png").read_bytes())
+    table = folder / "groups.csv"
+    table.write_text(
+        "\ufeffnote,group,picture\r\n,vase,b.png\r\n\r\n,jug,deep/a.png\r\n"
+        ',"vase, new",turned.png\r\n,jug,../others/b.png\r\n',
+        encoding="utf-8",
+    )
+    groups = read_picture_groups(table)
+    assert open_images(folder, groups=groups).groups == ("vase", "jug", "vase, new")
+    assert open_images(folder, groups=groups, rows=[2, 0]).groups == ("vase, new", "vase")
+    (tmp_path / "link").symlink_to("others")
+    assert open_images(tmp_path / "link", groups=groups).groups == ("jug",)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            None,
+            r"^\S+groups.csv: cannot be read as a table of groups: No such file .*; expected a CSV file with",
+        ),
+        (b"picture,group\nb.png,\xff", r"groups.csv: cannot be read as a table of groups: 'utf-8' codec"),
+        (
+            b'picture,group\n"b.png',
+            r"groups.csv: cannot be read as a table of groups: unexpected end of data",
+        ),
+        (b"", r"groups.csv: expected a CSV file with the columns picture,group, got ''"),
+        (b"picture;group\nb.png;a", r"the columns picture,group, got 'picture;group'"),
+        (b"picture,group\nc.png,a", r"line 2: expected the path of a picture, relative .*, got 'c.png,a'"),
+        (
+            b"picture,group\nb.png,a\ngroups.csv,a",
+            r"line 3: expected the path of a picture, .* 'groups.csv,a'",
+        ),
+        (b"picture,group\nb.png,", r"line 2: expected a group, got 'b.png,'"),
+        (b"picture,group\nb.png", r"line 2: expected a group, got 'b.png'"),
+        (b"picture,group\nb.png,a\ndeep/../b.png,a", r"line 3: expected one row for each picture, got 'deep"),
+        (
+            b"picture,group\nb.png,a",
+            r"groups.csv: expected a row for each picture of \S+photographs, got none for 2 of 3, such as "
+            r"deep/a.png; add rows",
+        ),
+    ],
+)
+def test_tables_of_groups_that_do_not_fit(folder, text, message):
+    if text is not None:
+        (folder / "groups.csv").write_bytes(text)
+    with pytest.raises(InputError, match=message):
+        open_images(folder, groups=read_picture_groups(folder / "groups.csv"))
 
 
 def test_pictures_have_no_sets(folder, tmp_path):
