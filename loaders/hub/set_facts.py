@@ -47,8 +47,8 @@ def read_facts(folder: Path, set_info: SetInfo, shards: Sequence[Shard], picture
     names = list(factor_columns(set_info).values())
     tables = [_read(folder / shard.path, lambda file: file.read(names)) for shard in shards]
     factors = np.concatenate([_stack([table[name] for name in names], len(table)) for table in tables])
-    (first,) = read_rows(folder, shards, [0], ["metadata"])
-    return SetFacts(factors, Metadata.model_validate_json(first["metadata"][0].as_py()), picture)
+    (first,) = metadata_of_rows(folder, shards, [0])
+    return SetFacts(factors, first, picture)
 
 
 def read_footer(path: Path) -> pq.FileMetaData:
@@ -99,6 +99,12 @@ def read_rows(
         table = _read(path, partial(pq.ParquetFile.read_row_group, i=group, columns=list(columns)))
         for row in members:
             yield table.slice(row - starts[place], 1)
+
+
+def metadata_of_rows(folder: Path, shards: Sequence[Shard], rows: Sequence[int]) -> Iterator[Metadata]:
+    """Read the metadata of some rows; arguments as those of `read_rows`."""
+    for table in read_rows(folder, shards, rows, ["metadata"]):
+        yield Metadata.model_validate_json(table["metadata"][0].as_py())
 
 
 def decode_layer(table: pa.Table, name: str, set_info: SetInfo) -> ndarray:

@@ -9,6 +9,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.looking.frame_checks import clipped_share, unexplained_line
 from candlelight.loaders.schema import (
     AssetRecord,
     DatasetInfo,
@@ -113,8 +114,7 @@ class StoredSet:
         compression: description in one line.
         table: factors of every row as `candlelight.loaders.samples.Frames.factor_table`; None if unknown.
         first: metadata of the first sample; None if there is no sample.
-        clipped: share of over-exposed pixels; None if unknown.
-        unexplained: what is wrong with the frame of most light without albedo; "" if none or unknown.
+        some: metadata of the samples whose checks are told; () if unknown.
     """
 
     set_info: SetInfo
@@ -123,8 +123,7 @@ class StoredSet:
     compression: str
     table: Float64[ndarray, "n k"] | None
     first: Metadata | None
-    clipped: float | None = None
-    unexplained: str = ""
+    some: Sequence[Metadata] = ()
 
 
 def build_contents(form: str, info: DatasetInfo, found: Mapping[str, StoredSet], size: int) -> Contents:
@@ -162,8 +161,8 @@ def _set_contents(found: StoredSet) -> SetContents:
         width=info.width,
         height=info.height,
         exposure=info.exposure,
-        clipped=found.clipped,
-        unexplained=found.unexplained,
+        clipped=clipped_share(found.some),
+        unexplained=unexplained_line(found.some),
         bytes=found.bytes,
         bytes_per_sample=round(found.bytes / count) if count else None,
         compression=found.compression,

@@ -1,4 +1,4 @@
-"""What the checks of some frames say about an image set: over-exposed pixels, and light without albedo."""
+"""Warnings about an image set from the checks of some frames: over-exposed pixels, light without albedo."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +15,16 @@ LOOKED_AT = 64  # frames
 MUCH = 0.03  # share of pixels
 
 
+def spread_rows(count: int) -> list[int]:
+    """Choose at most `LOOKED_AT` of ``count`` rows, spread evenly, the first among them.
+
+    Example:
+        >>> spread_rows(3), len(spread_rows(1000)), spread_rows(0)
+        ([0, 1, 2], 64, [])
+    """
+    return np.unique(np.linspace(0, count - 1, LOOKED_AT).round().astype(int)).tolist() if count else []
+
+
 def some_metadata(root: Path, set_name: str, indices: Int[ndarray, " n"]) -> list[Metadata]:
     """Read the metadata of at most `LOOKED_AT` frames of an image set.
 
@@ -26,10 +36,7 @@ def some_metadata(root: Path, set_name: str, indices: Int[ndarray, " n"]) -> lis
     Raises:
         InputError: metadata are damaged.
     """
-    if not len(indices):
-        return []
-    chosen = indices[np.unique(np.linspace(0, len(indices) - 1, LOOKED_AT).round().astype(int))]
-    return [read_metadata(frame_path(root, set_name, int(index))) for index in chosen]
+    return [read_metadata(frame_path(root, set_name, int(indices[row]))) for row in spread_rows(len(indices))]
 
 
 def clipped_share(found: Sequence[Metadata]) -> float | None:

@@ -1,6 +1,8 @@
 """Read the content of a data set (`looking.contents`) from each kind of storage."""
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +21,11 @@ from candlelight.loaders.frames import (
     complete_indices,
     frame_path,
     read_dataset_info,
-    read_metadata,
 )
 from candlelight.loaders.hdf5.hdf5_datasets import open_file
 from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
 from candlelight.loaders.looking.contents import Contents, StoredSet, build_contents, bytes_below
-from candlelight.loaders.looking.frame_checks import clipped_share, some_metadata, unexplained_line
+from candlelight.loaders.looking.frame_checks import some_metadata, spread_rows
 from candlelight.loaders.open_frames import no_frames, open_hdf5
 from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST, Shard, read_pack_manifest
 from candlelight.loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo
@@ -36,9 +37,9 @@ _FOLDER_COMPRESSION = "image as PNG, other layers deflated"
 def look(path: Path | str) -> Contents:
     """Read the content of a data set, without pixels.
 
-    The function reads the description, the factors of all rows and the metadata of one sample. The factors of
-    a folder of frames come from its plan. Without a plan, they come from the metadata of all samples, which
-    takes longer; at a URL they are then unknown.
+    The function reads the description, the factors of all rows and the metadata of at most 64 samples of each
+    set, at a URL of one. The factors of a folder of frames come from its plan. Without a plan, they come from
+    the metadata of all samples, which takes longer; at a URL they are then unknown.
 
     Args:
         path: a folder of frames, an ``.h5`` file or a folder of them, or a folder that `pack_hub` made; or
@@ -76,9 +77,8 @@ def _look_at_folder(root: Path) -> Contents:
             bytes_below(frame_path(root, name, 0).parents[1]),
             _FOLDER_COMPRESSION,
             _folder_factors(plan, root, name, set_info, indices),
-            read_metadata(frame_path(root, name, int(indices[0]))) if len(indices) else None,
-            clipped_share(some),
-            unexplained_line(some),
+            some[0] if some else None,
+            some,
         )
     return build_contents("folder of frames", info, found, bytes_below(root))
 
@@ -153,17 +153,26 @@ def _look_at_hdf5(path: Path, files: Mapping[tuple[str, str], HDF5Frames]) -> Co
     found: dict[str, StoredSet] = {}
     for name in dict.fromkeys(name for name, _ in files):
         readers = [reader for (owner, _), reader in files.items() if owner == name]
-        first = readers[0]
+        first, some = readers[0], list(_some_metadata(readers))
         found[name] = StoredSet(
             first.set_info,
             {reader.split: len(reader) for reader in readers},
             sum(reader.path.stat().st_size for reader in readers),
             _hdf5_compression(first),
             np.concatenate([reader.factor_table for reader in readers]),
-            first.metadata(0) if len(first) else None,
+            some[0] if some else None,
+            some,
         )
     info = next(iter(files.values())).info
     return build_contents("HDF5", info, found, bytes_below(path))
+
+
+def _some_metadata(readers: Sequence[HDF5Frames]) -> Iterator[Metadata]:
+    """Read the metadata of rows that are spread evenly over the splits of an image set."""
+    starts = list(accumulate(map(len, readers), initial=0))
+    for row in spread_rows(starts[-1]):
+        place = bisect_right(starts, row) - 1
+        yield readers[place].metadata(row - starts[place])
 
 
 def _hdf5_compression(reader: HDF5Frames) -> str:
@@ -197,10 +206,11 @@ def _look_at_hub(path: Path) -> Contents:
 
 
 def _look_at_shards(path: Path, set_info: SetInfo, shards: list[Shard], splits: dict[str, int]) -> StoredSet:
-    from candlelight.loaders.hub.set_facts import read_facts, read_footer
+    from candlelight.loaders.hub.set_facts import metadata_of_rows, read_facts, read_footer
 
     try:
         facts = read_facts(path, set_info, shards)
+        some = list(metadata_of_rows(path, shards, spread_rows(len(facts.table))))
         group = read_footer(path / shards[0].path).row_group(0)
         columns = [group.column(place) for place in range(group.num_columns)]
     except InputError:
@@ -214,4 +224,5 @@ def _look_at_shards(path: Path, set_info: SetInfo, shards: list[Shard], splits: 
         )
     codecs = {column.compression.lower() for column in columns}
     named = "PNG for 8-bit layers, " + ", ".join(sorted(codecs - {"uncompressed"}))
-    return StoredSet(set_info, splits, sum(shard.bytes for shard in shards), named, facts.table, facts.first)
+    size = sum(shard.bytes for shard in shards)
+    return StoredSet(set_info, splits, size, named, facts.table, facts.first, some)

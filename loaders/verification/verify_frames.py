@@ -55,8 +55,7 @@ class Findings:
 
     ``checked`` counts the checked samples. ``missing`` are ids of planned samples that do not exist.
     ``strangers`` are unknown files and folders, which do no harm. ``unexplained`` says of each frame with
-    light without albedo what is wrong (`unexplained_light`), although its files are whole; packs are not
-    asked.
+    light without albedo what is wrong (`unexplained_light`), although its files are whole.
     """
 
     checked: int

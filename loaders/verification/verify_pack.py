@@ -17,6 +17,7 @@ from candlelight.loaders.hdf5.neighbour_files import describe_conflict
 from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
 from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST, Shard, pack_files, read_pack_manifest
 from candlelight.loaders.schema import array_sha256
+from candlelight.loaders.unexplained_light import unexplained_light
 from candlelight.loaders.verification.checksums import SUMS, find_changed_files, parse_sums
 from candlelight.loaders.verification.verify_frames import Damage, Findings
 
@@ -52,7 +53,8 @@ def verify_pack(
             counts as damaged. A script that passes True needs ``if __name__ == "__main__":``.
 
     Returns:
-        Damaged files, files that a Hugging Face folder does not list, and no missing samples.
+        Damaged files, files that a Hugging Face folder does not list, frames with light without albedo, and
+        no missing samples.
 
     Raises:
         InputError: the file does not exist.
@@ -88,6 +90,7 @@ def _verify_hub(folder: Path, advance: Callable[[int], object] | None) -> Findin
     for shard in shards:  # readers compare with the manifest
         if shard.sha256 != sums.get(shard.path):
             unlike.setdefault(shard.path, f"differs from its line in {PACK_MANIFEST}")
+    unexplained = tuple(_unexplained(folder, shards, unlike))
     there = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if not file.is_dir()}
     checked = sum(shard.rows for shard in shards)
     if advance:
@@ -97,7 +100,23 @@ def _verify_hub(folder: Path, advance: Callable[[int], object] | None) -> Findin
         tuple(Damage(folder, folder / name, reason) for name, reason in unlike.items()),
         (),
         tuple(folder / name for name in sorted(there - names - {SUMS})),
+        unexplained,
     )
+
+
+def _unexplained(folder: Path, shards: Iterable[Shard], unlike: dict[str, str]) -> Iterator[str]:
+    """Yield the `unexplained_light` of each frame in whole files; add files that cannot be read."""
+    from candlelight.loaders.hub.set_facts import metadata_of_rows
+
+    for shard in shards:
+        if shard.path in unlike:
+            continue
+        try:
+            yield from filter(
+                None, map(unexplained_light, metadata_of_rows(folder, [shard], range(shard.rows)))
+            )
+        except DAMAGED:
+            unlike[shard.path] = "holds rows without metadata of a frame"
 
 
 def _description(folder: Path) -> tuple[tuple[Shard, ...], dict[str, str]]:
@@ -139,6 +158,7 @@ class _Checked:
     rows: int
     split: tuple[str, str] | None
     reasons: tuple[str, ...]
+    unexplained: tuple[str, ...] = ()
 
 
 def _verify_hdf5(
@@ -152,7 +172,8 @@ def _verify_hdf5(
     if path.suffix != ".h5":
         lost = (path / name for name in _lost(splits))
         damaged += [Damage(path, file, "is missing") for file in lost if not file.exists()]
-    return Findings(sum(checked.rows for checked in found.values()), tuple(damaged), (), ())
+    unexplained = tuple(light for checked in found.values() for light in checked.unexplained)
+    return Findings(sum(checked.rows for checked in found.values()), tuple(damaged), (), (), unexplained)
 
 
 def _check_file(file: Path, advance: Callable[[int], object] | None) -> _Checked:
@@ -160,12 +181,14 @@ def _check_file(file: Path, advance: Callable[[int], object] | None) -> _Checked
         reader = HDF5Frames(file)
     except InputError as error:
         return _Checked(0, None, (_without(file, error),))
-    reasons = [_check_columns(reader)]
-    for reason in _check_rows(reader):
+    reasons, unexplained = [_check_columns(reader)], list[str]()
+    for reason, light in _check_rows(reader):
         reasons.append(reason)
+        unexplained += filter(None, [light])
         if advance:
             advance(1)
-    return _Checked(len(reader), (reader.set_name, reader.split), tuple(filter(None, reasons)))
+    split = (reader.set_name, reader.split)
+    return _Checked(len(reader), split, tuple(filter(None, reasons)), tuple(unexplained))
 
 
 def _check_apart(file: Path, advance: Callable[[int], object] | None) -> _Checked:
@@ -206,21 +229,19 @@ def _check_columns(reader: HDF5Frames) -> str:
     return "" if listed == found.encode() else "other columns than layers differ from their hash"
 
 
-def _check_rows(reader: HDF5Frames) -> Iterator[str]:
-    """Yield the damage of each row of an HDF5 file, "" if there is none."""
+def _check_rows(reader: HDF5Frames) -> Iterator[tuple[str, str]]:
+    """Yield the damage of each row of an HDF5 file and its `unexplained_light`, "" if there is none."""
     for row in range(len(reader)):
         try:
             frame = reader.frame(row)
         except InputError as error:
-            yield f"row {row}: {_without(reader.path, error).removeprefix(f'row {row}').lstrip(': ')}"
+            yield f"row {row}: {_without(reader.path, error).removeprefix(f'row {row}').lstrip(': ')}", ""
             continue
         metadata = frame.metadata
         hashes = {name: array_sha256(array) for name, array in frame.layers.items()}
         bad = [name for name in hashes if hashes[name] != metadata.layers.get(name)]
-        if bad:
-            yield f"row {row} ({metadata.id}): layer `{bad[0]}` differs from its hash"
-        else:
-            yield ""
+        damage = f"row {row} ({metadata.id}): layer `{bad[0]}` differs from its hash" if bad else ""
+        yield damage, unexplained_light(metadata)
 
 
 def _lost(there: Mapping[Path, tuple[str, str]]) -> Iterator[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -118,6 +119,19 @@ def test_forged_checksums_do_not_hide_invalid_packs(packs):
     pq.write_table(table.drop_columns(["albedo"]), packs / "other.parquet")
     other = (packs / "other.parquet").read_bytes()
     assert changed(shard, b"", other) == (shard, f"differs from its line in {manifest}")
+
+
+def test_a_forged_file_without_metadata_is_damaged(packs):
+    hub, name = packs / "hub", "grid/train-00000-of-00001.parquet"
+    table = pq.read_table(hub / name)
+    column = table.schema.get_field_index("metadata")
+    pq.write_table(table.set_column(column, "metadata", pa.array(["{}"] * len(table))), hub / name)
+    sums, manifest = parse_sums((hub / SUMS).read_bytes()), hub / "manifest.json"
+    manifest.write_text(manifest.read_text().replace(sums[name], file_sha256(hub / name)))
+    forged = {file: file_sha256(hub / file) for file in (name, "manifest.json")}
+    (hub / SUMS).write_text(sums_text(sums | forged))
+    (damage,) = verify_pack(hub).damaged
+    assert str(damage) == f"{hub / name}: holds rows without metadata of a frame"
 
 
 def test_a_missing_file_is_refused(tmp_path):
