@@ -16,7 +16,7 @@ def code_version() -> str:
     - a checkout: the release, the number of commits since `RELEASE` was changed, and the commit, as in
       ``0.2.0.dev12+gabc1234``; ``.dirty`` at the end if files differ from the commit. The number is 0 where
       the history is not there, as in a shallow clone;
-    - an unpacked source distribution, or an installed package: what it was built as;
+    - an unpacked source distribution, or an installed package: the version it was built as;
     - other copies, and a checkout where git is not installed: the release.
 
     Example:

@@ -3,7 +3,7 @@
     python -m benchmarks.files_passed [FOLDER]
 
 Counted are the files of this repository of which a function is called, in the command's process and in the
-render process (`sys.setprofile`); what is called while a module is being imported does not count.
+render process (`sys.setprofile`); calls while a module is being imported do not count.
 
 - **albedo**: from the factor `color` of the recipe `candle` to the pixels of the layer `albedo` on disk:
   reading the recipe, planning one sample, rendering it.
@@ -26,7 +26,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("generators", "loaders", "evaluation", "blender_assets", "__init__.py", "cli.py")
-# What the render process runs before anything of ours: the same count, and on demand its own death.
+# The render process runs this before anything of ours: the same count, and on demand its own death.
 CHILD = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})

@@ -56,7 +56,7 @@ def argument(name: str, in_python: str = "") -> str:
 
     Args:
         name: the argument, and the name of the option's value in the function of a command.
-        in_python: what to name in Python instead, where the argument has another name there.
+        in_python: name of the argument in Python, where it differs.
 
     Returns:
         Such as "--size HEIGHT WIDTH" while a command with this option runs, else "`size`".

@@ -66,7 +66,7 @@ def no_frames(path: Path, or_else: str = "") -> InputError:
 
     Args:
         path: the path.
-        or_else: what else is expected.
+        or_else: further expectation, for the end of the message.
 
     Example:
         >>> str(no_frames(Path("."))).partition(",")[0]

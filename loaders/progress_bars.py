@@ -18,8 +18,8 @@ def progress_bar(items: Iterable[Any] | None = None, *, desc: str, unit: str, **
     standard error, as in a daemon, nothing is printed.
 
     Args:
-        items: what to iterate over; without it, call `update` of the bar.
-        desc: what the bar counts, at its beginning.
+        items: items of the loop; without it, call `update` of the bar.
+        desc: name of the counted work, at the beginning of the bar.
         unit: name of one item, in the singular.
         options: further arguments of `tqdm.tqdm`.
 

@@ -8,7 +8,7 @@ Each object is decomposed by the candidate that the result chose, and scored, wi
 script prints the largest relative difference of the LMSE of each method. TAP-05 and TAP-06 are left out: the
 program of neither is public.
 
-What each method raises to 3, of values up to 257, and what it then divides into reflectance and shading:
+Each method raises values of up to 257 to the power 3, and then divides an image into reflectance and shading:
 
     BAS       nothing               channel mean
     GR-RET    channel mean          channel mean, raised

@@ -15,7 +15,7 @@ from candlelight.loaders.verification.checksums import file_sha256, sums_text
 
 # Networks of torch 0.3 and earlier were saved without these counters; evaluation does not read them.
 _COUNTER = "num_batches_tracked"
-# What DataParallel and torch.compile put before every name.
+# Prefixes that DataParallel and torch.compile put before every name.
 _WRAPPERS = ("module.", "_orig_mod.")
 
 

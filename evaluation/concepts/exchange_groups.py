@@ -1,4 +1,4 @@
-"""Groups of images in the permutation test: what may be exchanged if images of one scene are dependent."""
+"""Groups of images in the permutation test: exchanges if images of one scene are dependent."""
 
 import math
 from collections import Counter

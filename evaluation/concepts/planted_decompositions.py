@@ -17,7 +17,7 @@ from candlelight.loaders.views import Decompositions
 
 @dataclass(frozen=True)
 class _Fault:
-    """What is wrong with a decomposition: noise, a leak of the other layer, or that it is constant."""
+    """Faults of a decomposition: noise, a leak of the other layer, or a constant."""
 
     noise: float = 0
     leak: float = 0

@@ -23,7 +23,8 @@ class CoverageStatistic:
 
     Args:
         iou: IoUs, nan if an image does not show a part.
-        parameters: what the paper leaves open; ``choose`` decides on which images proportions are chosen.
+        parameters: choices that the paper leaves open; ``choose`` decides on which images proportions are
+            chosen.
         names: names of the methods.
         groups: group of each image.
 

@@ -119,8 +119,8 @@ def write_report(
         summary: lines at the top of the page.
         sets: image sets to show below the scores.
         settings: other facts that a reader needs to repeat the evaluation, such as the training of a model.
-        pictures: by metric, blocks that show the data; they are part of the metric's first section. Those of
-            its second section have the key ``METRIC-2``, and so on.
+        pictures: by metric, blocks that show the data; they are part of the metric's first section. Blocks
+            of its second section have the key ``METRIC-2``, and so on.
 
     Returns:
         ``path``.

@@ -16,7 +16,7 @@ class _AllRecorded(BaseException):
 
 
 class LayerOutput(NamedTuple):
-    """What a layer gives for one image: the shape of its first tensor, and whether it is one of several."""
+    """Output of a layer for one image: the shape of its first tensor, and whether it is one of several."""
 
     alone: tuple[int, ...]
     several: bool

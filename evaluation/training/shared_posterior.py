@@ -60,8 +60,8 @@ def share_posterior(first: Posterior, second: Posterior) -> tuple[Posterior, Pos
         second: posteriors of the second images.
 
     Returns:
-        Posteriors of the first and of the second images. Which codes are shared has no gradient; the means
-        and variances have.
+        Posteriors of the first and of the second images. The choice of shared codes has no gradient; the
+        means and variances have.
 
     Example:
         >>> zero = torch.zeros(1, 3)

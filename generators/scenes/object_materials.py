@@ -32,7 +32,7 @@ def choose_material(
             random material.
         kind: the object's label.
         i: number of the object in the scene.
-        random_material: what a random material is drawn from.
+        random_material: source of a random material.
         inputs: values and streams of the sample.
         library: where assets are found.
         field: path of the material in the set, for messages.
@@ -135,8 +135,8 @@ def draw_material(
     """Draw a material: the numbered variation of the unit, the same at every call.
 
     Args:
-        random_material: what is drawn from; without ``textures`` all textures of the user's folder, or else
-            all shipped ones.
+        random_material: materials to draw from; without ``textures`` all textures of the user's folder, or
+            else all shipped ones.
         inputs: values and streams of the sample.
         name: the number of the object, or "floor".
         library: where textures are found.

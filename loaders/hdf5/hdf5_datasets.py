@@ -1,9 +1,9 @@
 """Datasets of an HDF5 file: the shapes and attributes of a pack, and safe, fast reading.
 
-HDF5 does not check the size of a chunk: what a short one lacks is filled with memory of the process, and a
-long one is written over memory. So a compressed chunk is decoded here (gzip with ISA-L, in 0.6 times HDF5's
-own time) or its codec states the right size; chunks without filters are read past HDF5's cache (`open_file`),
-from their place in the file; and data in one piece must lie in the file.
+HDF5 does not check the size of a chunk: the missing rest of a short one is filled with memory of the process,
+and a long one is written over memory. So a compressed chunk is decoded here (gzip with ISA-L, in 0.6 times
+HDF5's own time) or its codec states the right size; chunks without filters are read past HDF5's cache
+(`open_file`), from their place in the file; and data in one piece must lie in the file.
 """
 
 from collections.abc import Callable

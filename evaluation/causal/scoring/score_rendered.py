@@ -98,10 +98,10 @@ def score_rendered(
         changed region, and the share of what all codes reach; and over the image with as many codes chosen at
         random among all that vary. Then the controls, over the image and in the region: all codes; the image
         given back; the mean of the factual images; and another frame with the new value of the factor that
-        has as many other factors of the counterfactual as any. All factors count. One that is not decoded
-        counts as 0 in the share, and as its own score, but no more than 0, in the others, because a decoder
-        that ignores the codes may be nearer to the counterfactual than the input is. And details by factor,
-        as they are.
+        has as many other factors of the counterfactual as any. All factors count. A factor that is not
+        decoded counts as 0 in the share, and as its own score, but no more than 0, in the others, because a
+        decoder that ignores the codes may be nearer to the counterfactual than the input is. And details by
+        factor, as they are.
 
     Raises:
         InputError: there are no pairs, see `find_rendered_pairs`, `select_codes` and `decoded_errors`.

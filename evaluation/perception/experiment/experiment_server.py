@@ -46,12 +46,12 @@ class ExperimentServer(ThreadingHTTPServer):
     """Serve one experiment to the browsers of this machine; `serve_forever` starts it once `session` is set.
 
     A request needs the random token in its path and the address of this server as host, so that neither other
-    web pages nor other programs that do not know the address can read pictures or post answers. Which side is
-    right is decided here, and is not in anything that the page receives before or after an answer.
+    web pages nor other programs that do not know the address can read pictures or post answers. The right
+    side is decided here, and is not in anything that the page receives before or after an answer.
 
     Attributes:
         session: the observer's trials.
-        settings: what the page shows: see `page.html`.
+        settings: JSON values for the page: see `page.html`.
         finished: set when the page has shown the end.
     """
 

@@ -135,7 +135,7 @@ def read_log(path: Path) -> tuple[LogHeader, list[AnswerRecord]]:
         data = path.read_bytes()
     except OSError as error:
         raise blame(f"{path}: cannot be read", error, f"{_REMEDY}{nearest_file(path)}") from None
-    lines = data.split(b"\n")[:-1]  # what follows the last line feed is nothing, or was cut off
+    lines = data.split(b"\n")[:-1]  # after the last line feed comes nothing, or a line that was cut off
     try:
         header = LogHeader.model_validate_json(lines[0] if lines else b"")
     except ValidationError:

@@ -1,4 +1,4 @@
-"""Fit methods by name: what they learn from, what is kept, and what a failing fit leaves behind."""
+"""Fit methods by name: their training images, the kept files, and the remains of a failing fit."""
 
 import pytest
 import torch

@@ -41,7 +41,7 @@ def test_each_row_has_its_factors_above_it_and_each_column_its_name(plain):
     caption_and_tile = len(two) - len(one)
     caption = caption_and_tile - 96
     assert caption > 0
-    # What is left over on top is the header: it has ink, as has each caption.
+    # The rest at the top is the header: it has ink, as has each caption.
     header = two[TILE_GAP : len(two) - TILE_GAP - 2 * caption_and_tile]
     assert len(header) > 0
     assert (header > 200).any()

@@ -205,7 +205,7 @@ def test_package_versions_are_of_these_packages():
     assert package_versions()["numpy"] == np.__version__
 
 
-# What a failed prediction counts
+# Errors that a failed prediction counts with
 
 
 def test_a_failure_counts_as_the_larger_error_of_zeros_and_the_worst_row():

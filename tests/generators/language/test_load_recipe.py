@@ -195,7 +195,7 @@ def test_extends_merges_field_by_field(write_recipe):
     assert recipe.sets["own"].layout.camera.field_of_view == 20
     assert recipe.sets["own"].layout.camera.location == base.sets["albedo"].layout.camera.location
     assert recipe.sets["own"].layout.objects == base.sets["albedo"].layout.objects
-    # What the base recipe says for all of its sets comes along.
+    # Fields of the base recipe for all of its sets are inherited.
     assert (recipe.sets["own"].render, recipe.sets["own"].exposure) == (base.render, base.exposure)
 
 

@@ -46,7 +46,7 @@ def test_hash_sees_every_kind_of_change(tiny):
 
 
 CASES = {
-    # A path below sets.cubes, what it is set to, and what the message must say.
+    # A path below sets.cubes, its value, and a part of the message.
     "unknown field": ("colour", "red", r"sets\.cubes\.colour: there is no such field"),
     "half a place": (
         "layout.objects.0.location",

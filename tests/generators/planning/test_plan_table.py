@@ -1,4 +1,4 @@
-"""Plan files: what is saved is loaded again, and damaged or edited files are refused."""
+"""Plan files: saved plans are loaded again, and damaged or edited files are refused."""
 
 from dataclasses import replace
 

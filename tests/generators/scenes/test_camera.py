@@ -140,7 +140,7 @@ def test_zoom_scales_and_shift_moves_the_whole_picture():
     np.testing.assert_allclose(
         project(points, zoomed, 160, 90), (80, 45) + 1.5 * (still - (80, 45)), atol=1e-6
     )
-    # What stood in the middle is seen that many degrees beside it, by the scale without zoom.
+    # A point in the middle is seen that many degrees beside it, by the scale without zoom.
     focal = 80 / math.tan(math.radians(35 / 2))
     move = np.array([focal * math.tan(math.radians(2)), -focal * math.tan(math.radians(3))])
     for before in (camera, zoomed):

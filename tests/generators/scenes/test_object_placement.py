@@ -207,7 +207,7 @@ def test_all_objects_are_placed_again_until_each_has_room():
         once = placed_at_once(CROWDED, drawn)
         if once is None:
             again += 1
-            # What the objects are is as it was drawn: no size or type is favoured by having room.
+            # The objects are as they were drawn: no size or type is favoured by having room.
             assert [s[:3] for s in found] == [s[:3] for s in drawn_things(CROWDED, drawn)]
             assert found == [
                 (s.type, s.size, s.rotation, s.location) for s in scatter(CROWDED, drawn, LIBRARY)
