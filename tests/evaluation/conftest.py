@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from numpy import ndarray
-from torch import Tensor
+from torch import Tensor, nn
 
 from candlelight.evaluation.results.mean_intervals import Score
 from candlelight.evaluation.results.resampled_intervals import resampled_interval
@@ -64,6 +64,35 @@ def memory_view() -> Callable[..., MemoryView]:
         return MemoryView(items, groups, name, **members)
 
     return make
+
+
+class Attention(nn.Module):
+    """Self-attention over the blocks of an image, [tokens, batch, channels] as torch has it by default.
+
+    The layer `attention` gives its weights too, `tokens_first` gives the tokens alone, and `images_first`
+    the same tokens as [batch, tokens, channels].
+    """
+
+    def __init__(self, side: int = 2) -> None:
+        """Draw the weights; the image is averaged in ``side`` x ``side`` blocks."""
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(2)
+            self.attention = nn.MultiheadAttention(3, 1)
+        self.blocks = nn.AdaptiveAvgPool2d(side)
+        self.tokens_first, self.images_first = nn.Identity(), nn.Identity()
+
+    def forward(self, image: Tensor) -> Tensor:
+        """Add up the squares of each channel over the tokens."""
+        tokens = self.blocks(image).flatten(2).permute(2, 0, 1)
+        tokens = self.tokens_first(self.attention(tokens, tokens, tokens)[0])
+        return self.images_first(tokens.transpose(0, 1)).square().sum(1)
+
+
+@pytest.fixture
+def attention() -> type[Attention]:
+    """Return the class of a network with tokens before images."""
+    return Attention
 
 
 @pytest.fixture(scope="session")

@@ -139,33 +139,19 @@ def test_gradients_equal_finite_differences(frozen):
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
-class Tokens(nn.Module):
-    """Attention over the four pixels of an image; `first` counts tokens first, `second` images first."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        with torch.random.fork_rng():
-            torch.manual_seed(1)
-            self.attention = nn.MultiheadAttention(3, 1)
-        self.first, self.second = nn.Identity(), nn.Identity()
-
-    def forward(self, image: Tensor) -> Tensor:
-        tokens = image.flatten(2).permute(2, 0, 1)
-        tokens = self.first(self.attention(tokens, tokens, tokens)[0])
-        return self.second(tokens.transpose(0, 1)).square().sum(1)
-
-
-@pytest.mark.parametrize("layer", ["first", "attention"])
-def test_as_many_tokens_as_images_are_not_transposed(layer):
-    model, images = Tokens(), torch.rand(4, 3, 2, 2, generator=_generator())
-    rows = layer_activations(model, [layer, "second"], images, batch_size=4)
-    torch.testing.assert_close(rows[layer], rows["second"])
-    assert not torch.allclose(rows[layer].reshape(4, 4, 3), rows["second"].reshape(4, 4, 3).transpose(0, 1))
+@pytest.mark.parametrize("layer", ["tokens_first", "attention"])
+def test_as_many_tokens_as_images_are_not_transposed(attention, layer):
+    model, images = attention(), torch.rand(4, 3, 2, 2, generator=_generator())
+    rows = layer_activations(model, [layer, "images_first"], images, batch_size=4)
+    torch.testing.assert_close(rows[layer], rows["images_first"])
+    assert not torch.allclose(
+        rows[layer].reshape(4, 4, 3), rows["images_first"].reshape(4, 4, 3).transpose(0, 1)
+    )
 
     def loss(output, _rows):
         return (output * torch.arange(3)).sum(1)
 
-    slopes = (layer_gradients(model, name, images, loss, batch_size=4) for name in (layer, "second"))
+    slopes = (layer_gradients(model, name, images, loss, batch_size=4) for name in (layer, "images_first"))
     torch.testing.assert_close(*slopes)
 
 

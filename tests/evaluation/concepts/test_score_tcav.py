@@ -479,25 +479,9 @@ def test_layers_that_do_not_fit(noisy, memory_view):
         score(Network(), **noisy)
 
 
-class Attention(nn.Module):
-    """Attention over 4 x 4 blocks of an image, tokens before images, as torch has it by default."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        with torch.random.fork_rng():
-            torch.manual_seed(2)
-            self.attention = nn.MultiheadAttention(3, 1)
-        self.images_first = nn.Identity()
-
-    def forward(self, image: Tensor) -> Tensor:
-        tokens = nn.functional.adaptive_avg_pool2d(image, 4).flatten(2).permute(2, 0, 1)
-        found, _ = self.attention(tokens, tokens, tokens)
-        return self.images_first(found.transpose(0, 1)).square().sum(1)
-
-
-def test_tokens_may_come_before_images_and_with_other_values(noisy):
+def test_tokens_may_come_before_images_and_with_other_values(noisy, attention):
     layers = {"layers": ["attention", "images_first"]}  # 16 tokens, 16 images of a batch
-    details = score(Attention(), **noisy | layers, runs=3).details
+    details = score(attention(side=4), **noisy | layers, runs=3).details
     assert details["notes"] == ["layer `attention` gives several values; its first tensor is taken"]
     names = ("score", "derivative", "accuracy")
     for one, other in zip(details["scores"][:2], details["scores"][2:], strict=True):

@@ -32,21 +32,6 @@ class Words(nn.Module):
         return None, {"image": image}
 
 
-class Attention(nn.Module):
-    """Self-attention in the order [tokens, batch, channels], which is the default of torch."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
-            self.attention = nn.MultiheadAttention(3, 1)
-        self.alike = nn.Identity()
-
-    def forward(self, image: Tensor) -> Tensor:
-        tokens = image.flatten(2).permute(2, 0, 1)
-        return self.alike(self.attention(tokens, tokens, tokens)[0]).mean(0)
-
-
 def test_mode_of_each_submodule_is_restored():
     model = nn.Sequential(nn.Dropout(), nn.BatchNorm2d(3))
     model[1].eval()
@@ -125,17 +110,17 @@ def test_layers_that_cannot_be_recorded(layer, message):
 
 
 @pytest.mark.parametrize("differentiable", [False, True])
-def test_a_layer_of_several_values_gives_its_first_tensor(differentiable):
-    model, images = Attention(), torch.rand(2, 3, 2, 2)
+def test_a_layer_of_several_values_gives_its_first_tensor(attention, differentiable):
+    model, images = attention(), torch.rand(2, 3, 2, 2)
     output, found = run_recorded(model, ["attention"], images, differentiable)
-    torch.testing.assert_close(found["attention"].mean(0), output)
-    assert layer_outputs(model, ["attention", "alike"], images[:1]) == {
+    torch.testing.assert_close(found["attention"].square().sum(0), output)
+    assert layer_outputs(model, ["attention", "tokens_first"], images[:1]) == {
         "attention": ((4, 1, 3), True),
-        "alike": ((4, 1, 3), False),
+        "tokens_first": ((4, 1, 3), False),
     }
     if differentiable:
         (gradient,) = torch.autograd.grad(output.sum(), found["attention"])
-        torch.testing.assert_close(gradient, torch.full((4, 2, 3), 0.25))
+        torch.testing.assert_close(gradient, 2 * found["attention"])
 
 
 @pytest.mark.parametrize(
@@ -167,9 +152,11 @@ def test_layers_without_a_batch_axis(shape, images, alone):
         batch_axis("layer", torch.ones(shape), images, alone)
 
 
-def test_maps_of_tokens_need_the_images_first():
-    model, images = Attention(), torch.rand(4, 3, 2, 2)
-    values = run_recorded(model, ["alike"], images)[1]["alike"]
-    with pytest.raises(InputError, match=r"layer `alike` gives \[4, 4, 3\] for 4 images, not in the order"):
-        check_images_first(model, "alike", values, images)
+def test_maps_of_tokens_need_the_images_first(attention):
+    model, images = attention(), torch.rand(4, 3, 2, 2)
+    values = run_recorded(model, ["tokens_first"], images)[1]["tokens_first"]
+    with pytest.raises(
+        InputError, match=r"layer `tokens_first` gives \[4, 4, 3\] for 4 images, not in the order"
+    ):
+        check_images_first(model, "tokens_first", values, images)
     check_images_first(nn.Sequential(nn.Flatten(2)), "0", images.flatten(2), images)

@@ -8,9 +8,6 @@ import pytest
 from click.testing import CliRunner
 
 from candlelight.cli import main
-from candlelight.generators.engine.render_plan import render
-from candlelight.generators.language.load_recipe import load_recipe
-from candlelight.generators.planning.plan import make_plan
 from candlelight.loaders import FrameFolder
 from candlelight.loaders.colour import to_display
 
@@ -51,10 +48,9 @@ sets:
 
 
 @pytest.fixture(scope="module")
-def paints(tmp_path_factory):
+def paints(tmp_path_factory, render_recipe):
     root = tmp_path_factory.mktemp("paints")
-    (root / "pure.yaml").write_text(PAINTS)
-    assert render(make_plan(load_recipe(root / "pure.yaml")), root / "frames", workers=1).failed == {}
+    render_recipe(root, PAINTS)
 
     def frames(set_name):
         reader = FrameFolder(root / "frames", set_name)

@@ -6,9 +6,6 @@ import numpy as np
 import pytest
 
 from candlelight.blender_assets import AssetLibrary, manifest
-from candlelight.generators.engine.render_plan import render
-from candlelight.generators.language.load_recipe import load_recipe
-from candlelight.generators.planning.plan import make_plan
 from candlelight.generators.scenes.camera import intrinsics, world_to_camera
 from candlelight.loaders.frames import frame_path, read_frame
 
@@ -45,12 +42,10 @@ sets:
 
 
 @pytest.fixture(scope="module")
-def frames(tmp_path_factory):
+def frames(tmp_path_factory, render_recipe):
     """Render each modelled scene in its own light and with each light; keys are scene and light or None."""
     root = tmp_path_factory.mktemp("ground")
-    (root / "ground.yaml").write_text(RECIPE.replace("SCENES", str(SCENES)))
-    plan = make_plan(load_recipe(root / "ground.yaml"))
-    assert render(plan, root / "frames", workers=2).failed == {}
+    plan = render_recipe(root, RECIPE.replace("SCENES", str(SCENES)), workers=2)
     return {
         (sample.factors["scene"], sample.factors.get("lights")): (
             sample,

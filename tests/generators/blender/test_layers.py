@@ -8,9 +8,6 @@ import pytest
 from click.testing import CliRunner
 
 from candlelight.cli import main
-from candlelight.generators.engine.render_plan import render
-from candlelight.generators.language.load_recipe import load_recipe
-from candlelight.generators.planning.plan import make_plan
 from candlelight.loaders import FrameFolder, HDF5Frames, HubFrames, collate, mixed_edges, pack_hdf5, pack_hub
 
 pytestmark = pytest.mark.blender
@@ -58,13 +55,11 @@ sets:
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory):
+def root(tmp_path_factory, render_recipe):
     folder = tmp_path_factory.mktemp("layers")
     (folder / "materials").mkdir()
     subprocess.run([sys.executable, "-c", MAKE, str(folder / "materials")], check=True, timeout=200)
-    (folder / "layers.yaml").write_text(RECIPE)
-    outcome = render(make_plan(load_recipe(folder / "layers.yaml")), folder / "frames", workers=1)
-    assert (outcome.written, outcome.failed) == (3, {})
+    assert len(render_recipe(folder, RECIPE).samples) == 3
     return folder / "frames"
 
 

@@ -2,10 +2,6 @@
 
 import pytest
 
-from candlelight.generators.engine.render_plan import render
-from candlelight.generators.language.load_recipe import load_recipe
-from candlelight.generators.planning.plan import make_plan
-
 pytestmark = pytest.mark.blender
 
 RECIPE = """
@@ -27,12 +23,10 @@ sets:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory, render_recipe):
     """Render two towers, and each of them with another roof, with other walls and in two scenes."""
     root = tmp_path_factory.mktemp("recoloured")
-    (root / "houses.yaml").write_text(RECIPE)
-    outcome = render(make_plan(load_recipe(root / "houses.yaml")), root / "frames", workers=1)
-    assert outcome.failed == {}
+    render_recipe(root, RECIPE)
     return root / "frames"
 
 

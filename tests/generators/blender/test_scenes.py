@@ -186,7 +186,7 @@ def write_stripes(path):
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory):
+def own(tmp_path_factory, render_recipe):
     """Render a modelled scene and a map of the user, and a shipped scene."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "scenes").mkdir()
@@ -194,9 +194,7 @@ def own(tmp_path_factory):
     subprocess.run(
         [sys.executable, "-c", MAKE_YARD, str(folder / "scenes" / "yard.blend")], check=True, timeout=200
     )
-    (folder / "own.yaml").write_text(OWN + "assets: {scenes: scenes}\n")
-    plan = make_plan(load_recipe(folder / "own.yaml"))
-    assert render(plan, folder / "frames", workers=1).failed == {}
+    plan = render_recipe(folder, OWN + "assets: {scenes: scenes}\n")
     return {
         sample.factors["scene"]: read_frame(frame_path(folder / "frames", "own", sample.index))
         for sample in plan.samples
@@ -223,16 +221,14 @@ def test_a_large_map_is_sharp(own):
     assert own["stripes"].metadata.environment.scene == "stripes"
 
 
-def test_a_map_is_not_mirrored_and_turns_clockwise(tmp_path):
+def test_a_map_is_not_mirrored_and_turns_clockwise(tmp_path, render_recipe):
     # A spot, in 128 x 64 pixels, in column 102 and row 25: 3/4 of the width is -y, straight ahead, and the
     # spot is 18 degrees right of it and 18 degrees above the horizon.
     pixels = np.full((64, 128, 3), 0.01, np.float32)
     pixels[24:27, 101:104] = 50.0
     with OpenEXR.File({"type": OpenEXR.scanlineimage}, {"RGB": pixels}) as file:
         file.write(str(tmp_path / "spot.exr"))
-    (tmp_path / "spot.yaml").write_text(SPOT)
-    plan = make_plan(load_recipe(tmp_path / "spot.yaml"))
-    assert render(plan, tmp_path / "frames", workers=1).failed == {}
+    plan = render_recipe(tmp_path, SPOT)
     centre, lit = {}, {}
     for sample in plan.samples:
         frame = read_frame(frame_path(tmp_path / "frames", "spot", sample.index))

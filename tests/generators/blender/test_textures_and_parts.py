@@ -9,9 +9,6 @@ import pytest
 from PIL import Image
 
 from candlelight.blender_assets import AssetLibrary, manifest, shipped
-from candlelight.generators.engine.render_plan import render
-from candlelight.generators.language.load_recipe import load_recipe
-from candlelight.generators.planning.plan import make_plan
 from candlelight.generators.user_assets.scan_assets import scan_assets
 from candlelight.loaders.colour import srgb_to_linear
 from candlelight.loaders.frame_folder import FrameFolder
@@ -94,7 +91,7 @@ sets:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(tmp_path_factory, render_recipe):
     """Render the recipe with images in a folder next to it."""
     folder = tmp_path_factory.mktemp("textures_and_parts")
     (folder / "textures" / "plain").mkdir(parents=True)
@@ -105,10 +102,7 @@ def run(tmp_path_factory):
     Image.fromarray(flat).save(folder / "textures" / "plain" / "flat.png")
     Image.fromarray(halves).save(folder / "textures" / "plain" / "halves.png")
     Image.fromarray(255 - flat).save(folder / "textures" / "plain" / "other.png")
-    (folder / "own.yaml").write_text(RECIPE)
-    plan = make_plan(load_recipe(folder / "own.yaml"))
-    outcome = render(plan, folder / "frames", workers=1)
-    assert outcome.failed == {}
+    render_recipe(folder, RECIPE)
     return folder / "frames"
 
 

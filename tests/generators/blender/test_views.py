@@ -5,9 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from candlelight.generators.engine.render_plan import render
-from candlelight.generators.language.load_recipe import load_recipe
-from candlelight.generators.planning.plan import make_plan
 from candlelight.generators.scenes.object_placement import turn
 from candlelight.loaders.frames import frame_path, read_frame
 from candlelight.loaders.illuminants import illuminant
@@ -108,11 +105,9 @@ sets:
 
 
 @pytest.fixture(scope="module")
-def frames(tmp_path_factory):
+def frames(tmp_path_factory, render_recipe):
     folder = tmp_path_factory.mktemp("views")
-    (folder / "views.yaml").write_text(RECIPE)
-    plan = make_plan(load_recipe(folder / "views.yaml"))
-    assert not render(plan, folder / "frames", workers=2).failed
+    plan = render_recipe(folder, RECIPE, workers=2)
     return [
         (sample, read_frame(frame_path(folder / "frames", sample.set, sample.index)))
         for sample in plan.samples
