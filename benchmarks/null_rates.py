@@ -1,15 +1,18 @@
 """Measure how often comparisons of causal metrics, WAIoU or CSM find a false difference.
 
     python -m benchmarks.null_rates irs --runs 120 --images 120
+    python -m benchmarks.null_rates csm-controls --images 30 --scenes 6 --controls 6 --ratio 2
 
 Both models are drawn from one distribution, so every difference is a false positive; the nominal rate is
 0.05. Causal metrics: codes of six mixtures of three factors, with noise, for unconfoundedness with more.
 WAIoU: skewed IoUs of four parts, equally distributed in five proportions. CSM: shares of test frames of six
-concept sets, correlated between the sets, with fixed vectors. Minutes each.
+concept sets, correlated between the sets, with fixed vectors. CSM against controls: shares with effects of
+frames, scenes and controls, drawn anew for each model; with --ratio the first model is better. Minutes each.
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -17,7 +20,18 @@ import torch
 
 from candlelight.evaluation.causal.scoring.factor_table import FactorTable
 from candlelight.evaluation.causal.scoring.measure_codes import measure_codes
-from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, BranchScore, Ratios, SetScore
+from candlelight.evaluation.concepts.set_scores import (
+    ALIGNMENTS,
+    BRANCHES,
+    CONTROLLED,
+    METRICS,
+    UNWANTED,
+    BranchScore,
+    Concept,
+    Ratios,
+    SetScore,
+    merge_controls,
+)
 from candlelight.evaluation.coverage.causal_statistic import CausalStatistic
 from candlelight.evaluation.coverage.coverage_statistic import CoverageStatistic
 from candlelight.evaluation.coverage.open_parameters import OpenParameters
@@ -97,6 +111,70 @@ def csm_pair(rng: np.random.Generator, images: int) -> list[StatisticResult]:
     return [one(), one()]
 
 
+def controls_pair(
+    rng: np.random.Generator,
+    images: int,
+    *,
+    scenes: int,
+    controls: int,
+    spread: Sequence[float],
+    ratio: float,
+    resamples: int = 600,
+) -> list[StatisticResult]:
+    """Score two models on concept sets of several scenes, each against several controls.
+
+    The logit of a share is a sum of normal effects of the frame (standard deviation 1), of the scene, of the
+    control, and of all three together (0.5). All are drawn anew for each model, branch and concept.
+
+    Args:
+        rng: source of the effects.
+        images: number of test frames; each is a group.
+        scenes: number of scenes, with a set of albedo and one of illumination each.
+        controls: number of controls of each set.
+        spread: standard deviations of the effects of scenes and of controls.
+        ratio: true score of the first model in units of that of the second, 1 or more.
+        resamples: number of resamples.
+    """
+    groups = tuple(map(str, range(images)))
+    sizes = (scenes, 1, 1), (1, controls, 1), (1, 1, images), (scenes, controls, images)
+    ends = [""] if controls == 1 else [f" {number + 1}" for number in range(controls)]
+
+    def shares(times: float) -> np.ndarray:
+        effects = [sd * rng.normal(size=size) for sd, size in zip((*spread, 1, 0.5), sizes, strict=True)]
+        return times / (1 + np.exp(-sum(effects)))
+
+    def one_set(concept: Concept, scene: int, frames: dict[str, np.ndarray]) -> SetScore:
+        scores = {
+            branch: {
+                f"aligned{CONTROLLED}{end}": BranchScore(tuple(one), 0.1, 0.9, 0.01)
+                for end, one in zip(ends, some[scene], strict=True)
+            }
+            for branch, some in frames.items()
+        }
+        return merge_controls(SetScore(concept, {"scene": scene}, 20, scores))
+
+    def one(times: float) -> StatisticResult:
+        sets = []
+        for concept in METRICS:
+            frames = {branch: shares(times if branch == UNWANTED[concept] else 1) for branch in BRANCHES}
+            sets += [one_set(concept, scene, frames) for scene in range(scenes)]
+        ratios = Ratios(sets)
+        units, by_control = ratios.units(), ratios.by_control()
+        scores, replicates = resampled_interval(ratios, groups, 0, resamples, units=units)
+        single = {name: dict(zip(ends, some, strict=True)) for name, some in by_control.items()}
+        return StatisticResult(
+            ABOUT,
+            {name: scores[name] for name in single},
+            {name: replicates[name] for name in single},
+            groups,
+            (),
+            {"by_control": single},
+            units,
+        )
+
+    return [one(1 / ratio), one(1)]
+
+
 def result(
     statistic: Callable[[np.ndarray], dict[str, float]],
     images: int,
@@ -111,32 +189,54 @@ def result(
     return StatisticResult(ABOUT, {own: scores[name]}, {own: replicates[name]}, groups, (), {})
 
 
+def print_rates(results: Sequence[Sequence[StatisticResult]]) -> None:
+    """Print the share of pairs with a difference, and the share of intervals that hold the mean score."""
+    for name in results[0][0].scores:
+        found = [compare(first, second, name) for first, second in results]
+        share = np.mean([one.winner is not None for one in found])
+        print(f"{name}: {share:.3f} of {len(results)} runs, between equal models 0.05 is meant")
+        if results[0][0].units:
+            every = np.mean([one.p_value < 0.05 for one in found])
+            pairs = [[replace(one, units={}) for one in pair] for pair in results]
+            alone = np.mean([compare(first, second, name).winner is not None for first, second in pairs])
+            print(f"{every:.3f} with reversed orders, {alone:.3f} if test frames alone were counted")
+        held: list[bool] = []
+        for column in zip(*results, strict=True):
+            scores = [one.scores[name] for one in column]
+            expected = np.mean([score.value for score in scores])
+            held += [score.low <= expected <= score.high for score in scores if score.low == score.low]
+        if held:
+            print(f"{np.mean(held):.3f} of {len(held)} intervals hold the mean of all scores, 0.95 is meant")
+
+
 def main() -> None:
-    """Print the share of runs with a difference, and the share of intervals that contain the true value."""
+    """Simulate pairs of models, and print how often they are told apart."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    pairs = {
+    pairs: dict[str, Callable[..., list[StatisticResult]]] = {
         **{metric: partial(encoder_pair, metric) for metric in GAINS},
         "waiou": waiou_pair,
         "causal-check": causal_check_pair,
         "csm": csm_pair,
+        "csm-controls": controls_pair,
     }
     parser.add_argument("score", choices=pairs)
     parser.add_argument("--runs", type=int, default=500)
     parser.add_argument("--images", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+    options = parser.add_argument_group("csm-controls")
+    options.add_argument("--scenes", type=int, default=6)
+    options.add_argument("--controls", type=int, default=6)
+    options.add_argument("--spread", type=float, nargs=2, default=(0.6, 0.6), metavar=("SCENES", "CONTROLS"))
+    options.add_argument("--ratio", type=float, default=1.0)
+    given = vars(parser.parse_args())
     torch.set_num_threads(1)
-    rng = np.random.default_rng(given.seed)
-    results = [pairs[given.score](rng, given.images) for _ in range(given.runs)]
-    for name in results[0][0].scores:
-        share = np.mean([compare(*pair, name).winner is not None for pair in results])
-        print(f"{name}, {given.images} images: {share:.3f} of {given.runs} runs, 0.05 is meant")
-        scores = [result.scores[name] for pair in results for result in pair]
-        expected = np.mean([score.value for score in scores])
-        held = np.mean([score.low <= expected <= score.high for score in scores])
-        print(f"{held:.3f} of {len(scores)} intervals hold the mean of all scores, 0.95 is meant")
+    score, runs, images, seed = (given.pop(name) for name in ("score", "runs", "images", "seed"))
+    if score == "csm-controls":
+        pairs[score] = partial(controls_pair, **given)
+    rng = np.random.default_rng(seed)
+    print_rates([pairs[score](rng, images) for _ in range(runs)])
 
 
 if __name__ == "__main__":

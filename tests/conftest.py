@@ -38,7 +38,7 @@ def fixed_words(line: str) -> str:
     line = re.sub(r"\(?# to #\)?| \(#\)", "", line)  # an undefined score has no interval and no rank
     line = re.sub(r"more sensitive|less sensitive|human-like", "VERDICT", line)
     line = re.sub(f"{NAME}(?: [>~] {NAME})+", "ORDER", line)
-    line = re.sub(r"^no difference shown between (.*) and ", r"\1 is better than ", line)
+    line = re.sub(r"^undecided between (.*) and (.*?)(, by [^:]*)?: .*", r"\1 is better than \2\3", line)
     line = IN_SOME_ORDER.sub(lambda some: "|".join(sorted(re.split(" is better than |, ", some[0]))), line)
     return " ".join(line.split())
 

@@ -93,7 +93,8 @@ def test_code_names_what_exists(page):
 )
 def test_shown_output_is_compared(shown, same_data, right, check_shown):
     printed = (
-        "lmse (version 2) on demo\na  lmse  undefined\nno difference shown between a and b\nnote: few rows\n"
+        "lmse (version 2) on demo\na  lmse  undefined\n"
+        "undecided between a and b: no difference shown\nnote: few rows\n"
     )
     if right:
         check_shown(shown, printed, same_data)

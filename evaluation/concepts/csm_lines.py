@@ -23,7 +23,8 @@ def csm_lines(results: Sequence[StatisticResult]) -> list[str]:
         reference = "controls" if CONTROLLED in column else "negatives"
         for other in models[1:]:
             verdict, numbers = str(compare(models[0], other, column)).split("\n")
-            lines += [f"{verdict}, by {column.partition(' ')[0]} against {reference}", numbers]
+            names, colon, reason = verdict.partition(": ")
+            lines += [f"{names}, by {column.partition(' ')[0]} against {reference}{colon}{reason}", numbers]
     return lines
 
 

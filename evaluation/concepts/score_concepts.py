@@ -42,7 +42,7 @@ from candlelight.evaluation.inputs.predictions import Predictions
 from candlelight.evaluation.intrinsic.score_intrinsic import DecompositionModel
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.results.mean_intervals import distinct_groups
-from candlelight.evaluation.results.resampled_intervals import resampled_interval
+from candlelight.evaluation.results.resampled_intervals import LEAST_GROUPS, resampled_interval
 from candlelight.evaluation.results.result import StatisticResult
 from candlelight.evaluation.running.batches import Fingerprint, make_provenance
 from candlelight.evaluation.running.finished_steps import FinishedSteps, model_key
@@ -138,9 +138,10 @@ def score_concepts(
             hold larger ones; results do not depend on it.
 
     Returns:
-        A result for each model: ratios with 95 % intervals over groups of test frames, higher is better. Its
-        details have the scores of all ``sets``, sensitivities of single ``frames``, means over the sets, and
-        ``notes`` on sets of fewer than 20 images.
+        A result for each model: ratios with 95 % intervals over groups of test frames, higher is better;
+        against controls over scenes and controls too, and none with fewer than 6 of either. Its details have
+        the scores of all ``sets``, sensitivities of single ``frames``, means over the sets, and ``notes`` on
+        sets of fewer than 20 images and on too few scenes or controls.
 
     Raises:
         InputError: ``classifier`` or ``significance`` is misspelt, there are no concept sets, albedo and
@@ -197,6 +198,7 @@ def score_concepts(
         details = result.details | {
             "notes": [
                 *_notes(chosen_sets, negatives),
+                *_few_units(result),
                 *probe.notes(),
                 *_undefined(name, sets, slopes),
             ]
@@ -231,16 +233,25 @@ def _notes(chosen_sets: Sequence[ChosenSet], negatives: Images) -> list[str]:
     counts |= {"smallest control": min(controls)} if controls else {}
     notes = few_images(counts | {"negatives": len(negatives.ids)})
     groups = [one.groups(negatives) for one in chosen_sets]
-    if any(len(one.controls) == 1 for one in chosen_sets):
-        notes.append(
-            "controls: some sets have one control alone, whose light or material is arbitrary and may decide "
-            "the score; render controls in several"
-        )
     if any(one is not None and count_exchanges(one) < LEAST_EXCHANGES for one in groups):
         notes.append(
             "permutation test: sets of one scene cannot be exchanged with negatives of others, so it is made "
             "against controls alone"
         )
+    return notes
+
+
+def _few_units(result: StatisticResult) -> list[str]:
+    """Word a note on each score against controls of too few scenes or controls for an interval."""
+    notes = []
+    for metric in METRICS.values():
+        counts = result.units.get(f"{metric} aligned{CONTROLLED}, all sets", {})
+        if counts and min(counts.values()) < LEAST_GROUPS:
+            got = " and ".join(map(str, counts.values()))
+            notes.append(
+                f"{metric} against controls: intervals and verdicts need {LEAST_GROUPS} or more "
+                f"{' and '.join(counts)}, got {got}; render more"
+            )
     return notes
 
 
@@ -276,7 +287,8 @@ def _result(
     data |= {"controls": {concept: view.identity.set_name for concept, view in controls.items()}}
     rule = (settings["significance"], settings["p"])
     ratios = Ratios(sets, *rule)
-    scores, replicates = resampled_interval(ratios, test.groups, seed=settings["seed"])
+    units = ratios.units()
+    scores, replicates = resampled_interval(ratios, test.groups, seed=settings["seed"], units=units)
     labels = {METRICS[one.concept]: one.labels for one in chosen_sets}
     return StatisticResult(
         make_provenance(METRIC, VERSION, "higher", named, data, settings),
@@ -294,4 +306,5 @@ def _result(
             },
             "frames": {"ids": list(test.ids), **frame_means(sets)},
         },
+        units,
     )

@@ -285,6 +285,7 @@ class Ratios:
         """
         ratios = {}
         found = {key: _mean_frames(frames, rows) for key, frames in self._frames.items()}
+        drawn = {key: self._times(*key, rows) for key in self._scenes if key[1].endswith(CONTROLLED)}
         for rule, condition, concept in itertools.product(RULES, self._conditions, METRICS):
             if (concept, condition, rule) not in self._kept:
                 continue
@@ -292,11 +293,21 @@ class Ratios:
             wanted, unwanted = (found[side[concept], concept, condition] for side in (WANTED, UNWANTED))
             name = f"{METRICS[concept]} {condition}, {rule}"
             if condition.endswith(CONTROLLED):
-                times = kept[:, None] * self._times(concept, condition, rows)
-                ratios[name] = ratio_of_means(wanted, unwanted, times)
+                ratios[name] = ratio_of_means(wanted, unwanted, kept[:, None] * drawn[concept, condition])
             else:
                 ratios[name] = mean_ratio(wanted[kept, 0], unwanted[kept, 0])
         return ratios
+
+    def units(self) -> dict[str, dict[str, int]]:
+        """Count the scenes and the controls that a score against controls draws, by the name of the score."""
+        return {
+            f"{METRICS[concept]} {condition}, {rule}": {
+                "scenes": len(np.unique(self._scenes[concept, condition][kept])),
+                "controls": self._frames[BRANCHES[0], concept, condition].shape[1],
+            }
+            for (concept, condition, rule), kept in self._kept.items()
+            if condition.endswith(CONTROLLED)
+        }
 
     def by_control(self) -> dict[str, list[float]]:
         """Compute the scores of all sets against each single control, by the name of the score."""

@@ -36,9 +36,11 @@ class Comparison:
         better: whether lower or higher values are better, or neither.
         first: name of the first model.
         second: name of the second model.
-        difference: first minus second, with its 95 % interval; no interval with fewer than 6 groups.
-        p_value: two-sided p-value of no difference; nan with fewer than 6 groups, or if it is undefined.
-        groups: number of groups of rows, or of seeds, that the interval is computed over.
+        difference: first minus second, with its 95 % interval; no interval with fewer than 6 units of a kind.
+        p_value: two-sided p-value of no difference; nan with fewer than 6 units of a kind, or if it is
+            undefined.
+        units: number of the units that the interval is over, by kind: groups of rows, or seeds; for CSM
+            against controls also scenes and controls.
         counted: a text that says how many rows, groups or seeds were paired.
         reversed_by: controls of CSM against which alone the order is the other one; then no model is better.
     """
@@ -50,9 +52,14 @@ class Comparison:
     second: str
     difference: Score
     p_value: float
-    groups: int
+    units: dict[str, int]
     counted: str
     reversed_by: tuple[str, ...] = ()
+
+    @property
+    def groups(self) -> int:
+        """The smallest number of units of a kind, which decides on interval and p-value."""
+        return min(self.units.values())
 
     @property
     def winner(self) -> Literal["first", "second"] | None:
@@ -63,28 +70,30 @@ class Comparison:
 
     @property
     def _obstacle(self) -> str:
-        few = f"expected {LEAST_GROUPS} or more groups or seeds, got {self.groups}"
-        return few if self.groups < LEAST_GROUPS else "undefined values"
+        if few := {kind: str(count) for kind, count in self.units.items() if count < LEAST_GROUPS}:
+            return f"expected {LEAST_GROUPS} or more {' and '.join(few)}, got {' and '.join(few.values())}"
+        if math.isnan(self.p_value):
+            return "undefined values"
+        if self.reversed_by:
+            return f"the order is reversed against {', '.join(self.reversed_by)} alone"
+        return "no difference shown"
 
     def __str__(self) -> str:
-        """Name the better model; then give the difference, its interval and the p-value."""
+        """Name the better model, or why none is; then give the difference, its interval and the p-value."""
         one, other = self.first, self.second
         if one == other:
             one, other = f"{one} (first)", f"{other} (second)"
         value, low, high = self.difference.value, self.difference.low, self.difference.high
         interval = f"95 % interval {low:+.3g} to {high:+.3g}, p = {self.p_value:.2g}"
-        verdict = f"no difference shown between {one} and {other}"
         if math.isnan(self.p_value):
-            verdict = f"{one} and {other} cannot be compared: {self._obstacle}"
             interval = "no interval"
-        elif self.reversed_by:
-            controls = ", ".join(self.reversed_by)
-            verdict = f"undecided between {one} and {other}: the order is reversed against {controls} alone"
-        elif self.winner:
+        if self.winner:
             best, rest = (one, other) if self.winner == "first" else (other, one)
             verdict = f"{best} is better than {rest}"
-        elif self.p_value < 1 - LEVEL:
+        elif self.p_value < 1 - LEVEL and not self.reversed_by:
             verdict = f"{one} and {other} differ"
+        else:
+            verdict = f"undecided between {one} and {other}: {self._obstacle}"
         arrow = {"lower": " ↓", "higher": " ↑"}.get(self.better, "")
         return f"{verdict}\n{self.column}{arrow}: {one} - {other} = {value:+.3g} ({interval}, {self.counted})"
 
@@ -102,7 +111,8 @@ def compare(first: Result, second: Result, column: str | None = None) -> Compari
 
     Returns:
         The difference and the better model. Between equal models a difference is found in one of twenty
-        comparisons, because the level is 5 %. With fewer than 6 groups, or seeds, there is no verdict.
+        comparisons, because the level is 5 %. With fewer than 6 groups, or seeds, there is no verdict, nor
+        with fewer than 6 of other units that the replicates draw (`StatisticResult.units_of`).
 
     Raises:
         InputError: the results differ in kind, metric, data, settings or groups; or they have no such column,
@@ -212,7 +222,7 @@ def _compare_means(first: MeanResult, second: MeanResult, column: str) -> Compar
     (least, largest), (others_least, others_largest) = first.range_of(column), second.range_of(column)
     difference = mean_interval(differences, groups).within(least - others_largest, largest - others_least)
     p_value = mean_p_value(differences, groups)
-    return _comparison(first, second, column, difference, p_value, count, counted)
+    return _comparison(first, second, column, difference, p_value, {"groups": count}, counted)
 
 
 def _compare_statistics(first: StatisticResult, second: StatisticResult, column: str) -> Comparison:
@@ -233,10 +243,13 @@ def _compare_statistics(first: StatisticResult, second: StatisticResult, column:
     if not first.groups:
         seeds = [str(seed) for seed in range(len(differences))]
         tested = seed_interval(differences), mean_p_value(differences, seeds)
-        return _comparison(first, second, column, *tested, len(seeds), f"{len(seeds)} seeds")
-    count = len(first.groups)
-    tested = replicate_interval(value, differences, count), replicate_p_value(differences, count)
-    found = _comparison(first, second, column, *tested, count, f"{count} groups")
+        return _comparison(first, second, column, *tested, {"seeds": len(seeds)}, f"{len(seeds)} seeds")
+    others = second.units_of(column)  # a rule on significance may keep other sets of each model
+    units = {kind: min(count, others[kind]) for kind, count in first.units_of(column).items()}
+    least = min(units.values())
+    tested = replicate_interval(value, differences, least), replicate_p_value(differences, least)
+    counted = ", ".join(f"{count} {kind}" for kind, count in units.items())
+    found = _comparison(first, second, column, *tested, units, counted)
     return replace(found, reversed_by=_reversing_controls(first, second, column, value))
 
 
@@ -254,10 +267,16 @@ def _reversing_controls(
 
 
 def _comparison(
-    first: Result, second: Result, column: str, difference: Score, p_value: float, groups: int, counted: str
+    first: Result,
+    second: Result,
+    column: str,
+    difference: Score,
+    p_value: float,
+    units: dict[str, int],
+    counted: str,
 ) -> Comparison:
     about = first.about
-    if groups < LEAST_GROUPS:
+    if min(units.values()) < LEAST_GROUPS:
         difference, p_value = Score(difference.value, math.nan, math.nan), math.nan
     names = model_name(first), model_name(second)
-    return Comparison(about.metric, column, about.better, *names, difference, p_value, groups, counted)
+    return Comparison(about.metric, column, about.better, *names, difference, p_value, units, counted)

@@ -36,6 +36,7 @@ def resampled_interval(
     seed: int,
     resamples: int = RESAMPLES,
     repeats: bool = True,
+    units: Mapping[str, Mapping[str, int]] | None = None,
 ) -> tuple[dict[str, Score], dict[str, tuple[float, ...]]]:
     """Recompute statistics on resampled groups; the rows of a group stay together.
 
@@ -49,6 +50,8 @@ def resampled_interval(
             rows, such as a quantile within small classes: it draws a share `SUBSAMPLE` of the groups without
             replacement, scales the deviations of the replicates from their mean to the size of the whole data
             (the delete-d jackknife, Shao and Wu 1989) and centres them on the statistic of all rows.
+        units: for a statistic that itself draws other units with each choice of rows, their number by kind,
+            such as ``{"csm_s": {"scenes": 8}}``; the smallest number decides on the interval.
 
     Returns:
         Each statistic of all rows with its interval (see `replicate_interval`), and its replicates.
@@ -80,7 +83,9 @@ def resampled_interval(
         scale = math.sqrt(kept / max(1, len(members) - kept))
         replicates = {name: _centred(float(whole[name]), some, scale) for name, some in replicates.items()}
     scores = {
-        name: replicate_interval(float(value), replicates[name], len(members))
+        name: replicate_interval(
+            float(value), replicates[name], min([len(members), *(units or {}).get(name, {}).values()])
+        )
         for name, value in whole.items()
     }
     return scores, replicates
@@ -105,7 +110,7 @@ def replicate_interval(value: float, replicates: Sequence[float], groups: int) -
     Args:
         value: the statistic of all rows.
         replicates: the statistic of resampled groups; undefined (nan) replicates are left out.
-        groups: number of resampled groups.
+        groups: number of resampled groups; of several kinds of units, the smallest number.
 
     Returns:
         The interval is nan if the value is nan, with fewer than 6 groups, or if fewer than 95 % of the
@@ -130,7 +135,7 @@ def replicate_p_value(differences: Sequence[float], groups: int) -> float:
 
     Args:
         differences: replicates of a difference; undefined (nan) replicates are left out.
-        groups: number of resampled groups.
+        groups: as for `replicate_interval`.
 
     Returns:
         1 if all differences are 0; nan if `replicate_interval` gives no interval.

@@ -185,6 +185,7 @@ class StatisticResult:
         groups: distinct groups in the order of resampling; empty if the replicates are over seeds.
         failed: ids of failed rows, such as images with dead heatmaps.
         details: data for the tables and plots of a report: dictionaries, lists, strings and numbers.
+        units: for scores whose replicates draw other units besides groups, the number of units by kind.
 
     Raises:
         InputError: no score, or replicates without a score.
@@ -201,6 +202,7 @@ class StatisticResult:
     groups: tuple[str, ...]
     failed: tuple[str, ...]
     details: dict[str, Any]
+    units: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.scores or self.replicates.keys() - self.scores.keys():
@@ -213,9 +215,20 @@ class StatisticResult:
         """Value of the main metric, which is the first score."""
         return next(iter(self.scores.values())).value
 
+    def units_of(self, score: str) -> dict[str, int]:
+        """Count the units that the interval of a score is over, by kind; the smallest number decides on it.
+
+        Example:
+            >>> about = Provenance("csm", 4, "higher", {"name": "net"}, {"name": "demo"}, {}, {})
+            >>> scores, units = {"csm_s": Score(2.0, 1.0, 3.0)}, {"csm_s": {"scenes": 8}}
+            >>> StatisticResult(about, scores, {}, ("a", "b"), (), {}, units).units_of("csm_s")
+            {'groups': 2, 'scenes': 8}
+        """
+        return {"groups": len(self.groups), **self.units.get(score, {})}
+
     def to_json(self) -> str:
         """Write the result as strict JSON: nan is null, infinity is "inf"."""
-        names = ("about", "scores", "failed", "details", "groups", "replicates")
+        names = ("about", "scores", "failed", "details", "units", "groups", "replicates")
         return to_json({"kind": "statistic", **{name: getattr(self, name) for name in names}})
 
     def to_csv(self) -> str:
@@ -312,16 +325,18 @@ def _table_lines(result: Result) -> list[tuple[str, ...]]:
     half = _NAME_LENGTH // 2
     name = name if len(name) <= _NAME_LENGTH else f"{name[: half - 1]}…{name[-half:]}"
     arrow = result.about.arrow
-    groups = str(len(set(result.groups)) or "")
     lines: list[tuple[str, ...]] = []
     for metric, score in result.scores.items():
         interval = "" if math.isnan(score.low) else f"{score.low:.4g} to {score.high:.4g}"
         rest = rows = undefined = ""
-        if isinstance(result, MeanResult):
+        groups = len(set(result.groups))
+        if isinstance(result, StatisticResult):
+            groups = min(result.units_of(metric).values())
+        else:
             rest = _number(result.mean_of_rest[metric]) if result.failed else ""
             rows, undefined = str(len(result.ids)), str(_undefined(result.columns[metric]))
         value = _number(score.value)
-        counts = rows, groups, str(len(result.failed)), undefined
+        counts = rows, str(groups or ""), str(len(result.failed)), undefined
         lines.append((name, f"{metric}{arrow}", value, interval, rest, *counts))
     return lines
 

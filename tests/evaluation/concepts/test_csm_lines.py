@@ -1,5 +1,9 @@
 """A verdict names its score and its reference, and there is none where a single control reverses it."""
 
+import numpy as np
+import pytest
+
+from benchmarks.null_rates import controls_pair
 from candlelight.evaluation.concepts.csm_lines import csm_lines
 from candlelight.evaluation.results.compare import compare
 from candlelight.evaluation.results.mean_intervals import Score
@@ -9,14 +13,14 @@ CONTROL = "csm_s aligned against control, all sets"
 PLAIN = "csm_r aligned, all sets"
 
 
-def result(name, against, by_control, plain):
+def result(name, against, by_control, plain, controls=6):
     about = Provenance("csm", 4, "higher", {"name": name}, {}, {}, {})
     values = {CONTROL: against, PLAIN: plain, "csm_s aligned, all sets": 9.0}
     scores = {key: Score(value, value - 0.1, value + 0.1) for key, value in values.items()}
     replicates = {key: tuple(value + 0.01 * (k % 7) for k in range(400)) for key, value in values.items()}
-    return StatisticResult(
-        about, scores, replicates, tuple("abcdefgh"), (), {"by_control": {CONTROL: by_control}}
-    )
+    details = {"by_control": {CONTROL: by_control}}
+    units = {CONTROL: {"scenes": 6, "controls": controls}}
+    return StatisticResult(about, scores, replicates, tuple("abcdefgh"), (), details, units)
 
 
 def test_each_verdict_names_score_and_reference():
@@ -38,3 +42,19 @@ def test_one_control_that_reverses_the_order_leaves_it_undecided():
     assert str(found).startswith(
         "undecided between net and flat: the order is reversed against material=0 alone\n"
     )
+
+
+def test_few_controls_leave_it_undecided():
+    first, other = (result(name, value, {}, 0.5, controls=5) for name, value in (("net", 2.0), ("flat", 1.0)))
+    verdict, numbers, *_ = csm_lines([first, other])
+    assert verdict == (
+        "undecided between net and flat, by csm_s against controls: expected 6 or more controls, got 5"
+    )
+    assert numbers.endswith("(no interval, 8 groups, 6 scenes, 5 controls)")
+
+
+@pytest.mark.parametrize(("controls", "winner"), [(6, "first"), (5, None)])
+def test_a_large_difference_over_scenes_and_controls_is_found(controls, winner):
+    rng = np.random.default_rng(0)
+    pair = controls_pair(rng, images=30, scenes=6, controls=controls, spread=(0.3, 0.3), ratio=8)
+    assert [compare(*pair, name).winner for name in pair[0].scores] == [winner, winner]

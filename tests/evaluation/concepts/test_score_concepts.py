@@ -184,7 +184,6 @@ def test_controls_stand_beside_negatives(sets, memory_view, tmp_path):
     plain = score(model, sets, runs=5)
     for name in ("csm_s aligned, all sets", "csm_r unaligned, all sets"):
         assert result.scores[name] == plain.scores[name]
-    assert "csm_s aligned against control, all sets" in result.scores
     assert not any(name.startswith("csm_r") and "control" in name for name in result.scores)
     for one in result.details["sets"]:
         kinds = 4 if one["concept"] == "albedo" else 2
@@ -194,9 +193,14 @@ def test_controls_stand_beside_negatives(sets, memory_view, tmp_path):
     assert few == [
         f"smallest {kind}: at least 20 images are advised, got 12" for kind in ("concept set", "control")
     ]
-    assert alone.startswith(
-        "controls: some sets have one control alone, whose light or material is arbitrary"
+    assert alone == (
+        "csm_s against controls: intervals and verdicts need 6 or more scenes and controls, got 2 and 1; "
+        "render more"
     )
+    name = "csm_s aligned against control, all sets"
+    assert result.units[name] == {"scenes": 2, "controls": 1}
+    assert math.isnan(result.scores[name].low)
+    assert "csm_s aligned, all sets" not in result.units
 
 
 def test_scores_are_means_over_several_controls(sets, memory_view):
@@ -228,7 +232,6 @@ def test_scores_are_means_over_several_controls(sets, memory_view):
     for column, (label, value) in enumerate(of_one.items()):
         sums = [frames[branch][:, column].sum() for branch in BRANCHES]
         assert (label, value) == (f"material={column}", pytest.approx(sums[0] / sums[1]))
-    assert not any("one control" in note for note in result.details["notes"])
     tested = [found["shading"]["aligned against control"] for found in result.details["sets"]]
     each = [
         [found["shading"][f"aligned against control {k}"] for k in (1, 2)] for found in result.details["sets"]
@@ -238,17 +241,30 @@ def test_scores_are_means_over_several_controls(sets, memory_view):
 
 
 def test_intervals_against_controls_are_over_scenes_and_controls():
-    def branch(*shares):
-        return {f"aligned against control {k}": _branch((share,) * 8) for k, share in enumerate(shares, 1)}
+    def branch(significant, *shares):
+        return {
+            f"aligned against control {k}": _branch((share,) * 8, significant)
+            for k, share in enumerate(shares, 1)
+        }
 
     made = [
-        SetScore("albedo", {"scene": scene}, 9, {"reflectance": branch(*r), "shading": branch(*s)})
+        SetScore(
+            "albedo",
+            {"scene": scene},
+            9,
+            {"reflectance": branch(scene == "a", *r), "shading": branch(True, *s)},
+        )
         for scene, r, s in (("a", (0.4, 0.8), (0.4, 0.2)), ("b", (0.6, 0.2), (0.4, 0.2)))
     ]
     ratios = Ratios([merge_controls(one) for one in made])
     name = "csm_s aligned against control, all sets"
     assert ratios(np.arange(8))[name] == pytest.approx(2.0 / 1.2)
     assert ratios.by_control() == {name: [pytest.approx(1.0 / 0.8), pytest.approx(1.0 / 0.4)]}
+    scenes = {"all sets": 2, "both branches": 1, "wanted branch": 1}
+    assert ratios.units() == {
+        f"csm_s aligned against control, {rule}": {"scenes": count, "controls": 2}
+        for rule, count in scenes.items()
+    }
     # All frames are equal, so only scenes and controls can change the score.
     drawn = {round(ratios(np.array([row] * 8))[name], 6) for row in range(8)}
     assert len(drawn) > 2

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -72,7 +73,7 @@ def test_equal_results_show_no_difference():
     values = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
     result = compare(means(values), means(values))
     assert (result.difference, result.p_value, result.winner) == (Score(0, 0, 0), 1, None)
-    assert str(result).startswith("no difference shown between net (first) and net (second)\n")
+    assert str(result).startswith("undecided between net (first) and net (second): no difference shown\n")
 
 
 def test_rows_that_one_does_not_define_are_left_out():
@@ -88,7 +89,7 @@ def test_fewer_than_six_groups_give_no_verdict(groups):
     assert math.isnan(result.p_value)
     assert result.winner is None
     assert str(result) == (
-        "net (first) and net (second) cannot be compared: expected 6 or more groups or seeds, "
+        "undecided between net (first) and net (second): expected 6 or more groups, "
         f"got {count}\nlmse ↓: net (first) - net (second) = -0.793 (no interval, 6 rows in {count} groups)"
     )
 
@@ -117,14 +118,32 @@ def test_seeds_are_paired():
     assert result.difference == mean_interval(np.subtract(*drawn).tolist(), list("012345"))
     assert result.counted == "6 seeds"
     few = (statistics(0.5, some[:5], groups="", better="higher") for some in drawn)
-    assert "expected 6 or more groups or seeds, got 5" in str(compare(*few))
+    assert "expected 6 or more seeds, got 5" in str(compare(*few))
+
+
+def test_other_units_that_the_replicates_draw_decide_too():
+    def drawn(*counts):
+        noise = np.random.default_rng(0).normal(size=500)
+        units = {"csm": dict(zip(("scenes", "controls"), counts, strict=True))}
+        results = (statistics(value, value + noise * value, groups="abcdefgh") for value in (3.0, 1.0))
+        first, second = (replace(one, units=units) for one in results)
+        return compare(first, second)
+
+    assert drawn(8, 9).groups == 8
+    assert drawn(8, 9).counted == "8 groups, 8 scenes, 9 controls"
+    assert drawn(6, 9).p_value > drawn(8, 9).p_value
+    few = drawn(8, 5)
+    assert few.winner is None
+    assert math.isnan(few.difference.low)
+    assert ": expected 6 or more controls, got 5\n" in str(few)
+    assert ": expected 6 or more scenes and controls, got 2 and 3\n" in str(drawn(2, 3))
 
 
 def test_infinite_and_undefined_statistics_have_no_interval():
     result = compare(statistics(math.inf, [math.inf] * 20), statistics(math.inf, [math.inf] * 20))
     assert math.isnan(result.difference.value)
     assert math.isnan(result.p_value)
-    assert "cannot be compared: undefined values\n" in str(result)
+    assert "undecided between net (first) and net (second): undefined values\n" in str(result)
 
 
 @pytest.mark.parametrize(

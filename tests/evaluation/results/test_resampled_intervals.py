@@ -57,6 +57,17 @@ def test_the_interval_of_a_mean_is_near_the_t_interval():
     assert scores["mean"].high == pytest.approx(closed.high, abs=0.05 * width)
 
 
+def test_the_fewest_units_decide_on_the_interval():
+    values = np.random.default_rng(0).normal(size=40)
+    groups = [str(row) for row in range(40)]
+    plain, eight, five = (
+        resampled_interval(mean_of(values), groups, seed=0, units=units)[0]["mean"]
+        for units in ({}, {"mean": {"scenes": 50, "controls": 8}}, {"mean": {"scenes": 5}, "other": {"a": 1}})
+    )
+    assert eight.low < plain.low < plain.value < plain.high < eight.high
+    assert defined(five) == [True, False, False]
+
+
 def test_intervals_keep_the_range_and_take_infinite_replicates():
     assert replicate_interval(0.5, [0.0, 0.25, 0.5, 0.75, 1.0], 6) == Score(0.5, 0.0, 1.0)
     assert replicate_interval(0.5, [0.0, 0.5, math.inf], 6) == Score(0.5, 0.0, math.inf)

@@ -2,6 +2,7 @@ import csv
 import io
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -138,7 +139,13 @@ def test_files_are_read_back_exactly(tmp_path):
     path = tmp_path / "results.json"
     some = means({"lmse": (0.1 + 0.2, 1e-320, -0.0)}, failed=())
     plain = StatisticResult(
-        ABOUT, {"irs": Score(1 / 3, 0, 1)}, {"irs": (NAN, -INF, 0.1)}, (), (), {"a": [1, "x"]}
+        ABOUT,
+        {"irs": Score(1 / 3, 0, 1)},
+        {"irs": (NAN, -INF, 0.1)},
+        (),
+        (),
+        {"a": [1, "x"]},
+        {"irs": {"scenes": 2}},
     )
     write_results(path, [means(), some, plain])
     first = path.read_bytes()
@@ -148,6 +155,11 @@ def test_files_are_read_back_exactly(tmp_path):
     write_results(path, again)
     assert path.read_bytes() == first
     assert strict(first)["format"] == "candlelight results 1"
+
+
+def test_tables_count_the_fewest_units():
+    some = replace(statistics(), groups=tuple("abcdefgh"), units={"csm": {"scenes": 9, "controls": 3}})
+    assert [line.split()[-2] for line in table([some]).splitlines()[1:]] == ["3", "8"]
 
 
 def test_csv_of_means():
