@@ -34,6 +34,7 @@ IN_SOME_ORDER = re.compile(r"^.* is better than .*$|[\w-]+(?:, [\w-]+){2,}")
 
 def fixed_words(line: str) -> str:
     """Keep what a program prints for any data: no numbers but versions, no order of names, no verdicts."""
+    line = line.replace("(no interval,", "(95 % interval 0 to 0, p = 0,")
     line = NUMBER.sub("#", line.replace("95 % interval", ""))
     line = re.sub(r"\(?# to #\)?| \(#\)", "", line)  # an undefined score has no interval and no rank
     line = re.sub(r"more sensitive|less sensitive|human-like", "VERDICT", line)
