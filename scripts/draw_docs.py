@@ -130,7 +130,7 @@ GRIDS = {
         6,
         None,
         CONTROLLED,
-        [(name, {}) for name in CONTROL_SETS],
+        [(name, {"material": 0}) for name in CONTROL_SETS],
         CONTROL_LABELS,
     ),
     "concepts-scans": Grid("concepts-scans", (128, 128), 5, None, ALBEDO, [("albedo", {"texturing": "rgb"})]),
