@@ -74,9 +74,9 @@ class Comparison:
             return f"expected {LEAST_GROUPS} or more {' and '.join(few)}, got {' and '.join(few.values())}"
         if math.isnan(self.p_value):
             return "undefined values"
-        if self.reversed_by:
-            return f"the order is reversed against {', '.join(self.reversed_by)} alone"
-        return "no difference shown"
+        if self.p_value >= 1 - LEVEL:
+            return "no difference shown"
+        return f"the order is reversed against {', '.join(self.reversed_by)} alone"
 
     def __str__(self) -> str:
         """Name the better model, or why none is; then give the difference, its interval and the p-value."""
