@@ -135,44 +135,53 @@ def controls_pair(
         ratio: true score of the first model in units of that of the second, 1 or more.
         resamples: number of resamples.
     """
-    groups = tuple(map(str, range(images)))
     sizes = (scenes, 1, 1), (1, controls, 1), (1, 1, images), (scenes, controls, images)
-    ends = [""] if controls == 1 else [f" {number + 1}" for number in range(controls)]
 
     def shares(times: float) -> np.ndarray:
         effects = [sd * rng.normal(size=size) for sd, size in zip((*spread, 1, 0.5), sizes, strict=True)]
         return times / (1 + np.exp(-sum(effects)))
 
-    def one_set(concept: Concept, scene: int, frames: dict[str, np.ndarray]) -> SetScore:
-        scores = {
-            branch: {
-                f"aligned{CONTROLLED}{end}": BranchScore(tuple(one), 0.1, 0.9, 0.01)
-                for end, one in zip(ends, some[scene], strict=True)
-            }
-            for branch, some in frames.items()
-        }
-        return merge_controls(SetScore(concept, {"scene": scene}, 20, scores))
-
     def one(times: float) -> StatisticResult:
         sets = []
         for concept in METRICS:
             frames = {branch: shares(times if branch == UNWANTED[concept] else 1) for branch in BRANCHES}
-            sets += [one_set(concept, scene, frames) for scene in range(scenes)]
-        ratios = Ratios(sets)
-        units, by_control = ratios.units(), ratios.by_control()
-        scores, replicates = resampled_interval(ratios, groups, 0, resamples, units=units)
-        single = {name: dict(zip(ends, some, strict=True)) for name, some in by_control.items()}
-        return StatisticResult(
-            ABOUT,
-            {name: scores[name] for name in single},
-            {name: replicates[name] for name in single},
-            groups,
-            (),
-            {"by_control": single},
-            units,
-        )
+            sets += [controlled_set(concept, scene, frames) for scene in range(scenes)]
+        return controlled_result(sets, images, resamples)
 
     return [one(1 / ratio), one(1)]
+
+
+def controlled_set(concept: Concept, scene: int, frames: dict[str, np.ndarray]) -> SetScore:
+    """Make the scores of a set against its controls from shares [scene, control, frame] of both branches."""
+    branches = {}
+    for branch, some in frames.items():
+        ends = [f" {number + 1}" for number in range(some.shape[1])] if some.shape[1] > 1 else [""]
+        branches[branch] = {
+            f"aligned{CONTROLLED}{end}": BranchScore(tuple(one), 0.1, 0.9, 0.01)
+            for end, one in zip(ends, some[scene], strict=True)
+        }
+    return merge_controls(SetScore(concept, {"scene": scene}, 20, branches))
+
+
+def controlled_result(sets: Sequence[SetScore], images: int, resamples: int) -> StatisticResult:
+    """Make a result of the scores of all sets against controls, in which each image is a group."""
+    ratios, groups = Ratios(sets), tuple(map(str, range(images)))
+    units, by_control = ratios.units(), ratios.by_control()
+    scores, replicates = resampled_interval(ratios, groups, 0, resamples, units=units)
+    return StatisticResult(
+        ABOUT,
+        {name: scores[name] for name in by_control},
+        {name: replicates[name] for name in by_control},
+        groups,
+        (),
+        {
+            "by_control": {
+                name: {str(number): one for number, one in enumerate(some)}
+                for name, some in by_control.items()
+            }
+        },
+        units,
+    )
 
 
 def result(
