@@ -52,7 +52,7 @@ from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.progress_bars import progress_bar
 from candlelight.loaders.views import ConceptSets, Decompositions, Images
 
-METRIC, VERSION = "csm", 4
+METRIC, VERSION = "csm", 5
 
 
 def score_concepts(
