@@ -82,7 +82,7 @@ def causal_check(
     candlelight evaluate causal-check recoloured --model kinds.pt --method all --fit parts --out check.json
     """
     from candlelight.evaluation.commands.run_coverage import coverage_lines
-    from candlelight.evaluation.coverage import CONTROLS, score_causal_check
+    from candlelight.evaluation.coverage import CONTROLS, MASK_CONTROLS, score_causal_check
     from candlelight.evaluation.coverage.score_causal_check import METRIC
     from candlelight.evaluation.report import write_report
     from candlelight.evaluation.report.causal_check_pictures import causal_check_pictures
@@ -101,6 +101,7 @@ def causal_check(
         name, network = one.named.identity.name, one.named.model
         methods: dict[str, Any] = {**one.methods}
         methods |= {f"{name} {control}": CONTROLS[control] for control in ("noise", "centre")}
+        methods |= {f"{name} {control}": MASK_CONTROLS[control] for control in ("object", "part areas")}
         # A prototype network explains its own predictions.
         networks = {
             key: getattr(getattr(some, "model", some), "classifier", network) for key, some in methods.items()
@@ -109,6 +110,7 @@ def causal_check(
             methods,
             networks,
             view,
+            labels=one.known_class_numbers(view.factor_values(one.label)),
             scale=scale,
             pixels=pixels,
             k=k,

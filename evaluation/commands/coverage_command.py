@@ -154,6 +154,7 @@ def coverage(
     )
     from candlelight.evaluation.coverage import (
         CONTROLS,
+        MASK_CONTROLS,
         OpenParameters,
         layer_heatmaps,
         score_coverage,
@@ -183,6 +184,7 @@ def coverage(
         )
     else:
         comparisons = [CoverageComparison(open_parts(data, by=by, **choice), {}, size)]
+    masked = {name: MASK_CONTROLS[name] for name in ("object", "exact parts")}
     results: list[Any] = []
     pictures: dict[str, Any] = {}
     for number, one in enumerate(comparisons, start=1):
@@ -191,7 +193,7 @@ def coverage(
             methods,
             one.view,
             parameters,
-            controls={} if quick else CONTROLS,
+            controls={} if quick else {**CONTROLS, **masked},
             labels=one.labels,
             sensitivity=not quick,
             dissect=not quick,

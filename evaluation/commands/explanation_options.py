@@ -162,6 +162,12 @@ class FittedClassifier:
         """Number the classes of all rows of a view as the classifier does."""
         return _class_numbers(self.named, self.classes, self.label, view)
 
+    def known_class_numbers(self, values: Sequence[str] | None) -> list[int] | None:
+        """Number values of the factor as the classifier does; None if not all are known classes of it."""
+        if values is None or not set(values) <= set(self.classes):
+            return None
+        return [self.classes.index(value) for value in values]
+
 
 def fit_classifiers(
     data: str,

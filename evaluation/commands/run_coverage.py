@@ -154,9 +154,11 @@ def _add_completeness(
 
 def coverage_lines(comparisons: Sequence[Sequence["StatisticResult"]]) -> list[str]:
     """Write the scores of each comparison, its paired differences, its controls and its open parameters."""
+    from candlelight.evaluation.coverage.explained_networks import chance_notes
+    from candlelight.evaluation.coverage.mask_controls import mask_control_note
     from candlelight.evaluation.coverage.method_comparisons import write_order
     from candlelight.evaluation.results.compare import compare
-    from candlelight.evaluation.results.result import table
+    from candlelight.evaluation.results.result import model_name, table
 
     lines: list[str] = []
     for results in comparisons:
@@ -175,6 +177,9 @@ def coverage_lines(comparisons: Sequence[Sequence["StatisticResult"]]) -> list[s
                 f"  {one['setting']:24} {_tau(one['agreement'])}  {write_order(one['order'], one['differs'])}"
                 for one in details["sensitivity"]
             ]
+        networks = {model_name(result): result.details.get("network") for result in results}
+        notes = mask_control_note(details.get("mask_controls")), *chance_notes(networks)
+        lines += [f"note: {note}" for note in notes if note]
     return lines
 
 

@@ -101,6 +101,41 @@ def region_density(
     return (inside / above.mean((1, 2))[:, None]).to(heatmap.dtype)
 
 
+def region_mass(
+    heatmap: Float[Tensor, "images height width"], regions: Bool[Tensor, "images regions height width"]
+) -> Float[Tensor, "images regions"]:
+    """Sum a heatmap over regions.
+
+    Additive explanations state the effect of a region by this sum: all values of an image add up to the
+    change of the prediction.
+
+    Blind to: where in a region the heatmap is large; and, unlike `region_density`, not to a number that is
+    added to the heatmap, which adds to a region in proportion to its area.
+
+    Args:
+        heatmap: explanation heatmaps at the resolution of the regions; 0 is not relevant, and negative values
+            speak against the prediction.
+        regions: pixels of each region.
+
+    Returns:
+        Sums with their signs; nan for a region without pixels, for a constant heatmap, and for a heatmap with
+        a value that is not finite.
+
+    Raises:
+        InputError: the shapes do not agree, or the regions are not boolean.
+
+    Example:
+        >>> regions = torch.tensor([[[[True, False, False]], [[False, True, True]]]])
+        >>> region_mass(torch.tensor([[[4.0, 1.0, -3.0]]]), regions)
+        tensor([[ 4., -2.]])
+    """
+    _check_regions(heatmap, regions)
+    inside = torch.einsum("ihw,irhw->ir", heatmap.double(), regions.double())
+    constant = heatmap.amin((1, 2)) == heatmap.amax((1, 2))
+    unknown = constant | ~heatmap.isfinite().all(2).all(1)
+    return inside.masked_fill(unknown[:, None] | ~regions.any(3).any(2), torch.nan).to(heatmap.dtype)
+
+
 def region_share(
     marked: Bool[Tensor, "images height width"], regions: Bool[Tensor, "images regions height width"]
 ) -> Float[Tensor, "images regions"]:
@@ -153,10 +188,32 @@ def rank_agreement(
         >>> rank_agreement(torch.tensor([[0.5, 1.0, 3.0]]), torch.tensor([[0.0, -0.2, 0.9]]))
         tensor([1.])
     """
-    kept = _kept(density, effect)
-    ranks = torch.stack([_centred_ranks(density, kept), _centred_ranks(effect.abs(), kept)])
-    products = (ranks[0] * ranks[1]).sum(1)
-    return (products / ranks.square().sum(2).prod(0).sqrt()).clamp(-1, 1).to(density.dtype)
+    return _spearman(density, effect.abs(), _kept(density, effect))
+
+
+def rank_correlation(
+    stated: Float[Tensor, "images regions"], effect: Float[Tensor, "images regions"]
+) -> Float[Tensor, " images"]:
+    """Correlate the ranks of two numbers of each region, with their signs (Spearman).
+
+    Equal values share their mean rank. Regions where one of the numbers is nan take no part.
+
+    Args:
+        stated: how much of the prediction a heatmap ascribes to each region.
+        effect: how much depends on it.
+
+    Returns:
+        Correlations in [-1, 1]; nan if fewer than two regions remain, or if all values of one kind are equal.
+
+    Raises:
+        InputError: the shapes do not agree.
+
+    Example:
+        >>> rank_correlation(torch.tensor([[0.5, 0.0, -3.0]]), torch.tensor([[0.9, 0.0, -0.2]]))
+        tensor([1.])
+    """
+    check_shapes(stated=(stated, "images regions"), effect=(effect, "images regions"))
+    return _spearman(stated, effect, ~(stated.isnan() | effect.isnan()))
 
 
 def region_hits(
@@ -194,6 +251,12 @@ def _check_regions(heatmap: Tensor, regions: Tensor) -> None:
 def _kept(density: Tensor, effect: Tensor) -> Bool[Tensor, "images regions"]:
     check_shapes(density=(density, "images regions"), effect=(effect, "images regions"))
     return ~(density.isnan() | effect.isnan())
+
+
+def _spearman(one: Tensor, other: Tensor, kept: Bool[Tensor, "images regions"]) -> Float[Tensor, " images"]:
+    ranks = torch.stack([_centred_ranks(one, kept), _centred_ranks(other, kept)])
+    products = (ranks[0] * ranks[1]).sum(1)
+    return (products / ranks.square().sum(2).prod(0).sqrt()).clamp(-1, 1).to(one.dtype)
 
 
 def _centred_ranks(

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64, Int
+from jaxtyping import Bool, Float, Float64, Int, Num
 from numpy import ndarray
 from torch import Tensor
 
@@ -17,12 +17,14 @@ from candlelight.evaluation.coverage.binarise_heatmaps import (
     Pooling,
     check_pooling,
 )
+from candlelight.evaluation.coverage.coverage_statistic import CoverageStatistic
 from candlelight.evaluation.coverage.heatmap_streams import (
     ExplanationStream,
     MaskStream,
     row_chunks,
     stream_iou,
 )
+from candlelight.evaluation.coverage.open_parameters import OpenParameters
 from candlelight.evaluation.inputs.check_shapes import check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
@@ -130,10 +132,11 @@ class IdealCoverage:
     """Coverage of each part by its own mask.
 
     Attributes:
-        mean_iou: [parts], mean IoU over the images that show the part, at its best proportion; nan if no
-            image shows it.
-        best_proportion: [parts], number of that proportion, the first one of equal means.
-        iou: [images, parts], IoU at that proportion; nan if the image does not show the part.
+        mean_iou: [parts], mean of the IoUs over the images that show the part; nan if no image shows it.
+        best_proportion: [parts], number of the proportion that is best on all images, the first one of equal
+            means.
+        iou: [images, parts], IoU at the proportion that was chosen for the image; nan if the image does not
+            show the part.
     """
 
     mean_iou: Float64[Tensor, " parts"]
@@ -150,6 +153,7 @@ def ideal_coverage(
     pooling: Pooling = "set",
     threshold_at: Literal["mask", "map"] = "mask",
     compat: BinariseCompat = "exact",
+    groups: Sequence[str] | None = None,
 ) -> IdealCoverage:
     """Score, for each part, an explainer whose heatmap is the mask of the part at a method's resolution.
 
@@ -169,13 +173,15 @@ def ideal_coverage(
         pooling: "set" or "image".
         threshold_at: "mask" or "map".
         compat: see `binarise`.
+        groups: group of each image; each fifth of the groups gets the proportion that is best on the other
+            groups, as by ``choose`` "others" of `OpenParameters`. None takes that of all images.
 
     Returns:
         Mean IoU of each part, higher is better, and the IoUs of all images, on the CPU.
 
     Raises:
         InputError: there are no masks or proportions, the resolution is not positive, a proportion is out of
-            range, or an option is misspelt.
+            range, all images are of one group, or an option is misspelt.
 
     Example:
         >>> masks = MaskStream()
@@ -185,15 +191,17 @@ def ideal_coverage(
     """
     _check_arguments(masks, resolution, proportions, pooling, threshold_at, compat)
     at = masks.shape if threshold_at == "mask" else None
+    images = [str(image) for image in range(len(masks.annotated))] if groups is None else groups
+    parameters = OpenParameters(proportions=tuple(proportions), choose="others" if groups else "same")
     iou = np.empty((len(masks.annotated), len(parts)))
     best = np.zeros(len(parts), np.int64)
     for number, part in enumerate(parts):
         stream = _mask_heatmaps(masks, part, resolution)
         thresholds = stream.thresholds(proportions, pooling, at)
-        found = stream_iou([stream], [thresholds], masks, [part], compat)[0, :, :, 0]
-        # Sums rank the proportions as means do: the same images show the part at each of them.
-        best[number] = np.nansum(found, 1).argmax()
-        iou[:, number] = found[best[number]]
+        found = stream_iou([stream], [thresholds], masks, [part], compat)
+        statistic = CoverageStatistic(found, parameters, [part], images)
+        best[number] = statistic.average_iou()[0].argmax()
+        iou[:, number] = statistic.at_best()[0, :, 0]
     scores = torch.from_numpy(iou)
     return IdealCoverage(scores.nanmean(0), torch.from_numpy(best), scores)
 
@@ -220,17 +228,33 @@ def _check_arguments(
 
 def _mask_heatmaps(masks: MaskStream, part: str, resolution: tuple[int, int]) -> ExplanationStream:
     """Average the masks of a part over the cells of a heatmap; images without the part are a set of zeros."""
-    rows, columns = (_area_weights(*sizes) for sizes in zip(masks.shape, resolution, strict=True))
     stream = ExplanationStream(f"mask of {part}")
     for images in row_chunks(np.arange(len(masks.annotated)), resolution[0] * resolution[1]):
         heatmaps = np.zeros((len(images), *resolution), np.float32)
         for heatmap, image in zip(heatmaps, images.tolist(), strict=True):
             for mask in masks.read(image, [part])[1]:
                 # In float64, so that cells with the same share of the part are equal in float32.
-                heatmap[:] = rows @ mask.reshape(masks.shape) @ columns.T
+                heatmap[:] = area_averages(mask.reshape(masks.shape), resolution)
         maps = torch.from_numpy(heatmaps)
         stream.append(Explanations(maps, (maps.amax((1, 2)) > 0).long()[:, None]))
     return stream
+
+
+def area_averages(
+    heatmap: Num[ndarray, "height width"] | Bool[ndarray, "height width"], resolution: tuple[int, int]
+) -> Float64[ndarray, "rows columns"]:
+    """Average a heatmap over the area of each cell of another resolution.
+
+    Args:
+        heatmap: values of pixels.
+        resolution: number of rows and columns of the cells, which need not divide those of the heatmap.
+
+    Example:
+        >>> area_averages(np.array([[0.0, 3.0, 6.0]]), (1, 2))
+        array([[1., 5.]])
+    """
+    rows, columns = (_area_weights(*sizes) for sizes in zip(heatmap.shape, resolution, strict=True))
+    return rows @ heatmap @ columns.T
 
 
 def _area_weights(points: int, cells: int) -> Float64[ndarray, "cells points"]:

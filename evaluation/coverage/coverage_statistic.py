@@ -68,10 +68,14 @@ class CoverageStatistic:
         """Compute the mean IoU over all images and the parts that they show."""
         return self._average(np.ones((self.iou.shape[2], 1)))[:, :, 0]
 
+    def at_best(self) -> Float[ndarray, "methods images parts"]:
+        """Take each image's IoU at the proportion that is best on the images it is chosen on."""
+        return self._at_best(np.ones(self.iou.shape[2]))
+
     def describe(self, method: int, ids: Sequence[str]) -> dict[str, Any]:
         """Collect the details of one method: average IoU and WAIoU by proportion, and by part at the best."""
         average = self.average_iou()[method]
-        at_best = self._at_best(np.ones(self.iou.shape[2]))
+        at_best = self.at_best()
         weighed = self._weigh(at_best)
         labels = weighed.labels[method]
         return {
@@ -101,7 +105,7 @@ class CoverageStatistic:
         return shown.sum(1) if self.parameters.reduce == "sum" else shown.mean(1)
 
     def _at_best(self, drawn: Float[ndarray, " images"]) -> Float[ndarray, "methods images parts"]:
-        """Take each image's IoU at the proportion that is best on the images it is chosen on."""
+        """Take the IoUs of `at_best` where images count as often as they are drawn."""
         best = self._average(drawn[:, None] * self._choosing).argmax(1)
         places = best[:, self._folds]
         return np.take_along_axis(self.iou, places[:, None, :, None], 1)[:, 0]

@@ -20,10 +20,11 @@ from candlelight.evaluation.coverage.causal_effects import (
     ChangedPixels,
     EffectScale,
     causal_effects,
-    region_density,
     region_hits,
     region_share,
 )
+from candlelight.evaluation.coverage.control_explainers import area_averages
+from candlelight.evaluation.coverage.effect_conventions import CONVENTIONS, ideal_heatmap, stated_effects
 from candlelight.evaluation.coverage.explanations import merge_explanation
 from candlelight.evaluation.coverage.grad_cam import check_logits
 from candlelight.evaluation.coverage.masks import resize_images, resize_mask
@@ -37,7 +38,7 @@ from candlelight.loaders.views import BACKGROUND_REGION, CounterfactualImages
 ALL_PARTS = "all parts"  # region of the object as a whole
 _PLACES = 8  # of each axis, to which heatmaps are moved
 RegionMasks = Mapping[str, Bool[Tensor, "height width"]]
-RegionNumbers = dict[str, tuple[float, float]]  # two numbers for each region that an image shows
+RegionNumbers = dict[str, tuple[float, ...]]  # numbers of each region that an image shows
 
 
 def shown_regions(item: CounterfactualImages, size: tuple[int, int] | None) -> RegionMasks:
@@ -86,6 +87,19 @@ def classify_changes(
     )
 
 
+class Effects(NamedTuple):
+    """What the prediction for one image depends on.
+
+    Attributes:
+        regions: for each shown region with counterfactuals, the mean of `causal_effects` over them, with and
+            without signs; nan if a logit is not finite.
+        predicted: the predicted class; -1 if its logits are not finite.
+    """
+
+    regions: RegionNumbers
+    predicted: int
+
+
 def measure_effects(
     classifier: NamedModel,
     item: CounterfactualImages,
@@ -95,7 +109,7 @@ def measure_effects(
     size: tuple[int, int] | None,
     batch_size: int,
     device: str,
-) -> RegionNumbers:
+) -> Effects:
     """Measure the effects of the shown regions of one image on the prediction of a classifier.
 
     Args:
@@ -108,10 +122,6 @@ def measure_effects(
         batch_size: images per pass.
         device: torch device of the classifier.
 
-    Returns:
-        For each shown region with counterfactuals, the mean of `causal_effects` over them, with and without
-        signs; nan if a logit is not finite.
-
     Raises:
         InputError: a counterfactual has another size than the image, or the classifier gives no logits.
     """
@@ -119,60 +129,112 @@ def measure_effects(
     logits = classify_changes(classifier, item, changed, size, batch_size, device)
     effects = causal_effects(logits[:1], logits[None, 1:], scale)[0]
     by_region = zip(changed, torch.split(effects, [len(images) for images in changed.values()]), strict=True)
-    return {region: (float(some.mean()), float(some.abs().mean())) for region, some in by_region}
+    numbers: RegionNumbers = {
+        region: (float(some.mean()), float(some.abs().mean())) for region, some in by_region
+    }
+    return Effects(numbers, int(logits[0].argmax()) if bool(logits[0].isfinite().all()) else -1)
 
 
 class Pointing(NamedTuple):
     """How much the heatmap of one image points at its regions.
 
     Attributes:
-        regions: `region_density` and `region_share` of each shown region, and of `ALL_PARTS`; nan if dead.
+        regions: of each shown region, and of `ALL_PARTS`, the number by each of the `CONVENTIONS`, then the
+            `region_share`; nan if dead.
         chance: rate of hits of the heatmap after it was moved, see `moved_hits`.
         dead: whether the heatmap is constant or not finite.
+        signed: whether the heatmap has negative values, so that it can state the sign of an effect.
+        resolution: rows and columns of the heatmap as the method gives it.
     """
 
     regions: RegionNumbers
     chance: float
     dead: bool
+    signed: bool
+    resolution: tuple[int, int]
 
 
-def measure_pointing(
+def merged_heatmaps(
     method: NamedModel,
     ids: Sequence[str],
     linear: Float[Tensor, "images 3 height width"],
     masks: Sequence[RegionMasks],
-    effects: Sequence[RegionNumbers],
     k: int,
-    proportion: float,
     device: str,
-) -> list[Pointing]:
-    """Measure how much the heatmaps of a method point at the shown regions of images.
+) -> Explanations:
+    """Explain images, and merge the k strongest maps of each at their own resolution.
 
     Args:
         method: gives heatmaps.
         ids: names of the images.
         linear: the images.
         masks: the shown regions of each image, from `shown_regions`.
-        effects: the effects of the regions of each image, from `measure_effects`.
         k: see `merge_explanation`.
-        proportion: share of the points that are marked.
         device: torch device of the method.
 
     Raises:
         InputError: the method gives no heatmaps.
     """
-    merged = merge_explanation(explain_images(method, ids, linear, device), k)
-    explained = merged.resized(linear.shape[2], linear.shape[3])
+    return merge_explanation(explain_images(method, ids, linear, device, masks), k)
+
+
+def measure_pointing(
+    merged: Explanations, masks: Sequence[RegionMasks], effects: Sequence[RegionNumbers], proportion: float
+) -> list[Pointing]:
+    """Measure how much heatmaps point at the shown regions of images.
+
+    Args:
+        merged: heatmaps of the images, from `merged_heatmaps`.
+        masks: the shown regions of each image, from `shown_regions`.
+        effects: the effects of the regions of each image, from `measure_effects`.
+        proportion: share of the points that are marked.
+    """
+    explained = merged.resized(*next(iter(masks[0].values())).shape)
     marked, dead = _mark(explained, proportion), is_dead(explained.heatmap).tolist()
     found = []
     for place, (its, effect) in enumerate(zip(masks, effects, strict=True)):
-        heatmap, points = explained.heatmap[place, None], marked[place, None]
         shown = {**its, **_all_parts(its)}
         regions = torch.stack(list(shown.values()))[None]
-        density, share = region_density(heatmap, regions)[0], region_share(points, regions)[0]
-        numbers = dict(zip(shown, zip(density.tolist(), share.tolist(), strict=True), strict=True))
-        found.append(Pointing(numbers, moved_hits(merged.heatmap[place], its, effect), dead[place]))
+        stated = stated_effects(explained.heatmap[place, None], regions).values()
+        columns = torch.cat([*stated, region_share(marked[place, None], regions)]).float()
+        numbers = {name: tuple(column) for name, column in zip(shown, columns.T.tolist(), strict=True)}
+        heatmap = merged.heatmap[place]
+        rows, points = heatmap.shape
+        signed, chance = bool((heatmap < 0).any()), moved_hits(heatmap, its, effect)
+        found.append(Pointing(numbers, chance, dead[place], signed, (rows, points)))
     return found
+
+
+def measure_ideal(masks: RegionMasks, effects: RegionNumbers, resolution: tuple[int, int]) -> Pointing:
+    """Measure how much an explanation that knows the effects points at the regions, at some resolution.
+
+    The number of each convention is that of its own `ideal_heatmap`, averaged over the area of each cell and
+    resized to the image as the heatmaps of methods are. The chance is that of the heatmap of densities.
+
+    Blind to: better heatmaps. No proof says that the averaged heatmap is the best one of its resolution.
+
+    Args:
+        masks: the shown regions of an image, from `shown_regions`.
+        effects: their effects, from `measure_effects`.
+        resolution: rows and columns of a method's heatmaps.
+
+    Returns:
+        Numbers of the `CONVENTIONS` alone, without the share of marked points.
+    """
+    shown = {**masks, **_all_parts(masks)}
+    regions = torch.stack(list(shown.values()))[None]
+    columns, heatmaps = [], []
+    for name in CONVENTIONS:
+        cells = torch.from_numpy(area_averages(ideal_heatmap(name, masks, effects).numpy(), resolution))
+        heatmaps.append(cells.float())
+        heatmap = resize_heatmap(cells[None], *regions.shape[2:])
+        # In float64 up to here, so that regions of equal effects have equal numbers.
+        columns.append(stated_effects(heatmap, regions)[name][0].float())
+    numbers = {
+        region: tuple(row) for region, row in zip(shown, torch.stack(columns, 1).tolist(), strict=True)
+    }
+    dead = bool(is_dead(heatmaps[0][None]))
+    return Pointing(numbers, moved_hits(heatmaps[0], masks, effects), dead, True, resolution)
 
 
 def moved_hits(heatmap: Float[Tensor, "rows columns"], masks: RegionMasks, effects: RegionNumbers) -> float:

@@ -12,6 +12,7 @@ from torch import Tensor
 from candlelight.evaluation.coverage.binarise_heatmaps import Explanations
 from candlelight.evaluation.coverage.explanations import Explanation, Rank, merge_explanation
 from candlelight.evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream
+from candlelight.evaluation.coverage.mask_controls import MaskControl, PartMasks
 from candlelight.evaluation.coverage.masks import check_masks, resize_images, resize_mask
 from candlelight.evaluation.coverage.network_dissection import ConceptStream
 from candlelight.evaluation.inputs.predictions import Heatmaps
@@ -107,10 +108,11 @@ def read_explanations(
             raise InputError(
                 f"images have several sizes, {sizes}; give one {argument('size')} to resize them to"
             )
-        for item in batch.items:
-            read.masks.append({name: resize_mask(mask, size) for name, mask in item.masks.items()})
+        masks = [{name: resize_mask(mask, size) for name, mask in item.masks.items()} for item in batch.items]
+        for one in masks:
+            read.masks.append(one)
         for (name, named), key in zip(named_models.items(), keys, strict=True):
-            explain = partial(_explain_batch, named, batch.ids, linear, device, merges, dissect)
+            explain = partial(_explain_batch, named, batch.ids, linear, masks, device, merges, dissect)
             read.append(name, steps.get_or_compute(batch_key(key, batch, fingerprint), explain))
     return read
 
@@ -119,11 +121,12 @@ def _explain_batch(
     named: NamedModel,
     ids: Sequence[str],
     linear: Tensor,
+    masks: Sequence[PartMasks],
     device: str,
     merges: Sequence[Merge],
     dissect: bool,
 ) -> dict[str, Tensor]:
-    explanation = explain_images(named, ids, linear, device)
+    explanation = explain_images(named, ids, linear, device, masks)
     step = {"predicted": explanation.predicted}
     if dissect:
         step |= {"maps": explanation.maps, "concepts": explanation.concepts}
@@ -137,15 +140,22 @@ def _field(merge: Merge) -> str:
     return f"{merge[0]} {merge[1]}"
 
 
-def explain_images(named: NamedModel, ids: Sequence[str], linear: Tensor, device: str) -> Explanation:
+def explain_images(
+    named: NamedModel,
+    ids: Sequence[str],
+    linear: Tensor,
+    device: str,
+    masks: Sequence[PartMasks] | None = None,
+) -> Explanation:
     """Explain scene-linear images by a method; the result is on the CPU.
 
     Args:
-        named: an `ExplanationMethod`, a callable from images to heatmaps, or `Heatmaps` of another program;
-            heatmaps are concepts in their order, of an unknown class.
+        named: an `ExplanationMethod`, a callable from images to heatmaps, `Heatmaps` of another program, or a
+            `MaskControl`; heatmaps are concepts in their order, of an unknown class.
         ids: names of the images.
         linear: the images.
         device: torch device of the method.
+        masks: masks of each image at its size, for a `MaskControl` alone.
 
     Returns:
         The explanation; an image whose maps or scores are not finite has no concepts.
@@ -154,6 +164,9 @@ def explain_images(named: NamedModel, ids: Sequence[str], linear: Tensor, device
         InputError: the method raised an exception, or its output has another form.
     """
     name, size = named.identity.name, (linear.shape[2], linear.shape[3])
+    if isinstance(named.model, MaskControl):
+        assert masks is not None  # for the type checker: all callers with controls give them
+        return named.model(masks, size)
     if hasattr(named.model, "explain"):
         method = replace(named, model=named.model.explain)
         explained = Explanation(*run_model(method, linear, device, checked_explanation))

@@ -1,33 +1,30 @@
 """Compare explanation methods by whether they point at the regions on which predictions depend."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import compress
 from typing import Any, NamedTuple
 
-import numpy as np
-from jaxtyping import Float, Float64
-from numpy import ndarray
+from jaxtyping import Float
 from torch import Tensor
 
 from candlelight.evaluation.coverage.binarise_heatmaps import check_pooling
 from candlelight.evaluation.coverage.causal_effects import ChangedPixels, EffectScale
-from candlelight.evaluation.coverage.causal_statistic import CausalStatistic
+from candlelight.evaluation.coverage.causal_results import MeasuredMethod, causal_result, region_order
+from candlelight.evaluation.coverage.explained_networks import describe_network, first_users
 from candlelight.evaluation.coverage.explanations import ExplanationMethod
+from candlelight.evaluation.coverage.mask_controls import MaskControl
 from candlelight.evaluation.coverage.masks import check_masks, resize_images
 from candlelight.evaluation.coverage.measure_regions import (
-    ALL_PARTS,
+    Effects,
     Pointing,
-    RegionNumbers,
     measure_effects,
+    measure_ideal,
     measure_pointing,
+    merged_heatmaps,
     shown_regions,
 )
 from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.results.mean_intervals import distinct_groups, mean_interval
-from candlelight.evaluation.results.resampled_intervals import resampled_interval
-from candlelight.evaluation.results.result import Provenance, StatisticResult
+from candlelight.evaluation.results.result import StatisticResult
 from candlelight.evaluation.running.batches import (
     Fingerprint,
     check_srgb_image,
@@ -38,26 +35,26 @@ from candlelight.evaluation.running.batches import (
 from candlelight.evaluation.running.named_models import decode, identify_models
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import BACKGROUND_REGION, CounterfactualImages, View
+from candlelight.loaders.views import CounterfactualImages, View
 
 METRIC, VERSION = "causal_check", 2
-_SIDES = ALL_PARTS, BACKGROUND_REGION  # the last two of all regions
-_RANGES = {  # at which intervals of means are cut
-    "effect": (-math.inf, math.inf),
-    "effect_size": (0.0, math.inf),
-    "density": (0.0, math.inf),
-    "share": (0.0, 1.0),
-}
-_SHARED = ""  # key of the classifier of all methods
 HeatmapCallable = Callable[[Float[Tensor, "batch 3 height width"]], Tensor]
 ExplainedClassifier = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch classes"]]
 
 
 class _Measured(NamedTuple):
-    """Numbers of each image, by classifier and by method, and a description of the data."""
+    """Numbers of each image, and a description of the data.
 
-    effects: dict[str, list[RegionNumbers]]
+    Attributes:
+        effects: by the first method that explains the network.
+        pointing: by method.
+        ideal: by the first method that explains the network, and by resolution.
+        data: a description of the data.
+    """
+
+    effects: dict[str, list[Effects]]
     pointing: dict[str, list[Pointing]]
+    ideal: dict[tuple[str, tuple[int, int]], list[Pointing]]
     data: dict[str, Any]
 
 
@@ -74,10 +71,11 @@ class _Run(NamedTuple):
 
 
 def score_causal_check(
-    methods: Mapping[str, ExplanationMethod | HeatmapCallable | NamedModel],
+    methods: Mapping[str, ExplanationMethod | HeatmapCallable | NamedModel | MaskControl],
     classifier: ExplainedClassifier | Mapping[str, ExplainedClassifier],
     data: View[CounterfactualImages],
     *,
+    labels: Sequence[int] | None = None,
     scale: EffectScale = "probability",
     pixels: ChangedPixels = "all",
     k: int = 1,
@@ -100,6 +98,13 @@ def score_causal_check(
       effect; the part of the largest effect stands for the object. Chance gives a half, less for a map of a
       few large values.
 
+    Agreement is that of the size of the effect with the density. Other explanations are ideal by another of
+    the `candlelight.evaluation.coverage.effect_conventions.CONVENTIONS`, and have scores of their own:
+
+    - ``mass_agreement``: with the sum over the region, as additive explanations state an effect;
+    - ``signed_agreement`` and ``signed_mass_agreement``: of the effect with its sign with the mean and the
+      sum. Only methods have them of which a heatmap has negative values.
+
     A heatmap that is constant or not finite is dead: its agreement and its hit are 0, chance is that of a
     region drawn at random, and the result lists the image as failed. Images are left out if their effects are
     all equal, or if fewer than two regions have pixels and a finite effect.
@@ -110,10 +115,11 @@ def score_causal_check(
     Args:
         methods: by name: fitted explanation methods, or callables from images to heatmaps [batch, maps, rows,
             columns] or [batch, rows, columns]; larger is more relevant. Images are sRGB-encoded in [0, 1] and
-            on ``device``.
+            on ``device``. A `MaskControl` explains by the masks alone.
         classifier: gives logits [batch, classes] for the same images; a mapping by the name of the method if
             methods explain different classifiers.
         data: images with their counterfactuals, from `candlelight.loaders.views.open_counterfactuals`.
+        labels: class of each image, for the accuracy of the classifiers.
         scale: see `causal_effects`.
         pixels: "all" shows the classifier the counterfactuals as they are; "region" takes only the pixels of
             the region from them, so that the light that they throw on the rest has no effect.
@@ -126,9 +132,12 @@ def score_causal_check(
 
     Returns:
         A result for each method, higher is better, with 95 % intervals over groups of images. The details
-        hold ``chance``, the hit rate at a random place, ``undefined``, the number of images left out, and
-        ``regions``: for each region, and all parts together, the number of images with an effect, and means
-        over images with their intervals of the effect with its sign, of its size, of density and of share.
+        hold ``chance``, the hit rate at a random place; ``undefined``, the number of images left out;
+        ``resolution`` of the heatmaps and ``ceiling``, the scores of heatmaps of this resolution that know
+        the effects, see `candlelight.evaluation.coverage.measure_regions.measure_ideal`; ``network``, see
+        `candlelight.evaluation.coverage.explained_networks.describe_network`; and ``regions``: for each
+        region, and all parts together, the number of images with an effect, and means over images with their
+        intervals of the effect with its sign, of its size, of density and of share.
 
     Raises:
         InputError: there are no images or methods, a method has no classifier, or an argument is out of
@@ -140,31 +149,39 @@ def score_causal_check(
     if k < 1:
         raise InputError(f"`k` must be at least 1, got {k}")
     named = identify_models(methods, [data], "srgb", None)
-    explained = _named_classifiers(classifier, named, data)
-    measured = _measure(named, explained, data, _Run(scale, pixels, k, proportion, size, batch_size, device))
+    users, explained = _named_classifiers(classifier, named, data)
+    run = _Run(scale, pixels, k, proportion, size, batch_size, device)
+    measured = _measure(named, users, explained, data, run)
     settings = {"scale": scale, "pixels": pixels, "k": k, "proportion": proportion, "size": size}
-    shown = {region for rows in measured.pointing.values() for row in rows for region in row.regions}
-    regions = [*sorted(shown - {*_SIDES}), *_SIDES]
+    regions = region_order(list(measured.pointing.values()))
+    networks = {
+        user: describe_network(user, [one.predicted for one in effects], labels, data.groups)
+        for user, effects in measured.effects.items()
+    }
     results = {}
     for name, one in named.items():
-        key = _key(name, explained)
+        user, pointing = users[name], measured.pointing[name]
         about = make_provenance(METRIC, VERSION, "higher", one, measured.data, settings)
-        if weights := weights_sha256(explained[key].model):
+        if weights := weights_sha256(explained[user].model):
             about = replace(about, model=about.model | {"classifier_sha256": weights})
-        results[name] = _result(about, data, regions, measured.effects[key], measured.pointing[name])
+        effects = [its.regions for its in measured.effects[user]]
+        ideal = measured.ideal[user, pointing[0].resolution]
+        results[name] = causal_result(
+            about, data, regions, MeasuredMethod(effects, pointing, ideal, networks[user])
+        )
     return results
 
 
 def _measure(
     methods: Mapping[str, NamedModel],
+    users: Mapping[str, str],
     classifiers: Mapping[str, NamedModel],
     data: View[CounterfactualImages],
     run: _Run,
 ) -> _Measured:
     """Measure the regions of all images, for each classifier and each method."""
     fingerprint = Fingerprint()
-    effects: dict[str, list[RegionNumbers]] = {name: [] for name in classifiers}
-    pointing: dict[str, list[Pointing]] = {name: [] for name in methods}
+    found = _Measured({name: [] for name in classifiers}, {name: [] for name in methods}, {}, {})
     for batch in read_batches(
         data, run.batch_size, lambda item: check_srgb_image(item.image), fingerprint, "causal check"
     ):
@@ -173,101 +190,32 @@ def _measure(
         for name, one in classifiers.items():
             for item, masks in zip(batch.items, shown, strict=True):
                 how = run.scale, run.pixels, run.size, run.batch_size, run.device
-                effects[name].append(measure_effects(one, item, masks, *how))
+                found.effects[name].append(measure_effects(one, item, masks, *how))
         linear = resize_images(decode(batch.stack(lambda item: item.image)), run.size)
+        resolutions = set()
         for name, one in methods.items():
-            its = effects[_key(name, classifiers)][-len(shown) :]
-            pointing[name] += measure_pointing(
-                one, batch.ids, linear, shown, its, run.k, run.proportion, run.device
-            )
-    return _Measured(effects, pointing, fingerprint.describe(data))
-
-
-def _key(method: str, classifiers: Mapping[str, NamedModel]) -> str:
-    return method if method in classifiers else _SHARED
+            effects = [its.regions for its in found.effects[users[name]][-len(shown) :]]
+            merged = merged_heatmaps(one, batch.ids, linear, shown, run.k, run.device)
+            found.pointing[name] += measure_pointing(merged, shown, effects, run.proportion)
+            resolutions.add((users[name], found.pointing[name][-1].resolution))
+        for user, resolution in resolutions:
+            pairs = zip(shown, found.effects[user][-len(shown) :], strict=True)
+            ideal = [measure_ideal(masks, its.regions, resolution) for masks, its in pairs]
+            found.ideal.setdefault((user, resolution), []).extend(ideal)
+    return found._replace(data=fingerprint.describe(data))
 
 
 def _named_classifiers(
     classifier: ExplainedClassifier | Mapping[str, ExplainedClassifier],
     methods: Mapping[str, NamedModel],
     data: View[Any],
-) -> dict[str, NamedModel]:
-    """Identify the classifiers by method, or the classifier of all methods."""
-    if not isinstance(classifier, Mapping):
-        return identify_models({_SHARED: classifier}, [data], "srgb", None)
-    if lacking := methods.keys() - classifier.keys():
-        raise InputError(f"`classifier` must name one for each method, got none for `{min(lacking)}`")
-    return identify_models({name: classifier[name] for name in methods}, [data], "srgb", None)
-
-
-def _result(
-    about: Provenance,
-    data: View[Any],
-    regions: Sequence[str],
-    measured_effects: Sequence[RegionNumbers],
-    pointing_of: Sequence[Pointing],
-) -> StatisticResult:
-    effects, pointing = (
-        _table(measured_effects, regions),
-        _table([one.regions for one in pointing_of], regions),
-    )
-    chance, dead = (np.array([getattr(one, field) for one in pointing_of]) for field in ("chance", "dead"))
-    density = pointing[:, :, 0]
-    effects[:, -2], part_density = _largest_part(effects[:, :-2], density[:, :-2])
-    size = effects[:, :, 1]
-    ranked = [place for place, region in enumerate(regions) if region != ALL_PARTS]
-    sides = np.stack([part_density, density[:, -1]], 1), size[:, -2:]
-    statistic = CausalStatistic(density[:, ranked], size[:, ranked], chance, dead, *sides)
-    scores, replicates = resampled_interval(statistic, data.groups, seed=0)
-    columns = {
-        "effect": effects[:, :, 0],
-        "effect_size": size,
-        "density": density,
-        "share": pointing[:, :, 1],
-    }
-    described = [
-        {"region": region, "images": int((~np.isnan(effects[:, place, 0])).sum())}
-        | {name: _mean(table[:, place], data.groups, *_RANGES[name]) for name, table in columns.items()}
-        for place, region in enumerate(regions)
-    ]
-    details: dict[str, Any] = {
-        "regions": described,
-        "chance": statistic.mean_chance,
-        "undefined": statistic.undefined,
-    }
-    if statistic.undefined:
-        details["notes"] = [
-            f"{statistic.undefined} of {len(data.groups)} images are left out: no two regions have different "
-            "effects"
-        ]
-    failed = tuple(compress(data.ids, dead))
-    return StatisticResult(about, scores, replicates, distinct_groups(data.groups), failed, details)
-
-
-def _largest_part(
-    effects: Float64[ndarray, "images parts 2"], density: Float64[ndarray, "images parts"]
-) -> tuple[Float64[ndarray, "images 2"], Float64[ndarray, " images"]]:
-    """Return effect and density of the part with the largest effect; nan if no part has an effect.
-
-    Several parts with the largest effect have the mean of their densities.
-    """
-    if not effects.shape[1]:
-        return np.full((len(effects), 2), np.nan), np.full(len(effects), np.nan)
-    sizes = np.nan_to_num(effects[:, :, 1], nan=-1.0)
-    largest = sizes == sizes.max(1, keepdims=True)
-    mean = (np.where(largest, density, 0).sum(1)) / largest.sum(1)
-    return effects[np.arange(len(effects)), sizes.argmax(1)], mean
-
-
-def _table(rows: Sequence[RegionNumbers], regions: Sequence[str]) -> Float64[ndarray, "images regions 2"]:
-    """Make a table of two numbers for each image and region; nan where an image lacks the region."""
-    missing = (np.nan, np.nan)
-    return np.array([[row.get(region, missing) for region in regions] for row in rows], dtype=np.float64)
-
-
-def _mean(
-    column: Float64[ndarray, " images"], groups: Sequence[str], least: float, largest: float
-) -> list[float]:
-    """Compute a mean over images that show the region, with its interval, cut at the range of the values."""
-    score = mean_interval(column.tolist(), groups).within(least, largest)
-    return [score.value, score.low, score.high]
+) -> tuple[dict[str, str], dict[str, NamedModel]]:
+    """Identify the classifiers by the first method that explains each, which is told for every method."""
+    if isinstance(classifier, Mapping):
+        if lacking := methods.keys() - classifier.keys():
+            raise InputError(f"`classifier` must name one for each method, got none for `{min(lacking)}`")
+        networks = {name: classifier[name] for name in methods}
+    else:
+        networks = dict.fromkeys(methods, classifier)
+    users = first_users(networks)
+    return users, identify_models({user: networks[user] for user in users.values()}, [data], "srgb", None)

@@ -14,9 +14,11 @@ from torch import Tensor, nn
 
 from candlelight.evaluation.coverage.control_explainers import ideal_coverage
 from candlelight.evaluation.coverage.coverage_statistic import SCORES, CoverageStatistic
+from candlelight.evaluation.coverage.explained_networks import describe_network, first_users
 from candlelight.evaluation.coverage.explanations import ExplanationMethod
 from candlelight.evaluation.coverage.grad_cam import filter_maps
 from candlelight.evaluation.coverage.heatmap_streams import stream_iou
+from candlelight.evaluation.coverage.mask_controls import MaskControl
 from candlelight.evaluation.coverage.masks import part_names
 from candlelight.evaluation.coverage.network_dissection import ConceptStream, network_dissection
 from candlelight.evaluation.coverage.open_parameters import OpenParameters
@@ -36,7 +38,7 @@ from candlelight.loaders.views import Parts
 
 METRIC, VERSION = "waiou", 3
 HeatmapMethod = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch maps rows columns"]]
-Method = HeatmapMethod | ExplanationMethod | NamedModel | Heatmaps
+Method = HeatmapMethod | ExplanationMethod | NamedModel | Heatmaps | MaskControl
 _DEFAULTS = OpenParameters()
 
 
@@ -96,13 +98,14 @@ def score_coverage(
     Args:
         methods: by name: a fitted `ExplanationMethod`; a callable from images to interpretation heatmaps
             (`layer_heatmaps` makes one of a layer); or `candlelight.evaluation.inputs.predictions.Heatmaps`
-            of another program. Fitted methods and callables receive sRGB-encoded images in [0, 1] on
-            ``device``; callables whose ``colour_space`` is "linear" receive scene-linear images.
+            of another program; a `MaskControl` explains by the masks alone. Fitted methods and callables
+            receive sRGB-encoded images in [0, 1] on ``device``; callables whose
+            ``colour_space`` is "linear" receive scene-linear images.
         data: images with masks, from `candlelight.loaders.views.open_parts`.
         parameters: parameters that the paper leaves open.
         part_of: names of the parts to score; all parts if None.
         controls: methods each of which is scored in a comparison of its own, because WAIoU of a method
-            depends on the others in its comparison.
+            depends on the others in its comparison. Those made of masks are compared with each other, too.
         labels: class of each image, for the accuracy of the networks that methods explain.
         sensitivity: also score with each of `OpenParameters.alternatives`.
         dissect: also find the parts that the concepts of each method detect, see `network_dissection`.
@@ -151,11 +154,15 @@ def score_coverage(
     settings |= {"compared": names, "parts": list(parts)}
     details = [weigh.describe(number, data.ids) for number in range(len(names))]
     if labels is not None:
-        _add_accuracy(details, read, names, labels)
+        _add_accuracy(details, read, named_models, labels, data.groups)
     if sensitivity:
         _add_alternatives(details, read, names, parts, parameters, data.groups, weigh)
     if controls:
         details[0]["controls"] = _controls(read, names, list(controls), parts, parameters, data.groups)
+        masked = [name for name in controls if isinstance(named_models[name].model, MaskControl)]
+        if len(masked) > 1:
+            together = _statistic(read, masked, parts, parameters, data.groups)
+            details[0]["mask_controls"] = {name: _scores(together, name)["waiou"] for name in masked}
     if read.concepts is not None:
         for name, one in zip(names, details, strict=True):
             one["dissection"] = _dissection(read.concepts[name], read, parts)
@@ -215,6 +222,7 @@ def _controls(
         pooling=parameters.pooling,
         threshold_at=parameters.threshold_at,
         compat=parameters.compat,
+        groups=groups if parameters.choose == "others" else None,
     )
     alone = weigh_iou(ideal.iou[None], parameters.iou_threshold, parameters.reduce)
     found["ideal"] = {"waiou": float(alone.score), "mean_iou": float(ideal.iou.nanmean())}
@@ -233,13 +241,21 @@ def _dissection(stream: ConceptStream, read: ReadExplanations, parts: Sequence[s
 
 
 def _add_accuracy(
-    details: list[dict[str, Any]], read: ReadExplanations, names: Sequence[str], labels: Sequence[int]
+    details: list[dict[str, Any]],
+    read: ReadExplanations,
+    named_models: Mapping[str, NamedModel],
+    labels: Sequence[int],
+    groups: Sequence[str],
 ) -> None:
     """Add the accuracy of the network that each method explains, if the method predicts classes."""
-    for name, found in zip(names, details, strict=True):
-        predicted = np.array(read.predicted[name])
-        if (predicted >= 0).any():
-            found["accuracy"] = {"explained": float((predicted == np.array(labels)).mean())}
+    # Prototypes have a network of their own; the other methods explain one classifier.
+    own = {name: getattr(one.model, "classifier", None) for name, one in named_models.items()}
+    users = first_users(own)
+    for name, found in zip(own, details, strict=False):  # the controls come last
+        predicted = read.predicted[name]
+        if max(predicted) >= 0:
+            found["network"] = describe_network(users[name], predicted, labels, groups)
+            found["accuracy"] = {"explained": found["network"]["accuracy"][0]}
 
 
 def _add_alternatives(

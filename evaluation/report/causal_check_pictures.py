@@ -8,16 +8,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from candlelight.evaluation.coverage.causal_effects import causal_effects, region_density
-from candlelight.evaluation.coverage.explanations import merge_explanation
 from candlelight.evaluation.coverage.masks import resize_images
 from candlelight.evaluation.coverage.measure_regions import (
     RegionMasks,
     changed_images,
     classify_changes,
+    merged_heatmaps,
     shown_regions,
 )
 from candlelight.evaluation.coverage.method_comparisons import split_method_names
-from candlelight.evaluation.coverage.read_explanations import explain_images
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.report.blocks import Block, Picture, PicturesBlock, TextBlock, png_picture
 from candlelight.evaluation.report.coverage_pictures import heat_pixels
@@ -155,7 +154,7 @@ def _heatmap(
     name: str, method: NamedModel, shown: _Checked, found: _Strongest | None, k: int, device: str
 ) -> Picture:
     """Explain an image, and draw the heatmap with the border of the changed region."""
-    explained = merge_explanation(explain_images(method, [shown.name], shown.linear, device), k)
+    explained = merged_heatmaps(method, [shown.name], shown.linear, [shown.masks], k, device)
     heatmap = explained.resized(*shown.linear.shape[2:]).heatmap
     drawn = heat_pixels(heatmap[0], shown.pixels)
     caption = name

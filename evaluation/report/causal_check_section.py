@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from candlelight.evaluation.coverage.explained_networks import chance_notes, group_by_network
 from candlelight.evaluation.coverage.measure_regions import ALL_PARTS
 from candlelight.evaluation.coverage.method_comparisons import MethodComparison, make_comparison
 from candlelight.evaluation.report.blocks import Block, Section, TableBlock, TextBlock, note
@@ -31,9 +32,19 @@ READING = (
         "larger effect; the part of the largest effect stands for the object."
     ),
     TextBlock(
+        "Explanations state an effect in several ways, and each has a score of its own. agreement takes the "
+        "density; mass_agreement the sum over the region, by which additive explanations add up to the "
+        "change of the prediction; signed_agreement and signed_mass_agreement compare mean and sum with the "
+        "effect and its sign, for maps with negative values, which speak against the prediction.",
+        term="Conventions",
+    ),
+    TextBlock(
         "↑ Higher is better. Agreement ranges from -1 to 1; a map that knows nothing has 0. The hit rate of "
         "such a map depends on the sizes of the regions: hits_above_chance subtracts that of the same map, "
-        "moved to other places. Its figure_ground is 0.5, less if a few points hold most of the map.",
+        "moved to other places. Its figure_ground is 0.5, less if a few points hold most of the map. The sum "
+        "over a region grows with its area, and so do many effects: compare mass_agreement with that of "
+        "noise. The controls object, the mask of the whole object, and part areas, in which larger parts are "
+        "more relevant, know nothing of the network: a method has to exceed them to tell more than these.",
         term="How to read",
     ),
     TextBlock(
@@ -49,6 +60,7 @@ def causal_check_section(results: Sequence[StatisticResult], pictures: Sequence[
     """Report the scores of methods on the same images, and the regions for each classifier."""
     caption = "Scores of each method, with 95 % intervals over groups of images"
     blocks: list[Block] = [scores_table(caption, results), *map(note, _notes(results))]
+    blocks += [*_networks(results), *_ceilings(results)]
     comparisons = split_classifiers(results)
     for comparison in comparisons:
         if len(comparisons) > 1:
@@ -87,9 +99,51 @@ def _notes(results: Sequence[StatisticResult]) -> list[str]:
             count = f"{len(result.failed)} heatmaps are not finite or constant"
             notes.append(f"{model_name(result)}: {count}; their agreement is 0, and they hit nothing.")
     scores = {model_name(result): result.scores["agreement"] for result in results}
+    networks = {model_name(result): result.details.get("network") for result in results}
+    notes += [f"{one}." for one in chance_notes(networks)]
     if unsure := [name for name, score in scores.items() if not score.low > 0]:
         notes.append(f"No agreement is shown, the interval is not above 0: {', '.join(unsure)}.")
     return notes
+
+
+def _networks(results: Sequence[StatisticResult]) -> list[TableBlock]:
+    """Tabulate the accuracy of each network of known accuracy."""
+    networks = {model_name(result): result.details.get("network") for result in results}
+    rows = tuple(
+        (", ".join(names), with_interval(_score(one["accuracy"])), number(one["chance"]))
+        for one, names in group_by_network(networks)
+    )
+    caption = (
+        "Networks that the methods explain: accuracy on these images, and that of the most frequent class"
+    )
+    return [TableBlock(caption, ("methods", "accuracy", "chance level"), rows)] if rows else []
+
+
+def _score(numbers: Sequence[float | None]) -> Score:
+    value, low, high = (np.nan if one is None else one for one in numbers)
+    return Score(value, low, high)
+
+
+def _ceilings(results: Sequence[StatisticResult]) -> list[TableBlock]:
+    """Tabulate scores beside those of heatmaps of the same resolution that know the effects."""
+    known = [result for result in results if "ceiling" in result.details]
+    names = list(dict.fromkeys(name for result in known for name in result.scores))
+    rows = []
+    for result in known:
+        ceiling = result.details["ceiling"]
+        cells = [
+            unbroken(f"{number(result.scores[name].value)} of {number(ceiling[name])}")
+            if name in ceiling
+            else ""
+            for name in names
+        ]
+        points = unbroken("{} x {}".format(*result.details["resolution"]))
+        rows.append((model_name(result), points, *cells))
+    caption = (
+        "Scores and their ceilings: the ceiling is the score of heatmaps that know the effects, by the same "
+        "convention, and have as many points as those of the method"
+    )
+    return [TableBlock(caption, ("method", "points", *names), tuple(rows))] if rows else []
 
 
 def _object(comparison: MethodComparison) -> TableBlock:

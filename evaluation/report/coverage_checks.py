@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from candlelight.evaluation.coverage.mask_controls import mask_control_note
 from candlelight.evaluation.coverage.method_comparisons import (
     MethodComparison,
-    best_share,
     iou_by_pooling,
     write_order,
 )
@@ -17,12 +17,15 @@ _KINDS = {
     "noise": "floor: random numbers",
     "constant": "floor: one value everywhere",
     "centre": "trap: a blob in the middle of every image",
+    "object": "trap: mask of the whole object",
+    "exact parts": "ceiling of one map: mask of the largest part, or the k largest",
     "ideal": "ceiling: made of the annotated parts",
 }
 # Title, and key within the details.
 _NETWORK = (
     ("accuracy of the classifier", ("accuracy", "classifier")),
     ("of the explained network", ("accuracy", "explained")),
+    ("chance level", ("network", "chance")),
     ("completeness", ("completeness",)),
     ("concepts", ("concepts",)),
 )
@@ -33,8 +36,9 @@ def control_blocks(comparison: MethodComparison) -> list[Block]:
     controls = comparison.shared_detail("controls")
     if not controls:
         return []
+    # Shares are chosen as for the controls: scores in sample would be larger.
     means = {
-        method: best_share(result)[1]
+        method: result.scores["mean_iou"].value
         for method, result in zip(comparison.methods, comparison.results, strict=True)
     }
     rows = [(mean, (method, "method", number(mean), "")) for method, mean in means.items()]
@@ -52,9 +56,11 @@ def control_blocks(comparison: MethodComparison) -> list[Block]:
     notes = []
     for name, scores in controls.items():
         mean = scores.get("mean_iou")
-        below = [method for method, value in means.items() if (value or 0) <= (mean or 0)]
-        if name != "ideal" and below:
+        below = [method for method, value in means.items() if value <= (mean or 0)]
+        if not _KINDS.get(name, "").startswith("ceiling") and below:
             notes.append(note(f"Mean IoU is not above that of the control {name}: {', '.join(below)}."))
+    if told_of_masks := mask_control_note(comparison.shared_detail("mask_controls")):
+        notes.append(note(f"{told_of_masks}."))
     return [table, told, *notes]
 
 

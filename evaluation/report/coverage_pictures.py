@@ -129,7 +129,7 @@ def _heatmap(
 ) -> Picture:
     """Explain one image, and draw the heatmap with the points marked at the method's best share."""
     settings = result.about.settings
-    explanation = explain_images(named, [image.name], image.linear, device)
+    explanation = explain_images(named, [image.name], image.linear, device, [image.masks])
     explained = merge_explanation(explanation, settings["k"], settings["rank"])
     drawn = _overlay(explained.resized(*image.linear.shape[2:]), best_share(result)[0], image.pixels)
     alt = f"Heatmap of {method} on {image.name}, with its marked points."

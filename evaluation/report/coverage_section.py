@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from candlelight.evaluation.coverage.explained_networks import chance_notes
 from candlelight.evaluation.coverage.method_comparisons import MethodComparison, best_share, make_comparison
 from candlelight.evaluation.report.blocks import Block, Section, TableBlock, TextBlock, note
 from candlelight.evaluation.report.coverage_checks import (
@@ -15,6 +16,7 @@ from candlelight.evaluation.report.coverage_checks import (
 )
 from candlelight.evaluation.report.coverage_plots import curve_plot, part_plot, pooling_plot
 from candlelight.evaluation.report.tables import number, scores_table, settings_table
+from candlelight.evaluation.results.notes import notes_of
 from candlelight.evaluation.results.result import StatisticResult, model_name
 
 NEEDS = ("parts", "proportions", "best_proportion", "average_iou", "mean_iou", "counts")
@@ -59,9 +61,10 @@ def coverage_section(results: Sequence[StatisticResult], pictures: Sequence[Bloc
 
 
 def _notes(comparison: MethodComparison) -> list[str]:
-    """Tell which parts and heatmaps are missing."""
+    """Tell which images, parts and heatmaps are missing, and which networks have not learned the classes."""
     results = comparison.results
-    notes = [
+    notes = [f"{one}." for one in notes_of(results)]
+    notes += [
         f"WAIoU of {part} is not defined: no image shows it."
         for column, part in enumerate(comparison.parts)
         if all(result.details["parts"][column] is None for result in results)
@@ -72,6 +75,8 @@ def _notes(comparison: MethodComparison) -> list[str]:
         for result in results
         if result.failed
     ]
+    pairs = zip(comparison.methods, results, strict=True)
+    notes += [f"{one}." for one in chance_notes({name: one.details.get("network") for name, one in pairs})]
     if len(results) == 1:
         notes.append("With one method, WAIoU is its mean IoU over the images where it covers the part.")
     return notes
@@ -82,7 +87,11 @@ def _parts(comparison: MethodComparison) -> TableBlock:
     for method, result in zip(comparison.methods, comparison.results, strict=True):
         share, mean = best_share(result)
         rows.append((method, f"{100 * share:.3g}%", *map(number, (mean, *result.details["parts"]))))
-    head = ("points marked", "mean IoU ↑", *(f"{part} ↑" for part in comparison.parts))
+    head = (
+        "best share of points",
+        "mean IoU there, in sample ↑",
+        *(f"{part} ↑" for part in comparison.parts),
+    )
     return part_table("WAIoU of each part", head, rows)
 
 

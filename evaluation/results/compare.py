@@ -43,6 +43,7 @@ class Comparison:
             against controls also scenes and controls.
         counted: a text that says how many rows, groups or seeds were paired.
         reversed_by: controls of CSM against which alone the order is the other one; then no model is better.
+        networks: a text on the networks that two methods of explanation explain, if they are different ones.
     """
 
     metric: str
@@ -55,6 +56,7 @@ class Comparison:
     units: dict[str, int]
     counted: str
     reversed_by: tuple[str, ...] = ()
+    networks: str = ""
 
     @property
     def groups(self) -> int:
@@ -94,6 +96,8 @@ class Comparison:
             verdict = f"{one} and {other} differ"
         else:
             verdict = f"undecided between {one} and {other}: {self._obstacle}"
+        if self.networks:
+            verdict = f"{verdict}; {self.networks}"
         arrow = {"lower": " ↓", "higher": " ↑"}.get(self.better, "")
         return f"{verdict}\n{self.column}{arrow}: {one} - {other} = {value:+.3g} ({interval}, {self.counted})"
 
@@ -250,7 +254,25 @@ def _compare_statistics(first: StatisticResult, second: StatisticResult, column:
     tested = replicate_interval(value, differences, least), replicate_p_value(differences, least)
     counted = ", ".join(f"{count} {kind}" for kind, count in units.items())
     found = _comparison(first, second, column, *tested, units, counted)
-    return replace(found, reversed_by=_reversing_controls(first, second, column, value))
+    reversing = _reversing_controls(first, second, column, value)
+    return replace(found, reversed_by=reversing, networks=_different_networks(first, second))
+
+
+def _different_networks(first: StatisticResult, second: StatisticResult) -> str:
+    """Tell the accuracies of the networks that two methods of explanation explain; empty if it is one."""
+    hashes = [result.about.model.get("classifier_sha256") for result in (first, second)]
+    calls = [result.about.settings.get("compared") for result in (first, second)]
+    networks = [result.details.get("network") for result in (first, second)]
+    one_network = hashes[0] == hashes[1] if all(hashes) else calls[0] != calls[1]
+    if one_network or not all(networks) or len({network["of"] for network in networks if network}) == 1:
+        return ""
+    told = [
+        f"{model_name(result)} {network['accuracy'][0]:.3g}"
+        for result, network in zip((first, second), networks, strict=True)
+        if network and "accuracy" in network
+    ]
+    accuracy = f"accuracy {', '.join(told)}" if told else "of unknown accuracy"
+    return f"they explain different networks ({accuracy})"
 
 
 def _reversing_controls(

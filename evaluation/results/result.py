@@ -299,7 +299,7 @@ def table(results: Sequence[Result]) -> str:
         model  metric  value  95 % interval  groups  failed
         vae    irs ↑   0.5    0.4 to 0.6     2       0
     """
-    header = "model", "metric", "value", "95 % interval", "without failed"
+    header = "model", "metric", "value", "95 % interval", "ceiling", "accuracy", "without failed"
     header_of_counts = "rows", "groups", "failed", "undefined"
     lines = [line for result in results for line in _table_lines(result)]
     columns = [c for c in zip(header + header_of_counts, *lines, strict=True) if any(c[1:])]
@@ -325,6 +325,9 @@ def _table_lines(result: Result) -> list[tuple[str, ...]]:
     half = _NAME_LENGTH // 2
     name = name if len(name) <= _NAME_LENGTH else f"{name[: half - 1]}…{name[-half:]}"
     arrow = result.about.arrow
+    ceiling = result.details.get("ceiling", {})
+    # Explanations: of the network that the method explains.
+    accuracy = _known_number(result.details.get("network", {}).get("accuracy", [None])[0])
     lines: list[tuple[str, ...]] = []
     for metric, score in result.scores.items():
         interval = "" if math.isnan(score.low) else f"{score.low:.4g} to {score.high:.4g}"
@@ -337,12 +340,17 @@ def _table_lines(result: Result) -> list[tuple[str, ...]]:
             rows, undefined = str(len(result.ids)), str(_undefined(result.columns[metric]))
         value = _number(score.value)
         counts = rows, str(groups or ""), str(len(result.failed)), undefined
-        lines.append((name, f"{metric}{arrow}", value, interval, rest, *counts))
+        reached = _known_number(ceiling.get(metric))
+        lines.append((name, f"{metric}{arrow}", value, interval, reached, accuracy, rest, *counts))
     return lines
 
 
 def _number(value: float) -> str:
     return "undefined" if math.isnan(value) else f"{value:.4g}"
+
+
+def _known_number(value: float | None) -> str:
+    return "" if value is None else _number(value)
 
 
 def _printed(result: Result) -> str:

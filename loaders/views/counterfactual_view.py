@@ -78,6 +78,18 @@ class CounterfactualRows:
         """Ids of the rows."""
         return frozenset(self.ids)
 
+    def factor_values(self, name: str) -> tuple[str, ...] | None:
+        """Return the value of a categorical factor for each original; None if a set has no such factor."""
+        values = []
+        for original in self.originals:
+            named = original.parts.named
+            factors = {info.name: place for place, info in enumerate(named.reader.set_info.factors)}
+            known = named.reader.set_info.factors[factors[name]].values if name in factors else None
+            if known is None:
+                return None
+            values.append(str(known[int(named.table[original.row, factors[name]])]))
+        return tuple(values)
+
     def __len__(self) -> int:
         """Count the original frames."""
         return len(self.originals)

@@ -38,7 +38,8 @@ def frames(memory_view, monkeypatch):
         other = torch.rand(3, SIDE, SIDE, generator=draws)
         changed = {name: other.where(mask, image)[None] for name, mask in masks.items()}
         items.append(CounterfactualImages(image, masks, None, changed))
-    view, asked = memory_view(items), []
+    kinds = {"species": ("001.Black_footed_Albatross", *2 * ("002.Laysan_Albatross",))}
+    view, asked = memory_view(items, factor_values=kinds.get), []
     monkeypatch.setattr(views, "open_counterfactuals", lambda data, **choice: asked.append(choice) or view)
     return view, asked
 
@@ -48,17 +49,19 @@ def test_methods_are_compared_with_controls(frames, birds, make_classifier, tmp_
     out = tmp_path / "a.json"
     methods = [word for name in ("vebi", "prototypes", "grad-cam") for word in ("--method", name)]
     given = ("--fit", f"{birds}:test", "--epochs", 1, "--prototypes", 2, "--set", "one", "--limit", 3)
-    run("--model", make_classifier(), *methods, *given, "--out", out)
+    text = run("--model", make_classifier(), *methods, *given, "--out", out)
     assert asked == [{"set_name": "one", "split": None, "limit": 3}]
     results = {result.about.model["name"]: result for result in read_results(out)}
-    names = ("vebi", "prototypes", "grad-cam", "noise", "centre")
+    names = ("vebi", "prototypes", "grad-cam", "noise", "centre", "object", "part areas")
     assert list(results) == [f"kinds {name}" for name in names]
     network = open_model(str(make_classifier())).model
     effects = {name: [] for name in (*PLACES, BACKGROUND_REGION)}
+    right = 0
     for row in range(len(view)):
         with torch.no_grad():
             before = network(view[row].image[None]).softmax(1)
             top = int(before.argmax())
+            right += top == min(row, 1)
             for name, changed in view[row].changed.items():
                 effects[name].append(float(network(changed).softmax(1)[0, top] - before[0, top]))
     for name in names:
@@ -67,6 +70,15 @@ def test_methods_are_compared_with_controls(frames, birds, make_classifier, tmp_
         if name != "prototypes":  # a network of its own
             for region, values in effects.items():
                 assert regions[region]["effect"][0] == pytest.approx(sum(values) / 3, abs=1e-6)
+    networks = [results[f"kinds {name}"].details["network"] for name in names]
+    assert [one["of"] for one in networks] == ["kinds vebi", "kinds prototypes", *5 * ["kinds vebi"]]
+    assert networks[0]["accuracy"][0] == pytest.approx(right / 3)
+    assert networks[0]["chance"] == pytest.approx(2 / 3)
+    assert text.count("; they explain different networks (accuracy kinds vebi") == 1
+    explained = (
+        "the network that kinds vebi, grad-cam, noise, centre, object, part areas explain is not shown"
+    )
+    assert explained in text
     vebi_effect = results["kinds vebi"].details["regions"][0]["effect"]
     assert results["kinds prototypes"].details["regions"][0]["effect"] != vebi_effect
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
@@ -92,9 +104,12 @@ def test_options_reach_the_metric_and_a_fitted_method_is_reused(
 
 def test_several_classifiers(frames, birds, make_classifier, tmp_path) -> None:
     words = ("--model", make_classifier(), "--model", f"other={make_classifier('five', seed=5)}")
-    run(*words, "--method", "grad-cam", "--fit", f"{birds}:test", "--out", tmp_path / "a.json")
+    frames[0].factor_values = {"species": ("another kind",) * 3}.get
+    text = run(*words, "--method", "grad-cam", "--fit", f"{birds}:test", "--out", tmp_path / "a.json")
+    assert "accuracy" not in text
     found = read_results(tmp_path / "a.json")
-    names = [f"{name} {method}" for name in ("kinds", "other") for method in ("grad-cam", "noise", "centre")]
+    methods = ("grad-cam", "noise", "centre", "object", "part areas")
+    names = [f"{name} {method}" for name in ("kinds", "other") for method in methods]
     assert [one.about.model["name"] for one in found] == names
 
 

@@ -79,7 +79,9 @@ def test_methods_learn_the_training_images_and_are_scored_on_the_others(
     assert {tuple(result.about.settings["size"]) for result in results} == {(32, 32)}
     hashes = [result.about.model["sha256"] for result in results]
     assert len(set(hashes)) == 4
-    assert set(results[0].details["controls"]) == {"noise", "centre", "constant", "ideal"}
+    masked = {"object", "exact parts"}
+    assert set(results[0].details["controls"]) == {"noise", "centre", "constant", "ideal", *masked}
+    assert set(results[0].details["mask_controls"]) == masked
     assert "control ideal" in text
     assert "proportions / 100" in text
     network = open_model(str(make_classifier())).model
@@ -88,6 +90,12 @@ def test_methods_learn_the_training_images_and_are_scored_on_the_others(
         predicted = network(torch.stack([view[row].image for row in range(6)])).argmax(1)
     accuracy = float((predicted == torch.tensor(seen["labels"])).double().mean())
     found = {result.about.model["name"]: result.details for result in results}
+    assert found["kinds vebi"]["network"]["accuracy"][0] == accuracy
+    assert [one["network"]["of"].removeprefix("kinds ") for one in found.values()] == [
+        *("vebi", "vebi", "prototypes", "vebi")
+    ]
+    assert "kinds prototypes; they explain different networks (accuracy kinds vebi" in text
+    assert "; they explain different" not in text.partition("kinds grad-cam\n")[2]
     assert found["kinds vebi"]["accuracy"] == found["kinds grad-cam"]["accuracy"] == {"explained": accuracy}
     assert found["kinds topics"]["accuracy"]["classifier"] == accuracy
     with (tables / "table1.csv").open() as file:
@@ -144,7 +152,7 @@ def test_scores_are_those_of_the_functions(birds, make_classifier, tmp_path) -> 
     parts = open_parts(birds, split="annotated", by="part", rows=range(1, 12, 2))
     expected = score_coverage({"kinds vebi": method}, parts, parameters, size=(32, 32))["kinds vebi"]
     assert found.scores == expected.scores
-    added = {"accuracy": None, "notes": None}
+    added = {"accuracy": None, "network": None, "notes": None}
     assert found.details | added == expected.details | added
     assert found.about.settings == json.loads(json.dumps(expected.about.settings))
     assert found.about.model["sha256"] == expected.about.model["sha256"]

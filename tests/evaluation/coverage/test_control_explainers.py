@@ -185,6 +185,20 @@ def test_ideal_equals_averages_in_loops(resolution, pooling, threshold_at):
     assert found.mean_iou.tolist() == pytest.approx([max(means)], abs=1e-12)
 
 
+def test_proportions_of_the_ideal_are_chosen_on_other_images():
+    blocks, groups = _blocks(10), list("aabbccddee")
+    masks, shares = _stream(*({"a": mask} for mask in blocks)), np.arange(0.05, 0.4, 0.02).tolist()
+    iou = np.stack([ideal_coverage(masks, ["a"], (3, 4), [share]).iou[:, 0].numpy() for share in shares])
+    expected = []
+    for image, group in enumerate(groups):
+        others = [row for row in range(10) if groups[row] != group]
+        expected.append(iou[iou[:, others].mean(1).argmax(), image])
+    crossed, same = (ideal_coverage(masks, ["a"], (3, 4), shares, groups=some) for some in (groups, None))
+    assert crossed.iou[:, 0].tolist() == expected
+    assert float(crossed.mean_iou) < float(same.mean_iou)
+    assert crossed.best_proportion.tolist() == same.best_proportion.tolist()
+
+
 def test_coarser_masks_cover_less():
     masks = _stream(*({"a": mask} for mask in _blocks(20)))
     scores = [

@@ -91,7 +91,7 @@ def test_lines_of_every_table(coverage_call):
     assert [line[4:] for line in vebi["labels"]] == [("head", 6), ("tail", 3), ("wing", 0), ("", 1)]
     assert [line[4:] for line in vebi["dissection"]] == [(64, 3, "tail", 1), (64, 3, "sky", 2)]
     assert tables["controls"][3] == (1, "birds", "kinds", "constant", 0.0, None)
-    assert [line[0] for line in tables["controls"]] == ["comparison", *[1] * 4, *[2] * 4]
+    assert [line[0] for line in tables["controls"]] == ["comparison", *[1] * 6, *[2] * 6]
     assert [line[3:] for line in tables["sensitivity"][1:4]] == [
         ("vebi", "k=3", pytest.approx(0.3), 1, -1.0),
         ("topics", "k=3", pytest.approx(0.2), 2, -1.0),

@@ -12,6 +12,7 @@ from candlelight.evaluation.coverage.causal_effects import region_density, regio
 from candlelight.evaluation.coverage.causal_statistic import CausalStatistic
 from candlelight.evaluation.coverage.explanations import Explanation
 from candlelight.evaluation.coverage.grad_cam import GradCAM
+from candlelight.evaluation.coverage.mask_controls import MASK_CONTROLS
 from candlelight.evaluation.coverage.measure_regions import moved_hits
 from candlelight.evaluation.coverage.score_causal_check import score_causal_check
 from candlelight.evaluation.results.compare import compare
@@ -86,11 +87,12 @@ def test_the_map_of_the_weights_agrees_and_the_reverse_disagrees(view):
     methods = {"right": points_at(**WEIGHTS), "reverse": points_at(**reverse)}
     results = score_causal_check(methods, looks_at(**WEIGHTS), view)
     right, wrong = ({name: score.value for name, score in one.scores.items()} for one in results.values())
-    names = ("agreement", "hit_rate", "hits_above_chance", "figure_ground")
+    names = ("agreement", "hit_rate", "hits_above_chance", "figure_ground", "mass_agreement")
     chances = [one.details["chance"] for one in results.values()]
     assert all(0 < chance < 0.5 for chance in chances)
-    assert right == pytest.approx(dict(zip(names, (1, 1, 1 - chances[0], 1), strict=True)))
-    assert wrong == pytest.approx(dict(zip(names, (-1, 0, -chances[1], 0), strict=True)))
+    # The background is six times as large as a part: its mass is that of the head, or the largest.
+    assert right == pytest.approx(dict(zip(names, (1, 1, 1 - chances[0], 1, 0.5 / 22.5**0.5), strict=True)))
+    assert wrong == pytest.approx(dict(zip(names, (-1, 0, -chances[1], 0, -1), strict=True)))
     assert compare(*results.values()).difference.low == pytest.approx(2)
     assert results["right"].groups == view.ids
     assert not results["right"].failed
@@ -118,6 +120,97 @@ def test_a_classifier_of_one_region_has_an_effect_there_alone(view, looked_at):
     area = (SIZE * SIZE - 48 if looked_at == BACKGROUND_REGION else 16) / SIZE**2
     assert described[looked_at]["density"][0] == pytest.approx(1 / area)
     assert described[looked_at]["share"][0] == 1
+
+
+SIGNED = {"head": 2.0, "tail": -1.0, "wing": 0.25, BACKGROUND_REGION: 4.0}
+AREAS = {**dict.fromkeys(PLACES, 16), BACKGROUND_REGION: SIZE**2 - 48}
+# Evidence, what a change takes away from the logit: the mean over both backgrounds, 0.9 and 0.6.
+EVIDENCE = {**SIGNED, BACKGROUND_REGION: 3.0}
+IDEALS = {
+    "agreement": {name: abs(value) for name, value in EVIDENCE.items()},
+    "mass_agreement": {name: abs(value) / AREAS[name] for name, value in EVIDENCE.items()},
+    "signed_agreement": EVIDENCE,
+    "signed_mass_agreement": {name: value / AREAS[name] for name, value in EVIDENCE.items()},
+}
+
+
+def test_each_ideal_explanation_scores_one_by_its_own_convention(view):
+    methods = {name: points_at(**values) for name, values in IDEALS.items()}
+    results = score_causal_check(methods, looks_at(**SIGNED), view, scale="logit")
+    found = {
+        name: {score: round(result.scores[score].value, 6) for score in IDEALS if score in result.scores}
+        for name, result in results.items()
+    }
+    # Four ranks: 1 - 6 (sum of squared differences) / 60. Densities of maps with signs start at the tail.
+    assert found == {
+        "agreement": {"agreement": 1, "mass_agreement": 1},
+        "mass_agreement": {"agreement": 0.4, "mass_agreement": 1},
+        "signed_agreement": {
+            **{"agreement": 0.8, "mass_agreement": 1},
+            **{"signed_agreement": 1, "signed_mass_agreement": 1},
+        },
+        "signed_mass_agreement": {
+            **{"agreement": 0.6, "mass_agreement": 1},
+            **{"signed_agreement": 0.8, "signed_mass_agreement": 1},
+        },
+    }
+    for result in results.values():  # at the resolution of the images
+        ceiling = dict(result.details["ceiling"])
+        above = ceiling.pop("hits_above_chance")
+        assert 0.5 < above < 1
+        assert set(ceiling.values()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("score", "cell", "reached"),
+    [
+        *(("agreement", 2, 1), ("agreement", 3, 0.8), ("mass_agreement", 6, 1)),
+        *(("signed_agreement", 2, 0.8), ("signed_mass_agreement", 2, 1)),
+    ],
+)
+def test_the_ceiling_is_the_score_of_the_ideal_at_the_resolution_of_the_method(view, score, cell, reached):
+    def explain(images):
+        return nn.functional.avg_pool2d(points_at(**IDEALS[score])(images), cell)
+
+    result = score_causal_check({"ideal": explain}, looks_at(**SIGNED), view, scale="logit")["ideal"]
+    assert result.details["resolution"] == [SIZE // cell] * 2
+    others = ("hit_rate", "hits_above_chance", "figure_ground") if score == "agreement" else ()
+    for name in (score, *others):
+        assert result.details["ceiling"][name] == pytest.approx(result.scores[name].value), name
+    assert result.details["ceiling"][score] == pytest.approx(reached)
+
+
+def test_controls_of_masks(view):
+    methods = {name: MASK_CONTROLS[name] for name in ("object", "part areas")}
+    result = score_causal_check(methods, looks_at(**WEIGHTS), view)
+    described = {one["region"]: one["density"][0] for one in result["object"].details["regions"]}
+    assert described == {**dict.fromkeys([*PLACES, "all parts"], 3), BACKGROUND_REGION: 0}
+    wide = item(0)
+    wide.masks["tail"][7:11, 5:7] = True
+    wide.masks[BACKGROUND_REGION][7:11, 5:7] = False
+    areas = MASK_CONTROLS["part areas"]([wide.masks], (SIZE, SIZE)).maps[0, 0]
+    assert {name: areas[mask].unique().tolist() for name, mask in wide.masks.items()} == {
+        **{"head": [pytest.approx(16 / 144)], "tail": [pytest.approx(24 / 144)]},
+        **{"wing": [pytest.approx(16 / 144)], BACKGROUND_REGION: [0]},
+    }
+
+
+def test_accuracies_of_the_networks_and_a_verdict_on_two_of_them(view):
+    right, wrong = looks_at(head=1.0), lambda images: looks_at(head=1.0)(images).flip(1)
+    methods = {"a": points_at(head=1.0), "b": points_at(head=1.0), "c": points_at(tail=1.0)}
+    networks = {"a": right, "b": right, "c": wrong}
+    results = score_causal_check(methods, networks, view, labels=[0] * 6 + [1] * 2)
+    found = {name: result.details["network"] for name, result in results.items()}
+    assert found["a"] == found["b"]
+    assert {name: (one["of"], one["accuracy"][0], one["chance"]) for name, one in found.items()} == {
+        **{"a": ("a", 0.75, 0.75), "b": ("a", 0.75, 0.75), "c": ("c", 0.25, 0.75)},
+    }
+    verdict = str(compare(results["a"], results["c"])).splitlines()[0]
+    assert verdict.endswith("; they explain different networks (accuracy a 0.75, c 0.25)")
+    assert "networks" not in str(compare(results["a"], results["b"]))
+    unknown = score_causal_check(methods, networks, view)
+    assert unknown["a"].details["network"] == {"of": "a"}
+    assert "different networks (of unknown accuracy)" in str(compare(unknown["a"], unknown["c"]))
 
 
 def test_the_effects_themselves_tell_object_from_background(view):

@@ -6,6 +6,7 @@ from torch import nn
 from candlelight.evaluation.coverage.binarise_heatmaps import binarise, explanation_heatmap, set_threshold
 from candlelight.evaluation.coverage.coverage_statistic import CoverageStatistic
 from candlelight.evaluation.coverage.explanations import Explanation
+from candlelight.evaluation.coverage.mask_controls import MASK_CONTROLS
 from candlelight.evaluation.coverage.open_parameters import OpenParameters
 from candlelight.evaluation.coverage.score_coverage import layer_heatmaps, score_coverage
 from candlelight.evaluation.coverage.waiou import waiou, weigh_iou
@@ -263,6 +264,44 @@ def test_controls_are_compared_with_themselves_alone(view):
     assert controls["green"] == expected
     assert controls["flat"] == {"waiou": 0, "mean_iou": 0}
     assert controls["ideal"] == {"waiou": 1, "mean_iou": 1}  # heatmaps have the size of the masks
+
+
+def test_the_mask_of_the_object_is_preferred_to_the_exact_parts(memory_view):
+    """The largest part alone is exact; the object covers every part a little."""
+    masks = {name: torch.zeros(4, 4, dtype=torch.bool) for name in ("body", "head")}
+    masks["body"][0, :3], masks["head"][1, 0] = True, True
+    view = memory_view([PartImage(torch.rand(3, 4, 4), masks) for _ in range(6)])
+    controls = {name: MASK_CONTROLS[name] for name in ("object", "exact parts")}
+    details = score_coverage({"red": _red}, view, controls=controls)["red"].details
+    found = details["controls"]
+    assert found["object"] == {"waiou": (3 / 4 + 1 / 4) / 2, "mean_iou": (3 / 4 + 1 / 4) / 2}
+    assert found["exact parts"] == {"waiou": 1 / 2, "mean_iou": 1 / 2}
+    # Both cover the body in all images, so that it counts half for each; the object alone covers the head.
+    assert details["mask_controls"] == {"object": (3 / 8 + 1 / 4) / 2, "exact parts": (1 / 2 + 0) / 2}
+    both = score_coverage({"red": _red}, view, OpenParameters(k=2), controls=controls)["red"].details
+    assert both["controls"]["exact parts"] == found["object"]
+
+
+def test_an_image_without_parts_has_no_mask_of_an_object(memory_view):
+    mask = torch.zeros(4, 4, dtype=torch.bool)
+    mask[0, 0] = True
+    items = [PartImage(torch.rand(3, 4, 4), {"head": mask} if row else {}) for row in range(6)]
+    result = score_coverage({"object": MASK_CONTROLS["object"]}, memory_view(items))["object"]
+    assert result.failed == ("row-0",)
+    assert result.scores["mean_iou"].value == 1
+
+
+def test_networks_of_the_methods(view):
+    class Own(_Channels):
+        def classifier(self, images):
+            raise AssertionError("the accuracy is that of the explained predictions")
+
+    methods = {"one": _Channels(), "own": Own(), "two": _Channels(), "red": _red}
+    results = score_coverage(methods, view, labels=[0, 1] * 3)
+    networks = [result.details.get("network") for result in results.values()]
+    assert [one and (one["of"], one["accuracy"][0], one["chance"]) for one in networks] == [
+        *(("one", 1.0, 0.5), ("own", 1.0, 0.5), ("one", 1.0, 0.5), None)
+    ]
 
 
 def test_alternatives_equal_runs_of_their_own(view):

@@ -3,6 +3,7 @@
 import base64
 import io
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,7 +22,7 @@ from candlelight.evaluation.report.causal_check_pictures import causal_check_pic
 from candlelight.evaluation.report.causal_check_section import causal_check_section, split_classifiers
 from candlelight.evaluation.report.page import write_report
 from candlelight.evaluation.results.mean_intervals import Score
-from candlelight.evaluation.results.result import Provenance, StatisticResult
+from candlelight.evaluation.results.result import Provenance, StatisticResult, table
 from candlelight.evaluation.results.result_files import read_results, write_results
 from candlelight.loaders.views import BACKGROUND_REGION, CounterfactualImages
 
@@ -42,6 +43,41 @@ def result(name, densities, effects=EFFECTS, weights="a" * 64, agreement=0.5, fa
     scores = {"agreement": Score(agreement, agreement - 0.1, agreement + 0.1), "hit_rate": Score(0.6, 0.5, 1)}
     details = {"regions": regions, "chance": 0.3, "undefined": 0, "notes": list(notes)}
     return StatisticResult(about, scores, {}, ("a", "b"), tuple(failed), details)
+
+
+def with_network(one, of, accuracy, ceiling, points):
+    network = {"of": of, "accuracy": [accuracy, accuracy - 0.1, accuracy + 0.1], "chance": 0.25}
+    added = {"network": network, "ceiling": ceiling, "resolution": [points, points]}
+    return replace(one, details=one.details | added)
+
+
+def test_ceilings_and_accuracies_of_networks(results):
+    vebi = with_network(results[0], "kinds vebi", 0.9, {"agreement": 0.5, "hit_rate": 0.75}, 8)
+    signed = {"agreement": 0.6, "hit_rate": 1.0, "signed_agreement": 0.7}
+    prototypes = with_network(results[1], "kinds prototypes", 0.3, signed, 16)
+    scores = prototypes.scores | {"signed_agreement": Score(0.2, 0.1, 0.3)}
+    shown = [vebi, replace(prototypes, scores=scores), results[2]]
+    blocks = causal_check_section(shown, []).blocks
+    (networks,) = (one for one in tables(blocks) if one.caption.startswith("Networks that the methods"))
+    assert cells(networks) == [
+        ["kinds vebi", "0.900 (0.80 to 1.0)", "0.250"],
+        ["kinds prototypes", "0.300 (0.20 to 0.40)", "0.250"],
+    ]
+    (ceilings,) = (one for one in tables(blocks) if one.caption.startswith("Scores and their ceilings"))
+    assert ceilings.head == ("method", "points", "agreement", "hit_rate", "signed_agreement")
+    assert cells(ceilings) == [
+        ["kinds vebi", "8 x 8", "0.500 of 0.500", "0.600 of 0.750", ""],
+        ["kinds prototypes", "16 x 16", "-0.300 of 0.600", "0.600 of 1.00", "0.200 of 0.700"],
+    ]
+    (unlearned,) = (block.text for block in blocks if block.kind == "text" and "chance 0.25" in block.text)
+    assert unlearned.startswith(
+        "Note. accuracy 0.3 (95 % interval 0.2 to 0.4; chance 0.25): the network that"
+    )
+    assert "kinds prototypes explains is not shown to be better" in unlearned
+    # On the terminal, in columns of the table.
+    head, line, *_ = table(shown).splitlines()
+    assert head.split()[6:8] == ["ceiling", "accuracy"]
+    assert line.split()[-4:] == ["0.5", "0.9", "2", "0"]
 
 
 @pytest.fixture
@@ -298,9 +334,8 @@ def test_no_effect_is_known(memory_view):
 
 
 def test_the_command_puts_pictures_into_the_section_of_their_size(tmp_path, memory_view, monkeypatch):
-    monkeypatch.setattr(
-        "candlelight.loaders.views.open_counterfactuals", lambda *_, **__: memory_view([item(0), item(1)])
-    )
+    view = memory_view([item(0), item(1)], factor_values=lambda name: None)
+    monkeypatch.setattr("candlelight.loaders.views.open_counterfactuals", lambda *_, **__: view)
 
     def fitted(name, size):
         def resized(images):
@@ -308,7 +343,10 @@ def test_the_command_puts_pictures_into_the_section_of_their_size(tmp_path, memo
 
         methods = {f"{name} map": lambda images: images[:, :1]}
         named = SimpleNamespace(identity=SimpleNamespace(name=name), model=resized)
-        return SimpleNamespace(named=named, methods=methods, size=size, classes=("bright", "dark"))
+        known = SimpleNamespace(label="kind", known_class_numbers=lambda values: None)
+        return SimpleNamespace(
+            **vars(known), named=named, methods=methods, size=size, classes=("bright", "dark")
+        )
 
     chosen = [fitted("one", None), fitted("two", (16, 16)), fitted("three", None)]
     monkeypatch.setattr(
@@ -323,5 +361,5 @@ def test_the_command_puts_pictures_into_the_section_of_their_size(tmp_path, memo
     first, second = text.split('<section id="causal-check')[1:]
     headings = [re.findall(r"Heatmaps on (\w+)", part) for part in (first, second)]
     assert headings == [["one", "three"], ["two"]]
-    # Image, counterfactual, the map and two controls, for each of two images.
-    assert (first.count("<img"), second.count("<img")) == (2 * 10, 10)
+    # Image, counterfactual, the map and four controls, for each of two images.
+    assert (first.count("<img"), second.count("<img")) == (2 * 14, 14)

@@ -97,6 +97,12 @@ def test_counterfactuals_are_grouped_by_the_region_that_they_change(write, tmp_p
                 torch.testing.assert_close(images, 1 - item.image[None], atol=1e-6, rtol=0)
 
 
+def test_values_of_a_factor(write):
+    view = open_counterfactuals(write())
+    assert view.factor_values("size") == ("1.5", "2", "2.5")
+    assert view.factor_values("kind") is None
+
+
 def test_choices(write):
     root = write()
     assert len(open_counterfactuals(root, set_name="one", limit=2)) == 2

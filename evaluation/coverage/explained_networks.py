@@ -1,0 +1,118 @@
+"""The networks that methods explain: which methods share one, and whether it has learned the classes."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from candlelight.evaluation.coverage.method_comparisons import split_method_names
+from candlelight.evaluation.results.mean_intervals import mean_interval
+
+
+def first_users(networks: Mapping[str, Any]) -> dict[str, str]:
+    """Name, for each method, the first method that explains the same network.
+
+    Args:
+        networks: the network of each method.
+
+    Example:
+        >>> first_users({"vebi": len, "prototypes": max, "grad-cam": len})
+        {'vebi': 'vebi', 'prototypes': 'prototypes', 'grad-cam': 'vebi'}
+    """
+    first: dict[tuple[int, str], str] = {}
+    users = {}
+    for name, network in networks.items():
+        # Each look-up of a bound method makes another object.
+        key = id(getattr(network, "__self__", network)), getattr(network, "__name__", "")
+        users[name] = first.setdefault(key, name)
+    return users
+
+
+def describe_network(
+    user: str, predicted: Sequence[int], labels: Sequence[int] | None, groups: Sequence[str]
+) -> dict[str, Any]:
+    """Describe the network that a method explains, for the details of a result.
+
+    Args:
+        user: the first method that explains it, from `first_users`.
+        predicted: class that the network predicts for each image; -1 if its logits are not finite.
+        labels: true class of each image; None if it is not known.
+        groups: group of each image.
+
+    Returns:
+        ``of``, the first method; and, if labels are known, ``accuracy`` with its 95 % interval over groups
+        and ``chance``, the accuracy of always predicting the most frequent class; None for both ends of the
+        interval of one group, and for the chance level of images of one class, which tells nothing.
+
+    Example:
+        >>> describe_network("vebi", [0, 1, 1, 0], [0, 1, 1, 1], "abcd")["accuracy"]
+        [0.75, 0.0, 1.0]
+    """
+    if labels is None:
+        return {"of": user}
+    right = [float(one == other) for one, other in zip(predicted, labels, strict=True)]
+    score = mean_interval(right, groups).within(0, 1)
+    counts = Counter(labels)
+    chance = max(counts.values()) / len(labels) if len(counts) > 1 else None
+    interval = (None if math.isnan(end) else end for end in (score.low, score.high))
+    return {"of": user, "accuracy": [score.value, *interval], "chance": chance}
+
+
+def group_by_network(
+    networks: Mapping[str, Mapping[str, Any] | None],
+) -> list[tuple[dict[str, Any], list[str]]]:
+    """List the networks of known accuracy with the methods that explain them.
+
+    Args:
+        networks: detail ``network`` of each method, from `describe_network`; None if there is none.
+
+    Example:
+        >>> one, other = ({"of": name, "accuracy": [0.5, 0.4, 0.6], "chance": 0.2} for name in ("a", "b"))
+        >>> [names for _, names in group_by_network({"a": one, "b": other, "c": one, "d": None})]
+        [['a', 'c'], ['b']]
+    """
+    found: dict[str, tuple[dict[str, Any], list[str]]] = {}
+    for name, network in networks.items():
+        if network and "accuracy" in network:
+            found.setdefault(network["of"], (dict(network), []))[1].append(name)
+    return list(found.values())
+
+
+def chance_notes(networks: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
+    """Name the networks whose accuracy is not shown to be above chance, and what follows.
+
+    Args:
+        networks: see `group_by_network`.
+
+    Example:
+        >>> network = {"of": "vebi", "accuracy": [0.25, 0.125, 0.375], "chance": 0.25}
+        >>> for note in chance_notes({"vebi": network}):
+        ...     print(note)
+        accuracy 0.25 (95 % interval 0.125 to 0.375; chance 0.25): the network that vebi explains is not \
+shown to be better than always predicting the most frequent class, so that no score here tells whether a \
+method explains a working classifier: give a trained one
+    """
+    return [
+        f"accuracy {_text(network)}: the network that {_joined(names)} "
+        f"explain{'s' if len(names) == 1 else ''} is not shown to be better than always predicting the most "
+        "frequent class, so that no score here tells whether a method explains a working classifier: give a "
+        "trained one"
+        for network, names in group_by_network(networks)
+        if network["chance"] is not None and not _above_chance(network)
+    ]
+
+
+def _above_chance(network: Mapping[str, Any]) -> bool:
+    low = network["accuracy"][1]
+    return low is not None and low > network["chance"]
+
+
+def _text(network: Mapping[str, Any]) -> str:
+    value, low, high = network["accuracy"]
+    interval = "" if low is None else f"95 % interval {low:.3g} to {high:.3g}; "
+    return f"{value:.3g} ({interval}chance {network['chance']:.3g})"
+
+
+def _joined(names: Sequence[str]) -> str:
+    classifier, methods = split_method_names(names)
+    return " ".join(filter(None, (classifier, ", ".join(methods))))
