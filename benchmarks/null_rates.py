@@ -88,7 +88,8 @@ def causal_check_pair(rng: np.random.Generator, images: int) -> list[StatisticRe
 
     def one() -> StatisticResult:
         density = np.where(np.isnan(effect), np.nan, rng.random((images, 9)))
-        statistic = CausalStatistic(density, effect, np.zeros(images, bool), *sides)
+        chance, dead = np.full(images, 1 / 9), np.zeros(images, bool)
+        statistic = CausalStatistic(density, effect, chance, dead, *sides)
         return result(statistic, images, "agreement", resamples=1000)
 
     return [one(), one()]

@@ -40,6 +40,7 @@ from candlelight.evaluation.commands.explanation_options import (
 )
 from candlelight.evaluation.coverage import CONTROLS, score_causal_check, score_coverage
 from candlelight.evaluation.coverage.causal_effects import ChangedPixels, EffectScale, rank_agreement
+from candlelight.evaluation.coverage.causal_statistic import CAUSAL_SCORES
 from candlelight.evaluation.coverage.masks import resize_mask
 from candlelight.evaluation.models.backbones import load_classifier
 from candlelight.evaluation.results.json_values import to_json
@@ -121,13 +122,16 @@ def method_label(result: Result) -> str:
 def print_checks(checks: Mapping[str, Sequence[StatisticResult]]) -> None:
     """Print the scores of all causal checks, and the chance of a hit."""
     rows = [
-        [title, method_label(result), *map(with_interval, result.scores.values()), result.details["chance"]]
+        [
+            *(title, method_label(result)),
+            *(with_interval(result.scores[name]) for name in CAUSAL_SCORES),
+            result.details["chance"],
+        ]
         for title, results in checks.items()
         for result in results
         if result.details["chance"] is not None
     ]
-    names = next(iter(checks.values()))[0].scores
-    print_table(["classifier", "method", *names, "chance of a hit"], rows)
+    print_table(["classifier", "method", *CAUSAL_SCORES, "chance of a hit"], rows)
 
 
 def region_rows(results: Sequence[StatisticResult]) -> list[list[object]]:

@@ -93,7 +93,7 @@ shown to be better than always predicting the most frequent class, so that no sc
 method explains a working classifier: give a trained one
     """
     return [
-        f"accuracy {_text(network)}: the network that {_joined(names)} "
+        f"accuracy {_text(network)}: the network that {join_names(names)} "
         f"explain{'s' if len(names) == 1 else ''} is not shown to be better than always predicting the most "
         "frequent class, so that no score here tells whether a method explains a working classifier: give a "
         "trained one"
@@ -113,6 +113,12 @@ def _text(network: Mapping[str, Any]) -> str:
     return f"{value:.3g} ({interval}chance {network['chance']:.3g})"
 
 
-def _joined(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
+    """Join names of methods, and write the words that they begin with only once.
+
+    Example:
+        >>> join_names(["kinds vebi", "kinds topics"])
+        'kinds vebi, topics'
+    """
     classifier, methods = split_method_names(names)
     return " ".join(filter(None, (classifier, ", ".join(methods))))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from candlelight.evaluation.coverage.explained_networks import chance_notes, group_by_network
+from candlelight.evaluation.coverage.explained_networks import chance_notes, group_by_network, join_names
 from candlelight.evaluation.coverage.measure_regions import ALL_PARTS
 from candlelight.evaluation.coverage.method_comparisons import MethodComparison, make_comparison
 from candlelight.evaluation.report.blocks import Block, Section, TableBlock, TextBlock, note
@@ -110,7 +110,7 @@ def _networks(results: Sequence[StatisticResult]) -> list[TableBlock]:
     """Tabulate the accuracy of each network of known accuracy."""
     networks = {model_name(result): result.details.get("network") for result in results}
     rows = tuple(
-        (", ".join(names), with_interval(_score(one["accuracy"])), number(one["chance"]))
+        (join_names(names), with_interval(_score(one["accuracy"])), number(one["chance"]))
         for one, names in group_by_network(networks)
     )
     caption = (

@@ -38,7 +38,11 @@ READING = (
 def coverage_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
     """Report the scores of methods that were compared in one call."""
     comparison = make_comparison(results)
-    caption = "WAIoU of each method at its best share of points, with 95 % intervals over groups of images"
+    chosen = {"others": "other", "same": "the same"}[results[0].about.settings.get("choose", "others")]
+    caption = (
+        f"WAIoU and mean IoU of each method, at the share of points that is best on {chosen} images, with "
+        "95 % intervals over groups of images"
+    )
     curve = curve_plot(comparison)
     blocks: tuple[Block, ...] = (
         scores_table(caption, results),
