@@ -54,8 +54,10 @@ from candlelight.evaluation.coverage.binarise_heatmaps import (
 from candlelight.evaluation.coverage.causal_effects import (
     causal_effects,
     rank_agreement,
+    rank_correlation,
     region_density,
     region_hits,
+    region_mass,
     region_share,
 )
 from candlelight.evaluation.coverage.waiou import part_iou, waiou, weigh_iou
@@ -1149,6 +1151,17 @@ METRICS = {
             ("regions", "numbers", {"regions": _all(1.0, 1, 1, 2, 2)}, "error: `regions` must be boolean"),
         ),
     ),
+    "region_mass": Metric(
+        region_mass,
+        {"heatmap": MAP, "regions": _all(True, 1, 1, 2, 2)},
+        (
+            ("heatmap", "nan", {"heatmap": _values(1, 2, 2, first=nan)}, "nan"),
+            ("heatmap", "inf", {"heatmap": _values(1, 2, 2, first=inf)}, "nan"),
+            ("heatmap", "constant", {"heatmap": _all(0.1, 1, 2, 2)}, "nan"),
+            ("regions", "empty", {"regions": _all(False, 1, 1, 2, 2)}, "nan"),
+            ("regions", "numbers", {"regions": _all(1.0, 1, 1, 2, 2)}, "error: `regions` must be boolean"),
+        ),
+    ),
     "region_share": Metric(
         region_share,
         {"marked": MAP > 0.5, "regions": _all(True, 1, 1, 2, 2)},
@@ -1167,6 +1180,17 @@ METRICS = {
             ("effect", "constant", {"effect": _all(0.1, 1, 3)}, "nan"),
             ("both", "one region", {"density": _values(1, 1), "effect": _values(1, 1)}, "nan"),
             ("effect", "fewer regions", {"effect": _values(1, 2)}, "error: expected `density` [images"),
+        ),
+    ),
+    "rank_correlation": Metric(
+        rank_correlation,
+        {"stated": _values(1, 3), "effect": _values(1, 3)},
+        (
+            ("stated", "nan in one of three", {"stated": _values(1, 3, first=nan)}, "1"),
+            ("stated", "constant", {"stated": _all(0.1, 1, 3)}, "nan"),
+            ("effect", "constant", {"effect": _all(0.1, 1, 3)}, "nan"),
+            ("both", "one region", {"stated": _values(1, 1), "effect": _values(1, 1)}, "nan"),
+            ("effect", "fewer regions", {"effect": _values(1, 2)}, "error: expected `stated` [images"),
         ),
     ),
     "region_hits": Metric(
