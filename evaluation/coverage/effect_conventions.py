@@ -67,8 +67,9 @@ def stated_effects(
         signed_agreement [3.0, -3.0]
         signed_mass_agreement [3.0, -6.0]
     """
-    mass = region_mass(heatmap, regions)
-    mean = (mass.double() / regions.sum((2, 3))).to(heatmap.dtype)
+    mass = region_mass(heatmap.double(), regions)
+    # Rounded at the end, so that regions of equal values have equal means.
+    mean, mass = (one.to(heatmap.dtype) for one in (mass / regions.sum((2, 3)), mass))
     numbers = region_density(heatmap, regions), mass.abs(), mean, mass
     return dict(zip(CONVENTIONS, numbers, strict=True))
 
