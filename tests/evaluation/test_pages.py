@@ -105,6 +105,21 @@ def write_raid(root: Path) -> None:
     (root / "responses.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def write_files(folder: Path) -> None:
+    """Write the files of Python that the pages show, and stand-ins for the packages of others."""
+    for text in (text for page in PAGES for text, _ in examples(page)):
+        if named := FILE.match(text):
+            (folder / named[1]).write_text(text, encoding="utf-8")
+    for name, text in STAND_INS.items():
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+
+
+def write_photographs(folder: Path) -> None:
+    for row in range(2):
+        noise = np.random.default_rng(row).integers(0, 256, (300, 280, 3), np.uint8)
+        Image.fromarray(noise).save(folder / f"{row}.png")
+
+
 def write_noise(root: Path) -> None:
     """Write frames of noise with the sets of the demo."""
     spec = importlib.util.spec_from_file_location("builders", ROOT / "tests" / "loaders" / "conftest.py")
@@ -139,17 +154,11 @@ def folder(tmp_path_factory):
     write_noise(folder / "demo" / "frames")
     (folder / "demo" / "study").mkdir()
     save_model(IntrinsicNet(width=2, seed=0), folder / "demo" / "study" / "network.pt")
-    for text in (text for page in PAGES for text, _ in examples(page)):
-        if named := FILE.match(text):
-            (folder / named[1]).write_text(text, encoding="utf-8")
-    for name, text in STAND_INS.items():
-        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    write_files(folder)
     for name in ("raid", "photographs"):
         (folder / name).mkdir()
     write_raid(folder / "raid")
-    for row in range(2):
-        noise = np.random.default_rng(row).integers(0, 256, (300, 280, 3), np.uint8)
-        Image.fromarray(noise).save(folder / "photographs" / f"{row}.png")
+    write_photographs(folder / "photographs")
     return folder
 
 

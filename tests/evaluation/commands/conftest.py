@@ -73,10 +73,8 @@ def _mask(*place: slice) -> ndarray:
     return mask
 
 
-@pytest.fixture(scope="session")
-def birds(tmp_path_factory) -> str:
+def write_birds(root: Path) -> None:
     """Write six photographs of each species: a bright head, whose column tells the species, and a tail."""
-    root = tmp_path_factory.mktemp("birds")
     lists: dict[str, list[str]] = {}
     for number in range(1, 2 * PER_SPECIES + 1):
         label, place = divmod(number - 1, PER_SPECIES)
@@ -104,6 +102,12 @@ def birds(tmp_path_factory) -> str:
         path = root / "CUB_200_2011" / name
         path.parent.mkdir(exist_ok=True)
         path.write_text("\n".join([*lines, ""]))
+
+
+@pytest.fixture(scope="session")
+def birds(tmp_path_factory) -> str:
+    root = tmp_path_factory.mktemp("birds")
+    write_birds(root)
     return f"cub70:{root}"
 
 

@@ -28,10 +28,8 @@ COLORS = {
 }
 
 
-@pytest.fixture(scope="module")
-def candle(tmp_path_factory) -> str:
+def write_candle(folder: Path) -> None:
     """Write all combinations of object, color and size, three times with the object at another place."""
-    folder = tmp_path_factory.mktemp("candle")
     combinations = itertools.product(enumerate(OBJECTS), COLORS.items(), (1.5, 2.5), ("hall", "tunnel"))
     for number, ((shape, name), (color, rgb), size, scene) in enumerate(combinations):
         pixels = np.full((32, 32, 3), 40 if scene == "hall" else 120, np.uint8)
@@ -41,6 +39,12 @@ def candle(tmp_path_factory) -> str:
         one = {"object_type": name, "color": color, "size": size, "rotation": 0}
         content = {"scene": scene, "objects": {name: one | {"bounds": [[0, 0], [9, 9]]}}}
         (folder / f"{number}.json").write_text(json.dumps(content))
+
+
+@pytest.fixture(scope="module")
+def candle(tmp_path_factory) -> str:
+    folder = tmp_path_factory.mktemp("candle")
+    write_candle(folder)
     return f"candle:{folder}"
 
 

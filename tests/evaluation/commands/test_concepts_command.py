@@ -30,10 +30,8 @@ def save(path, array):
     Image.fromarray(array).save(path)
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory):
+def write_table3(root):
     """Write 48 scenes of ARAP, two under two lights, two scenes of MIW, two objects of PS, and negatives."""
-    root = tmp_path_factory.mktemp("table3")
     for number, scene in enumerate(SCENES):
         lights = ("_light0", "_light1") if number in (2, 20) else ("",)
         save(root / "ARAP" / f"{scene}_albedo.png", pixels(number, 0))
@@ -64,6 +62,12 @@ def root(tmp_path_factory):
     for number in range(40):
         save(root / "photographs" / f"{number}.jpg", pixels(300, number))
     (root / "own.py").write_text(CODE)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    root = tmp_path_factory.mktemp("table3")
+    write_table3(root)
     return root
 
 

@@ -29,11 +29,9 @@ def load(path: Path):
     return module
 
 
-@pytest.fixture(scope="module")
-def copy(tmp_path_factory) -> Path:
+def write_objects(root: Path) -> None:
     """Write painted objects in the layout of MIT Intrinsic Images; one has highlights."""
     painted = load(TESTS / "evaluation" / "benchmark" / "conftest.py").painted
-    root = tmp_path_factory.mktemp("mit")
     for seed, name in enumerate(OBJECTS):
         item = painted(seed, lights=10, height=32, width=60)
         gloss = np.zeros_like(item.image.numpy())
@@ -51,6 +49,12 @@ def copy(tmp_path_factory) -> Path:
         for file, values in files.items():
             pixels = np.rint(values * 65025).clip(0, 65535).astype(np.uint16)
             (root / "data" / name / f"{file}.png").write_bytes(encode_png(pixels))
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp("mit")
+    write_objects(root)
     return root
 
 

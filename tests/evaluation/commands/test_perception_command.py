@@ -48,15 +48,19 @@ def run(*words: object, code: int = 0) -> str:
     return result.output
 
 
-@pytest.fixture(scope="module")
-def pictures(tmp_path_factory):
+def write_ramps(root):
     """Write seven ramps that start at other grays."""
-    root = tmp_path_factory.mktemp("pictures") / "ramps"
-    root.mkdir()
     rows, columns = np.mgrid[:SIDE, :SIDE]
     for start in range(7):
         gray = (2 * (rows + columns) + 10 * start).astype(np.uint8)
         Image.fromarray(np.repeat(gray[..., None], 3, axis=2)).save(root / f"{start}.png")
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    root = tmp_path_factory.mktemp("pictures") / "ramps"
+    root.mkdir()
+    write_ramps(root)
     return root
 
 

@@ -38,10 +38,9 @@ def split(image):
 COUNTS = {"photographs": 6, "red": 20, "gray": 22, "negatives": 40}
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory):
+def write_pictures(root):
     """Write folders of pictures, one of them with a red cast, and a file with a network and a target."""
-    root, rng = tmp_path_factory.mktemp("tcav"), np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     for name, count in COUNTS.items():
         (root / name).mkdir()
         for row in range(count):
@@ -49,6 +48,12 @@ def root(tmp_path_factory):
             pixels[..., 0] += 90 if name == "red" else 0
             Image.fromarray(pixels).save(root / name / f"{row:02d}.png")
     (root / "own.py").write_text(CODE)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    root = tmp_path_factory.mktemp("tcav")
+    write_pictures(root)
     return root
 
 

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,24 +20,28 @@ from candlelight.evaluation.perception.experiment.trial_session import TrialSess
 from candlelight.loaders.views import DataIdentity
 
 
+def write_pairs(folder: Path, scores: Sequence[float], height: int = 6, width: int = 8) -> None:
+    """Write rated pairs with given mean opinion scores in TID2013's layout."""
+    for name in ("distorted_images", "reference_images"):
+        (folder / name).mkdir(parents=True)
+    places = [(1 + i // 120, 1 + i // 5 % 24, 1 + i % 5) for i in range(len(scores))]
+    for reference, kind, level in places:
+        gray = np.full((height, width, 3), 9 * reference, np.uint8)
+        Image.fromarray(gray).save(folder / "reference_images" / f"I{reference:02d}.BMP", "BMP")
+        name = f"i{reference:02d}_{kind:02d}_{level}.bmp"
+        Image.fromarray(gray + np.uint8(5 * kind + level)).save(folder / "distorted_images" / name)
+    lines = [f"{s} i{r:02d}_{k:02d}_{n}.bmp\n" for s, (r, k, n) in zip(scores, places, strict=True)]
+    (folder / "mos_with_names.txt").write_text("".join(lines))
+    (folder / "mos_std.txt").write_text("0.1\n" * len(scores))
+
+
 @pytest.fixture
 def write_tid(tmp_path) -> Callable[[Sequence[float]], str]:
-    """Write rated pairs with given mean opinion scores in TID2013's layout; return their name."""
+    """Write rated pairs with given mean opinion scores; return their name."""
 
     def write(scores: Sequence[float]) -> str:
-        folder = tmp_path / "tid2013"
-        for name in ("distorted_images", "reference_images"):
-            (folder / name).mkdir(parents=True)
-        places = [(1 + i // 120, 1 + i // 5 % 24, 1 + i % 5) for i in range(len(scores))]
-        for reference, kind, level in places:
-            gray = np.full((6, 8, 3), 9 * reference, np.uint8)
-            Image.fromarray(gray).save(folder / "reference_images" / f"I{reference:02d}.BMP", "BMP")
-            name = f"i{reference:02d}_{kind:02d}_{level}.bmp"
-            Image.fromarray(gray + np.uint8(5 * kind + level)).save(folder / "distorted_images" / name)
-        lines = [f"{s} i{r:02d}_{k:02d}_{n}.bmp\n" for s, (r, k, n) in zip(scores, places, strict=True)]
-        (folder / "mos_with_names.txt").write_text("".join(lines))
-        (folder / "mos_std.txt").write_text("0.1\n" * len(scores))
-        return f"tid2013:{folder}"
+        write_pairs(tmp_path / "tid2013", scores)
+        return f"tid2013:{tmp_path / 'tid2013'}"
 
     return write
 
