@@ -67,7 +67,8 @@ def main() -> int:
         return record(given.folder, given.cache, given.only)
     from benchmarks.recording.differences import compare
 
-    return compare(*given.folders, given.rtol, dict(pair.split("=", 1) for pair in given.renamed))
+    first, second = given.folders
+    return compare(first, second, given.rtol, dict(pair.split("=", 1) for pair in given.renamed))
 
 
 if __name__ == "__main__":

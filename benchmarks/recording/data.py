@@ -4,6 +4,7 @@ Frames are rendered small; public data sets are written in their layouts on disk
 Weights and result files that commands read are made here too, so that no command waits for another.
 """
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -72,6 +73,7 @@ TRAININGS = {
     "beta.pt": "causal candle --model beta-vae --codes 6 --steps 150 --rate 0.001",
     "factor.pt": "causal candle --model ss-factor-vae --labelled 40 --codes 6 --steps 60",
 }
+_KINDS = ("reflectance", "shading")
 
 
 def prepare(cache: Path) -> None:
@@ -85,13 +87,14 @@ def prepare(cache: Path) -> None:
         **{name: _trainer(cache, text) for name, text in TRAININGS.items()},
         "predictions": lambda path: _write_predictions(cache, path),
         "heatmaps": lambda path: _write_heatmaps(cache, path),
-        "codes.npz": lambda path: _write_codes(cache, path),
+        "codes": lambda path: _write_codes(cache, path),
     }
     for name, make in makers.items():
         if (cache / name).exists():
             continue
         print(f"prepare {name}", flush=True)
         unfinished = cache / f"unfinished-{name}"
+        shutil.rmtree(unfinished, ignore_errors=True)
         make(unfinished)
         unfinished.rename(cache / name)
 
@@ -122,12 +125,12 @@ def _trainer(cache: Path, text: str) -> Callable[[Path], None]:
 
 
 def _write_predictions(cache: Path, root: Path) -> None:
-    """Write decompositions: of all sets of the demo; of test frames as arrays, as PNG, and without one."""
+    """Write decompositions of the demo: of all sets, of test frames but one, and of these in each form."""
     from PIL import Image
 
     from candlelight.loaders.views import open_images
 
-    for name in ("png/reflectance", "png/shading", "arrays", "lacking", "all"):
+    for name in ("arrays", "lacking", "all", *(f"{one}/{kind}" for one in ("png", "npy") for kind in _KINDS)):
         (root / name).mkdir(parents=True)
     for chosen in ("tabletop_test", "albedo", "illumination", "negatives"):
         view = open_images(str(cache / "demo" / "frames"), set_name=chosen)
@@ -142,7 +145,8 @@ def _write_predictions(cache: Path, root: Path) -> None:
                 np.savez(root / kind / f"{name}.npz", reflectance=reflectance, shading=shading)
             if chosen != "tabletop_test":
                 continue
-            for kind, values in (("reflectance", reflectance.transpose(1, 2, 0)), ("shading", shading)):
+            for kind, values in zip(_KINDS, (reflectance.transpose(1, 2, 0), shading), strict=True):
+                np.save(root / "npy" / kind / f"{name}.npy", values.astype(np.float32))
                 pixels = np.rint(255 * values.clip(0, 1) ** (1 / 2.2)).astype(np.uint8)
                 Image.fromarray(pixels).save(root / "png" / kind / f"{name}.png")
 
@@ -151,23 +155,32 @@ def _write_heatmaps(cache: Path, root: Path) -> None:
     """Write three heatmaps of each image of two sets: the channels of the image, averaged over blocks."""
     from candlelight.loaders.views import open_images
 
-    for folder, data, chosen in (("candle", "demo/frames", {"set_name": "candle"}), ("parts", "parts", {})):
+    for folder, data, chosen in (("candle", "demo/frames", "candle"), ("parts", "parts", None)):
         (root / folder).mkdir(parents=True)
-        view = open_images(str(cache / data), **chosen)
+        view = open_images(str(cache / data), set_name=chosen)
         for row, name in enumerate(view.ids):
             image = view[row].numpy()
             high, wide = (side // 4 for side in image.shape[1:])
             maps = image[:, : 4 * high, : 4 * wide].reshape(3, high, 4, wide, 4).mean((2, 4))
-            np.save(root / folder / f"{name}.npy", maps.astype(np.float32))
+            if folder == "parts":
+                np.savez(root / folder / f"{name}.npz", heatmaps=maps.astype(np.float32))
+            else:
+                np.save(root / folder / f"{name}.npy", maps.astype(np.float32))
 
 
-def _write_codes(cache: Path, path: Path) -> None:
-    """Write codes of the demo's set `candle`: its factors mixed, with noise."""
+def _write_codes(cache: Path, root: Path) -> None:
+    """Write codes of the demo's set `candle`, its factors mixed with noise, in each form."""
+    import pyarrow
+    import pyarrow.parquet
+
     from candlelight.loaders.views import open_factors
 
     view = open_factors(str(cache / "demo" / "frames"), set_name="candle")
     draws = np.random.default_rng(0)
     mixed = view.table @ draws.normal(size=(view.table.shape[1], 4))
     codes = mixed + 0.1 * draws.normal(size=mixed.shape)
-    with path.open("wb") as file:
-        np.savez(file, ids=np.array(view.ids), codes=codes)
+    root.mkdir()
+    np.savez(root / "mixed.npz", ids=np.array(view.ids), codes=codes)
+    np.save(root / "mixed.npy", codes)
+    columns = {f"code {number}": codes[:, number] for number in range(codes.shape[1])}
+    pyarrow.parquet.write_table(pyarrow.table({"id": view.ids, **columns}), root / "mixed.parquet")

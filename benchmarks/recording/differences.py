@@ -21,7 +21,7 @@ from benchmarks.recording.outputs import PICTURES, PRINTED
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?!\w)")
 _PICTURE = re.compile(r"\[(svg|png|jpeg) ([0-9a-f]{16})\]")
 _SHOWN = 4  # differences of a command
-_DRAWN = 1e-4  # least relative tolerance of coordinates in drawings
+_DRAWN = 1e-3  # difference of coordinates in drawings that always is within the tolerance
 _TINY = 1e-12  # difference of stored numbers that always is within the tolerance
 
 
@@ -32,6 +32,7 @@ class Comparison:
     Attributes:
         pictures: folders of the pictures.
         rtol: relative tolerance.
+        slack: least tolerance of printed numbers; None for the unit of their last digit.
         differences: beyond the tolerance.
         inexact: files that are not equal in bytes.
         largest: largest relative difference within the tolerance.
@@ -39,6 +40,7 @@ class Comparison:
 
     pictures: tuple[Path, Path]
     rtol: float
+    slack: float | None = None
     differences: list[str] = field(default_factory=list)
     inexact: list[str] = field(default_factory=list)
     largest: float = 0.0
@@ -79,7 +81,7 @@ class Comparison:
         units = [_unit(text) for text in (one, other)]
         if one == other or min(units) == 1:
             return one == other
-        return self.close(float(one), float(other), 1.001 * min(units))
+        return self.close(float(one), float(other), self.slack or 1.001 * min(units))
 
     def _picture(self, one: tuple[str, str], other: tuple[str, str]) -> bool:
         if one == other:
@@ -91,7 +93,7 @@ class Comparison:
             for folder, (kind, name) in zip(self.pictures, (one, other), strict=True)
         ]
         if one[0] == "svg":
-            drawings = Comparison(self.pictures, max(self.rtol, _DRAWN))
+            drawings = Comparison(self.pictures, self.rtol, _DRAWN)
             drawings.texts("", *(path.read_text(encoding="utf-8") for path in paths))
             return not drawings.differences
         pixels = [np.asarray(Image.open(path)).astype(int) for path in paths]
@@ -195,7 +197,7 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
 def _rename(text: str, names: Mapping[str, str]) -> str:
     """Replace whole words; words may hold hyphens."""
     for old, new in names.items():
-        text = re.sub(rf"(?<![\w-]){re.escape(old)}(?![\w-])", lambda _, new=new: new, text)
+        text = re.sub(rf"(?<![\w-]){re.escape(old)}(?![\w-])", new.replace("\\", r"\\"), text)
     return text
 
 

@@ -48,8 +48,8 @@ class Recorder:
 
     def store_text(self, name: str, text: str) -> None:
         """Store a text without what differs from run to run."""
-        for path, short in self._paths:
-            text = text.replace(path, short)
+        for place, short in self._paths:
+            text = text.replace(place, short)
         for pattern, replacement in _REPLACED:
             text = pattern.sub(replacement, text)
         path = self.target / name
@@ -60,10 +60,11 @@ class Recorder:
         """Store all files below a folder but links, and a list of their names."""
         files = sorted(_files(root))
         names = [path.relative_to(root) for path in files]
-        # What is kept of a run that has failed: a file, or a folder of files whose names are hashes.
-        partial = {one for name in names for one in (name, *name.parents) if one.suffix == ".partial"}
-        whole = [name for name in names if not partial.intersection((name, *name.parents))]
-        self.store_text(LISTED, "".join(f"{name}\n" for name in sorted({*whole, *partial})))
+        # What is kept of a run that has failed, and the hashes of files that the demo has read and written,
+        # depend on the version of the code.
+        listed = {one for name in names for one in (name, *name.parents) if _is_bookkeeping(one)}
+        whole = [name for name in names if not listed.intersection((name, *name.parents))]
+        self.store_text(LISTED, "".join(f"{name}\n" for name in sorted({*whole, *listed})))
         for name in whole:
             self._store_file(str(name), root / name)
 
@@ -124,9 +125,9 @@ class Recorder:
         """Return the text of a page, a line for each block or row of a table."""
 
         def inline(tag: re.Match[str]) -> str:
-            kind, data = re.search(r'src="data:image/([a-z]+);base64,([^"]*)"', tag[0]).groups()
-            alt = re.search(r' alt="([^"]*)"', tag[0])
-            return f"\n{self._picture(b64decode(data), kind)} {alt[1] if alt else ''}\n"
+            [(kind, data)] = re.findall(r'src="data:image/([a-z]+);base64,([^"]*)"', tag[0])
+            alt = " ".join(re.findall(r' alt="([^"]*)"', tag[0]))
+            return f"\n{self._picture(b64decode(data), kind)} {alt}\n"
 
         text = re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL)
         text = re.sub(
@@ -153,3 +154,8 @@ def _files(folder: Path) -> Iterator[Path]:
             yield from _files(path)
         elif path.stat().st_nlink == 1:
             yield path
+
+
+def _is_bookkeeping(path: Path) -> bool:
+    """Tell whether a file or folder keeps what a later run may reuse."""
+    return path.suffix == ".partial" or path.name == "records"

@@ -37,7 +37,7 @@ def layout(name: str) -> Callable[[Path], None]:
 
     def make(path: Path) -> None:
         module = module_of("loaders/views/conftest.py")
-        module.HEIGHT, module.WIDTH = HEIGHT, WIDTH
+        vars(module).update(HEIGHT=HEIGHT, WIDTH=WIDTH)
         module.WRITERS[name](path)
 
     return make

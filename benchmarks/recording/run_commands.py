@@ -18,6 +18,7 @@ from typing import Any
 
 import click
 
+from benchmarks.recording.functions import call
 from benchmarks.recording.observer import observe
 from benchmarks.recording.outputs import PRINTED, Recorder
 from benchmarks.recording.public_data import module_of
@@ -42,7 +43,8 @@ def read_commands() -> dict[str, tuple[str, ...]]:
             entries[-1] += f" {line.strip()}"
         elif line and not line.startswith("#"):
             entries.append(line)
-    words, commands = {}, {}
+    words: dict[str, str] = {}
+    commands: dict[str, tuple[str, ...]] = {}
     for entry in entries:
         name, colon, line = entry.partition(": ")
         if colon:
@@ -84,7 +86,7 @@ def run_commands(
     for name in _HEAVY:
         import_module(name)
     context = multiprocessing.get_context("fork")
-    waiting, running = list(commands.items()), {}
+    waiting, running = list(commands.items()), dict[Any, tuple[Any, str, float]]()
     while waiting or running:
         while waiting and len(running) < _WORKERS:
             name, lines = waiting.pop(0)
@@ -182,4 +184,4 @@ def _answer(count: str, *words: str) -> None:
     main(words, prog_name="candlelight")
 
 
-_OWN_WORDS: dict[str, Any] = {"copy": _copy, "page": _page, "answer": _answer}
+_OWN_WORDS: dict[str, Any] = {"call": call, "copy": _copy, "page": _page, "answer": _answer}
