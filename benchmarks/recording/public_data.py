@@ -55,6 +55,14 @@ def of_tests(file: str, function: str, **values: object) -> Callable[[Path], Non
     return make
 
 
+def write_patches(root: Path) -> None:
+    """Write folders of pictures, and a table of the groups of those in two folders."""
+    module = module_of("evaluation/commands/test_run_tcav.py")
+    root.mkdir()
+    module.write_pictures(root)
+    module.write_groups(root / "groups.csv", {"red": [row % 5 for row in range(20)], "gray": range(22)})
+
+
 def write_mpi3d(root: Path) -> None:
     """Write the whole grid with 4 x 4 pixels, whose colours follow the factors."""
     from candlelight.loaders.public import mpi3d
@@ -132,7 +140,7 @@ MAKERS: dict[str, Callable[[Path], None]] = {
     "table3": of_tests("evaluation/commands/test_concepts_command.py", "write_table3", SIZE=(24, 32)),
     "birds": of_tests("evaluation/commands/conftest.py", "write_birds"),
     "drawn": of_tests("evaluation/commands/test_causal_table_command.py", "write_candle"),
-    "patches": of_tests("evaluation/commands/test_run_tcav.py", "write_pictures"),
+    "patches": write_patches,
     "ramps": of_tests("evaluation/commands/test_perception_command.py", "write_ramps"),
     "raid": of_tests("evaluation/test_pages.py", "write_raid"),
     "photographs": of_tests("evaluation/test_pages.py", "write_photographs"),
