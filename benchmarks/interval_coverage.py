@@ -18,11 +18,16 @@ import numpy as np
 from numpy import ndarray
 from scipy import stats
 
-from candlelight.evaluation.results.compare import compare
-from candlelight.evaluation.results.mean_intervals import mean_interval
-from candlelight.evaluation.results.resampled_intervals import RESAMPLES, replicate_interval, resampled_groups
-from candlelight.evaluation.results.result import MeanResult, Provenance, Score, StatisticResult
-from candlelight.evaluation.results.split_intervals import split_groups, split_interval
+from candlelight.evaluation.run.compare import compare
+from candlelight.evaluation.run.intervals import (
+    RESAMPLES,
+    mean_interval,
+    replicate_interval,
+    resampled_groups,
+    split_groups,
+    split_interval,
+)
+from candlelight.evaluation.run.result import MeanResult, Provenance, Score, StatisticResult
 
 GROUPS = 8, 16, 64
 PLANTED = 0.35  # standard deviations of the difference of a row

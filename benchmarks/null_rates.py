@@ -18,8 +18,8 @@ from functools import partial
 import numpy as np
 import torch
 
-from candlelight.evaluation.causal.scoring.factor_table import FactorTable
-from candlelight.evaluation.causal.scoring.measure_codes import measure_codes
+from candlelight.evaluation.causal.factor_table import FactorTable
+from candlelight.evaluation.causal.measure_codes import measure_codes
 from candlelight.evaluation.concepts.set_scores import (
     ALIGNMENTS,
     BRANCHES,
@@ -32,12 +32,12 @@ from candlelight.evaluation.concepts.set_scores import (
     SetScore,
     merge_controls,
 )
-from candlelight.evaluation.coverage.causal_statistic import CausalStatistic
+from candlelight.evaluation.coverage.causal_effects import CausalStatistic
 from candlelight.evaluation.coverage.coverage_statistic import CoverageStatistic
 from candlelight.evaluation.coverage.open_parameters import OpenParameters
-from candlelight.evaluation.results.compare import compare
-from candlelight.evaluation.results.resampled_intervals import resampled_interval
-from candlelight.evaluation.results.result import Provenance, StatisticResult
+from candlelight.evaluation.run.compare import compare
+from candlelight.evaluation.run.intervals import resampled_interval
+from candlelight.evaluation.run.result import Provenance, StatisticResult
 
 ABOUT = Provenance("simulated", 1, "higher", {}, {}, {}, {})
 MIXTURES = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [0.7, 0.7, 0], [0, 0.5, 1], [0.3, 0.3, 0.3]]).T

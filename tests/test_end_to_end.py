@@ -8,7 +8,7 @@ import torch
 from click.testing import CliRunner
 
 from candlelight.cli import main
-from candlelight.evaluation.results.result_files import read_results
+from candlelight.evaluation.run.result_files import read_results
 from candlelight.loaders import FrameFolder, HDF5Frames, HubFrames
 
 pytestmark = [

@@ -35,8 +35,7 @@ from torch.utils.data import DataLoader
 from benchmarks.processes import print_table
 from candlelight.evaluation.concepts import CAVs, fit_cavs, layer_activations, layer_gradients, sensitivity
 from candlelight.evaluation.concepts.cav import Fit, fit_concept
-from candlelight.evaluation.concepts.rows.gram import SharedRows, row_norms
-from candlelight.evaluation.concepts.rows.row_source import columns_of
+from candlelight.evaluation.concepts.rows import SharedRows, columns_of, row_norms
 from candlelight.evaluation.concepts.sensitivity import derivatives_along
 from candlelight.evaluation.concepts.solvers import Classifier
 

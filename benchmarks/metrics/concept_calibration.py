@@ -27,9 +27,13 @@ from torch import Tensor
 
 from benchmarks.processes import print_table
 from candlelight.evaluation.concepts.cav import fit_concept, fit_random
-from candlelight.evaluation.concepts.exchanged_vectors import exchanged_members, gram_exchange_derivatives
-from candlelight.evaluation.concepts.permutation_test import input_scores, permutation_test
-from candlelight.evaluation.concepts.rows.gram import SharedRows, row_norms
+from candlelight.evaluation.concepts.permutation import (
+    exchanged_members,
+    gram_exchange_derivatives,
+    input_scores,
+    permutation_test,
+)
+from candlelight.evaluation.concepts.rows import SharedRows, row_norms
 from candlelight.evaluation.concepts.sensitivity import derivatives_along, significant
 
 DIM, INPUTS, NEGATIVES, SETS = 200, 42, 60, 10

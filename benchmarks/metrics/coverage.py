@@ -20,9 +20,9 @@ import torch
 from numpy import ndarray
 
 from benchmarks.processes import print_table
-from candlelight.evaluation.coverage.binarise_heatmaps import Explanations, Pooling
 from candlelight.evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream, stream_iou
 from candlelight.evaluation.coverage.open_parameters import PROPORTIONS
+from candlelight.evaluation.coverage.thresholds import Explanations, Pooling
 
 PARTS, SETS, DRAWN, BATCH = 11, 8, 64, 16
 Images = tuple[ndarray, ndarray]  # heatmaps [images, side, side], masks [images, parts, side, side]

@@ -35,11 +35,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from benchmarks.processes import print_table
-from candlelight.evaluation.coverage.binarise_heatmaps import Pooling, explanation_heatmap
 from candlelight.evaluation.coverage.coverage_statistic import CoverageStatistic
 from candlelight.evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream, stream_iou
 from candlelight.evaluation.coverage.open_parameters import PROPORTIONS, OpenParameters
 from candlelight.evaluation.coverage.score_coverage import score_coverage
+from candlelight.evaluation.coverage.thresholds import Pooling, explanation_heatmap
 from candlelight.loaders.views import DataIdentity, PartImage
 
 METHODS, MAPS, PARTS, K, BATCH = 4, 8, 9, 1, 16

@@ -17,9 +17,7 @@ import torch
 from numpy import ndarray
 
 from benchmarks.processes import print_table
-from candlelight.evaluation.causal.dci import dci
-from candlelight.evaluation.causal.dci_fast import dci_fast
-from candlelight.evaluation.causal.dci_from_classifiers import DCI
+from candlelight.evaluation.causal.dci import DCI, dci, dci_fast
 
 WANTED = 8
 SIZES = (2, 2, 3, 3, 4)

@@ -29,7 +29,7 @@ from torch import Tensor
 from benchmarks.metrics.irs import SIZES, cpu_seconds
 from benchmarks.processes import print_table
 from candlelight.evaluation.causal import block_r2, explicitness, infomec, mcc, mig, modularity, sap
-from candlelight.evaluation.causal.estimation.kernel_ridge import PENALTIES, WIDTHS
+from candlelight.evaluation.causal.estimators import PENALTIES, WIDTHS
 
 BINS = 20
 

@@ -31,8 +31,7 @@ from torch import Tensor
 from benchmarks.metrics.cavs import LAYER, LOGIT, TESTS, Captum, network
 from benchmarks.processes import print_table
 from candlelight.evaluation.concepts import fit_cavs, layer_activations, layer_gradients, sensitivity
-from candlelight.evaluation.concepts.rows.row_storage import RowStorage
-from candlelight.evaluation.concepts.rows.stored_rows import StoredRows
+from candlelight.evaluation.concepts.rows import RowStorage, StoredRows
 
 
 def drawn(kind: str, images: int, side: int) -> Tensor:

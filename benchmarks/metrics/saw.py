@@ -20,7 +20,7 @@ from numpy import ndarray
 from scipy import ndimage
 
 from benchmarks.processes import print_table
-from candlelight.evaluation.intrinsic.saw_precision import SAWVariant, count_smooth, saw_thresholds
+from candlelight.evaluation.intrinsic.judgements import SAWVariant, count_smooth, saw_thresholds
 from candlelight.loaders.colour import linear_to_srgb
 
 WANTED = 1.5

@@ -53,8 +53,8 @@ def planted() -> dict[str, Any]:
 def explanations() -> dict[str, Any]:
     """Ablate filters, divide the completeness of topics, and cover drawn masks."""
     from candlelight.evaluation.coverage import ablate_filters, waiou
-    from candlelight.evaluation.coverage.concept_shap import concept_shap
     from candlelight.evaluation.coverage.topic_completeness import LabelledMaps, ReconstructionTraining
+    from candlelight.evaluation.coverage.topics import concept_shap
 
     torch.manual_seed(0)
     first, last = nn.Conv2d(3, 6, 1), nn.Linear(6, 3)

@@ -39,15 +39,19 @@ from candlelight.evaluation.commands.explanation_options import (
     fit_classifiers,
 )
 from candlelight.evaluation.coverage import CONTROLS, score_causal_check, score_coverage
-from candlelight.evaluation.coverage.causal_effects import ChangedPixels, EffectScale, rank_agreement
-from candlelight.evaluation.coverage.causal_statistic import CAUSAL_SCORES
-from candlelight.evaluation.coverage.masks import resize_mask
-from candlelight.evaluation.models.backbones import load_classifier
-from candlelight.evaluation.results.json_values import to_json
-from candlelight.evaluation.results.resampled_intervals import resampled_interval
-from candlelight.evaluation.results.result import Result, Score, StatisticResult, model_name
-from candlelight.evaluation.results.result_files import read_results, write_results
-from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.evaluation.coverage.causal_effects import (
+    CAUSAL_SCORES,
+    ChangedPixels,
+    EffectScale,
+    rank_agreement,
+)
+from candlelight.evaluation.coverage.thresholds import resize_mask
+from candlelight.evaluation.models.classifiers import load_classifier
+from candlelight.evaluation.run.intervals import resampled_interval
+from candlelight.evaluation.run.json_values import to_json
+from candlelight.evaluation.run.result import Result, Score, StatisticResult, model_name
+from candlelight.evaluation.run.result_files import read_results, write_results
+from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.loaders.views import (
     BACKGROUND_REGION,
     open_counterfactuals,

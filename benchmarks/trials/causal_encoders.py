@@ -20,16 +20,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from candlelight.evaluation.causal import CODE_METRICS, layer_codes, score_causal
-from candlelight.evaluation.inputs.predictions import Codes
+from candlelight.evaluation.causal.causal_report import causal_pictures
 from candlelight.evaluation.models import open_model
-from candlelight.evaluation.models.backbones import build_backbone
-from candlelight.evaluation.report import write_report
-from candlelight.evaluation.report.causal_pictures import causal_pictures
-from candlelight.evaluation.results.result import package_versions
-from candlelight.evaluation.results.result_files import write_results
-from candlelight.evaluation.results.score_grid import score_grid
-from candlelight.evaluation.running.finished_steps import FinishedSteps
-from candlelight.evaluation.running.named_models import decode
+from candlelight.evaluation.models.build_backbone import build_backbone
+from candlelight.evaluation.report.page import write_report
+from candlelight.evaluation.run.named_models import decode
+from candlelight.evaluation.run.predictions import Codes
+from candlelight.evaluation.run.result import package_versions, score_grid
+from candlelight.evaluation.run.result_files import write_results
+from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.loaders.views import Factors, open_factors
 
 CODES = 10

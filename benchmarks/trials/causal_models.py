@@ -23,12 +23,11 @@ from benchmarks.processes import print_table
 from benchmarks.trials.regimes import with_interval
 from candlelight.evaluation.causal import score_causal
 from candlelight.evaluation.models.autoencoders import load_autoencoder, save_autoencoder
-from candlelight.evaluation.results.mean_intervals import seed_interval
-from candlelight.evaluation.results.result import Result
-from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.evaluation.run.intervals import seed_interval
+from candlelight.evaluation.run.result import Result
+from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.training import CausalModel, causal_settings, train_causal
-from candlelight.evaluation.training.causal_settings import CausalSettings
-from candlelight.evaluation.training.read_foreground import read_foreground
+from candlelight.evaluation.training.causal_data import CausalSettings, read_foreground
 from candlelight.evaluation.training.training_record import hold_out
 from candlelight.loaders.views import Factors, open_factors
 

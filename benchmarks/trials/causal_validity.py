@@ -26,9 +26,9 @@ from benchmarks.trials.validity_grid import draw_grid
 from benchmarks.trials.validity_page import write_page
 from benchmarks.trials.validity_pictures import draw_reasons
 from benchmarks.trials.validity_rule import CLAIMS
-from candlelight.evaluation.causal.scoring.code_metrics import CODE_METRICS
-from candlelight.evaluation.causal.scoring.factor_table import FactorTable
-from candlelight.evaluation.causal.scoring.planted_codes import PLANTED_CODES, PlantedName, planted_codes
+from candlelight.evaluation.causal.control_codes import PLANTED_CODES, PlantedName, planted_codes
+from candlelight.evaluation.causal.factor_table import FactorTable
+from candlelight.evaluation.causal.measure_codes import CODE_METRICS
 from candlelight.loaders.errors import InputError
 
 SEEDS, SLOW_SEEDS = 5, 3

@@ -21,9 +21,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.processes import print_table
-from candlelight.evaluation.causal.scoring.factor_table import tabulate_factors
-from candlelight.evaluation.causal.scoring.score_decoder import find_decoder
-from candlelight.evaluation.causal.scoring.score_rendered import score_rendered
+from candlelight.evaluation.causal.factor_table import tabulate_factors
+from candlelight.evaluation.causal.score_decoder import find_decoder, score_rendered
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
 from candlelight.loaders.schema import FactorInfo
 from candlelight.loaders.views import DataIdentity

@@ -38,12 +38,12 @@ from candlelight.evaluation.concepts import (
     pixel_loss,
     score_concepts,
 )
-from candlelight.evaluation.inputs.ground_truth import stack_ground_truth
 from candlelight.evaluation.intrinsic import score_constancy, score_intrinsic
+from candlelight.evaluation.intrinsic.ground_truth import stack_ground_truth
 from candlelight.evaluation.models import IntrinsicNet, load_model, save_model
 from candlelight.evaluation.models.model_spec import NETWORKS
-from candlelight.evaluation.results.compare import compare
-from candlelight.evaluation.running.named_models import decode
+from candlelight.evaluation.run.compare import compare
+from candlelight.evaluation.run.named_models import decode
 from candlelight.evaluation.training import fine_tune
 from candlelight.loaders.views import (
     ConceptSets,

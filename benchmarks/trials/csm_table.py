@@ -26,14 +26,13 @@ from torch import Tensor
 from benchmarks.processes import print_table
 from candlelight.evaluation.concepts import score_concepts
 from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, METRICS
-from candlelight.evaluation.inputs.ground_truth import stack_ground_truth
 from candlelight.evaluation.intrinsic import dssim, score_intrinsic, score_saw, score_whdr
+from candlelight.evaluation.intrinsic.ground_truth import stack_ground_truth
 from candlelight.evaluation.models import open_models
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.perception import LPIPS, load_lpips
-from candlelight.evaluation.running.finished_steps import FinishedSteps
-from candlelight.evaluation.running.named_models import encode, identify_models
-from candlelight.evaluation.running.predict_decomposition import predict_decomposition
+from candlelight.evaluation.run.named_models import encode, identify_models, predict_decomposition
+from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.loaders.views import (
     Decompositions,
     open_concepts,

@@ -6,7 +6,7 @@ import numpy as np
 from numpy import ndarray
 from torch import Tensor
 
-from candlelight.evaluation.causal.scoring.factor_table import FactorTable, tabulate_factors
+from candlelight.evaluation.causal.factor_table import FactorTable, tabulate_factors
 from candlelight.generators import load_recipe, make_plan
 from candlelight.generators.language.set_settings import factor_infos
 from candlelight.loaders.schema import FactorInfo

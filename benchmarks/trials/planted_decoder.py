@@ -43,10 +43,10 @@ from candlelight.evaluation.causal import (
     effectiveness,
     reversibility,
 )
-from candlelight.evaluation.causal.interventions.counterfactual_axioms import CounterfactualModel
-from candlelight.evaluation.models.backbones import FactorHeads
-from candlelight.evaluation.results.json_values import to_json
-from candlelight.evaluation.results.mean_intervals import Score, mean_interval
+from candlelight.evaluation.causal.effects import CounterfactualModel
+from candlelight.evaluation.models.classifiers import FactorHeads
+from candlelight.evaluation.run.intervals import Score, mean_interval
+from candlelight.evaluation.run.json_values import to_json
 from candlelight.evaluation.training import train_factor_heads
 from candlelight.evaluation.training.training_record import hold_out
 from candlelight.loaders.views import Factors, open_factors

@@ -29,8 +29,8 @@ from benchmarks.processes import candlelight, print_table
 from candlelight.evaluation.intrinsic import score_constancy, score_intrinsic
 from candlelight.evaluation.models import BASELINES, ColourRetinex, load_model
 from candlelight.evaluation.report.tiles import linear_pixels
-from candlelight.evaluation.results.mean_intervals import mean_p_value, seed_interval
-from candlelight.evaluation.results.result import Score
+from candlelight.evaluation.run.intervals import mean_p_value, seed_interval
+from candlelight.evaluation.run.result import Score
 from candlelight.loaders.views import open_decompositions, open_regions
 
 REGIMES = ("supervised", "multi-illumination", "unsupervised")

@@ -29,9 +29,9 @@ from benchmarks.trials.regimes import REGIMES, weights, with_interval
 from candlelight.evaluation.concepts import score_concepts
 from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, CONTROLLED, METRICS
 from candlelight.evaluation.models.model_spec import open_model
-from candlelight.evaluation.results.mean_intervals import seed_interval
-from candlelight.evaluation.results.result import StatisticResult
-from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.evaluation.run.intervals import seed_interval
+from candlelight.evaluation.run.result import StatisticResult
+from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.loaders.views import ConceptSet, open_concepts, open_decompositions, open_images
 
 CONDITIONS = (*ALIGNMENTS, *(alignment + CONTROLLED for alignment in ALIGNMENTS))

@@ -22,9 +22,8 @@ from torch import Tensor
 from benchmarks.processes import print_table
 from benchmarks.trials.regimes import with_interval
 from benchmarks.trials.studied_classifier import parse_numbers, shared_options, study, unwrapped
-from candlelight.evaluation.concepts.named_generator import named_generator
+from candlelight.evaluation.concepts.cav import named_generator
 from candlelight.evaluation.coverage.causal_effects import rank_agreement
-from candlelight.evaluation.coverage.concept_shap import concept_shap
 from candlelight.evaluation.coverage.fit_methods import MethodSettings, make_method
 from candlelight.evaluation.coverage.topic_completeness import (
     Head,
@@ -32,10 +31,10 @@ from candlelight.evaluation.coverage.topic_completeness import (
     ReconstructionTraining,
     completeness,
 )
-from candlelight.evaluation.coverage.topics import TopicMethod, TopicSearch, discover_topics
+from candlelight.evaluation.coverage.topics import TopicMethod, TopicSearch, concept_shap, discover_topics
 from candlelight.evaluation.report.drawing import COLOURS, INK, drawing
-from candlelight.evaluation.results.json_values import to_json
-from candlelight.evaluation.results.mean_intervals import seed_interval
+from candlelight.evaluation.run.intervals import seed_interval
+from candlelight.evaluation.run.json_values import to_json
 
 DIRECTIONS = ("topics", "random directions", "random activations")
 

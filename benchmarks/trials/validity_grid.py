@@ -13,7 +13,7 @@ from PIL import Image
 
 from benchmarks.trials.validity_page import Scores
 from benchmarks.trials.validity_rule import CLAIMS, FALSE_ALARM, has_claim, mark_cells
-from candlelight.evaluation.causal.scoring.planted_codes import PLANTED_CODES
+from candlelight.evaluation.causal.control_codes import PLANTED_CODES
 
 _COLUMNS = 5
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from benchmarks.trials.planned_factors import FACTOR_SOURCES
 from benchmarks.trials.validity_rule import CLAIMS, Values, mark_cells, wrong_pairs
-from candlelight.evaluation.causal.scoring.planted_codes import PLANTED_CODES
-from candlelight.evaluation.results.mean_intervals import seed_interval
+from candlelight.evaluation.causal.control_codes import PLANTED_CODES
+from candlelight.evaluation.run.intervals import seed_interval
 
 MAKER = "made by benchmarks/trials/causal_validity.py"
 _TRUTH = {True: "yes", False: "no", None: "in part"}

@@ -9,15 +9,12 @@ from matplotlib.figure import Figure
 from numpy import ndarray
 
 from benchmarks.trials.planned_factors import FACTOR_SOURCES, planned_factors
-from candlelight.evaluation.causal.block_r2 import block_r2
-from candlelight.evaluation.causal.dci_fast import dci_fast
-from candlelight.evaluation.causal.irs import irs
-from candlelight.evaluation.causal.mcc import mcc
-from candlelight.evaluation.causal.modularity import modularity
-from candlelight.evaluation.causal.scoring.factor_table import FactorTable
-from candlelight.evaluation.causal.scoring.planted_codes import PlantedName, planted_codes
-from candlelight.evaluation.causal.select_codes import select_codes
-from candlelight.evaluation.causal.unconfoundedness import unconfoundedness
+from candlelight.evaluation.causal.control_codes import PlantedName, planted_codes
+from candlelight.evaluation.causal.dci import dci_fast
+from candlelight.evaluation.causal.factor_table import FactorTable
+from candlelight.evaluation.causal.information_scores import modularity
+from candlelight.evaluation.causal.irs import irs, select_codes, unconfoundedness
+from candlelight.evaluation.causal.prediction_scores import block_r2, mcc
 
 _ROWS, _SEED = 1000, 0
 _HALF = torch.arange(_ROWS) % 2 == 0

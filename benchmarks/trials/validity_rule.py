@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from candlelight.evaluation.causal.scoring.planted_codes import PLANTED_CODES, PlantedName
-from candlelight.evaluation.results.mean_intervals import seed_interval
+from candlelight.evaluation.causal.control_codes import PLANTED_CODES, PlantedName
+from candlelight.evaluation.run.intervals import seed_interval
 
 Property = Literal["disentangled", "complete", "informative", "sufficient", "robust"]
 

@@ -83,9 +83,9 @@ def causal_check(
     """
     from candlelight.evaluation.commands.run_coverage import coverage_lines
     from candlelight.evaluation.coverage import CONTROLS, MASK_CONTROLS, score_causal_check
+    from candlelight.evaluation.coverage.causal_check_report import causal_check_pictures
     from candlelight.evaluation.coverage.score_causal_check import METRIC
-    from candlelight.evaluation.report import write_report
-    from candlelight.evaluation.report.causal_check_pictures import causal_check_pictures
+    from candlelight.evaluation.report.page import write_report
     from candlelight.loaders.views import open_counterfactuals
 
     if not explanations.method or explanations.fit is None:

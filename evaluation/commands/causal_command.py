@@ -118,10 +118,10 @@ def causal(
     candlelight evaluate causal dsprites:dsprites --rows 0:5000 --codes vae#0=a.npz --codes vae#1=b.npz
     """
     from candlelight.evaluation.causal import layer_codes, score_causal
-    from candlelight.evaluation.causal.resized_factors import ResizedFactors
-    from candlelight.evaluation.causal.scoring.code_metrics import metric_names
-    from candlelight.evaluation.inputs.predictions import open_codes
-    from candlelight.evaluation.results.score_grid import score_grid
+    from candlelight.evaluation.causal.factor_table import ResizedFactors
+    from candlelight.evaluation.causal.measure_codes import metric_names
+    from candlelight.evaluation.run.predictions import open_codes
+    from candlelight.evaluation.run.result import score_grid
     from candlelight.loaders.errors import InputError
     from candlelight.loaders.views import open_factors
 
@@ -155,9 +155,11 @@ def causal(
     results = list(found.values())
     show_results(results, out, score_grid(results))
     if page:
-        from candlelight.evaluation.report.causal_pictures import causal_pictures
-        from candlelight.evaluation.report.rendered_pictures import rendered_pictures
-        from candlelight.evaluation.report.traversals import traversal_pictures
+        from candlelight.evaluation.causal.causal_report import (
+            causal_pictures,
+            rendered_pictures,
+            traversal_pictures,
+        )
 
         pictures = rendered_pictures(encoders, found, view, others or view, chosen)
         pictures += [*traversal_pictures(encoders, view, chosen), *causal_pictures(view)]

@@ -88,17 +88,17 @@ def causal_table(
     candlelight evaluate causal-table mpi3d:mpi3d --table 11 --images 10000 --out mpi3d-results
     """
     from candlelight.evaluation.causal import score_causal, tabulate_factors
-    from candlelight.evaluation.causal.scoring.code_metrics import metric_names
+    from candlelight.evaluation.causal.measure_codes import metric_names
     from candlelight.evaluation.causal.supplement_tables import (
         IDENTIFIABLE,
         NO_TARGET,
         SUPPLEMENT_TABLES,
         supplement_lines,
+        train_table_models,
     )
-    from candlelight.evaluation.causal.train_table_models import train_table_models
-    from candlelight.evaluation.results.notes import notes_of
-    from candlelight.evaluation.results.result_files import check_writable, write_results
-    from candlelight.evaluation.training.causal_settings import causal_settings
+    from candlelight.evaluation.run.result import notes_of
+    from candlelight.evaluation.run.result_files import check_writable, write_results
+    from candlelight.evaluation.training.causal_data import causal_settings
     from candlelight.loaders.errors import InputError
 
     table, chosen = SUPPLEMENT_TABLES[int(number)], choose_device(device)
@@ -150,7 +150,7 @@ def _open_images(
     choice: Mapping[str, Any],
 ) -> tuple["Factors", "Factors"]:
     """Open the images of a table, and those among which rendered counterfactuals are found."""
-    from candlelight.evaluation.causal.resized_factors import ResizedFactors
+    from candlelight.evaluation.causal.factor_table import ResizedFactors
     from candlelight.loaders.errors import InputError
     from candlelight.loaders.views import open_factors
 

@@ -215,10 +215,10 @@ def concepts(
         )
         return
     from candlelight.evaluation.concepts import planted_decompositions, score_concepts
-    from candlelight.evaluation.concepts.csm_lines import csm_lines
-    from candlelight.evaluation.inputs.predictions import open_predictions
+    from candlelight.evaluation.concepts.csm import csm_lines
     from candlelight.evaluation.models import open_models
-    from candlelight.evaluation.results.result import table
+    from candlelight.evaluation.run.predictions import open_predictions
+    from candlelight.evaluation.run.result import table
     from candlelight.loaders.views import open_concepts, open_decompositions, open_images
 
     check_needed(files, png=png)
@@ -276,7 +276,7 @@ def concepts(
     scores = list(results.values())
     show_results(scores, out, [table(scores), *csm_lines(scores)])
     if page:
-        from candlelight.evaluation.report.concepts_pictures import concepts_pictures
+        from candlelight.evaluation.concepts.concepts_pictures import concepts_pictures
 
         pictures = concepts_pictures(
             albedo_sets,

@@ -160,11 +160,10 @@ def coverage(
         score_coverage,
         write_coverage_tables,
     )
+    from candlelight.evaluation.coverage.coverage_pictures import coverage_pictures, learned_concepts
     from candlelight.evaluation.coverage.score_coverage import METRIC
-    from candlelight.evaluation.inputs.predictions import open_heatmaps
-    from candlelight.evaluation.report import write_report
-    from candlelight.evaluation.report.coverage_pictures import coverage_pictures
-    from candlelight.evaluation.report.learned_concepts import learned_concepts
+    from candlelight.evaluation.report.page import write_report
+    from candlelight.evaluation.run.predictions import open_heatmaps
     from candlelight.loaders.views import LAYOUTS, open_parts, parse_data
 
     parameters = OpenParameters(

@@ -11,8 +11,8 @@ from candlelight.loaders.foreign_text import printable
 
 if TYPE_CHECKING:
     from candlelight.evaluation.report.blocks import Block
-    from candlelight.evaluation.results.result import Result
-    from candlelight.evaluation.running.finished_steps import FinishedSteps
+    from candlelight.evaluation.run.result import Result
+    from candlelight.evaluation.run.steps import FinishedSteps
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -152,7 +152,7 @@ def check_outputs(out: Sequence[Path], page: Path | None) -> None:
     Raises:
         InputError: a file cannot be written, or is named twice.
     """
-    from candlelight.evaluation.results.result_files import check_writable
+    from candlelight.evaluation.run.result_files import check_writable
 
     for path in out:
         check_writable(path)
@@ -171,7 +171,7 @@ def open_steps(out: Sequence[Path]) -> "FinishedSteps":
     Raises:
         InputError: FILE.partial is something else.
     """
-    from candlelight.evaluation.running.finished_steps import FinishedSteps
+    from candlelight.evaluation.run.steps import FinishedSteps
 
     steps = FinishedSteps(out[0].with_name(f"{out[0].name}.partial") if out else None)
     if count := steps.count():
@@ -326,10 +326,9 @@ def show_results(
         out: files to write.
         lines: text to print in place of the table and the comparisons of the first with each other result.
     """
-    from candlelight.evaluation.results.compare import compare
-    from candlelight.evaluation.results.notes import notes_of
-    from candlelight.evaluation.results.result import table
-    from candlelight.evaluation.results.result_files import write_results
+    from candlelight.evaluation.run.compare import compare
+    from candlelight.evaluation.run.result import notes_of, table
+    from candlelight.evaluation.run.result_files import write_results
 
     for path in out:  # before printing, because the output pipe may be closed
         write_results(path, results)
@@ -343,7 +342,7 @@ def show_results(
 
 def show_page(page: Path, results: Sequence["Result"], pictures: Sequence["Block"]) -> None:
     """Write a page of results of one metric, with pictures of the data."""
-    from candlelight.evaluation.report import write_report
+    from candlelight.evaluation.report.page import write_report
 
     metric = results[0].about.metric
     click.echo(str(write_report(page, results, title="Results", pictures={metric: pictures})))

@@ -154,8 +154,11 @@ def run_forced_choice(
     candlelight perception experiment invariance --set rotation --moved --out moves.jsonl
     """
     from candlelight.evaluation.perception.experiment import fit_answers
-    from candlelight.evaluation.perception.experiment.open_experiment import ExperimentSettings, open_stimuli
-    from candlelight.evaluation.perception.experiment.run_experiment import run_experiment
+    from candlelight.evaluation.perception.experiment.open_experiment import (
+        ExperimentSettings,
+        open_stimuli,
+        run_experiment,
+    )
 
     per_degree, pixels = _geometry(pixels_per_degree, distance, pitch, scale)
     settings = ExperimentSettings(pixels_per_degree=per_degree, scale=pixels, **choice)
@@ -184,7 +187,7 @@ def fit_forced_choice(log: Path, out: Path | None) -> None:
     candlelight perception fit answers.jsonl --out answers.svg
     """
     from candlelight.evaluation.perception.experiment import fit_answers, read_answers
-    from candlelight.evaluation.results.result_files import check_writable
+    from candlelight.evaluation.run.result_files import check_writable
 
     answers = read_answers(log)
     if not len(answers):
@@ -195,7 +198,7 @@ def fit_forced_choice(log: Path, out: Path | None) -> None:
     for fit in fits:
         click.echo(printable(str(fit)))
     if out is not None:
-        from candlelight.evaluation.perception.experiment.answer_plot import draw_answers
+        from candlelight.evaluation.perception.experiment.fit_answers import draw_answers
 
         out.write_bytes(draw_answers(answers, fits, out.suffix[1:]))
         click.echo(str(out))
@@ -205,7 +208,7 @@ def _geometry(
     pixels_per_degree: float | None, distance: float | None, pitch: float | None, scale: int | None
 ) -> tuple[float, int | None]:
     """Return the pixels of an image per degree, and the device pixels of each if that is fixed."""
-    from candlelight.evaluation.perception.human_thresholds import (
+    from candlelight.evaluation.perception.people import (
         PAPER_PIXELS_PER_DEGREE,
         screen_pixels_per_degree,
     )

@@ -17,7 +17,7 @@ from candlelight.loaders.errors import InputError
 if TYPE_CHECKING:
     from candlelight.evaluation.coverage.fit_methods import TrainingImages
     from candlelight.evaluation.models.model_spec import NamedModel
-    from candlelight.evaluation.running.finished_steps import FinishedSteps
+    from candlelight.evaluation.run.steps import FinishedSteps
     from candlelight.loaders.views import Factors
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -216,14 +216,14 @@ def _fit(
 ) -> FittedClassifier:
     from torch import nn
 
-    from candlelight.evaluation.coverage.check_classifier import check_classifier, order_classes
     from candlelight.evaluation.coverage.fit_methods import (
         METHOD_NAMES,
         MethodSettings,
         fit_method,
         read_training_images,
     )
-    from candlelight.evaluation.models.backbones import is_classifier, load_classifier
+    from candlelight.evaluation.coverage.score_causal_check import check_classifier, order_classes
+    from candlelight.evaluation.models.classifiers import is_classifier, load_classifier
     from candlelight.evaluation.models.model_spec import split_spec
     from candlelight.evaluation.training.factor_labels import factor_labels
 

@@ -36,7 +36,7 @@ from candlelight.loaders.errors import InputError
 
 if TYPE_CHECKING:
     from candlelight.evaluation.report.blocks import Block
-    from candlelight.evaluation.results.result import MeanResult, Result
+    from candlelight.evaluation.run.result import MeanResult, Result
 
 _SCORES = ("lmse", "whdr", "saw", "maw", "constancy")
 _SCORE_OF_LAYOUT = {"iiw": "whdr", "saw": "saw", "maw": "maw", "multi-illumination": "constancy"}
@@ -145,8 +145,8 @@ def intrinsic(
     candlelight evaluate intrinsic mit:MIT-intrinsic --split grosse --methods all --report benchmark.html
     candlelight evaluate intrinsic demo/frames --set tabletop_test --model retinex --protocol all
     """
-    from candlelight.evaluation.inputs.predictions import open_predictions
     from candlelight.evaluation.models import open_models
+    from candlelight.evaluation.run.predictions import open_predictions
     from candlelight.loaders.views import parse_data
 
     names = protocol_names(protocols)
@@ -205,7 +205,7 @@ def _score_errors(
     """Score errors against the truth of models and of methods of the benchmark, with pictures for a page."""
     from candlelight.evaluation.intrinsic import score_intrinsic
     from candlelight.evaluation.models.model_spec import NamedModel
-    from candlelight.evaluation.running.model_outputs import has_parameter
+    from candlelight.evaluation.run.model_outputs import has_parameter
     from candlelight.loaders.views import open_decompositions
 
     names = () if methods is None else method_names(methods)
@@ -218,7 +218,7 @@ def _score_errors(
         results |= score_intrinsic(sources, view, **run)
     if not has_page:
         return results, ()
-    from candlelight.evaluation.report.intrinsic_pictures import intrinsic_pictures
+    from candlelight.evaluation.intrinsic.intrinsic_report import intrinsic_pictures
 
     decompose = benchmark.decompose if benchmark else None
     return results, intrinsic_pictures(results, sources, view, device=run["device"], decompose=decompose)

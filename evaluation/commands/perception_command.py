@@ -59,7 +59,7 @@ def perception(
     candlelight evaluate perception photographs --metric rmse --answers rated.jsonl --answers turned.jsonl
     """
     from candlelight.evaluation.perception import score_perception
-    from candlelight.evaluation.report.perception_tables import perception_lines
+    from candlelight.evaluation.perception.perception_report import perception_lines
 
     check_outputs(out, page)
     if rated is not None and presets:
@@ -116,7 +116,7 @@ def _open_metrics(texts: Sequence[str], device: str) -> "dict[str, NamedModel]":
 def _open_presets(presets: Sequence[str], named: "Mapping[str, NamedModel]") -> "dict[str, Transduction]":
     """Find the published constants of the metrics for which they hold."""
     from candlelight.evaluation.perception import published_transduction
-    from candlelight.evaluation.perception.distance_spec import is_rmse
+    from candlelight.evaluation.perception.distances import is_rmse
 
     names = {name: "RMSE" for name, one in named.items() if is_rmse(one)}
     for name, metric in split_pairs(presets, "--preset").items():
@@ -135,7 +135,7 @@ def _fit(
 ) -> "tuple[dict[str, Transduction], dict[str, Any]]":
     """Fit the transductions to rated pairs, and describe these."""
     from candlelight.evaluation.perception import fit_rated_pairs
-    from candlelight.evaluation.running.batches import Fingerprint
+    from candlelight.evaluation.run.batches import Fingerprint
     from candlelight.loaders.views import open_pairs
 
     pairs, read = open_pairs(rated), Fingerprint()

@@ -17,8 +17,8 @@ def report(results: tuple[Path, ...], out: Path, title: str) -> None:
     \b
     candlelight evaluate report lmse.json csm.json --out report.html
     """
-    from candlelight.evaluation.report import write_report
-    from candlelight.evaluation.results.result_files import REMEDY, check_writable, read_results
+    from candlelight.evaluation.report.page import write_report
+    from candlelight.evaluation.run.result_files import REMEDY, check_writable, read_results
 
     check_writable(out, (".html", ".htm"))
     read = [result for path in results for result in read_results(path)]
@@ -48,8 +48,8 @@ def compare_command(first: Path, second: Path | None, column: str | None) -> Non
     """
     from itertools import combinations, product
 
-    from candlelight.evaluation.results.compare import compare
-    from candlelight.evaluation.results.result_files import read_results
+    from candlelight.evaluation.run.compare import compare
+    from candlelight.evaluation.run.result_files import read_results
 
     errors: list[InputError] = []
     results = read_results(first)

@@ -15,8 +15,8 @@ from candlelight.loaders.errors import InputError
 if TYPE_CHECKING:
     from candlelight.evaluation.coverage.fit_methods import TrainingImages
     from candlelight.evaluation.models.model_spec import NamedModel
-    from candlelight.evaluation.results.result import StatisticResult
-    from candlelight.evaluation.running.finished_steps import FinishedSteps
+    from candlelight.evaluation.run.result import StatisticResult
+    from candlelight.evaluation.run.steps import FinishedSteps
     from candlelight.loaders.views import Factors, Parts
 
 
@@ -128,9 +128,9 @@ def _add_completeness(
 
     from candlelight.evaluation.coverage.fit_methods import read_training_images
     from candlelight.evaluation.coverage.topic_completeness import classifier_accuracy, completeness
-    from candlelight.evaluation.running.finished_steps import model_key
-    from candlelight.evaluation.running.hidden_layers import evaluation_mode
-    from candlelight.evaluation.running.model_outputs import model_errors
+    from candlelight.evaluation.run.hidden_layers import evaluation_mode
+    from candlelight.evaluation.run.model_outputs import model_errors
+    from candlelight.evaluation.run.steps import model_key
 
     test = read_training_images(shown, range(len(shown)), comparison.labels or [], comparison.size)
 
@@ -154,11 +154,10 @@ def _add_completeness(
 
 def coverage_lines(comparisons: Sequence[Sequence["StatisticResult"]]) -> list[str]:
     """Write the scores of each comparison, its paired differences, its controls and its open parameters."""
-    from candlelight.evaluation.coverage.explained_networks import chance_notes
-    from candlelight.evaluation.coverage.mask_controls import mask_control_note
-    from candlelight.evaluation.coverage.method_comparisons import write_order
-    from candlelight.evaluation.results.compare import compare
-    from candlelight.evaluation.results.result import model_name, table
+    from candlelight.evaluation.coverage.control_explainers import mask_control_note
+    from candlelight.evaluation.coverage.fit_methods import chance_notes, write_order
+    from candlelight.evaluation.run.compare import compare
+    from candlelight.evaluation.run.result import model_name, table
 
     lines: list[str] = []
     for results in comparisons:

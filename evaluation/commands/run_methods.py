@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 from candlelight.loaders.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
-    from candlelight.evaluation.benchmark import BenchmarkRun
-    from candlelight.evaluation.results.result import Result
-    from candlelight.evaluation.running.finished_steps import FinishedSteps
+    from candlelight.evaluation.intrinsic.score_methods import BenchmarkRun
+    from candlelight.evaluation.run.result import Result
+    from candlelight.evaluation.run.steps import FinishedSteps
     from candlelight.loaders.views import Decompositions
 
 
@@ -18,7 +18,7 @@ def method_names(text: str) -> tuple[str, ...]:
     Raises:
         InputError: no such method.
     """
-    from candlelight.evaluation.benchmark import METHODS
+    from candlelight.evaluation.intrinsic.benchmark_methods import METHODS
 
     given = [name.strip().upper() for name in text.split(",") if name.strip()]
     names = METHODS if given == ["ALL"] else tuple(dict.fromkeys(given))
@@ -32,7 +32,7 @@ def method_names(text: str) -> tuple[str, ...]:
 
 def needs_lights(names: Sequence[str]) -> bool:
     """Tell whether a method needs images under several lights."""
-    from candlelight.evaluation.benchmark.gradient_methods import GRADIENT_METHODS
+    from candlelight.evaluation.intrinsic.benchmark_methods import GRADIENT_METHODS
 
     return any(GRADIENT_METHODS[name].takes_lights for name in names if name in GRADIENT_METHODS)
 
@@ -52,9 +52,8 @@ def run_benchmark(
     Raises:
         InputError: a model has the name of a method, or the data do not suffice.
     """
-    from candlelight.evaluation.benchmark import METHODS, score_methods
-    from candlelight.evaluation.benchmark.decompose_methods import FIXED_BASELINES
-    from candlelight.evaluation.benchmark.score_methods import ABSOLUTE
+    from candlelight.evaluation.intrinsic.benchmark_methods import FIXED_BASELINES, METHODS
+    from candlelight.evaluation.intrinsic.score_methods import ABSOLUTE, score_methods
 
     taken = {*METHODS, *FIXED_BASELINES, *(name + ABSOLUTE for name in METHODS)}
     if same := taken & sources.keys():
@@ -64,9 +63,13 @@ def run_benchmark(
 
 def rank_results(results: Mapping[str, Any]) -> "tuple[list[Result], list[str]]":
     """Add ranks to results, and sort them: the lowest LMSE first. Return their table and comparisons too."""
-    from candlelight.evaluation.benchmark import add_ranks
-    from candlelight.evaluation.benchmark.summary import in_order, neighbour_comparisons, summary_rows
-    from candlelight.evaluation.results.result import align_columns
+    from candlelight.evaluation.intrinsic.score_methods import (
+        add_ranks,
+        in_order,
+        neighbour_comparisons,
+        summary_rows,
+    )
+    from candlelight.evaluation.run.result import align_columns
 
     ranked = in_order(add_ranks(results))
     return [*ranked], [align_columns(summary_rows(ranked)), *map(str, neighbour_comparisons(ranked))]

@@ -11,7 +11,7 @@ from candlelight.loaders.errors import InputError
 from candlelight.loaders.foreign_text import printable
 
 if TYPE_CHECKING:
-    from candlelight.evaluation.protocols.score_protocols import ProtocolRun
+    from candlelight.evaluation.intrinsic.score_protocols import ProtocolRun
     from candlelight.loaders.views import View
 
 ALL = "all"
@@ -27,7 +27,7 @@ def protocol_names(given: Sequence[str]) -> tuple[str, ...] | None:
     Raises:
         InputError: no such protocol, no name, or `all` beside a name.
     """
-    from candlelight.evaluation.protocols.score_protocols import named_protocol
+    from candlelight.evaluation.intrinsic.score_protocols import named_protocol
 
     names = tuple(dict.fromkeys(name.strip() for text in given for name in text.split(",") if name.strip()))
     if given and not names:
@@ -87,7 +87,8 @@ def run_protocols(
     Raises:
         InputError: a named protocol, or every one, does not fit the data.
     """
-    from candlelight.evaluation.protocols import PROTOCOLS, score_protocols
+    from candlelight.evaluation.intrinsic.protocol_records import PROTOCOLS
+    from candlelight.evaluation.intrinsic.score_protocols import score_protocols
 
     wanted = PROTOCOLS if names is None else names
     needed = {PROTOCOLS[name].reads for name in wanted}
@@ -106,7 +107,7 @@ def _open_views(
 ) -> "dict[str, View[Any] | InputError]":
     """Open the data as each content that a protocol reads; data without it give the error instead."""
     from candlelight.evaluation.models.model_spec import NamedModel
-    from candlelight.evaluation.running.model_outputs import has_parameter
+    from candlelight.evaluation.run.model_outputs import has_parameter
     from candlelight.loaders.views import open_decompositions, open_judgements, open_regions
 
     models = [one.model for one in sources.values() if isinstance(one, NamedModel)]
@@ -128,9 +129,9 @@ def _open_views(
 
 def _show_order(made: "ProtocolRun", results: Sequence[Any], out: Sequence[Path]) -> None:
     """Write the results; print scores and ranks, changes of order, and the protocols that were left out."""
-    from candlelight.evaluation.protocols import changed_orders, protocol_rows
-    from candlelight.evaluation.results.result import align_columns
-    from candlelight.evaluation.results.result_files import write_results
+    from candlelight.evaluation.intrinsic.score_protocols import changed_orders, protocol_rows
+    from candlelight.evaluation.run.result import align_columns
+    from candlelight.evaluation.run.result_files import write_results
 
     for path in out:  # before printing, because the output pipe may be closed
         write_results(path, results)

@@ -19,7 +19,7 @@ from candlelight.evaluation.commands.evaluate_options import (
 from candlelight.loaders.errors import InputError
 
 if TYPE_CHECKING:
-    from candlelight.evaluation.results.result import MeanResult
+    from candlelight.evaluation.run.result import MeanResult
     from candlelight.loaders.views import PictureGroups
 
 _OF_CSM = {
@@ -88,7 +88,7 @@ def run_tcav(
     Args:
         data: the argument DATA.
         models: see `candlelight.evaluation.models.open_models`.
-        target: see `candlelight.evaluation.concepts.targets.parse_target`.
+        target: see `candlelight.evaluation.concepts.sensitivity.parse_target`.
         concepts: source of the images of each concept.
         controls: source of the control images of some concepts.
         groups: table of the groups of pictures, of these concepts and their controls.
@@ -107,8 +107,8 @@ def run_tcav(
     """
     from candlelight.evaluation.concepts import score_tcav
     from candlelight.evaluation.models import open_models
-    from candlelight.evaluation.results.compare import compare
-    from candlelight.evaluation.results.result import table
+    from candlelight.evaluation.run.compare import compare
+    from candlelight.evaluation.run.result import table
     from candlelight.loaders.views import open_images, read_picture_groups
 
     if not models:
@@ -134,7 +134,7 @@ def run_tcav(
     compared = [str(compare(results[0], other)) for other in results[1:]]
     show_results(results, out, [table(results), vectors_table(results), *compared])
     if page:
-        from candlelight.evaluation.report.images_block import images_block
+        from candlelight.evaluation.report.tiles import images_block
 
         pictures = [images_block(view, f"the concept {name}.") for name, view in views.items()]
         show_page(page, results, pictures)
@@ -143,7 +143,7 @@ def run_tcav(
 
 def vectors_table(results: Sequence["MeanResult"]) -> str:
     """Write for each model, layer and concept the spread over runs, random vectors, accuracy and p-value."""
-    from candlelight.evaluation.results.result import align_columns, model_name
+    from candlelight.evaluation.run.result import align_columns, model_name
 
     head = [
         "model",

@@ -137,9 +137,9 @@ def train_codes(
 
     from candlelight.evaluation.coverage import ResizedImages
     from candlelight.evaluation.models.autoencoders import save_autoencoder
-    from candlelight.evaluation.results.result_files import check_writable
+    from candlelight.evaluation.run.result_files import check_writable
     from candlelight.evaluation.training import causal_settings, hold_out, train_causal, write_record
-    from candlelight.evaluation.training.read_foreground import read_foreground
+    from candlelight.evaluation.training.causal_data import read_foreground
     from candlelight.loaders.errors import InputError
     from candlelight.loaders.views import open_factors
 
@@ -167,7 +167,7 @@ def train_codes(
     save_autoencoder(network, out, {"settings": used, "data": asdict(view.identity)} | ids)
     write_record(out.with_suffix(".json"), images, held_out, used, history)
     if page:
-        from candlelight.evaluation.report.causal_training_page import write_causal_page
+        from candlelight.evaluation.training.pages import write_causal_page
 
         write_causal_page(page, network, history, images, held_out or range(len(view)), used)
     state.unlink(missing_ok=True)

@@ -82,13 +82,9 @@ def train_labels(
         --weights resnet50.pth --rate 1e-4 --out birds.pt
     """
     from candlelight.evaluation.coverage import ResizedImages
-    from candlelight.evaluation.models.backbones import (
-        TrainedOn,
-        build_backbone,
-        load_backbone,
-        save_classifier,
-    )
-    from candlelight.evaluation.results.result_files import check_writable
+    from candlelight.evaluation.models.build_backbone import build_backbone, load_backbone
+    from candlelight.evaluation.models.classifiers import TrainedOn, save_classifier
+    from candlelight.evaluation.run.result_files import check_writable
     from candlelight.evaluation.training import factor_labels, hold_out, train_classifier, write_record
     from candlelight.loaders.verification.checksums import file_sha256
     from candlelight.loaders.views import open_factors

@@ -119,7 +119,7 @@ def train_decomposition(
     save_model(network, out, torch.float16 if half else torch.float32)
     write_record(out.with_suffix(".json"), view, held_out, settings, history)
     if page:
-        from candlelight.evaluation.report.training_page import write_training_page
+        from candlelight.evaluation.training.pages import write_training_page
 
         shown = SmallRows(view, held_out) if held_out else None
         write_training_page(page, network, history, shown, settings, chosen)
@@ -137,7 +137,7 @@ def _check_files(out: Path, page: Path | None) -> None:
     Raises:
         InputError: a file cannot be written, or has another ending.
     """
-    from candlelight.evaluation.results.result_files import check_writable
+    from candlelight.evaluation.run.result_files import check_writable
 
     check_writable(out, (".pt",))
     check_writable(out.with_suffix(".json"))

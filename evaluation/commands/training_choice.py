@@ -8,7 +8,7 @@ from candlelight.loaders.errors import InputError
 
 if TYPE_CHECKING:
     from candlelight.evaluation.commands.explanation_options import ExplanationOptions
-    from candlelight.evaluation.models.backbones import TrainedOn
+    from candlelight.evaluation.models.classifiers import TrainedOn
     from candlelight.loaders.views import DataIdentity, Factors
 
 

@@ -8,6 +8,9 @@ from candlelight.evaluation.concepts.activations import layer_activations as lay
 from candlelight.evaluation.concepts.activations import layer_gradients as layer_gradients
 from candlelight.evaluation.concepts.activations import output_gradient as output_gradient
 from candlelight.evaluation.concepts.activations import pixel_loss as pixel_loss
+from candlelight.evaluation.concepts.branches import (
+    planted_decompositions as planted_decompositions,
+)
 from candlelight.evaluation.concepts.cav import CAVs as CAVs
 from candlelight.evaluation.concepts.cav import fit_cavs as fit_cavs
 from candlelight.evaluation.concepts.cav import random_cavs as random_cavs
@@ -17,29 +20,26 @@ from candlelight.evaluation.concepts.cav_diagnostics import mean_cav as mean_cav
 from candlelight.evaluation.concepts.cav_diagnostics import run_consistency as run_consistency
 from candlelight.evaluation.concepts.cav_diagnostics import run_cosines as run_cosines
 from candlelight.evaluation.concepts.csm import CSM as CSM
+from candlelight.evaluation.concepts.csm import FactorGroup as FactorGroup
 from candlelight.evaluation.concepts.csm import csm as csm
-from candlelight.evaluation.concepts.csm_by_factor import FactorGroup as FactorGroup
-from candlelight.evaluation.concepts.csm_by_factor import csm_by_factor as csm_by_factor
-from candlelight.evaluation.concepts.exchanged_vectors import exchange_derivatives as exchange_derivatives
-from candlelight.evaluation.concepts.permutation_test import PermutationTest as PermutationTest
-from candlelight.evaluation.concepts.permutation_test import effect_interval as effect_interval
-from candlelight.evaluation.concepts.permutation_test import input_scores as input_scores
-from candlelight.evaluation.concepts.permutation_test import permutation_test as permutation_test
-from candlelight.evaluation.concepts.planted_decompositions import (
-    planted_decompositions as planted_decompositions,
-)
-from candlelight.evaluation.concepts.rows.recomputed_rows import RecomputedRows as RecomputedRows
-from candlelight.evaluation.concepts.rows.row_source import RowSource as RowSource
-from candlelight.evaluation.concepts.rows.row_source import columns_of as columns_of
-from candlelight.evaluation.concepts.rows.row_storage import RowStorage as RowStorage
-from candlelight.evaluation.concepts.score_by_runs import RunsScore as RunsScore
-from candlelight.evaluation.concepts.score_by_runs import score_by_runs as score_by_runs
+from candlelight.evaluation.concepts.csm import csm_by_factor as csm_by_factor
+from candlelight.evaluation.concepts.permutation import PermutationTest as PermutationTest
+from candlelight.evaluation.concepts.permutation import effect_interval as effect_interval
+from candlelight.evaluation.concepts.permutation import exchange_derivatives as exchange_derivatives
+from candlelight.evaluation.concepts.permutation import input_scores as input_scores
+from candlelight.evaluation.concepts.permutation import permutation_test as permutation_test
+from candlelight.evaluation.concepts.rows import RecomputedRows as RecomputedRows
+from candlelight.evaluation.concepts.rows import RowSource as RowSource
+from candlelight.evaluation.concepts.rows import RowStorage as RowStorage
+from candlelight.evaluation.concepts.rows import columns_of as columns_of
+from candlelight.evaluation.concepts.score_concepts import RunsScore as RunsScore
+from candlelight.evaluation.concepts.score_concepts import score_by_runs as score_by_runs
 from candlelight.evaluation.concepts.score_concepts import score_concepts as score_concepts
-from candlelight.evaluation.concepts.score_tcav import score_tcav as score_tcav
 from candlelight.evaluation.concepts.sensitivity import Significance as Significance
+from candlelight.evaluation.concepts.sensitivity import Target as Target
 from candlelight.evaluation.concepts.sensitivity import directional_derivatives as directional_derivatives
+from candlelight.evaluation.concepts.sensitivity import parse_target as parse_target
 from candlelight.evaluation.concepts.sensitivity import sensitivity as sensitivity
 from candlelight.evaluation.concepts.sensitivity import significant as significant
-from candlelight.evaluation.concepts.set_images import set_images as set_images
-from candlelight.evaluation.concepts.targets import Target as Target
-from candlelight.evaluation.concepts.targets import parse_target as parse_target
+from candlelight.evaluation.concepts.sets import set_images as set_images
+from candlelight.evaluation.concepts.tcav import score_tcav as score_tcav

@@ -7,10 +7,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from candlelight.evaluation.concepts.rows.row_storage import DEFAULT_STORAGE, RowStorage
-from candlelight.evaluation.concepts.rows.stored_rows import StoredRows
-from candlelight.evaluation.inputs.check_shapes import check_bool, check_shapes
-from candlelight.evaluation.running.hidden_layers import (
+from candlelight.evaluation.concepts.rows import DEFAULT_STORAGE, RowStorage, StoredRows
+from candlelight.evaluation.run.check_shapes import check_bool, check_shapes
+from candlelight.evaluation.run.hidden_layers import (
     batch_axis,
     layer_outputs,
     record_layers,

@@ -1,5 +1,6 @@
-"""Concept activation vectors (Kim et al. 2018), trained for all runs at once on a Gram matrix."""
+"""Concept activation vectors (Kim et al. 2018), fitted in the span of the examples."""
 
+import hashlib
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -7,12 +8,24 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from candlelight.evaluation.concepts.rows.gram import SharedRows
-from candlelight.evaluation.concepts.rows.row_source import RowSource
+from candlelight.evaluation.concepts.rows import RowSource, SharedRows
 from candlelight.evaluation.concepts.solvers import Classifier, train_classifiers
-from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
+
+
+def named_generator(seed: int, *names: object) -> torch.Generator:
+    """Make a generator whose stream depends on the seed and on the names, such as a concept and a layer.
+
+    Example:
+        >>> one, other = (torch.rand(1, generator=named_generator(0, name)) for name in ("a", "b"))
+        >>> one == other
+        tensor([False])
+    """
+    digest = hashlib.sha256(repr((seed, *names)).encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+
 
 # With a larger penalty every vector is the difference of the means, of a length that underflows at last.
 _LARGEST = 1e12
@@ -70,7 +83,7 @@ def fit_cavs(
     classifiers lie in the span of their rows. Therefore all runs are trained in float64 on submatrices of one
     Gram matrix, together except for "sgd", without any vector of length ``dim`` (see
     `candlelight.evaluation.concepts.solvers.train_classifiers` for the objectives and the reasons, and
-    `candlelight.evaluation.concepts.rows.gram.SharedRows` for the precision of the matrix). With generators
+    `candlelight.evaluation.concepts.rows.SharedRows` for the precision of the matrix). With generators
     in the same state all classifiers get the same rows. Kim et al. advise at least 20 concept images.
 
     Blind to: the cause of the difference between the two sets. A vector that separates them perfectly may

@@ -1,14 +1,33 @@
-"""Concept Sensitivity Metrics (Gupta et al. 2022)."""
+"""Concept sensitivity metrics CSM_S and CSM_R (Gupta et al. 2022), as a whole and by factor."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from jaxtyping import Float
+import numpy as np
+from jaxtyping import Float, Float64, Int
+from numpy import ndarray
 from torch import Tensor
 
-from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.evaluation.concepts.set_scores import (
+    ALIGNMENTS,
+    BRANCHES,
+    CONTROLLED,
+    METRICS,
+    RULES,
+    WANTED,
+    Concept,
+    SetScore,
+    mean_ratio,
+)
+from candlelight.evaluation.run.check_shapes import check_shapes
+from candlelight.evaluation.run.compare import compare
+from candlelight.evaluation.run.intervals import Score, resampled_interval
+from candlelight.evaluation.run.result import StatisticResult, model_name
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import FactorValue
 
 Reduce = Literal["mean_of_ratios", "ratio_of_means"]
 
@@ -103,3 +122,255 @@ def _ratios(wanted: Tensor, unwanted: Tensor, reduce: Reduce) -> tuple[Tensor, T
     if reduce == "ratio_of_means":
         wanted, unwanted = wanted.mean(), unwanted.mean()
     return (wanted / unwanted).mean(), (wanted / (wanted + unwanted)).mean()
+
+
+_OBJECTS = "objects"
+# The columns of Table 1, and the rows and columns of Table 2, in the names of the recipe `concepts`.
+_PUBLISHED = ((_OBJECTS, "texturing"), ("temperature", _OBJECTS, "texturing"))
+_QUANTITIES = (
+    "mean_of_ratios",
+    "ratio_of_means",
+    "bounded_mean_of_ratios",
+    "bounded_ratio_of_means",
+    "wanted",
+    "unwanted",
+)
+_Key = tuple[FactorValue, ...]
+
+
+@dataclass(frozen=True)
+class FactorGroup:
+    """Concept sets that agree in some factors, and their common scores.
+
+    Attributes:
+        concept: the concept that varies in the sets: "albedo" for CSM_S, "illumination" for CSM_R.
+        values: the common value of each factor.
+        sets: for each alignment, the number of sets that the rule on significance keeps.
+        scores: for each alignment, with intervals over groups of test frames: ``mean_of_ratios`` and
+            ``ratio_of_means``, the metric in both orders of averaging over the sets; ``bounded_...``, its
+            variant in [0, 1]; ``wanted`` and ``unwanted``, the mean sensitivity of the branch that should
+            respond to the concept and of the other branch. nan without any set.
+    """
+
+    concept: Concept
+    values: dict[str, FactorValue]
+    sets: dict[str, int]
+    scores: dict[str, dict[str, Score]]
+
+
+def csm_by_factor(
+    sets: Sequence[SetScore],
+    factors: Sequence[str],
+    frame_groups: Sequence[str],
+    *,
+    rule: str = "all sets",
+    seed: int = 0,
+) -> list[FactorGroup]:
+    """Compute CSM_S and CSM_R of the concept sets that agree in some factors.
+
+    Each group is scored like the whole, see `candlelight.evaluation.concepts.csm`. Sets of one concept only
+    may fix a
+    factor: the sets that do not fix it are in no group.
+
+    Blind to: differences between the groups in other factors, if not all combinations were rendered. The
+    intervals are over test frames, not over scenes: two groups that differ by more than their intervals may
+    still differ by their scenes alone.
+
+    Args:
+        sets: scores of all concept sets, on the same test frames.
+        factors: factors that the sets fix; "objects" is the number of objects in the scene.
+        frame_groups: the group of each test frame.
+        rule: one of `candlelight.evaluation.concepts.set_scores.RULES`.
+        seed: seed of the resampling.
+
+    Returns:
+        Groups in the order of the values in ``sets``, albedo first. Combinations without sets are left out.
+
+    Raises:
+        InputError: no set fixes all factors, or the rule does not exist.
+
+    Example:
+        >>> from candlelight.evaluation.concepts.set_scores import BranchScore
+        >>> def score(share):
+        ...     return dict.fromkeys(ALIGNMENTS, BranchScore((share,), 0.1, 0.9, 0.001))
+        >>> def one(scene, r, s):
+        ...     branches = {"reflectance": score(r), "shading": score(s)}
+        ...     return SetScore("albedo", {"scene": scene}, 20, branches)
+        >>> sets = [one("cube", 0.8, 0.2), one("cube", 0.2, 0.2), one("vase", 0.1, 0.4)]
+        >>> cube, vase = csm_by_factor(sets, ["scene"], ["frame"])
+        >>> cube.values, cube.scores["aligned"]["mean_of_ratios"].value
+        ({'scene': 'cube'}, 2.5)
+    """
+    if rule not in RULES:
+        raise InputError(f"`rule` must be one of: {', '.join(RULES)}; got {rule}")
+    members = _members(sets, factors)
+    if not members:
+        known = dict.fromkeys(name for one in sets for name in factor_values(one))
+        raise InputError(
+            f"no concept set fixes {' and '.join(f'`{name}`' for name in factors)}; expected some of: "
+            f"{', '.join(known) or 'none'}"
+        )
+    kept = {
+        (concept, key, alignment): [number for number in numbers if sets[number].passes(alignment, rule)]
+        for (concept, key), numbers in members.items()
+        for alignment in ALIGNMENTS
+    }
+    scores, _ = resampled_interval(_GroupRatios(sets, list(kept.values())), frame_groups, seed)
+    found = iter(scores.values())
+    by_alignment = {place: {name: next(found) for name in _QUANTITIES} for place in kept}
+    return [
+        FactorGroup(
+            concept,
+            dict(zip(factors, key, strict=True)),
+            {alignment: len(kept[concept, key, alignment]) for alignment in ALIGNMENTS},
+            {alignment: by_alignment[concept, key, alignment] for alignment in ALIGNMENTS},
+        )
+        for concept, key in members
+    ]
+
+
+def factor_values(one: SetScore) -> dict[str, FactorValue]:
+    """Return the fixed factors of a concept set, with the number of objects where it is known.
+
+    Example:
+        >>> factor_values(SetScore("albedo", {"scene": "cube"}, 20, {}, objects=1))
+        {'objects': 1, 'scene': 'cube'}
+    """
+    return {**({} if one.objects is None else {_OBJECTS: one.objects}), **one.fixed}
+
+
+def table_factors(sets: Sequence[SetScore]) -> list[tuple[str, ...]]:
+    """List the factors by which the page groups concept sets.
+
+    These are the factors with several values among the sets, and the combinations of Tables 1 and 2 of the
+    paper, if all their factors have several values.
+
+    Example:
+        >>> sets = [SetScore("albedo", {"light": 20, "scene": scene}, 20, {}) for scene in ("cube", "vase")]
+        >>> table_factors(sets)
+        [('scene',)]
+    """
+    values: dict[str, set[FactorValue]] = {}
+    for one in sets:
+        for name, value in factor_values(one).items():
+            values.setdefault(name, set()).add(value)
+    several = [name for name, found in values.items() if len(found) > 1]
+    combined = [factors for factors in _PUBLISHED if set(factors) <= set(several)]
+    return [*combined, *((name,) for name in several)]
+
+
+def every_factor_group(sets: Sequence[SetScore], frame_groups: Sequence[str], seed: int) -> list[FactorGroup]:
+    """Group concept sets by each entry of `table_factors`; for the arguments see `csm_by_factor`.
+
+    Example:
+        >>> every_factor_group([SetScore("albedo", {"scene": "cube"}, 20, {})], ["frame"], seed=0)
+        []
+    """
+    return [
+        group
+        for factors in table_factors(sets)
+        for group in csm_by_factor(sets, factors, frame_groups, seed=seed)
+    ]
+
+
+def _members(sets: Sequence[SetScore], factors: Sequence[str]) -> dict[tuple[Concept, _Key], list[int]]:
+    """Number the sets of each concept and combination of values, in the order of the values in ``sets``."""
+    known = [factor_values(one) for one in sets]
+    fixing = [number for number, values in enumerate(known) if set(factors) <= values.keys()]
+    orders = [list(dict.fromkeys(known[number][name] for number in fixing)) for name in factors]
+    members: dict[tuple[Concept, _Key], list[int]] = {}
+    for number in fixing:
+        key = tuple(known[number][name] for name in factors)
+        members.setdefault((sets[number].concept, key), []).append(number)
+
+    def place(group: tuple[Concept, _Key]) -> tuple[int, ...]:
+        concept, key = group
+        return list(WANTED).index(concept), *(o.index(v) for o, v in zip(orders, key, strict=True))
+
+    return {group: members[group] for group in sorted(members, key=place)}
+
+
+class _GroupRatios:
+    """Scores of each group of sets over any choice of test frames, in the order of `_QUANTITIES`.
+
+    Args:
+        sets: scores of all concept sets.
+        groups: the numbers of the sets of each group, once for each of `ALIGNMENTS`, in its order.
+    """
+
+    def __init__(self, sets: Sequence[SetScore], groups: Sequence[Sequence[int]]) -> None:
+        self._groups = groups
+        self._frames = [
+            np.array([[one.branches[branch][alignment].frames for one in sets] for branch in BRANCHES])
+            for alignment in ALIGNMENTS
+        ]
+        self._swapped = np.array([WANTED[one.concept] != BRANCHES[0] for one in sets])
+
+    def __call__(self, rows: Int[ndarray, " rows"]) -> dict[str, float]:
+        """Combine sensitivities over some test frames; repeated numbers count repeatedly."""
+        means = [np.where(self._swapped, m[::-1], m) for m in (f[..., rows].mean(2) for f in self._frames)]
+        scores = {}
+        for number, chosen in enumerate(self._groups):
+            for name, value in zip(
+                _QUANTITIES, _combine(means[number % len(ALIGNMENTS)][:, chosen]), strict=True
+            ):
+                scores[f"{number} {name}"] = value
+        return scores
+
+
+def _combine(means: Float64[ndarray, "2 sets"]) -> tuple[float, ...]:
+    """Compute the quantities of one group from the wanted and the unwanted sensitivities of its sets."""
+    if not means.shape[1]:
+        return (math.nan,) * len(_QUANTITIES)
+    wanted, unwanted = means
+    mean, other = means.mean(1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        of_means = mean / other
+        bounded = mean_ratio(wanted, wanted + unwanted), mean / (mean + other)
+    return tuple(map(float, (mean_ratio(wanted, unwanted), of_means, *bounded, mean, other)))
+
+
+def csm_lines(results: Sequence[StatisticResult]) -> list[str]:
+    """Word the scores against single controls, and compare the first model with each other one.
+
+    Each verdict names the score and the reference that it stands on: the controls where there are any, and
+    otherwise the negatives. CSM_S and CSM_R are compared apart, because they may disagree.
+    Planted decompositions are left out.
+
+    Args:
+        results: of `score_concepts`.
+    """
+    models = [result for result in results if result.about.model.get("source") != "planted"]
+    lines = [line for result in models for line in _spread(result)]
+    for column in _columns(models[0]):
+        reference = "controls" if CONTROLLED in column else "negatives"
+        for other in models[1:]:
+            verdict, numbers = str(compare(models[0], other, column)).split("\n")
+            names, colon, reason = verdict.partition(": ")
+            lines += [f"{names}, by {column.partition(' ')[0]} against {reference}{colon}{reason}", numbers]
+    return lines
+
+
+def _columns(result: StatisticResult) -> list[str]:
+    """Choose a score of each metric: aligned, all sets, against controls if there are any."""
+    names = (
+        [f"{metric} aligned{reference}, all sets" for reference in (CONTROLLED, "")]
+        for metric in METRICS.values()
+    )
+    found = [[name for name in some if name in result.scores] for some in names]
+    return [some[0] for some in found if some]
+
+
+def _spread(result: StatisticResult) -> list[str]:
+    """Word the least and the largest score of a single control."""
+    lines = []
+    for column in _columns(result):
+        scores = result.details["by_control"].get(column, {})
+        known = {name: float(score) for name, score in scores.items() if score is not None}
+        if len(known) > 1:
+            least, largest = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
+            lines.append(
+                f"{model_name(result)}: {column} is {known[least]:.4g} against {least} alone and "
+                f"{known[largest]:.4g} against {largest}, of {len(scores)} controls"
+            )
+    return lines

@@ -1,10 +1,14 @@
-"""Score intrinsic image models with the Concept Sensitivity Metrics on concept sets."""
+"""Score models by CSM over concept sets, against negatives and controls."""
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any
 
+import numpy as np
+import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from candlelight.evaluation.concepts.branches import (
@@ -13,44 +17,249 @@ from candlelight.evaluation.concepts.branches import (
     branch_activations,
     branch_gradients,
 )
-from candlelight.evaluation.concepts.chosen_sets import ChosenSet, choose_sets
-from candlelight.evaluation.concepts.csm_by_factor import every_factor_group
-from candlelight.evaluation.concepts.exchange_groups import LEAST_EXCHANGES, count_exchanges
-from candlelight.evaluation.concepts.few_images import few_images
-from candlelight.evaluation.concepts.probe import Probe
-from candlelight.evaluation.concepts.rows.gram import row_norms
-from candlelight.evaluation.concepts.rows.row_storage import DEFAULT_STORAGE, RowStorage
-from candlelight.evaluation.concepts.score_by_runs import score_by_runs
-from candlelight.evaluation.concepts.set_images import set_images
-from candlelight.evaluation.concepts.set_scorer import SetScorer
+from candlelight.evaluation.concepts.cav import fit_concept, fit_random, named_generator
+from candlelight.evaluation.concepts.cav_diagnostics import Probe, common_size
+from candlelight.evaluation.concepts.csm import every_factor_group
+from candlelight.evaluation.concepts.permutation import (
+    LEAST_EXCHANGES,
+    ImageGroups,
+    count_exchanges,
+    effect_interval,
+    exchanged_members,
+    gram_exchange_derivatives,
+    input_scores,
+)
+from candlelight.evaluation.concepts.rows import DEFAULT_STORAGE, RowStorage, SharedRows, row_norms
+from candlelight.evaluation.concepts.sensitivity import derivatives_along, significant
 from candlelight.evaluation.concepts.set_scores import (
+    ALIGNMENTS,
     BRANCHES,
     CONTROLLED,
     METRICS,
+    UNWANTED,
+    WANTED,
+    BranchScore,
     Concept,
     Ratios,
     SetScore,
     SetTest,
     frame_means,
     from_step,
+    mean_ratio,
     merge_controls,
     to_step,
     with_p_values,
 )
+from candlelight.evaluation.concepts.sets import ChosenSet, choose_sets, few_images, set_images
 from candlelight.evaluation.concepts.solvers import Classifier
-from candlelight.evaluation.inputs.predictions import Predictions
 from candlelight.evaluation.intrinsic.score_intrinsic import DecompositionModel
 from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.results.mean_intervals import distinct_groups
-from candlelight.evaluation.results.resampled_intervals import LEAST_GROUPS, resampled_interval
-from candlelight.evaluation.results.result import StatisticResult
-from candlelight.evaluation.running.batches import Fingerprint, make_provenance
-from candlelight.evaluation.running.finished_steps import FinishedSteps, model_key
-from candlelight.evaluation.running.named_models import identify_models
+from candlelight.evaluation.run.batches import Fingerprint, make_provenance
+from candlelight.evaluation.run.intervals import LEAST_GROUPS, Score, distinct_groups, resampled_interval
+from candlelight.evaluation.run.named_models import identify_models
+from candlelight.evaluation.run.predictions import Predictions
+from candlelight.evaluation.run.result import StatisticResult
+from candlelight.evaluation.run.steps import FinishedSteps, model_key
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.progress_bars import progress_bar
-from candlelight.loaders.views import ConceptSets, Decompositions, Images
+from candlelight.loaders.views import ConceptSet, ConceptSets, Decompositions, Images
+
+
+@dataclass(frozen=True)
+class SetScorer:
+    """Images that are no concept, and the gradients; they are shared by all sets that are scored.
+
+    Attributes:
+        against: activations of the negatives, or of the control of one concept set.
+        gradients: gradients at the test frames, by alignment of the loss.
+        groups: the group of each test frame.
+        fitting: arguments of `fit_concept` and `fit_random`.
+        permutations: exchanges of the permutation test.
+        seed: seed of all random draws.
+    """
+
+    against: Branches
+    gradients: dict[str, Branches]
+    groups: Sequence[str]
+    fitting: dict[str, Any]
+    permutations: int
+    seed: int
+    _random_scores: dict[tuple[str, str, int], Tensor] = field(default_factory=dict, init=False)
+
+    def score(
+        self, concept: Concept, chosen: ConceptSet, features: Branches, groups: ImageGroups | None
+    ) -> dict[str, dict[str, BranchScore]]:
+        """Score both branches on one concept set, in each alignment; the vectors are the same.
+
+        ``groups`` are those of the images of the set and of the others; where they leave too few exchanges
+        for the permutation test, there are no ``draws``.
+
+        Raises:
+            InputError: concept, negative and test images differ in size, or there are too few.
+        """
+        common_size([features.size, self.against.size, *(some.size for some in self.gradients.values())])
+        return {name: self._score_branch(name, concept, chosen, features, groups) for name in BRANCHES}
+
+    @cached_property
+    def _shared(self) -> dict[str, SharedRows]:
+        """Images of each branch that are no concept, and their products with the gradients."""
+        return {
+            name: SharedRows(
+                getattr(self.against, name), [getattr(one, name) for one in self.gradients.values()]
+            )
+            for name in BRANCHES
+        }
+
+    @cached_property
+    def _lengths(self) -> dict[tuple[str, str], Tensor]:
+        """Norms of the gradients of each branch and alignment."""
+        return {
+            (branch, alignment): row_norms(getattr(one, branch))
+            for branch in BRANCHES
+            for alignment, one in self.gradients.items()
+        }
+
+    def _score_branch(
+        self,
+        branch: str,
+        concept: Concept,
+        chosen: ConceptSet,
+        features: Branches,
+        groups: ImageGroups | None,
+    ) -> dict[str, BranchScore]:
+        rows = getattr(features, branch)
+        drawn = named_generator(self.seed, concept, sorted(chosen.fixed.items()))
+        gram, products = self._shared[branch].stacked(rows)
+        fit = fit_concept(gram, len(rows), drawn, **self.fitting)
+        members = None
+        if groups is None or count_exchanges(groups) >= LEAST_EXCHANGES:
+            counts = len(rows), len(gram) - len(rows)
+            members = exchanged_members(*counts, self.permutations, self.seed, groups).to(gram.device)
+        scores = {}
+        for alignment, product in zip(self.gradients, products, strict=True):
+            lengths = self._lengths[branch, alignment]
+            derivatives = derivatives_along(fit.weights, product, fit.norm, lengths)
+            helps = derivatives < 0
+            shares = helps.double().mean(1)
+            cosines = torch.nan_to_num(derivatives / fit.norm[:, None] / lengths, 0, 0, 0)
+            draws, effect = torch.zeros(0, 1), Score(math.nan, math.nan, math.nan)
+            if members is not None:
+                draws = input_scores(gram_exchange_derivatives(gram, product, lengths, members))
+                effect = effect_interval(draws, self.groups, self.seed)
+            scores[alignment] = BranchScore(
+                frames=tuple(helps.double().mean(0).tolist()),
+                spread=float(shares.std()),
+                cosine=-float(cosines.mean()),
+                accuracy=float(fit.accuracy.mean()),
+                t_test_p=significant(shares, self._random(branch, alignment, len(rows))).p_value,
+                effect=(effect.value, effect.low, effect.high),
+                draws=tuple(draws.mean(1).tolist()),
+                runs=tuple(shares.tolist()),
+                vectors=float((fit.norm > 0).double().mean()),
+            )
+        return scores
+
+    def _random(self, branch: str, alignment: str, images: int) -> Float[Tensor, " runs"]:
+        """Score random vectors that are trained on as many rows as a concept set has."""
+        gram, products = self._shared[branch].stacked()
+        size = max(2, min(images, len(gram) // 2))
+        if (branch, alignment, size) not in self._random_scores:
+            drawn = named_generator(self.seed, "random", size)
+            fit = fit_random(gram, size, drawn, **self.fitting)
+            for name, product in zip(self.gradients, products, strict=True):
+                lengths = self._lengths[branch, name]
+                derivatives = derivatives_along(fit.weights, product, fit.norm, lengths)
+                self._random_scores[branch, name, size] = (derivatives < 0).double().mean(1)
+        return self._random_scores[branch, alignment, size]
+
+
+NUMBERS_OF_RUNS = (2, 5, 10, 20, 40, 60, 80, 100, 200, 500, 1000)
+
+
+@dataclass(frozen=True)
+class RunsScore:
+    """Scores over the first runs of all concept sets of one kind, for one alignment of the loss.
+
+    Attributes:
+        concept: the concept that varies in the sets.
+        alignment: "aligned" or "unaligned".
+        runs: number of runs.
+        mean: for each branch, the mean over runs and sets of its sensitivity.
+        spread: for each branch, the standard deviation over runs of the mean over sets.
+        csm: CSM_S or CSM_R, the mean over sets of the ratios.
+    """
+
+    concept: Concept
+    alignment: str
+    runs: int
+    mean: dict[str, float]
+    spread: dict[str, float]
+    csm: float
+
+
+def score_by_runs(sets: Sequence[SetScore], numbers: Sequence[int] = NUMBERS_OF_RUNS) -> list[RunsScore]:
+    """Average the sensitivities over the first 2, 5, 10, ... runs, which shows how many runs are enough.
+
+    No vector is fitted and no model is run: the scores of single runs are averaged.
+
+    Blind to: everything that all runs share, such as the images of a set that has no more images than a run
+    draws, and the test frames.
+
+    Args:
+        sets: scores of concept sets with equal numbers of runs.
+        numbers: numbers of runs, each at least 1; larger ones than the sets have are left out, and the number
+            that they have is added.
+
+    Returns:
+        Scores by concept, alignment and number, in increasing order.
+
+    Raises:
+        InputError: sets lack the scores of single runs or have different numbers of them, or a number is
+            below 1.
+
+    Example:
+        >>> from candlelight.evaluation.concepts.set_scores import BranchScore
+        >>> def score(*runs):
+        ...     return dict.fromkeys(ALIGNMENTS, BranchScore((0.5,), 0.1, 0.9, 0.001, runs=runs))
+        >>> one = SetScore("albedo", {}, 20, {"reflectance": score(1.0, 0.5), "shading": score(0.5, 0.5)})
+        >>> [(some.runs, some.csm) for some in score_by_runs([one], [1, 2]) if some.alignment == "aligned"]
+        [(1, 2.0), (2, 1.5)]
+    """
+    counts = {len(one.branches[name][how].runs) for one in sets for name in BRANCHES for how in ALIGNMENTS}
+    if len(counts) != 1 or counts == {0}:
+        raise InputError(f"expected scores of the same number of runs in all sets, got {sorted(counts)}")
+    if min(numbers, default=1) < 1:
+        raise InputError(f"`numbers` must be 1 or larger, got {min(numbers)}")
+    whole = counts.pop()
+    chosen = sorted({number for number in numbers if number < whole} | {whole})
+    found = []
+    for concept in METRICS:
+        some = [one for one in sets if one.concept == concept]
+        for alignment in ALIGNMENTS if some else ():
+            shares = {
+                name: np.array([one.branches[name][alignment].runs for one in some]) for name in BRANCHES
+            }
+            found += [_first(concept, alignment, shares, number) for number in chosen]
+    return found
+
+
+def _first(concept: Concept, alignment: str, shares: dict[str, np.ndarray], number: int) -> RunsScore:
+    """Average the shares, one row for each set, of the first runs."""
+    first = {name: rows[:, :number] for name, rows in shares.items()}
+    means = {name: rows.mean(1) for name, rows in first.items()}
+    return RunsScore(
+        concept,
+        alignment,
+        number,
+        {name: float(values.mean()) for name, values in means.items()},
+        {
+            name: float(rows.mean(0).std(ddof=1)) if number > 1 else float("nan")
+            for name, rows in first.items()
+        },
+        mean_ratio(means[WANTED[concept]], means[UNWANTED[concept]]),
+    )
+
 
 METRIC, VERSION = "csm", 5
 

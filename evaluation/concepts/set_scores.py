@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float64, Int
 from numpy import ndarray
 from torch import Tensor
 
-from candlelight.evaluation.concepts.permutation_test import permutation_test
+from candlelight.evaluation.concepts.permutation import permutation_test
 from candlelight.loaders.schema import FactorValue
 from candlelight.loaders.views import ConceptSet
 

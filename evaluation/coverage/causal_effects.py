@@ -1,12 +1,19 @@
-"""Causal effects of regions on a prediction, and whether a heatmap points at the regions that have them."""
+"""Effects of rendered interventions on a classifier.
 
+And their agreement with heatmaps by several conventions.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Float64, Int
+from numpy import ndarray
 from torch import Tensor
 
-from candlelight.evaluation.inputs.check_shapes import check_bool, check_shapes
+from candlelight.evaluation.run.check_shapes import check_bool, check_shapes
 from candlelight.loaders.check_choice import check_choice
 
 EffectScale = Literal["probability", "logit"]
@@ -274,3 +281,211 @@ def _largest(
 ) -> Bool[Tensor, "images regions"]:
     left_out = values.masked_fill(~kept, -torch.inf)
     return kept & (left_out == left_out.amax(1, keepdim=True))
+
+
+class Convention(NamedTuple):
+    """How a heatmap states the effect of a region.
+
+    Attributes:
+        mass: by the sum over the region, as additive explanations do; else by the mean.
+        signed: with the sign, positive where the region speaks for the predicted class; else the size alone.
+    """
+
+    mass: bool
+    signed: bool
+
+
+CONVENTIONS: Mapping[str, Convention] = {  # by the name of the score; the first is the default
+    "agreement": Convention(mass=False, signed=False),
+    "mass_agreement": Convention(mass=True, signed=False),
+    "signed_agreement": Convention(mass=False, signed=True),
+    "signed_mass_agreement": Convention(mass=True, signed=True),
+}
+
+
+def stated_effects(
+    heatmap: Float[Tensor, "images height width"], regions: Bool[Tensor, "images regions height width"]
+) -> dict[str, Float[Tensor, "images regions"]]:
+    """Read the effect of each region from heatmaps, by each of the `CONVENTIONS`.
+
+    ====================== ======================= =====================================
+    convention             number of a region      effect that it is compared with
+    ====================== ======================= =====================================
+    agreement              `region_density`        size
+    mass_agreement         size of `region_mass`   size
+    signed_agreement       mean                    p_c(original) - p_c(counterfactual)
+    signed_mass_agreement  `region_mass`           the same
+    ====================== ======================= =====================================
+
+    Only the density does not depend on a number that is added to the heatmap.
+
+    Args:
+        heatmap: explanation heatmaps at the resolution of the regions; positive values speak for the
+            predicted class.
+        regions: pixels of each region.
+
+    Returns:
+        Numbers by convention; nan for a region without pixels, and for a heatmap that is constant or not
+        finite.
+
+    Raises:
+        InputError: the shapes do not agree, or the regions are not boolean.
+
+    Example:
+        >>> regions = torch.tensor([[[[True, False, False]], [[False, True, True]]]])
+        >>> for name, numbers in stated_effects(torch.tensor([[[3.0, -2.0, -4.0]]]), regions).items():
+        ...     print(name, numbers[0].tolist())
+        agreement [2.3333332538604736, 0.3333333432674408]
+        mass_agreement [3.0, 6.0]
+        signed_agreement [3.0, -3.0]
+        signed_mass_agreement [3.0, -6.0]
+    """
+    mass = region_mass(heatmap.double(), regions)
+    # Rounded at the end, so that regions of equal values have equal means.
+    mean, mass = (one.to(heatmap.dtype) for one in (mass / regions.sum((2, 3)), mass))
+    numbers = region_density(heatmap, regions), mass.abs(), mean, mass
+    return dict(zip(CONVENTIONS, numbers, strict=True))
+
+
+def compared_effects(
+    effect: Float64[Tensor, "*shape"], size: Float64[Tensor, "*shape"]
+) -> dict[str, Float64[Tensor, "*shape"]]:
+    """Return the effects with which the numbers of `stated_effects` are compared, by convention.
+
+    Args:
+        effect: mean of `causal_effects`; negative if the change takes away evidence for the class.
+        size: mean of their sizes.
+
+    Example:
+        >>> found = compared_effects(torch.tensor(-0.5).double(), torch.tensor(0.5).double())
+        >>> [float(one) for one in found.values()]
+        [0.5, 0.5, 0.5, 0.5]
+    """
+    return {name: -effect if convention.signed else size for name, convention in CONVENTIONS.items()}
+
+
+def ideal_heatmap(
+    convention: str,
+    masks: Mapping[str, Bool[Tensor, "height width"]],
+    effects: Mapping[str, tuple[float, ...]],
+) -> Float64[Tensor, "height width"]:
+    """Make the heatmap that states the effects of disjoint regions exactly, by one of the `CONVENTIONS`.
+
+    Blind to: effects of regions that are not known (nan) or not listed; these have the value 0.
+
+    Args:
+        convention: name of the convention.
+        masks: pixels of each region, at least one.
+        effects: effect and its size, see `compared_effects`.
+
+    Returns:
+        A heatmap with one value in each region.
+
+    Example:
+        >>> head = torch.tensor([[True, False, False]])
+        >>> masks, effects = {"head": head, "body": ~head}, {"head": (-0.5, 0.5), "body": (0.25, 0.25)}
+        >>> for name in ("agreement", "mass_agreement", "signed_mass_agreement"):
+        ...     print(ideal_heatmap(name, masks, effects)[0].tolist())
+        [0.5, 0.25, 0.25]
+        [0.5, 0.125, 0.125]
+        [0.5, -0.125, -0.125]
+    """
+    heatmap = torch.zeros(next(iter(masks.values())).shape, dtype=torch.float64)
+    for region, mask in masks.items():
+        effect, size = (torch.tensor(one, dtype=torch.float64) for one in effects.get(region, (0.0, 0.0)))
+        value = compared_effects(effect, size)[convention].nan_to_num(0.0)
+        heatmap[mask] += value / mask.sum() if CONVENTIONS[convention].mass else value
+    return heatmap
+
+
+CAUSAL_SCORES = ("agreement", "hit_rate", "hits_above_chance", "figure_ground")
+_Pair = tuple[Float64[ndarray, "images regions"], Float64[ndarray, "images regions"]]
+
+
+class CausalStatistic:
+    """Mean agreement and hits of one method over any choice of images.
+
+    Args:
+        density: density of each region, nan where an image does not show it.
+        effect: size of the effect of each region, at least 0; nan where it is unknown or not shown.
+        chance: rate of hits of the moved heatmap, `moved_hits`.
+        dead: images whose heatmap is dead; chance is that of a region drawn at random.
+        side_density: density of the part with the largest effect, and of the background.
+        side_effect: size of the effect of both.
+        conventions: by name of the score, for other conventions of `candlelight.evaluation.coverage.
+            effect_conventions`: the number that the heatmap states for each region, and its effect.
+
+    Example:
+        >>> density, effect = np.array([[1.0, 2.0], [2.0, 1.0]]), np.array([[0.0, 0.5], [0.0, 0.5]])
+        >>> chance, dead = np.array([0.25, 0.5]), np.array([False, False])
+        >>> statistic = CausalStatistic(density, effect, chance, dead, density, effect)
+        >>> statistic(np.array([0]))
+        {'agreement': 1.0, 'hit_rate': 1.0, 'hits_above_chance': 0.75, 'figure_ground': 1.0}
+        >>> statistic(np.array([1]))["agreement"]
+        -1.0
+    """
+
+    def __init__(
+        self,
+        density: Float64[ndarray, "images regions"],
+        effect: Float64[ndarray, "images regions"],
+        chance: Float64[ndarray, " images"],
+        dead: Bool[ndarray, " images"],
+        side_density: Float64[ndarray, "images 2"],
+        side_effect: Float64[ndarray, "images 2"],
+        conventions: Mapping[str, _Pair] = MappingProxyType({}),
+    ) -> None:
+        found, effects = torch.from_numpy(density), torch.from_numpy(effect)
+        drawn = region_hits(_distinct(effects), effects).chance.numpy()
+        defined = ~np.isnan(drawn)
+        self.chance = np.where(defined, np.where(dead, drawn, chance), np.nan)
+        self.agreement = _scored(rank_agreement(found, effects), dead, defined)
+        self.hit = _scored(region_hits(found, effects).hit, dead, defined)
+        found, effects = torch.from_numpy(side_density), torch.from_numpy(side_effect)
+        defined = ~region_hits(_distinct(effects), effects).hit.isnan().numpy()
+        self.side = _scored(region_hits(found, effects).hit, dead, defined)
+        self.conventions = {
+            name: _convention_scores(torch.from_numpy(stated), torch.from_numpy(effects), dead)
+            for name, (stated, effects) in conventions.items()
+        }
+
+    def __call__(self, rows: Int[ndarray, " rows"]) -> dict[str, float]:
+        """Compute the means over drawn images; nan if the effects leave all of them undefined."""
+        columns = self.agreement, self.hit, self.chance, self.side
+        agreement, hit, chance, side = (_mean(column[rows]) for column in columns)
+        others = {name: _mean(column[rows]) for name, column in self.conventions.items()}
+        return dict(zip(CAUSAL_SCORES, (agreement, hit, hit - chance, side), strict=True)) | others
+
+    @property
+    def mean_chance(self) -> float:
+        """Hit rate of the heatmaps at a place that is drawn at random."""
+        return _mean(self.chance)
+
+    @property
+    def undefined(self) -> int:
+        """Number of images without a score."""
+        return int(np.isnan(self.agreement).sum())
+
+
+def _distinct(effects: Tensor) -> Tensor:
+    """Make densities that differ in all regions: with these, scores are undefined by the effects alone."""
+    return torch.arange(effects.shape[1], dtype=effects.dtype).expand_as(effects)
+
+
+def _convention_scores(
+    stated: Tensor, effects: Tensor, dead: Bool[ndarray, " images"]
+) -> Float64[ndarray, " images"]:
+    defined = ~rank_correlation(_distinct(effects), effects).isnan().numpy()
+    return _scored(rank_correlation(stated, effects), dead, defined)
+
+
+def _scored(
+    scores: Tensor, dead: Bool[ndarray, " images"], defined: Bool[ndarray, " images"]
+) -> Float64[ndarray, " images"]:
+    """Return scores that are 0 for dead heatmaps and equal densities, and nan only where effects say so."""
+    return np.where(defined, np.where(dead, 0, np.nan_to_num(scores.numpy())), np.nan)
+
+
+def _mean(column: Float64[ndarray, " rows"]) -> float:
+    kept = column[~np.isnan(column)]
+    return float(kept.mean()) if len(kept) else float("nan")

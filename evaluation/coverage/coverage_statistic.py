@@ -10,7 +10,7 @@ from numpy import ndarray
 
 from candlelight.evaluation.coverage.open_parameters import OpenParameters
 from candlelight.evaluation.coverage.waiou import WAIoU, weigh_iou
-from candlelight.evaluation.results.mean_intervals import group_numbers
+from candlelight.evaluation.run.intervals import group_numbers
 from candlelight.loaders.errors import InputError, argument
 
 SCORES = ("waiou", "mean_iou")  # the second score does not depend on the other methods

@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from candlelight.evaluation.coverage.binarise_heatmaps import Explanations
-from candlelight.evaluation.inputs.check_shapes import check_shapes
+from candlelight.evaluation.coverage.thresholds import Explanations
+from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 

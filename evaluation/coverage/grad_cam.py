@@ -9,9 +9,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from candlelight.evaluation.coverage.explanations import Explanation
-from candlelight.evaluation.inputs.check_shapes import check_bool, check_shapes
 from candlelight.evaluation.models.vision import token_maps
-from candlelight.evaluation.running.hidden_layers import check_images_first, run_recorded
+from candlelight.evaluation.run.check_shapes import check_bool, check_shapes
+from candlelight.evaluation.run.hidden_layers import check_images_first, run_recorded
 from candlelight.loaders.errors import InputError
 
 

@@ -1,25 +1,115 @@
-"""Thresholds and IoUs of heatmaps and masks that do not all fit in memory."""
+"""Heatmaps of all images in one pass, of which thresholds and coverage are computed."""
 
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from dataclasses import replace
+from functools import cached_property, partial
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float32, Float64, Int
+from jaxtyping import Bool, Float, Float32, Float64, Int
 from numpy import ndarray
 from torch import Tensor
 
-from candlelight.evaluation.coverage.array_spool import ArraySpool
-from candlelight.evaluation.coverage.binarise_heatmaps import (
+from candlelight.evaluation.coverage.thresholds import (
     BinariseCompat,
     Explanations,
     Pooling,
     is_dead,
+    quantiles,
     resize_heatmap,
+    resize_images,
 )
-from candlelight.evaluation.coverage.quantiles import quantiles
 from candlelight.evaluation.coverage.waiou import sweep_iou
+from candlelight.evaluation.run.batches import check_srgb_image
+from candlelight.evaluation.run.named_models import decode, encode
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import Images
+
+BYTES_IN_MEMORY = 2**25  # largest size in memory of one spool
+
+
+class ArraySpool:
+    """Arrays that are appended and read by number; the temporary file is deleted with the spool.
+
+    Example:
+        >>> spool = ArraySpool()
+        >>> spool.append(np.ones((2, 3), np.float32))
+        >>> spool[0].shape
+        (2, 3)
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[ndarray] = []
+        self._room = BYTES_IN_MEMORY
+        self._places: list[tuple[int, tuple[int, ...], np.dtype[Any]]] = []
+
+    def __len__(self) -> int:
+        """Number of arrays."""
+        return len(self._kept) + len(self._places)
+
+    def append(self, array: ndarray) -> None:
+        """Append an array, which must not be modified afterwards."""
+        if array.nbytes <= self._room and not self._places:
+            self._room -= array.nbytes
+            self._kept.append(array)
+            return
+        place = self._file.seek(0, 2)
+        self._places.append((place, array.shape, array.dtype))
+        self._file.write(np.ascontiguousarray(array).data)
+
+    @cached_property
+    def _file(self) -> BinaryIO:
+        file = TemporaryFile()
+        weakref.finalize(self, file.close)
+        return file
+
+    def __getitem__(self, number: int) -> ndarray:
+        """Read an array, which must not be modified."""
+        if number < len(self._kept):
+            return self._kept[number]
+        place, shape, dtype = self._places[number - len(self._kept)]
+        self._file.seek(place)
+        size = int(np.prod(shape)) * dtype.itemsize
+        return np.frombuffer(self._file.read(size), dtype).reshape(shape)
+
+
+class ResizedImages:
+    """A view of images of one size, with the members of `candlelight.loaders.views.Images`.
+
+    Images are resized in scene-linear colour by antialiased bilinear interpolation, whatever their aspect
+    ratio, exactly as by the argument ``size`` of `score_coverage`.
+
+    Args:
+        data: images, sRGB-encoded in [0, 1], of any sizes.
+        size: height and width in pixels.
+
+    Example:
+        >>> import torch
+        >>> from candlelight.loaders.views import DataIdentity
+        >>> class Board:
+        ...     identity, ids, groups = DataIdentity("board", "memory"), ("board",), ("board",)
+        ...     known_ids = frozenset(ids)
+        ...     def __len__(self): return 1
+        ...     def __getitem__(self, row): return torch.tensor([[0.0, 1.0], [1.0, 0.0]]).expand(3, 2, 2)
+        >>> ResizedImages(Board(), (1, 1))[0].flatten()  # sRGB of a linear half
+        tensor([0.7354, 0.7354, 0.7354])
+    """
+
+    def __init__(self, data: Images, size: tuple[int, int]) -> None:
+        self._data, self._size = data, size
+        self.identity = replace(data.identity, image=f"resized to {size[0]} x {size[1]} pixels")
+        self.ids, self.groups, self.known_ids = data.ids, data.groups, data.known_ids
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __getitem__(self, row: int) -> Float[Tensor, "3 height width"]:
+        linear = decode(check_srgb_image(self._data[row]))[None]
+        return encode(resize_images(linear, self._size)[0])
+
 
 _POINTS = 2**21  # number of heatmap points in memory at a time
 

@@ -9,29 +9,32 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from candlelight.evaluation.coverage.binarise_heatmaps import (
+from candlelight.evaluation.coverage.causal_effects import (
+    CONVENTIONS,
+    ChangedPixels,
+    EffectScale,
+    causal_effects,
+    ideal_heatmap,
+    region_hits,
+    region_share,
+    stated_effects,
+)
+from candlelight.evaluation.coverage.control_explainers import area_averages
+from candlelight.evaluation.coverage.explanations import merge_explanation
+from candlelight.evaluation.coverage.grad_cam import check_logits
+from candlelight.evaluation.coverage.read_explanations import explain_images
+from candlelight.evaluation.coverage.thresholds import (
     Explanations,
     binarise,
     is_dead,
     resize_heatmap,
+    resize_images,
+    resize_mask,
     set_threshold,
 )
-from candlelight.evaluation.coverage.causal_effects import (
-    ChangedPixels,
-    EffectScale,
-    causal_effects,
-    region_hits,
-    region_share,
-)
-from candlelight.evaluation.coverage.control_explainers import area_averages
-from candlelight.evaluation.coverage.effect_conventions import CONVENTIONS, ideal_heatmap, stated_effects
-from candlelight.evaluation.coverage.explanations import merge_explanation
-from candlelight.evaluation.coverage.grad_cam import check_logits
-from candlelight.evaluation.coverage.masks import resize_images, resize_mask
-from candlelight.evaluation.coverage.read_explanations import explain_images
 from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.running.batches import check_srgb_image
-from candlelight.evaluation.running.named_models import decode, run_model
+from candlelight.evaluation.run.batches import check_srgb_image
+from candlelight.evaluation.run.named_models import decode, run_model
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import BACKGROUND_REGION, CounterfactualImages
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from candlelight.evaluation.coverage.binarise_heatmaps import BinariseCompat, Pooling, check_pooling
 from candlelight.evaluation.coverage.explanations import Rank
+from candlelight.evaluation.coverage.thresholds import BinariseCompat, Pooling, check_pooling
 from candlelight.evaluation.coverage.waiou import Aggregate
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError

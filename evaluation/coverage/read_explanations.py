@@ -9,18 +9,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from candlelight.evaluation.coverage.binarise_heatmaps import Explanations
+from candlelight.evaluation.coverage.control_explainers import MaskControl, PartMasks
 from candlelight.evaluation.coverage.explanations import Explanation, Rank, merge_explanation
 from candlelight.evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream
-from candlelight.evaluation.coverage.mask_controls import MaskControl, PartMasks
-from candlelight.evaluation.coverage.masks import check_masks, resize_images, resize_mask
 from candlelight.evaluation.coverage.network_dissection import ConceptStream
-from candlelight.evaluation.inputs.predictions import Heatmaps
+from candlelight.evaluation.coverage.thresholds import Explanations, check_masks, resize_images, resize_mask
 from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.running.batches import Fingerprint, check_srgb_image, read_batches
-from candlelight.evaluation.running.finished_steps import FinishedSteps, batch_key, model_key
-from candlelight.evaluation.running.model_outputs import checked_heatmaps, describe_output
-from candlelight.evaluation.running.named_models import decode, run_model
+from candlelight.evaluation.run.batches import Fingerprint, check_srgb_image, read_batches
+from candlelight.evaluation.run.model_outputs import checked_heatmaps, describe_output
+from candlelight.evaluation.run.named_models import decode, run_model
+from candlelight.evaluation.run.predictions import Heatmaps
+from candlelight.evaluation.run.steps import FinishedSteps, batch_key, model_key
 from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.views import Parts
 

@@ -12,27 +12,25 @@ from numpy import ndarray
 from scipy.stats import kendalltau
 from torch import Tensor, nn
 
-from candlelight.evaluation.coverage.control_explainers import ideal_coverage
+from candlelight.evaluation.coverage.control_explainers import MaskControl, ideal_coverage
 from candlelight.evaluation.coverage.coverage_statistic import SCORES, CoverageStatistic
-from candlelight.evaluation.coverage.explained_networks import describe_network, first_users
 from candlelight.evaluation.coverage.explanations import ExplanationMethod
+from candlelight.evaluation.coverage.fit_methods import describe_network, first_users
 from candlelight.evaluation.coverage.grad_cam import filter_maps
 from candlelight.evaluation.coverage.heatmap_streams import stream_iou
-from candlelight.evaluation.coverage.mask_controls import MaskControl
-from candlelight.evaluation.coverage.masks import part_names
 from candlelight.evaluation.coverage.network_dissection import ConceptStream, network_dissection
 from candlelight.evaluation.coverage.open_parameters import OpenParameters
 from candlelight.evaluation.coverage.read_explanations import ReadExplanations, read_explanations
+from candlelight.evaluation.coverage.thresholds import part_names
 from candlelight.evaluation.coverage.waiou import weigh_iou
-from candlelight.evaluation.inputs.predictions import Heatmaps, MissingResults
 from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.results.mean_intervals import distinct_groups
-from candlelight.evaluation.results.resampled_intervals import replicate_interval, resampled_interval
-from candlelight.evaluation.results.result import StatisticResult
-from candlelight.evaluation.running.batches import Fingerprint, make_provenance
-from candlelight.evaluation.running.finished_steps import FinishedSteps
-from candlelight.evaluation.running.hidden_layers import check_images_first, run_recorded
-from candlelight.evaluation.running.named_models import identify_models
+from candlelight.evaluation.run.batches import Fingerprint, make_provenance
+from candlelight.evaluation.run.hidden_layers import check_images_first, run_recorded
+from candlelight.evaluation.run.intervals import distinct_groups, replicate_interval, resampled_interval
+from candlelight.evaluation.run.named_models import identify_models
+from candlelight.evaluation.run.predictions import Heatmaps, MissingResults
+from candlelight.evaluation.run.result import StatisticResult
+from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import Parts
 
@@ -97,7 +95,7 @@ def score_coverage(
 
     Args:
         methods: by name: a fitted `ExplanationMethod`; a callable from images to interpretation heatmaps
-            (`layer_heatmaps` makes one of a layer); or `candlelight.evaluation.inputs.predictions.Heatmaps`
+            (`layer_heatmaps` makes one of a layer); or `candlelight.evaluation.run.predictions.Heatmaps`
             of another program; a `MaskControl` explains by the masks alone. Fitted methods and callables
             receive sRGB-encoded images in [0, 1] on ``device``; callables whose
             ``colour_space`` is "linear" receive scene-linear images.

@@ -9,8 +9,8 @@ from jaxtyping import Bool, Float, Float32, Float64, Int
 from numpy import ndarray
 from torch import Tensor
 
-from candlelight.evaluation.coverage.binarise_heatmaps import BinariseCompat
-from candlelight.evaluation.inputs.check_shapes import check_bool, check_shapes
+from candlelight.evaluation.coverage.thresholds import BinariseCompat
+from candlelight.evaluation.run.check_shapes import check_bool, check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 

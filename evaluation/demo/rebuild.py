@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from candlelight.evaluation.results.result import package_versions
+from candlelight.evaluation.run.result import package_versions
 from candlelight.loaders.files.safe_writing import replacing
 from candlelight.loaders.verification.checksums import file_sha256
 from candlelight.version import RELEASE

@@ -15,16 +15,16 @@ from torch import Tensor
 from candlelight.evaluation.causal import layer_codes, score_causal
 from candlelight.evaluation.concepts import score_concepts
 from candlelight.evaluation.coverage import layer_heatmaps, score_coverage
+from candlelight.evaluation.coverage.coverage_pictures import coverage_pictures
 from candlelight.evaluation.demo.rebuild import make_if_changed
 from candlelight.evaluation.intrinsic import score_intrinsic
+from candlelight.evaluation.intrinsic.intrinsic_report import intrinsic_pictures
 from candlelight.evaluation.models import BASELINES, ColourRetinex, IntrinsicNet, load_model, save_model
 from candlelight.evaluation.models.model_protocols import IntrinsicModel
-from candlelight.evaluation.report import write_report
 from candlelight.evaluation.report.blocks import Block
-from candlelight.evaluation.report.coverage_pictures import coverage_pictures
-from candlelight.evaluation.report.intrinsic_pictures import intrinsic_pictures
-from candlelight.evaluation.results.result import MeanResult, StatisticResult, model_name, package_versions
-from candlelight.evaluation.results.result_files import read_results, write_results
+from candlelight.evaluation.report.page import write_report
+from candlelight.evaluation.run.result import MeanResult, StatisticResult, model_name, package_versions
+from candlelight.evaluation.run.result_files import read_results, write_results
 from candlelight.evaluation.training import train_intrinsic
 from candlelight.loaders.open_frames import open_frames
 from candlelight.loaders.views import (

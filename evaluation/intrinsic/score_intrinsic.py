@@ -1,28 +1,146 @@
 """Score decompositions against the ground truth: one result for each model or folder of predictions."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, overload
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar, overload
 
+import numpy as np
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Bool, Float, Float64
+from numpy import ndarray
 from torch import Tensor
 
-from candlelight.evaluation.inputs.ground_truth import GroundTruth, stack_ground_truth
-from candlelight.evaluation.inputs.predictions import MissingResults, Predictions
+from candlelight.evaluation.intrinsic.ground_truth import GroundTruth, stack_ground_truth
+from candlelight.evaluation.intrinsic.image_errors import mse, si_mse
 from candlelight.evaluation.intrinsic.lmse import gray, lmse
-from candlelight.evaluation.intrinsic.mse import mse
-from candlelight.evaluation.intrinsic.scored_rows import ErrorMetric, collect_errors, mean_results
-from candlelight.evaluation.intrinsic.si_mse import si_mse
-from candlelight.evaluation.models.baselines import BASELINES
 from candlelight.evaluation.models.model_protocols import IntrinsicModel
 from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.results.result import MeanResult, Result
-from candlelight.evaluation.running.batches import Fingerprint
-from candlelight.evaluation.running.finished_steps import FinishedSteps
-from candlelight.evaluation.running.named_models import identify_models
-from candlelight.evaluation.running.predict_decomposition import predict_decomposition
-from candlelight.evaluation.running.run_batches import run_batches
+from candlelight.evaluation.models.retinex import BASELINES
+from candlelight.evaluation.run.batches import Fingerprint, make_provenance
+from candlelight.evaluation.run.named_models import identify_models, predict_decomposition
+from candlelight.evaluation.run.predictions import MissingResults, Predictions
+from candlelight.evaluation.run.result import MeanResult, Result, fill_failures
+from candlelight.evaluation.run.steps import FinishedSteps, Step, join_steps, run_batches
 from candlelight.loaders.views import Decompositions, Judgements, Regions
+
+_ERROR = 0.0, math.inf
+_RANGES = {
+    # The best scale of a window leaves at most the energy of the truth.
+    "lmse": (0.0, 1.0),
+    "si_lmse": _ERROR,
+    "si_mse": _ERROR,
+    "mse": _ERROR,
+    "rmse": _ERROR,
+    "dssim": (0.0, 1.0),
+    "ssim": (-1.0, 1.0),
+    "whdr": (0.0, 1.0),
+    "maw_intensity": _ERROR,
+    "maw_chromaticity": _ERROR,
+    "c_mat": _ERROR,
+    "c_mat_unscaled": _ERROR,
+    "chroma_drift": _ERROR,
+    "chroma_loss": (0.0, 1.0),
+    "psnr": (-math.inf, math.inf),
+}
+
+
+def score_ranges(columns: Iterable[str]) -> dict[str, tuple[float, float]]:
+    """Return the smallest and the largest possible value of columns of results.
+
+    Args:
+        columns: names of scores, which may end in ``_reflectance`` or ``_shading``.
+
+    Example:
+        >>> score_ranges(["lmse_shading", "mse_shading"])
+        {'lmse_shading': (0.0, 1.0), 'mse_shading': (0.0, inf)}
+    """
+    return {name: _RANGES[name.removesuffix("_reflectance").removesuffix("_shading")] for name in columns}
+
+
+_Truth = TypeVar("_Truth")
+
+
+class ErrorMetric(NamedTuple):
+    """Metric of a mean result whose columns are errors: lower is better."""
+
+    name: str
+    version: int
+    columns: tuple[str, ...]
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """Name, version and axes of the errors, for the keys of finished steps."""
+        return {"metric": self.name, "version": self.version, "errors": "rows, columns"}
+
+
+class RowErrors(NamedTuple):
+    """Errors of each model, its failed predictions, and the errors that a failed one has at least."""
+
+    errors: dict[str, Float[ndarray, "rows columns"]]
+    failed: dict[str, Bool[ndarray, " rows"]]
+    zeros: Float[ndarray, "rows columns"]
+
+
+def collect_errors(
+    batches: Iterator[tuple[_Truth, Mapping[str, Step]]], zero_errors: Callable[[_Truth], Tensor]
+) -> RowErrors:
+    """Join the steps of all batches, each with ``errors`` [rows, columns] and ``failed`` [rows].
+
+    Args:
+        batches: from `candlelight.evaluation.run.steps.run_batches`.
+        zero_errors: computes the errors of all-zero predictions of a batch; nan if the truth is undefined.
+    """
+    zeros, steps = [], []
+    for prepared, made in batches:
+        zeros.append(zero_errors(prepared))
+        steps.append(made)
+    joined = join_steps(steps)
+    return RowErrors(
+        {name: one["errors"].numpy() for name, one in joined.items()},
+        {name: one["failed"].numpy() for name, one in joined.items()},
+        torch.cat(zeros).numpy(),
+    )
+
+
+def mean_results(
+    named_models: Mapping[str, NamedModel],
+    metric: ErrorMetric,
+    found: RowErrors,
+    ids: Sequence[str],
+    groups: Sequence[str],
+    data: Mapping[str, Any],
+    settings: Mapping[str, Any],
+) -> dict[str, MeanResult]:
+    """Make the result of each model; failed predictions have the errors of `fill_failures`.
+
+    Args:
+        named_models: the models.
+        metric: the metric.
+        found: errors and failures.
+        ids: id of each row.
+        groups: group of each row.
+        data: description of the data, from `Fingerprint.describe`.
+        settings: arguments that change the numbers.
+    """
+    filled = fill_failures(found.errors, found.failed, found.zeros)
+    recorded = dict(settings)
+    if any(failure.any() for failure in found.failed.values()):
+        recorded["filled_among"] = sorted(named_models)
+    return {
+        name: MeanResult(
+            make_provenance(metric.name, metric.version, "lower", named, data, recorded),
+            tuple(ids),
+            tuple(groups),
+            {
+                column: tuple(values.tolist())
+                for column, values in zip(metric.columns, filled[name].T, strict=True)
+            },
+            tuple(ids[row] for row in np.flatnonzero(found.failed[name]).tolist()),
+            ranges=score_ranges(metric.columns),
+        )
+        for name, named in named_models.items()
+    }
+
 
 METRIC, VERSION = "lmse", 2
 COLUMNS = (
@@ -76,7 +194,7 @@ def score_intrinsic(
 ) -> Mapping[str, Result]:
     """Measure the errors of reflectance and shading of models, or of predictions in files.
 
-    With ``protocol`` this is `candlelight.evaluation.protocols.score_protocol`; the rest is about the
+    With ``protocol`` this is `candlelight.evaluation.intrinsic.score_protocols.score_protocol`; the rest is about the
     default.
 
     Columns of a result: ``lmse``, the score of Grosse et al. 2009 (mean of the LMSE of reflectance and
@@ -96,7 +214,7 @@ def score_intrinsic(
             `candlelight.evaluation.models.open_model`, or `Predictions` of another program.
         data: images with their ground-truth decomposition, from
             `candlelight.loaders.views.open_decompositions`; for some protocols another view.
-        protocol: name of an evaluation protocol in `candlelight.evaluation.protocols.PROTOCOLS`.
+        protocol: name of an evaluation protocol in `candlelight.evaluation.intrinsic.protocol_records.PROTOCOLS`.
         device: torch device of the models.
         batch_size: images per call of a model.
         missing: "error" refuses predictions without a file for an id; "fail" counts the id as failed.
@@ -111,7 +229,7 @@ def score_intrinsic(
 
     Example:
         >>> import torch
-        >>> from candlelight.evaluation.models.baselines import constant_shading
+        >>> from candlelight.evaluation.models.retinex import constant_shading
         >>> from candlelight.loaders.views import DataIdentity, DecomposedImage
         >>> class Flat:
         ...     identity = DataIdentity("flat", "memory")
@@ -124,9 +242,7 @@ def score_intrinsic(
         True
     """
     if protocol is not None:
-        from candlelight.evaluation.protocols import (
-            score_protocol,  # here, because the protocols import this module
-        )
+        from candlelight.evaluation.intrinsic.score_protocols import score_protocol
 
         run: dict[str, Any] = {"device": device, "batch_size": batch_size, "missing": missing, "steps": steps}
         return score_protocol(models, data, protocol, **run)

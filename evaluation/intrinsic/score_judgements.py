@@ -11,20 +11,15 @@ from jaxtyping import Float, Int, Int64
 from numpy import ndarray
 from torch import Tensor
 
-from candlelight.evaluation.inputs.predictions import MissingResults
-from candlelight.evaluation.intrinsic.saw_precision import SAWVariant, count_smooth, saw_curve
-from candlelight.evaluation.intrinsic.score_intrinsic import DecompositionModel
-from candlelight.evaluation.intrinsic.score_ranges import score_ranges
-from candlelight.evaluation.intrinsic.whdr import whdr
+from candlelight.evaluation.intrinsic.judgements import SAWVariant, count_smooth, saw_curve, whdr
+from candlelight.evaluation.intrinsic.score_intrinsic import DecompositionModel, score_ranges
 from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.results.mean_intervals import distinct_groups
-from candlelight.evaluation.results.resampled_intervals import resampled_interval
-from candlelight.evaluation.results.result import MeanResult, StatisticResult
-from candlelight.evaluation.running.batches import Batch, Fingerprint, make_provenance
-from candlelight.evaluation.running.finished_steps import FinishedSteps
-from candlelight.evaluation.running.named_models import identify_models
-from candlelight.evaluation.running.predict_decomposition import predict_decomposition
-from candlelight.evaluation.running.run_batches import join_steps, run_batches
+from candlelight.evaluation.run.batches import Batch, Fingerprint, make_provenance
+from candlelight.evaluation.run.intervals import distinct_groups, resampled_interval
+from candlelight.evaluation.run.named_models import identify_models, predict_decomposition
+from candlelight.evaluation.run.predictions import MissingResults
+from candlelight.evaluation.run.result import MeanResult, StatisticResult
+from candlelight.evaluation.run.steps import FinishedSteps, join_steps, run_batches
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import Comparisons, JudgedImage, Judgements
@@ -87,7 +82,7 @@ def score_whdr(
             of predictions do not match.
 
     Example:
-        >>> from candlelight.evaluation.models.baselines import BASELINES
+        >>> from candlelight.evaluation.models.retinex import BASELINES
         >>> from candlelight.loaders.views import DataIdentity
         >>> class Halves:
         ...     identity, origin = DataIdentity("halves", "memory"), "synthetic"
@@ -177,7 +172,7 @@ def score_saw(
             decomposition, or ids of predictions do not match.
 
     Example:
-        >>> from candlelight.evaluation.models.baselines import BASELINES
+        >>> from candlelight.evaluation.models.retinex import BASELINES
         >>> from candlelight.loaders.views import DataIdentity
         >>> class Halves:
         ...     identity, origin = DataIdentity("halves", "memory"), "synthetic"

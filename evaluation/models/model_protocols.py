@@ -19,10 +19,10 @@ class IntrinsicModel(Protocol):
     It may be a function, a `torch.nn.Module` in evaluation mode or an object with ``__call__``; a black box
     is enough. If its signature has a parameter ``mask`` (bool, batch height width), it receives the mask of
     the scored pixels. With an attribute ``colour_space = "srgb"`` it receives sRGB-encoded images.
-    `candlelight.evaluation.running.model_outputs` lists the other accepted forms of the output.
+    `candlelight.evaluation.run.model_outputs` lists the other accepted forms of the output.
 
     Example:
-        >>> from candlelight.evaluation.models.baselines import constant_shading
+        >>> from candlelight.evaluation.models.retinex import constant_shading
         >>> isinstance(constant_shading, IntrinsicModel)
         True
     """
@@ -51,7 +51,7 @@ class SequenceIntrinsicModel(Protocol):
     `IntrinsicModel`.
 
     Example:
-        >>> from candlelight.evaluation.models.weiss import Weiss
+        >>> from candlelight.evaluation.models.retinex import Weiss
         >>> isinstance(Weiss(), SequenceIntrinsicModel)
         True
     """

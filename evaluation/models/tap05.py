@@ -1,33 +1,258 @@
-"""TAP-05: gradients classified as reflectance or shading by boosting, then propagated along contours.
-
-M. F. Tappen, W. T. Freeman, E. H. Adelson: Recovering intrinsic images from a single image, PAMI 2005, in the
-gray form that R. Grosse et al., ICCV 2009, section 4.3.2, compare with other methods. This is a restatement
-of these descriptions: no code of either paper's TAP-05 is public.
-"""
+"""TAP-05: gradients classified by boosted stumps (Tappen et al. 2005)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Float32
+from jaxtyping import Bool, Float, Float32, Int
 from numpy import ndarray
 from scipy.ndimage import correlate1d, gaussian_filter
+from scipy.optimize import minimize
+from scipy.special import expit
 
-from candlelight.evaluation.models.belief_propagation import propagate_beliefs
-from candlelight.evaluation.models.boosted_stumps import BoostedStumps, train_stumps
-from candlelight.evaluation.models.contour_agreement import ContourAgreement, contour_cues, fit_agreement
-from candlelight.evaluation.models.integrate_gradients import GradientModel
-from candlelight.evaluation.models.log_gradients import Gradients, gray_of_raised
-from candlelight.evaluation.models.named_streams import named_stream
-from candlelight.evaluation.models.training_gradients import (
+from candlelight.evaluation.models.gradients import (
+    GradientModel,
+    Gradients,
     TrueGradients,
     differences,
     draw_places,
     extend,
+    gray_of_raised,
     inside_pairs,
     true_gradients,
 )
+from candlelight.evaluation.models.poisson import named_stream
 from candlelight.loaders.views import DecomposedImage
+
+# Thresholds are quantiles of each feature; sums over bins replace the sorting of samples in each round.
+_BINS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class BoostedStumps:
+    """Weighted vote of stumps, each of which compares one feature with a threshold.
+
+    Attributes:
+        features: number of the feature of each stump.
+        thresholds: threshold of each stump.
+        votes: vote of each stump for values above its threshold; values up to it have the opposite vote.
+    """
+
+    features: Int[ndarray, " rounds"]
+    thresholds: Float[ndarray, " rounds"]
+    votes: Float[ndarray, " rounds"]
+
+    def log_odds(self, values: Float[ndarray, "features ..."]) -> Float[ndarray, "..."]:
+        """Return ``log P(true) / P(false)``, twice the sum of the votes.
+
+        Example:
+            >>> stumps = BoostedStumps(np.array([0]), np.array([0.5]), np.array([1.5]))
+            >>> stumps.log_odds(np.array([[0.2, 0.9]])).tolist()
+            [-3.0, 3.0]
+        """
+        total = np.zeros(values.shape[1:])
+        for feature, threshold, vote in zip(self.features, self.thresholds, self.votes, strict=True):
+            total += np.where(values[feature] > threshold, 2 * vote, -2 * vote)
+        return total
+
+
+def train_stumps(
+    values: Float[ndarray, "features samples"],
+    labels: Bool[ndarray, " samples"],
+    weights: Float[ndarray, " samples"],
+    rounds: int,
+) -> BoostedStumps:
+    """Train by discrete AdaBoost.
+
+    Args:
+        values: features of each sample, finite.
+        labels: class of each sample.
+        weights: initial weight of each sample, at least 0; their sum is positive.
+        rounds: largest number of stumps; a perfect or useless stump ends the training.
+
+    Example:
+        >>> values = np.array([[0.0, 1.0, 2.0, 3.0]])
+        >>> stumps = train_stumps(values, values[0] > 1, np.ones(4), rounds=3)
+        >>> (stumps.log_odds(values) > 0).tolist()
+        [False, False, True, True]
+    """
+    thresholds = np.quantile(values, np.arange(_BINS) / _BINS, axis=1, method="lower").T.astype(float)
+    # The first stump of each feature says "true" always: it learns the share of each class.
+    thresholds[:, 0] = -np.inf
+    bins = np.stack([np.searchsorted(*pair) for pair in zip(thresholds, values, strict=True)])
+    bins += (_BINS + 1) * np.arange(len(values))[:, None]
+    signs = np.where(labels, 1.0, -1.0)
+    weights = weights / weights.sum()
+    chosen: list[tuple[int, float, float]] = []
+    for _ in range(rounds):
+        signed = weights * signs
+        sums = np.bincount(bins.ravel(), np.tile(signed, len(values)), len(values) * (_BINS + 1))
+        below = sums.reshape(len(values), _BINS + 1)[:, :-1].cumsum(1)
+        # Weighted agreement of "above the threshold" with the labels: 1 is perfect, -1 perfect if reversed.
+        agreement = signed.sum() - 2 * below
+        feature, place = np.unravel_index(np.abs(agreement).argmax(), agreement.shape)
+        # A perfect stump would have an infinite vote.
+        edge = np.clip(agreement[feature, place], -1 + 1e-6, 1 - 1e-6)
+        vote = np.arctanh(edge)
+        chosen.append((int(feature), float(thresholds[feature, place]), float(vote)))
+        if not 1e-9 < abs(edge) < 1 - 1e-6:
+            break
+        above = np.where(values[feature] > thresholds[feature, place], 1.0, -1.0)
+        weights = weights * np.exp(-vote * above * signs)
+        weights /= weights.sum()
+    columns = [np.array(column) for column in zip(*chosen, strict=True)]
+    return BoostedStumps(*columns)
+
+
+def propagate_beliefs(
+    evidence: Float[ndarray, "*grid"],
+    agreements: Sequence[Float[ndarray, "..."]],
+    sweeps: int = 40,
+    damping: float = 0.5,
+) -> Float[ndarray, "*grid"]:
+    """Compute the marginal log odds of each node of a grid of two labels.
+
+    The model is ``P(x) ~ prod_i exp(e_i x_i) prod_ij psi(x_i, x_j)`` for labels x in {0, 1}, with ``psi = a``
+    for equal labels of neighbours and ``1 - a`` for others. Messages are log odds: a node of log odds h, all
+    but its neighbour's message, sends ``2 artanh((2a - 1) tanh(h / 2))``. All messages change together.
+
+    Args:
+        evidence: log odds ``e`` of label 1 at each node without its neighbours.
+        agreements: for each axis, the agreement ``a``, in (0, 1), of each node and the one before it on that
+            axis; the first along the axis is not read. 1/2 separates the nodes.
+        sweeps: number of times that all messages are sent. A sweep moves evidence by one node.
+        damping: share of the previous message that is kept, in [0, 1); it calms oscillations and slows down.
+
+    Returns:
+        Log odds of label 1 at each node: exact on a chain after enough sweeps, too certain where loops count
+        evidence twice.
+
+    Example:
+        >>> agreements = [np.full((1, 3), 0.5), np.full((1, 3), 0.9)]
+        >>> propagate_beliefs(np.array([[0.0, 2.0, 0.0]]), agreements).round(2).tolist()
+        [[1.42, 2.0, 1.42]]
+    """
+    axes = range(evidence.ndim)
+    # The first node along an axis has no neighbour before it: only edges have messages.
+    edges = [tuple(slice(1, None) if axis == along else slice(None) for axis in axes) for along in axes]
+    before = [tuple(slice(None, -1) if axis == along else slice(None) for axis in axes) for along in axes]
+    factors = [2 * agreement[edge] - 1 for agreement, edge in zip(agreements, edges, strict=True)]
+    forward = [np.zeros_like(factor) for factor in factors]
+    backward = [np.zeros_like(factor) for factor in factors]
+    belief = evidence.copy()
+    for _ in range(sweeps):
+        for axis in axes:
+            from_before = _message(belief[before[axis]] - backward[axis], factors[axis])
+            from_after = _message(belief[edges[axis]] - forward[axis], factors[axis])
+            forward[axis] += (1 - damping) * (from_before - forward[axis])
+            backward[axis] += (1 - damping) * (from_after - backward[axis])
+        belief = evidence.copy()
+        for axis in axes:
+            belief[edges[axis]] += forward[axis]
+            belief[before[axis]] += backward[axis]
+    return belief
+
+
+def _message(
+    log_odds: Float[ndarray, "*edges"], factor: Float[ndarray, "*edges"]
+) -> Float[ndarray, "*edges"]:
+    product = factor * np.tanh(log_odds / 2)
+    return np.log((1 + product) / (1 - product))
+
+
+# Gradients, in log units per pixel, below which the direction of a contour is noise.
+_NOISE = 1e-3
+_PENALTY = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class ContourAgreement:
+    """Agreement of neighbours on the grid of all gradients, [2 height width]: down (0), to the right (1).
+
+    Attributes:
+        weights: for neighbours along each axis of the grid, the weights of 1, the log magnitude of the
+            gradient, the alignment of the contour with the direction of the neighbour, and their product.
+    """
+
+    weights: Float[ndarray, "3 4"]
+
+    def agreements(
+        self, log_image: Float[ndarray, "height width"], inside: Bool[ndarray, "2 height width"]
+    ) -> list[Float[ndarray, "2 height width"]]:
+        """Return probabilities for `propagate_beliefs`: at least 1/2, and 1/2 with a neighbour outside.
+
+        Args:
+            log_image: log gray image, extended over the background.
+            inside: gradients that exist.
+        """
+        cues = contour_cues(log_image)
+        return [
+            np.where(inside & np.roll(inside, 1, axis), expit(np.tensordot(row, cue, 1).clip(0, 8)), 0.5)
+            for axis, (row, cue) in enumerate(zip(self.weights, cues, strict=True))
+        ]
+
+
+def contour_cues(log_image: Float[ndarray, "height width"]) -> list[Float[ndarray, "4 2 height width"]]:
+    """Compute the four inputs of the logistic model between each gradient and the one before it on each axis.
+
+    The first axis pairs the two gradients of a pixel. They are aligned if the contour is diagonal, since both
+    then belong to it.
+
+    Example:
+        >>> step = np.repeat(np.repeat([0.0, 1.0], 3)[None], 3, axis=0)
+        >>> _, down, right = contour_cues(step)
+        >>> down[2, 0, 1, 3].round(2) == 1, right[2, 0, 1, 3].round(2) == 0
+        (np.True_, np.True_)
+    """
+    gradient = np.stack(
+        [gaussian_filter(log_image, 1.0, order, mode="nearest") for order in ((1, 0), (0, 1))]
+    )
+    vertical, horizontal = ((gradient + np.roll(gradient, 1, axis)) / 2 for axis in (1, 2))
+    sides = (
+        (np.abs(gradient).min(0), gradient),
+        (np.abs(vertical[1]), vertical),
+        (np.abs(horizontal[0]), horizontal),
+    )
+    cues = []
+    for part, vector in sides:
+        magnitude = np.hypot(*vector) + _NOISE
+        strength, alignment = np.log(magnitude), part / magnitude
+        cue = np.stack([np.ones_like(strength), strength, alignment, strength * alignment])
+        cues.append(np.stack([cue, cue], 1))
+    return cues
+
+
+def fit_agreement(
+    cues: Float[ndarray, "4 pairs"],
+    evidence: Float[ndarray, "2 pairs"],
+    equal: Bool[ndarray, " pairs"],
+    importance: Float[ndarray, " pairs"],
+) -> Float[ndarray, " 4"]:
+    """Fit the weights of one axis by maximum likelihood, with each pair taken as isolated.
+
+    For log odds e and f of two neighbours, labels are equal with the log odds
+    ``logit(a) + 2 artanh(tanh(e / 2) tanh(f / 2))``, where a is the agreement: the model learns the agreement
+    that the evidence does not explain yet.
+
+    Args:
+        cues: inputs of the model for each pair.
+        evidence: log odds of both gradients of each pair.
+        equal: whether their true labels are equal.
+        importance: weight of each pair, at least 0.
+    """
+    product = np.tanh(evidence / 2).prod(0)
+    explained = np.log((1 + product).clip(1e-9) / (1 - product).clip(1e-9))
+    signs = np.where(equal, 1.0, -1.0)
+    shares = importance / max(importance.sum(), np.finfo(float).tiny)
+
+    def loss(weights: ndarray) -> tuple[float, ndarray]:
+        margin = signs * (weights @ cues + explained)
+        slope = cues @ (shares * signs * expit(-margin))
+        value = shares @ np.logaddexp(0, -margin) + _PENALTY / 2 * weights @ weights
+        return float(value), _PENALTY * weights - slope
+
+    return minimize(loss, np.zeros(len(cues)), jac=True, method="L-BFGS-B").x
+
 
 _SCALES = (1.0, 2.0, 4.0, 8.0)
 _ANGLES = (0.0, np.pi / 4, np.pi / 2, 3 * np.pi / 4)
@@ -74,7 +299,7 @@ def train_tap05(images: Sequence[DecomposedImage], *, seed: int = 0) -> TAP05:
     in the training is the difference of both changes, the error that a wrong decision causes.
 
     Args:
-        images: training images of any sizes; values below `candlelight.evaluation.models.log_gradients.FLOOR`
+        images: training images of any sizes; values below `candlelight.evaluation.models.gradients.FLOOR`
             are raised to it.
         seed: seed of the drawn gradients and pairs. Equal seeds give equal models.
 

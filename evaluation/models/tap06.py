@@ -1,30 +1,136 @@
-"""TAP-06: gradients of the shading predicted from patches of the log image by local linear experts.
-
-M. F. Tappen, E. H. Adelson, W. T. Freeman: Estimating intrinsic component images using non-linear regression,
-CVPR 2006 (ExpertBoost), without confidences, as R. Grosse et al., ICCV 2009, section 4.3.2, compare it with
-other methods. This is a restatement of these descriptions: no code of either paper's TAP-06 is public.
-"""
+"""TAP-06: gradients estimated by local experts (Tappen et al. 2006)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray
 
-from candlelight.evaluation.models.integrate_gradients import GradientModel
-from candlelight.evaluation.models.local_experts import LocalExperts, grow_experts
-from candlelight.evaluation.models.log_gradients import Gradients, gray_of_raised
-from candlelight.evaluation.models.named_streams import named_stream
-from candlelight.evaluation.models.training_gradients import (
+from candlelight.evaluation.models.gradients import (
+    GradientModel,
+    Gradients,
     TrueGradients,
     differences,
     draw_places,
     extend,
+    gray_of_raised,
     inside_pairs,
     true_gradients,
 )
+from candlelight.evaluation.models.poisson import named_stream
 from candlelight.loaders.views import DecomposedImage
+
+# Inputs that are tried as the next prototype; the best one is kept.
+_CANDIDATES = 5
+# Ridge penalty relative to the mean square of the inputs.
+_PENALTY = 1e-3
+# Width of the weights relative to the root mean square norm of the inputs.
+_WIDTH = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class LocalExperts:
+    """Weighted mean of linear functions: ``sum_k w_k(x) c_k x``, ``w_k ~ exp(-|x - p_k|^2 / (2 width^2))``.
+
+    The weights of an input sum to 1. The linear functions have no constant: an input of zeros gives 0.
+
+    Attributes:
+        prototypes: centre p of each expert.
+        coefficients: linear function c of each expert.
+        width: standard deviation of the weights.
+    """
+
+    prototypes: Float[ndarray, "experts dimensions"]
+    coefficients: Float[ndarray, "experts dimensions"]
+    width: float
+
+    def predict(self, inputs: Float[ndarray, "samples dimensions"]) -> Float[ndarray, " samples"]:
+        """Return the prediction for each input.
+
+        Example:
+            >>> experts = LocalExperts(np.array([[0.0], [4.0]]), np.array([[1.0], [0.0]]), width=0.5)
+            >>> experts.predict(np.array([[1.0], [2.0], [3.0]])).round(3).tolist()
+            [1.0, 1.0, 0.0]
+        """
+        weights = _responsibilities(inputs, self.prototypes, self.width)
+        return np.einsum("se,se->s", weights, inputs @ self.coefficients.T)
+
+
+def grow_experts(
+    inputs: Float[ndarray, "samples dimensions"],
+    targets: Float[ndarray, " samples"],
+    experts: int,
+    rng: np.random.Generator,
+) -> LocalExperts:
+    """Fit experts one after the other by least squares.
+
+    The first expert is at 0. Each further prototype is the best of a few inputs, drawn in proportion to their
+    squared errors so far; its linear function is fitted while the others stay. The width is the root mean
+    square norm of the inputs.
+
+    Args:
+        inputs: inputs, of mean about 0.
+        targets: value to predict for each input.
+        experts: number of experts; fewer are grown if there is no error left.
+        rng: stream for the candidates.
+
+    Example:
+        >>> inputs = np.linspace(-2, 2, 400)[:, None]
+        >>> rng = np.random.default_rng(0)
+        >>> linear, local = (grow_experts(inputs, inputs[:, 0].clip(-1, 1), n, rng) for n in (1, 6))
+        >>> errors = [np.abs(e.predict(inputs) - inputs[:, 0].clip(-1, 1)).mean() for e in (linear, local)]
+        >>> bool(errors[1] < errors[0] / 2)
+        True
+    """
+    energy = max((inputs**2).mean(), 1e-12)
+    width, penalty = _WIDTH * np.sqrt(energy * inputs.shape[1]), _PENALTY * energy * len(inputs)
+    model = LocalExperts(np.zeros((1, inputs.shape[1])), _ridge(inputs, targets, penalty)[None], float(width))
+    for _ in range(experts - 1):
+        errors = (targets - model.predict(inputs)) ** 2
+        if not errors.any():
+            break
+        candidates = rng.choice(len(inputs), _CANDIDATES, p=errors / errors.sum())
+        grown = [_add_expert(model, prototype, inputs, targets, penalty) for prototype in inputs[candidates]]
+        model, _ = min(grown, key=itemgetter(1))
+    return model
+
+
+def _add_expert(
+    model: LocalExperts,
+    prototype: Float[ndarray, " dimensions"],
+    inputs: Float[ndarray, "samples dimensions"],
+    targets: Float[ndarray, " samples"],
+    penalty: float,
+) -> tuple[LocalExperts, float]:
+    """Return the model with one expert more, and its sum of squared errors."""
+    prototypes = np.concatenate([model.prototypes, prototype[None]])
+    weights = _responsibilities(inputs, prototypes, model.width)
+    rest = targets - np.einsum("se,se->s", weights[:, :-1], inputs @ model.coefficients.T)
+    local = weights[:, -1:] * inputs
+    added = _ridge(local, rest, penalty)
+    grown = LocalExperts(prototypes, np.concatenate([model.coefficients, added[None]]), model.width)
+    return grown, float(np.square(rest - local @ added).sum())
+
+
+def _responsibilities(
+    inputs: Float[ndarray, "samples dimensions"],
+    prototypes: Float[ndarray, "experts dimensions"],
+    width: float,
+) -> Float[ndarray, "samples experts"]:
+    # |x|^2 is the same for all experts of an input and cancels.
+    exponents = (2 * inputs @ prototypes.T - (prototypes**2).sum(1)) / (2 * width**2)
+    # Far from all prototypes, the nearest one answers, instead of 0 / 0.
+    weights = np.exp(exponents - exponents.max(1, keepdims=True))
+    return weights / weights.sum(1, keepdims=True)
+
+
+def _ridge(
+    inputs: Float[ndarray, "samples dimensions"], targets: Float[ndarray, " samples"], penalty: float
+) -> Float[ndarray, " dimensions"]:
+    return np.linalg.solve(inputs.T @ inputs + penalty * np.eye(inputs.shape[1]), inputs.T @ targets)
+
 
 # A patch of 6 x 5 pixels: three on either side of the difference, and two on either side across it.
 _ALONG, _ACROSS = 3, 2
@@ -68,7 +174,7 @@ def train_tap06(images: Sequence[DecomposedImage], *, seed: int = 0) -> TAP06:
     """Train on images with their true decomposition.
 
     Args:
-        images: training images of any sizes; values below `candlelight.evaluation.models.log_gradients.FLOOR`
+        images: training images of any sizes; values below `candlelight.evaluation.models.gradients.FLOOR`
             are raised to it.
         seed: seed of the drawn patches and prototypes. Equal seeds give equal models on one processor.
 

@@ -10,11 +10,11 @@ from jaxtyping import Float32, Float64
 from torch import Tensor
 
 from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.perception.distance_spec import check_distance, pair_distances
+from candlelight.evaluation.perception.distances import check_distance, pair_distances
 from candlelight.evaluation.perception.transform_families import TransformFamily, unchanged_magnitude
-from candlelight.evaluation.running.batches import Fingerprint, check_srgb_image
-from candlelight.evaluation.running.finished_steps import FinishedSteps, model_key
-from candlelight.evaluation.running.out_of_memory import run_in_halves
+from candlelight.evaluation.run.batches import Fingerprint, check_srgb_image
+from candlelight.evaluation.run.model_outputs import run_in_halves
+from candlelight.evaluation.run.steps import FinishedSteps, model_key
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.progress_bars import progress_bar
 from candlelight.loaders.views import MovedImages, View

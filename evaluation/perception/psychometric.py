@@ -1,9 +1,18 @@
-"""The psychometric function: the probability of a correct answer as a function of the stimulus level."""
+"""Psychometric functions, fitted to answers by maximum likelihood."""
 
+import math
+from dataclasses import dataclass
+
+import numpy as np
 import torch
-from jaxtyping import Float64, Real
+from jaxtyping import Float64, Int, Real
+from numpy import ndarray
+from scipy.optimize import minimize
+from scipy.special import chdtri, expit, xlogy
 from torch import Tensor
 
+from candlelight.evaluation.run.check_shapes import check_shapes
+from candlelight.evaluation.run.intervals import LEVEL
 from candlelight.loaders.errors import InputError
 
 FORCED_CHOICE = 0.5  # guess rate of two alternatives
@@ -56,3 +65,282 @@ def check_rates(guess: float, lapse: float) -> None:
         raise InputError(
             f"`guess` and `lapse` must be at least 0, together below 1, got {guess:g} and {lapse:g}"
         )
+
+
+# In shares of the range of the levels: thresholds up to one range beyond them are tried.
+_THRESHOLDS = (-1.0, 2.0)
+_FLATTEST = 0.5  # slope per range: a rise by an eighth of the whole over all levels
+_STEEPEST = 40.0  # slope per smallest distance of two levels: a step
+_NEAREST = 1e-3  # distances of levels below this share of the range count as this share
+_EDGE = 1e-3  # of a bound, on which a result is said to lie
+_TINY = 1e-300
+
+
+@dataclass(frozen=True)
+class Maximum:
+    """The largest log-likelihood and its arguments; levels are shares of their range.
+
+    Attributes:
+        value: log-likelihood, without the binomial coefficients.
+        threshold: from -1 to 2.
+        slope: per range.
+        lapse: lapse rate.
+        success: whether the optimiser ended as it should.
+        note: its last message.
+    """
+
+    value: float
+    threshold: float
+    slope: float
+    lapse: float
+    success: bool
+    note: str
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerLikelihood:
+    """Counts of correct answers at levels that are brought to [0, 1].
+
+    Attributes:
+        start: smallest level.
+        span: range of the levels.
+        levels: as shares of the range.
+        correct: number of correct answers.
+        wrong: number of wrong answers.
+        guess: guess rate.
+        lapses: smallest and largest lapse rate.
+    """
+
+    start: float
+    span: float
+    levels: Float64[ndarray, " levels"]
+    correct: Float64[ndarray, " levels"]
+    wrong: Float64[ndarray, " levels"]
+    guess: float
+    lapses: tuple[float, float]
+
+    @classmethod
+    def of(
+        cls,
+        levels: Real[Tensor, " levels"],
+        correct: Real[Tensor, " levels"],
+        trials: Real[Tensor, " levels"],
+        guess: float,
+        lapses: tuple[float, float],
+    ) -> "AnswerLikelihood":
+        """Sum the answers of equal levels, and bring the levels to [0, 1]."""
+        values, places = np.unique(levels.double().numpy(force=True), return_inverse=True)
+        right, total = (
+            np.bincount(places, counts.double().numpy(force=True)) for counts in (correct, trials)
+        )
+        span = float(np.ptp(values))
+        shares = (values - values[0]) / span
+        return cls(float(values[0]), span, shares, right, total - right, guess, lapses)
+
+    @property
+    def saturated(self) -> float:
+        """Log-likelihood of the observed share at each level, without the binomial coefficients."""
+        total = self.correct + self.wrong
+        return float(
+            (xlogy(self.correct, self.correct / total) + xlogy(self.wrong, self.wrong / total)).sum()
+        )
+
+    def to_level(self, share: float) -> float:
+        """Convert a share of the range to a level."""
+        return self.start + share * self.span
+
+    def holds(self, threshold: float) -> bool:
+        """Tell whether a threshold lies within the tried ones."""
+        return _THRESHOLDS[0] <= threshold <= _THRESHOLDS[1]
+
+    def bound_note(self, best: Maximum) -> str:
+        """Say which bound a maximum lies on; "" if on none that matters."""
+        if min(best.threshold - _THRESHOLDS[0], _THRESHOLDS[1] - best.threshold) < _EDGE:
+            return "threshold at its bound, a range beyond the levels: test other levels"
+        lowest, highest = self._slopes()
+        if np.log(best.slope) < lowest + _EDGE:
+            return "slope at its lower bound: the answers do not improve with the level"
+        if np.log(best.slope) > highest - _EDGE:
+            return "slope at its upper bound, a step between two levels: test levels between them"
+        return ""
+
+    def maximise(self, threshold: float | None = None) -> Maximum:
+        """Maximise the log-likelihood over slope, lapse rate, and the threshold unless that is given.
+
+        The best point of a coarse grid starts a quasi-Newton search (L-BFGS-B), because the likelihood may
+        have several maxima.
+        """
+        tried = np.linspace(-0.25, 1.25, 31) if threshold is None else np.array([threshold])
+        slopes = np.linspace(*self._slopes(), 16)
+        lapses = np.linspace(*self.lapses, 3) if self.lapses[0] < self.lapses[1] else self.lapses[:1]
+        grid = np.stack(np.meshgrid(tried, slopes, lapses, indexing="ij"), -1).reshape(-1, 3)
+        start = grid[self._log_likelihoods(grid).argmax()]
+        ends = _THRESHOLDS if threshold is None else (threshold, threshold)
+        found = minimize(
+            self._loss, start, jac=True, method="L-BFGS-B", bounds=(ends, self._slopes(), self.lapses)
+        )
+        place, slope, lapse = (float(number) for number in found.x)
+        return Maximum(
+            -float(found.fun), place, float(np.exp(slope)), lapse, bool(found.success), str(found.message)
+        )
+
+    def _slopes(self) -> tuple[float, float]:
+        """Return the logarithms of the smallest and largest slope."""
+        nearest = max(_NEAREST, float(np.diff(self.levels).min()))
+        return float(np.log(_FLATTEST)), float(np.log(_STEEPEST / nearest))
+
+    def _log_likelihoods(self, points: Float64[ndarray, "points 3"]) -> Float64[ndarray, " points"]:
+        """Compute the log-likelihood of thresholds, logarithms of slopes, and lapse rates."""
+        place, slope, lapse = points.T[:, :, None]
+        steps = np.exp(slope) * (self.levels - place)
+        rise = 1 - self.guess - lapse
+        right = np.maximum(self.guess + rise * expit(steps), _TINY)
+        wrong = np.maximum(lapse + rise * expit(-steps), _TINY)  # without the cancellation of 1 - right
+        return xlogy(self.correct, right).sum(1) + xlogy(self.wrong, wrong).sum(1)
+
+    def _loss(self, point: Float64[ndarray, "3"]) -> tuple[float, Float64[ndarray, "3"]]:
+        """Compute the negative log-likelihood of one point, and its gradient."""
+        place, slope, lapse = point
+        steps = np.exp(slope) * (self.levels - place)
+        up, down = expit(steps), expit(-steps)
+        rise = 1 - self.guess - lapse
+        right = np.maximum(self.guess + rise * up, _TINY)
+        wrong = np.maximum(lapse + rise * down, _TINY)
+        by_right = self.correct / right - self.wrong / wrong
+        by_step = by_right * rise * up * down
+        gradient = np.array(
+            [-(by_step.sum()) * np.exp(slope), (by_step * steps).sum(), -(by_right * up).sum()]
+        )
+        return -float((xlogy(self.correct, right) + xlogy(self.wrong, wrong)).sum()), -gradient
+
+
+LARGEST_LAPSE = 0.06  # of a fitted lapse rate: Wichmann and Hill 2001
+_CRITICAL = float(chdtri(1, 1 - LEVEL))  # 3.84: twice the loss of log-likelihood at the ends of the interval
+_FIRST_STEP, _GROWTH = 0.01, 1.3  # of the search for the ends, as a share of the range of levels
+_BISECTIONS = 20
+
+
+@dataclass(frozen=True)
+class PsychometricFit:
+    """A fitted psychometric function.
+
+    Attributes:
+        score: threshold, in the unit of the levels.
+        low: lower end of its 95 % interval; -inf if the answers set no lower limit.
+        high: upper end; inf if they set none.
+        slope: per unit of the levels.
+        guess: guess rate, as given.
+        lapse: lapse rate, given or fitted.
+        deviance: twice the log-likelihood that the fit loses to the observed share of each level, >= 0; about
+            the number of levels less that of fitted numbers if the model holds.
+        converged: False if the threshold must not be used; `note` says why.
+        note: end of the fit.
+    """
+
+    score: float
+    low: float
+    high: float
+    slope: float
+    guess: float
+    lapse: float
+    deviance: float
+    converged: bool
+    note: str
+
+    @property
+    def quartiles(self) -> tuple[float, float, float]:
+        """Levels of a quarter, half and three quarters of the way up: threshold -+ ln 3 / slope.
+
+        Quartiles are the uncertainty of D_T in the paper; 0.390, 0.445 and 0.499 of its notebook are those of
+        a slope of 20. They describe how sharply people tell images apart, and do not shrink with the number
+        of answers, as `low` and `high` do.
+        """
+        half = math.log(3) / self.slope
+        return self.score - half, self.score, self.score + half
+
+
+def fit_psychometric(
+    levels: Real[Tensor, " levels"],
+    correct: Int[Tensor, " levels"],
+    trials: Int[Tensor, " levels"],
+    guess: float = FORCED_CHOICE,
+    lapse: float | None = None,
+) -> PsychometricFit:
+    """Fit threshold and slope of `psychometric` to correct answers, by maximum likelihood.
+
+    Alabau-Bosque et al. 2024, eq. 4, with a lapse rate: slips of an observer at clear levels would flatten a
+    function that ends at 1, and move its threshold. The 95 % interval is that of the profile likelihood: the
+    thresholds whose best slope and lapse rate lose at most 1.92 of the log-likelihood.
+
+    Blind to: differences between observers and the order of answers: all answers count as independent, so the
+    interval of pooled observers is too narrow; fit each observer too. A large `deviance` shows it.
+
+    Args:
+        levels: of the stimulus, at least 2 different ones; equal levels are allowed, such as one row for each
+            answer.
+        correct: number of correct answers at each level.
+        trials: number of answers at each level, at least 1.
+        guess: probability of a correct guess; 0.5 for two alternatives, as in the paper.
+        lapse: probability of a mistake at any level; None fits it in [0, 0.06]. The paper's is 0.
+
+    Returns:
+        The fit, in the unit of the levels. It has not converged if the best threshold lies a range beyond the
+        levels, if its interval is infinite, or if the slope ends at its bound: flat, falling, or a step
+        between two levels.
+
+    Raises:
+        InputError: the lengths differ, levels that are not finite or all equal, counts that are negative or
+            more than the trials, or rates out of range.
+
+    Example:
+        >>> import torch
+        >>> levels = torch.tensor([0.1, 0.3, 0.4, 0.5, 0.6, 0.9])
+        >>> correct, trials = torch.tensor([20, 21, 26, 34, 38, 39]), torch.full((6,), 40)
+        >>> found = fit_psychometric(levels, correct, trials)
+        >>> round(found.score, 2), round(found.low, 2), round(found.high, 2), found.converged
+        (0.44, 0.39, 0.49, True)
+    """
+    check_shapes(levels=(levels, "levels"), correct=(correct, "levels"), trials=(trials, "levels"))
+    check_rates(guess, LARGEST_LAPSE if lapse is None else lapse)
+    if not bool(levels.isfinite().all()) or bool((levels == levels[:1]).all()):
+        raise InputError("`levels` must be finite, and at least 2 different ones; add levels of the stimulus")
+    if not bool(((correct >= 0) & (correct <= trials) & (trials >= 1)).all()):
+        raise InputError(
+            "expected `correct` from 0 to `trials`, and `trials` of at least 1; count answers anew"
+        )
+    lapses = (0.0, LARGEST_LAPSE) if lapse is None else (lapse, lapse)
+    likelihood = AnswerLikelihood.of(levels, correct, trials, guess, lapses)
+    best = likelihood.maximise()
+    low, high = (_end(likelihood, best, direction) for direction in (-1, 1))
+    problem = likelihood.bound_note(best)
+    if not problem and math.isinf(high - low):
+        problem = "the answers leave the threshold without a limit on one side: test levels beyond"
+    return PsychometricFit(
+        score=likelihood.to_level(best.threshold),
+        low=likelihood.to_level(low),
+        high=likelihood.to_level(high),
+        slope=best.slope / likelihood.span,
+        guess=guess,
+        lapse=best.lapse,
+        deviance=max(0.0, 2 * (likelihood.saturated - best.value)),
+        converged=best.success and not problem,
+        note=problem or best.note,
+    )
+
+
+def _end(likelihood: AnswerLikelihood, best: Maximum, direction: int) -> float:
+    """Walk from the best threshold in growing steps until the profile falls below the limit, then bisect."""
+    limit = best.value - _CRITICAL / 2
+    inside, step = best.threshold, _FIRST_STEP
+    while likelihood.holds(inside + direction * step):
+        outside = inside + direction * step
+        if likelihood.maximise(outside).value < limit:
+            for _ in range(_BISECTIONS):
+                middle = (inside + outside) / 2
+                if likelihood.maximise(middle).value < limit:
+                    outside = middle
+                else:
+                    inside = middle
+            return (inside + outside) / 2
+        inside, step = outside, step * _GROWTH
+    return direction * math.inf

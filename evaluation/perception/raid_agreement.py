@@ -12,10 +12,9 @@ from scipy.stats import rankdata
 from torch import Tensor
 
 from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.perception.distance_spec import pair_distances
-from candlelight.evaluation.perception.response_curves import check_distances, invert_curves
-from candlelight.evaluation.results.mean_intervals import Score
-from candlelight.evaluation.results.resampled_intervals import resampled_interval
+from candlelight.evaluation.perception.distances import pair_distances
+from candlelight.evaluation.perception.transduction import check_distances, invert_curves
+from candlelight.evaluation.run.intervals import Score, resampled_interval
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.public.image_formats import read_rgb8
 from candlelight.loaders.public.missing_files import require_path

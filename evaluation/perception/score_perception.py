@@ -12,14 +12,16 @@ from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.perception.curve_scores import (
     CurveScores,
     all_human_thresholds,
+    clipped_note,
+    curve_notes,
+    describe_curves,
     level_without_ratings,
     people_order,
 )
-from candlelight.evaluation.perception.describe_curves import clipped_note, curve_notes, describe_curves
-from candlelight.evaluation.perception.detection_levels import DetectionLevels
-from candlelight.evaluation.perception.distance_spec import is_rmse, open_distance
-from candlelight.evaluation.perception.human_thresholds import NOTEBOOK_SLIP, VISUAL_ANGLES
+from candlelight.evaluation.perception.detection import DetectionLevels
+from candlelight.evaluation.perception.distances import is_rmse, open_distance
 from candlelight.evaluation.perception.measure_distances import TransformDistances, measure_distances
+from candlelight.evaluation.perception.people import NOTEBOOK_SLIP, VISUAL_ANGLES
 from candlelight.evaluation.perception.scene_curves import (
     GEOMETRIC_TRANSFORMS,
     AlignedCurves,
@@ -28,11 +30,15 @@ from candlelight.evaluation.perception.scene_curves import (
 )
 from candlelight.evaluation.perception.transduction import Transduction
 from candlelight.evaluation.perception.transform_families import TransformFamily
-from candlelight.evaluation.results.mean_intervals import Score, distinct_groups
-from candlelight.evaluation.results.resampled_intervals import replicate_interval, resampled_interval
-from candlelight.evaluation.results.result import StatisticResult
-from candlelight.evaluation.running.batches import Fingerprint, make_provenance
-from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.evaluation.run.batches import Fingerprint, make_provenance
+from candlelight.evaluation.run.intervals import (
+    Score,
+    distinct_groups,
+    replicate_interval,
+    resampled_interval,
+)
+from candlelight.evaluation.run.result import StatisticResult
+from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import MovedImages, View
@@ -75,7 +81,7 @@ def score_perception(
 
     Alabau-Bosque et al. 2024 (arXiv 2407.17927), Tables II and III. Distances are averaged over scenes before
     they are inverted, which hides the spread of the scenes, so scenes are resampled: all metrics on the same
-    draws, so that `candlelight.evaluation.results.compare` pairs them. `docs/perception.md` defines the
+    draws, so that `candlelight.evaluation.run.compare` pairs them. `docs/perception.md` defines the
     scores.
 
     Blind to: everything that `detection_threshold`, `illuminant_thresholds` and `sensitivity_order` are blind

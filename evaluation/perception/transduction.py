@@ -1,16 +1,146 @@
-"""Transduction: the distances of a metric on the common scale of subjective ratings."""
+"""Transduction of distances to ratings of people, fitted or published, and mean responses."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
+import torch
 from jaxtyping import Float64, Real
 from numpy import ndarray
 from scipy.optimize import least_squares
 from torch import Tensor
 
-from candlelight.evaluation.inputs.check_shapes import check_shapes
-from candlelight.evaluation.perception.response_curves import check_distances
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.perception.distances import pair_distances
+from candlelight.evaluation.run.batches import Batch, Fingerprint, read_batches
+from candlelight.evaluation.run.check_shapes import check_shapes
+from candlelight.evaluation.run.model_outputs import run_in_halves
+from candlelight.evaluation.run.steps import FinishedSteps, batch_key, model_key
+from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import RatedPair, View
+
+ROUNDING = 1e-6  # distances from minus this to 0 count as 0: 1 - SSIM of identical images may be negative
+
+
+def mean_response(distances: Real[Tensor, "scenes *hues magnitudes"]) -> Float64[Tensor, "*hues magnitudes"]:
+    """Average the distances of a metric over scenes: its response to a family of transforms.
+
+    ``d_M(theta) = 1 / S sum_s d_M(i_s, T_theta(i_s))``: Alabau-Bosque et al. 2024, Invariance of deep image
+    quality metrics to affine transformations (arXiv 2407.17927), eq. 1. The curve of one scene is its row.
+    For translations the paper averages over both axes too.
+
+    Blind to: the spread of the scenes. A few scenes that move a lot look like all scenes that move a little;
+    `detection_threshold` gives the threshold of each scene, and an interval over scenes.
+
+    Args:
+        distances: distance of each scene to itself at each magnitude of the transform, in any unit, >= 0 and
+            0 for identical images. Further axes, such as the hues of illuminants, are kept.
+
+    Returns:
+        Mean distances, in the metric's unit.
+
+    Raises:
+        InputError: no scenes, or distances that are not finite or are negative, beyond rounding (1e-6).
+
+    Example:
+        >>> mean_response(torch.tensor([[0.0, 1.0, 2.0], [0.0, 3.0, 6.0]]))
+        tensor([0., 2., 4.], dtype=torch.float64)
+    """
+    check_shapes(distances=(distances, "scenes *hues magnitudes"))
+    return check_distances(distances).mean(0)
+
+
+def check_distances(distances: Real[Tensor, "*shape"], name: str = "distances") -> Float64[Tensor, "*shape"]:
+    """Refuse values that are no distances; return them in float64, without negative rounding errors.
+
+    Args:
+        distances: distances, 0 for identical images.
+        name: of the argument in the message.
+
+    Raises:
+        InputError: no values, or values that are not finite or are negative, beyond rounding (1e-6).
+
+    Example:
+        >>> check_distances(torch.tensor([[-1.0, 0.9]]))
+        Traceback (most recent call last):
+        candlelight.loaders.errors.InputError: `distances` must be at least 0, got -1; pass a distance, 0 \
+for identical images (1 - SSIM, not SSIM)
+    """
+    if not distances.numel():
+        raise InputError(f"`{name}` needs at least one value, got shape {list(distances.shape)}")
+    values = distances.double()
+    if not bool(values.isfinite().all()):
+        raise InputError(f"`{name}` must be finite, got nan or inf; leave out scenes where the metric fails")
+    if bool((values < -ROUNDING).any()):
+        raise InputError(
+            f"`{name}` must be at least 0, got {float(values.min()):g}; pass a distance, 0 for identical "
+            "images (1 - SSIM, not SSIM)"
+        )
+    return values.clamp(min=0)
+
+
+def check_magnitudes(magnitudes: Real[Tensor, " magnitudes"]) -> Float64[Tensor, " magnitudes"]:
+    """Refuse magnitudes that do not increase; return them in float64.
+
+    Args:
+        magnitudes: of a transform.
+
+    Raises:
+        InputError: no magnitudes, or magnitudes that do not increase strictly, nan among them.
+
+    Example:
+        >>> check_magnitudes(torch.tensor([1.0, 0.5]))
+        Traceback (most recent call last):
+        candlelight.loaders.errors.InputError: `magnitudes` must increase strictly from the identity, as 0, \
+1, 2; sort
+    """
+    steps = magnitudes.double()
+    if not len(steps) or not bool((steps.diff() > 0).all()):
+        raise InputError("`magnitudes` must increase strictly from the identity, as 0, 1, 2; sort")
+    return steps
+
+
+def invert_curves(
+    curves: Real[Tensor, "*curves magnitudes"], magnitudes: Real[Tensor, " magnitudes"], level: float
+) -> Float64[Tensor, "*curves"]:
+    """Find the smallest magnitude at which each curve reaches a level, by linear interpolation.
+
+    ``theta = g^-1(level)`` for a rising curve g, between Alabau-Bosque et al. 2024, eq. 2 and 4 (theta_M =
+    g_M^-1(D_T)). A curve that falls again has several such magnitudes, of which this is the first.
+
+    Blind to: the shape of a curve between two magnitudes, where it counts as a straight line.
+
+    Args:
+        curves: values in any unit.
+        magnitudes: of the transform, strictly increasing, in any unit.
+        level: in the unit of the curves.
+
+    Returns:
+        Magnitudes; the first one for a curve that starts at the level or above, nan for a curve that does not
+        reach the level.
+
+    Raises:
+        InputError: the shapes do not agree, there are no magnitudes, or they do not increase.
+
+    Example:
+        >>> curves = torch.tensor([[0.0, 1.0, 4.0], [3.0, 4.0, 5.0], [0.0, 1.0, 1.0]])
+        >>> invert_curves(curves, torch.tensor([0.0, 10.0, 20.0]), 2.5)
+        tensor([15.,  0., nan], dtype=torch.float64)
+    """
+    check_shapes(curves=(curves, "*curves magnitudes"), magnitudes=(magnitudes, "magnitudes"))
+    steps = check_magnitudes(magnitudes)
+    values = curves.double()
+    reached = values >= level
+    after = reached.int().argmax(-1, keepdim=True)
+    before = (after - 1).clamp(min=0)
+    low, high = values.gather(-1, before), values.gather(-1, after)
+    # A rise of 1 where the curve starts at the level: both magnitudes are the first there.
+    share = (level - low) / torch.where(after > 0, high - low, 1.0)
+    found = steps[before].lerp(steps[after], share)  # within both, in spite of rounding
+    return torch.where(reached.any(-1), found.squeeze(-1), torch.nan)
+
 
 BEST_SCORE = 10.0  # of the paper's scale for TID2013, whose mean opinion scores end at 9
 _START = (1.0, 0.5)  # scale and exponent; the paper's
@@ -162,3 +292,107 @@ def _slopes(constants: Float64[ndarray, "2"], shares: Float64[ndarray, " pairs"]
     power = shares ** constants[1]
     logs = np.log(np.where(shares > 0, shares, 1.0))
     return np.stack([power, constants[0] * power * logs], axis=1)
+
+
+# D_T: the lower quartile, the threshold and the upper quartile of the human psychometric function, from the
+# paper's notebook; the paper rounds to 0.44 +- 0.05.
+DETECTION_LEVELS = (0.390, 0.445, 0.499)
+
+_DATA = "sRGB images of TID2013 in [0, 1], D = (10 - MOS) / 10"
+_CONSTANTS = {
+    "RMSE": (1.2398322071369559, 0.2645684248720596, "root mean square error over pixels and channels"),
+    "SSIM": (0.795, 0.144, "1 - SSIM, the authors' implementation"),
+    "LPIPS": (0.720, 0.121, "LPIPS, the authors' implementation (illuminants deviate from the paper's)"),
+    "DISTS": (0.890, 0.171, "DISTS, the authors' implementation"),
+    "PerceptNet": (2.35, 0.343, "PerceptNet, the authors' weights"),
+    "PIM": (0.394, 0.105, "PIM, the authors' implementation"),
+}
+PUBLISHED_TRANSDUCTIONS = {
+    name: Transduction(scale, exponent, note=f"{metric}; {_DATA}")
+    for name, (scale, exponent, metric) in _CONSTANTS.items()
+}
+
+
+def published_transduction(metric: str) -> Transduction:
+    """Return the published transduction of a metric.
+
+    It holds for that metric, implementation and normalisation alone (`Transduction.note`): another SSIM, or
+    LPIPS with another network, needs a fit on rated pairs by `fit_transduction`.
+
+    Args:
+        metric: "RMSE", "SSIM", "LPIPS", "DISTS", "PerceptNet" or "PIM".
+
+    Raises:
+        InputError: the paper has no such metric.
+
+    Example:
+        >>> round(published_transduction("RMSE").invert(0.445), 4)
+        0.0208
+    """
+    check_choice("metric", metric, tuple(PUBLISHED_TRANSDUCTIONS))
+    return PUBLISHED_TRANSDUCTIONS[metric]
+
+
+_VERSION = 1  # of the numbers of a finished step
+
+
+def fit_rated_pairs(
+    named_distances: Mapping[str, NamedModel],
+    pairs: View[RatedPair],
+    *,
+    device: str = "cpu",
+    batch_size: int = 16,
+    steps: FinishedSteps | None = None,
+    fingerprint: Fingerprint | None = None,
+) -> dict[str, Transduction]:
+    """Fit the transduction of each metric to rated pairs, such as those of TID2013.
+
+    See `fit_transduction`; the common distance of a pair is `normalised_dmos` of its score. Pairs on which a
+    metric is undefined are left out, and its note counts them.
+
+    Args:
+        named_distances: by name, from `open_distance` on ``device``.
+        pairs: from `candlelight.loaders.views.open_pairs`.
+        device: torch device on which images are compared.
+        batch_size: maximal number of pairs that are compared at once.
+        steps: keeps finished batches, so that an interrupted run resumes; None keeps nothing.
+        fingerprint: is extended by every pair, if given.
+
+    Returns:
+        By metric. A fit that failed is among them: ``converged`` is False, and ``note`` says why.
+
+    Raises:
+        InputError: there are no pairs, a metric fails, or a score lies outside [0, 10].
+    """
+    kept, whole = steps or FinishedSteps(), fingerprint or Fingerprint()
+    settings = {"metric": "rated pairs", "version": _VERSION}
+    keys = {name: model_key(named, device, **settings) for name, named in named_distances.items()}
+    parts: dict[str, list[Tensor]] = {name: [] for name in named_distances}
+    scores: list[float] = []
+    for batch in read_batches(pairs, batch_size, lambda pair: pair.reference, whole, "rated pairs"):
+        scores += [pair.score for pair in batch.items]
+        for name, named in named_distances.items():
+            compute = partial(_compare, named, batch, device)
+            parts[name].append(kept.get_or_compute(batch_key(keys[name], batch, whole), compute)["distances"])
+    ratings = normalised_dmos(torch.tensor(scores, dtype=torch.float64))
+    return {name: _fit(torch.cat(some), ratings) for name, some in parts.items()}
+
+
+def _compare(named: NamedModel, batch: Batch[RatedPair], device: str) -> dict[str, Tensor]:
+    distorted = batch.stack(lambda pair: pair.distorted)
+    references = batch.stack(lambda pair: pair.reference)
+
+    def compare(rows: slice) -> tuple[Tensor, ...]:
+        return (pair_distances(named, distorted[rows].to(device), references[rows].to(device)).cpu(),)
+
+    return {"distances": run_in_halves(compare, len(distorted))[0]}
+
+
+def _fit(distances: Float64[Tensor, " pairs"], ratings: Float64[Tensor, " pairs"]) -> Transduction:
+    defined = ~distances.isnan()
+    try:
+        found = fit_transduction(distances[defined], ratings[defined])
+    except InputError as error:
+        return Transduction(0.0, 0.0, pairs=int(defined.sum()), converged=False, note=f"no fit: {error}")
+    left_out = int((~defined).sum())
+    return replace(found, note=f"{found.note}; {left_out} undefined pairs left out") if left_out else found

@@ -1,4 +1,4 @@
-"""Families of image-plane transforms: one kind of transform at several magnitudes, and those of the paper."""
+"""Families of transforms that are compared."""
 
 import math
 from dataclasses import dataclass
@@ -9,24 +9,24 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from candlelight.evaluation.perception.geometric_transforms import (
+from candlelight.evaluation.perception.people import PAPER_PIXELS_PER_DEGREE
+from candlelight.evaluation.perception.transforms import (
+    PAPER_HUES,
+    PAPER_SATURATIONS,
+    ResamplingKernel,
+    TransformedImages,
     place_on_canvas,
     rotate_images,
     scale_images,
-    translate_images,
-)
-from candlelight.evaluation.perception.human_thresholds import PAPER_PIXELS_PER_DEGREE
-from candlelight.evaluation.perception.illuminant_shift import (
-    PAPER_HUES,
-    PAPER_SATURATIONS,
-    TransformedImages,
     shift_illuminant,
     spread_hues,
+    translate_images,
 )
-from candlelight.evaluation.perception.mirror_resampling import ResamplingKernel
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.illuminants import EQUAL_ENERGY
 from candlelight.loaders.primaries import D65
+from candlelight.loaders.views import MovedImages
 
 ImageBase = Literal["photographs", "mnist"]
 _GEOMETRIC = ("translation x", "translation y", "rotation", "scale")
@@ -209,3 +209,32 @@ def paper_families(
         TransformFamily("scale", _SCALES, scale, kernel, large),
         *(TransformFamily(f"{ILLUMINANT}{hue}", (0, *PAPER_SATURATIONS), scale) for hue in spread_hues(hues)),
     )
+
+
+def image_plane_family(frames: MovedImages, kernel: ResamplingKernel = "cubic") -> TransformFamily:
+    """Give the transform of the reference image that repeats the moves of frames, at their magnitudes.
+
+    As the families of `measure_distances`, it gives the curves of image-plane transforms beside those of the
+    frames, for the same references. Where they differ, the frames show what no transform of an image can: the
+    scene beyond the border, parallax, detail that was not resolved, and noise that does not move. The
+    counterpart of "parallax x" is "translation x" by the same angle, as an image has no depth.
+
+    Args:
+        frames: from `candlelight.loaders.views.open_moved_images`.
+        kernel: see `rotate_images`.
+
+    Raises:
+        InputError: the frames have no camera, and so no pixels per degree.
+
+    Example:
+        >>> import torch
+        >>> image, magnitudes = torch.rand(3, 4, 6), torch.tensor([0.0, 0.5]).double()
+        >>> moved = torch.zeros(2, 3, 4, 6)
+        >>> frames = MovedImages(image, moved, "parallax x", "degrees", magnitudes, magnitudes, 29.2)
+        >>> family = image_plane_family(frames)
+        >>> family.name, family.magnitudes
+        ('translation x', (0.0, 0.5))
+    """
+    magnitudes = tuple(frames.magnitudes.tolist())
+    name = "translation x" if frames.transform == "parallax x" else frames.transform
+    return TransformFamily(name, magnitudes, frames.pixels_per_degree, kernel, white=EQUAL_ENERGY)

@@ -1,12 +1,20 @@
-"""The blocks of an HTML page: texts, tables, plots and pictures, grouped in sections."""
+"""The blocks of a page.
+
+Texts, tables, plots and pictures, grouped in sections; formats of numbers in tables.
+"""
 
 import base64
+import math
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from jaxtyping import UInt8
 from numpy import ndarray
 
+from candlelight.evaluation.run.intervals import Score
+from candlelight.evaluation.run.result import MeanResult, Result, model_name
 from candlelight.loaders.files.layer_codecs import encode_png
 
 
@@ -120,3 +128,134 @@ def png_picture(pixels: UInt8[ndarray, "height width 3"], alt: str, caption: str
     """
     uri = "data:image/png;base64," + base64.b64encode(encode_png(pixels)).decode()
     return Picture(uri, pixels.shape[1], pixels.shape[0], alt, caption)
+
+
+UNDEFINED = "not defined"
+
+
+def number(value: float | str | None, digits: int = 3) -> str:
+    """Write a number with ``digits`` significant digits; None and "inf" are the JSON forms of nan and inf.
+
+    Example:
+        >>> [number(value) for value in (0.5, 123.4, -1e-7, math.inf, -math.inf, math.nan)]
+        ['0.500', '123', '-1.00e-07', '∞', '-∞', 'not defined']
+    """
+    value = math.nan if value is None else float(value)
+    if math.isnan(value):
+        return UNDEFINED
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    return f"{value:#.{digits}g}".rstrip(".")
+
+
+def with_deviation(mean: float, deviation: float) -> str:
+    """Write a mean with its standard deviation, which is nan for a single sample and then omitted.
+
+    Example:
+        >>> with_deviation(0.5, 0.25).split(), with_deviation(0.5, math.nan)
+        (['0.500', '±', '0.25'], '0.500')
+    """
+    return number(mean) if math.isnan(deviation) else unbroken(f"{number(mean)} ± {number(deviation, 2)}")
+
+
+def scores_table(caption: str, results: Sequence[Result]) -> TableBlock:
+    r"""Tabulate the scores of results on the same data; the rows are models or scores, whichever are more.
+
+    Example:
+        >>> from candlelight.evaluation.run.result import Provenance, StatisticResult
+        >>> about = Provenance("irs", 1, "higher", {"name": "vae"}, {}, {}, {})
+        >>> one = StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, ("a", "b"), (), {})
+        >>> scores_table("Scores", [one]).rows
+        (('vae', '0.500 (0.40\xa0to\xa00.60)'),)
+    """
+    arrow = results[0].about.arrow
+    columns = [_column(result, arrow) for result in results]
+    names = list(dict.fromkeys(name for column in columns for name in column))
+    models = [model_name(result) for result in results]
+    cells = [[column.get(name, "") for name in names] for column in columns]
+    if len(names) > len(models):
+        return TableBlock(caption, ("score", *models), tuple(zip(names, *cells, strict=True)))
+    rows = tuple((model, *row) for model, row in zip(models, cells, strict=True))
+    return TableBlock(caption, ("model", *names), rows)
+
+
+def _column(result: Result, arrow: str) -> dict[str, str]:
+    """Write the cells of one model by column name."""
+    scores = {f"{name}{arrow}": with_interval(score) for name, score in result.scores.items()}
+    if not isinstance(result, MeanResult):
+        return scores
+    scored = unbroken(f"{len(result.ids) - result.undefined} of {len(result.ids)}")
+    return {"rows scored": scored, "failed": str(len(result.failed)), **scores}
+
+
+def with_interval(score: Score) -> str:
+    r"""Write a value with its 95 % interval, if there is one.
+
+    Example:
+        >>> with_interval(Score(0.5, 0.4, 0.6))
+        '0.500 (0.40\xa0to\xa00.60)'
+    """
+    if math.isnan(score.low):
+        return number(score.value)
+    # The interval is not broken: on a phone it moves below the value.
+    return f"{number(score.value)} " + unbroken(f"({number(score.low, 2)} to {number(score.high, 2)})")
+
+
+def unbroken(text: str) -> str:
+    r"""Replace spaces by no-break spaces, so that the text stays on one line.
+
+    Example:
+        >>> unbroken("9 %")
+        '9\xa0%'
+    """
+    return text.replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def settings_table(results: Sequence[Result]) -> TableBlock:
+    """Tabulate settings, data and versions; values that are equal in all results get a common column.
+
+    Example:
+        >>> from candlelight.evaluation.run.result import Provenance, StatisticResult
+        >>> about = Provenance("irs", 1, "higher", {"name": "vae"}, {"rows": 9}, {"bins": 20}, {"numpy": "2"})
+        >>> settings_table([StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, (), (), {})]).rows
+        (('model name', 'vae'), ('data rows', '9'), ('bins', '20'), ('numpy', '2'))
+    """
+    columns = []
+    for result in results:
+        about = result.about
+        model = {f"model {name}": value for name, value in about.model.items()}
+        data = {f"data {name}": value for name, value in about.data.items()}
+        columns.append({**model, **data, **about.settings, **about.packages})
+    rows = []
+    for name in dict.fromkeys(name for column in columns for name in column):
+        cells = [setting_text(column.get(name, "")) for column in columns]
+        if len(cells) > 1:
+            cells = [cells[0], *("" for _ in cells)] if len(set(cells)) == 1 else ["", *cells]
+        rows.append((name, *cells))
+    models = [model_name(result) for result in results]
+    head = ("setting", *(["all"] if len(models) > 1 else []), *models)
+    return TableBlock("Settings, data and versions", head, tuple(rows), folded=True)
+
+
+def class_name(classes: Sequence[str] | None, number: int) -> str:
+    """Name a class by its label, or by its number if the labels are not known.
+
+    Example:
+        >>> class_name(("bird", "fish"), 1), class_name(None, 1)
+        ('fish', 'class 1')
+    """
+    return classes[number] if classes else f"class {number}"
+
+
+def setting_text(value: object) -> str:
+    """Write the value of a setting; a checksum is shortened.
+
+    Example:
+        >>> setting_text(["conv1", "conv2"]), setting_text("0123456789ab" + 52 * "f"), setting_text(None)
+        ('conv1, conv2', '0123456789ab…', 'none')
+    """
+    if isinstance(value, list | tuple):
+        return ", ".join(map(setting_text, value))
+    if value is None:
+        return "none"
+    return re.sub(r"\b([0-9a-f]{12})[0-9a-f]{52}\b", r"\1…", str(value))

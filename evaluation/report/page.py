@@ -8,19 +8,16 @@ from typing import Any, NamedTuple
 import jinja2
 from markupsafe import Markup
 
-from candlelight.evaluation.coverage.method_comparisons import split_method_names
-from candlelight.evaluation.report import (
-    causal_check_section,
-    causal_section,
-    concepts_section,
-    coverage_overview,
-    coverage_section,
-    intrinsic_section,
-    perception_section,
-    tcav_section,
-)
-from candlelight.evaluation.report.blocks import Block, Section, TableBlock
-from candlelight.evaluation.report.judgement_sections import (
+from candlelight.evaluation.causal import causal_report as causal_section
+from candlelight.evaluation.concepts import concepts_report as concepts_section
+from candlelight.evaluation.concepts import tcav_report as tcav_section
+from candlelight.evaluation.coverage import causal_check_report as causal_check_section
+from candlelight.evaluation.coverage import coverage_report as coverage_overview
+from candlelight.evaluation.coverage import coverage_report as coverage_section
+from candlelight.evaluation.coverage.fit_methods import split_method_names
+from candlelight.evaluation.intrinsic import intrinsic_report as intrinsic_section
+from candlelight.evaluation.intrinsic.benchmark_report import protocols_section
+from candlelight.evaluation.intrinsic.intrinsic_report import (
     CONSTANCY_READING,
     MAW_READING,
     SAW_READING,
@@ -30,11 +27,11 @@ from candlelight.evaluation.report.judgement_sections import (
     saw_section,
     whdr_section,
 )
-from candlelight.evaluation.report.protocols_section import protocols_section
+from candlelight.evaluation.perception import perception_report as perception_section
+from candlelight.evaluation.report.blocks import Block, Section, TableBlock, setting_text
 from candlelight.evaluation.report.sets_section import sets_section
-from candlelight.evaluation.report.tables import setting_text
-from candlelight.evaluation.results.result import MeanResult, Result, StatisticResult, model_name
-from candlelight.evaluation.results.result_files import REMEDY
+from candlelight.evaluation.run.result import MeanResult, Result, StatisticResult, model_name
+from candlelight.evaluation.run.result_files import REMEDY
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.looking.sheet import write_file
 from candlelight.loaders.samples import Frames

@@ -7,15 +7,16 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from candlelight.evaluation.report.blocks import (
+    UNDEFINED,
     Block,
     Picture,
     PicturesBlock,
     Section,
     TableBlock,
     TextBlock,
+    number,
     png_picture,
 )
-from candlelight.evaluation.report.tables import UNDEFINED, number
 from candlelight.loaders.looking.sheet import contact_sheet
 from candlelight.loaders.looking.sheet_rows import pick_rows, value_text
 from candlelight.loaders.samples import Frames

@@ -1,4 +1,4 @@
-"""Convert images to pixels for a page: encode, resize, outline masks, join side by side."""
+"""Images as pixels for a page: encode, resize, outline masks, join side by side."""
 
 import numpy as np
 from jaxtyping import Bool, Float, UInt8
@@ -6,11 +6,13 @@ from numpy import ndarray
 from PIL import Image
 from torch import Tensor
 
+from candlelight.evaluation.report.blocks import PicturesBlock, png_picture
 from candlelight.loaders.colour import to_display
 from candlelight.loaders.looking.layer_pixels import Pixels
 from candlelight.loaders.looking.sheet import LARGEST_TILE, SMALLEST_TILE
 from candlelight.loaders.looking.sheet_rows import value_text
 from candlelight.loaders.schema import FactorValue
+from candlelight.loaders.views import Images
 
 _GAP = 4
 
@@ -117,3 +119,20 @@ def _scale(height: int, width: int) -> tuple[int, int]:
     """Return the side of the averaged blocks, and the number of repetitions of each pixel."""
     side = max(height, width)
     return -(-side // LARGEST_TILE), -(-SMALLEST_TILE // side)
+
+
+_SHOWN = 6
+
+
+def images_block(images: Images, text: str) -> PicturesBlock:
+    """Show at most six images at equal distances.
+
+    Args:
+        images: a view of sRGB-encoded images.
+        text: end of the caption "6 of 20 images of ...".
+    """
+    rows = evenly_spaced_rows(len(images.ids), _SHOWN)
+    pictures = (
+        png_picture(scale_for_page(encoded_pixels(images[row])), f"Image {images.ids[row]}.") for row in rows
+    )
+    return PicturesBlock(tuple(pictures), f"{len(rows)} of {len(images.ids)} images of {text}")

@@ -12,14 +12,18 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from candlelight.evaluation.concepts import columns_of, fit_cavs, layer_activations, mean_cav, pixel_loss
-from candlelight.evaluation.inputs.ground_truth import GroundTruth
-from candlelight.evaluation.running.batches import check_srgb_image
-from candlelight.evaluation.running.named_models import decode
-from candlelight.evaluation.training.concept_loss import ConceptMode, concept_loss
-from candlelight.evaluation.training.epoch_stream import epoch_stream
-from candlelight.evaluation.training.prototypes import fit_prototypes, prototype_loss
-from candlelight.evaluation.training.regimes import Regime, regime_loss
-from candlelight.evaluation.training.training_rows import TrainingBatch, TrainingRows, draw_batches
+from candlelight.evaluation.intrinsic.ground_truth import GroundTruth
+from candlelight.evaluation.run.batches import check_srgb_image
+from candlelight.evaluation.run.named_models import decode
+from candlelight.evaluation.training.concept_losses import (
+    ConceptMode,
+    concept_loss,
+    fit_prototypes,
+    prototype_loss,
+)
+from candlelight.evaluation.training.intrinsic_data import TrainingBatch, TrainingRows, draw_batches
+from candlelight.evaluation.training.loop import epoch_stream
+from candlelight.evaluation.training.train_intrinsic import Regime, regime_loss
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.progress_bars import progress_bar

@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from candlelight.evaluation.running.batches import Fingerprint, check_srgb_image
-from candlelight.evaluation.training.training_rows import CACHE_BYTES
+from candlelight.evaluation.run.batches import Fingerprint, check_srgb_image
+from candlelight.evaluation.training.intrinsic_data import CACHE_BYTES
 from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.views import Images
 

@@ -1,27 +1,184 @@
-"""Train an `IntrinsicNet` to decompose images under one of three regimes."""
+"""Train intrinsic image networks: supervised, on several illuminations, or unsupervised."""
 
 import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
 
 from candlelight.evaluation.intrinsic.score_intrinsic import COLUMNS, decomposition_errors
 from candlelight.evaluation.models.network import IntrinsicNet
-from candlelight.evaluation.training.epoch_stream import epoch_stream
-from candlelight.evaluation.training.optimisation import Optimisation
-from candlelight.evaluation.training.regimes import Regime, regime_loss
-from candlelight.evaluation.training.split_training import split_training
-from candlelight.evaluation.training.training_rows import TrainingBatch, TrainingRows, draw_batches
-from candlelight.evaluation.training.training_state import TrainingState, describe_rows
+from candlelight.evaluation.training.concept_losses import style_content_loss
+from candlelight.evaluation.training.intrinsic_data import (
+    TrainingBatch,
+    TrainingRows,
+    draw_batches,
+    log_image,
+    masked_means,
+    masked_pairs,
+    mean_difference,
+    pixel_steps,
+    reconstruction_error,
+)
+from candlelight.evaluation.training.loop import (
+    Optimisation,
+    TrainingState,
+    describe_rows,
+    epoch_stream,
+    split_training,
+)
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.progress_bars import progress_bar
 from candlelight.loaders.views import Decompositions
+
+
+def intrinsic_loss(
+    prediction: Float[Tensor, "batch 3 height width"],
+    target: Float[Tensor, "batch 3 height width"],
+    mask: Bool[Tensor, "batch height width"],
+) -> Float[Tensor, " batch"]:
+    """Compute the training loss of one output: a half scale-invariant log error and a gradient error.
+
+    ``mean(d^2) - mean(d)^2 / 2 + mean(|d_x|) + mean(|d_y|)`` with ``d = log(p + 0.01) - log(t + 0.01)`` and
+    its differences d_x, d_y between neighbours. The first two terms are the scale-invariant loss of Eigen et
+    al. 2014, eq. 4; the absolute gradient term keeps edges sharp.
+
+    Args:
+        prediction: predicted reflectance or shading, scene-linear, >= 0.
+        target: ground truth, scene-linear, >= 0.
+        mask: pixels that are scored.
+
+    Returns:
+        One loss per sample, >= 0, lower is better, differentiable; 0 for an empty mask.
+
+    Example:
+        >>> import torch
+        >>> image = torch.rand(1, 3, 4, 4)
+        >>> intrinsic_loss(image, image, torch.ones(1, 4, 4, dtype=torch.bool))
+        tensor([0.])
+    """
+    error = log_image(prediction) - log_image(target)
+    square, mean = masked_means(error.square(), mask), masked_means(error, mask)
+    return square - mean.square() / 2 + mean_difference(error, mask)
+
+
+# Weights of the terms. With these, the truth of rendered scenes has a lower loss than a constant reflectance,
+# a constant shading, and the median image over the lights.
+_RECONSTRUCTION, _CONSISTENCY, _SHADING, _SHADING_CHROMA, _REFLECTANCE = 2.0, 1.0, 1.0, 5.0, 1.0
+# Difference of log chroma between neighbours above which their reflectances may differ.
+_SAME_CHROMA = 0.03
+
+
+def consistency_loss(
+    reflectance: Float[Tensor, "batch 3 height width"],
+    shading: Float[Tensor, "batch 3 height width"],
+    image: Float[Tensor, "batch 3 height width"],
+    mask: Bool[Tensor, "batch height width"],
+    scenes: Int[Tensor, " batch"],
+) -> Float[Tensor, ""]:
+    """Compute a loss that needs images of scenes under several lights, but no ground truth.
+
+    The sum of five mean absolute values: the log error of reflectance x shading against the image; the
+    difference of log reflectance from its mean over the lights of the scene; the differences of gray
+    log (image / reflectance) between neighbours; those of its chroma; and those of log reflectance between
+    neighbours of equal chroma. For one reflectance of a scene the third term has its minimum where gradients
+    of log reflectance are the medians of those of the log images over the lights, the estimator of Weiss
+    2001. The terms are those of Li and Snavely, Learning Intrinsic Image Decomposition from Watching the
+    World, CVPR 2018, in the simplest form.
+
+    Args:
+        reflectance: predicted, scene-linear, >= 0.
+        shading: predicted, scene-linear, >= 0.
+        image: scene-linear.
+        mask: pixels that count.
+        scenes: number of the scene of each image; images of one scene differ in the light alone.
+
+    Returns:
+        The loss, >= 0, lower is better, differentiable.
+
+    Example:
+        >>> gray = torch.full((2, 3, 4, 4), 0.5)
+        >>> everywhere = torch.ones(2, 4, 4, dtype=torch.bool)
+        >>> consistency_loss(gray, torch.ones_like(gray), gray, everywhere, torch.tensor([7, 7]))
+        tensor(0.)
+    """
+    log_reflectance, log_pixels = log_image(reflectance), log_image(image)
+    left = log_pixels - log_reflectance
+    gray_left = left.mean(1, keepdim=True)
+    together = scene_means(log_reflectance, scenes)
+    errors = (
+        _RECONSTRUCTION * reconstruction_error(reflectance, shading, image, mask)
+        + _CONSISTENCY * masked_means((log_reflectance - together).abs(), mask)
+        + _SHADING * mean_difference(gray_left, mask)
+        + _SHADING_CHROMA * mean_difference(left - gray_left, mask)
+        + _REFLECTANCE * _steps_in_equal_chroma(log_reflectance, log_pixels, mask, scenes)
+    )
+    return errors.mean()
+
+
+def scene_means(
+    values: Float[Tensor, "batch channels height width"], scenes: Int[Tensor, " batch"]
+) -> Float[Tensor, "batch channels height width"]:
+    """Replace the values of each image by their mean over the images of its scene.
+
+    Example:
+        >>> values = torch.tensor([1.0, 3.0, 8.0]).reshape(3, 1, 1, 1)
+        >>> scene_means(values, torch.tensor([4, 4, 0])).flatten()
+        tensor([2., 2., 8.])
+    """
+    same = (scenes[:, None] == scenes).to(values)
+    return torch.einsum("ij,jchw->ichw", same / same.sum(1, keepdim=True), values)
+
+
+def _steps_in_equal_chroma(
+    log_reflectance: Tensor, log_pixels: Tensor, mask: Tensor, scenes: Tensor
+) -> Tensor:
+    """Measure differences of reflectance where the mean chroma over the lights has no edge."""
+    chroma = scene_means(log_pixels - log_pixels.mean(1, keepdim=True), scenes)
+    total = log_reflectance.new_zeros(len(mask))
+    for step, edge, pairs in zip(
+        pixel_steps(log_reflectance), pixel_steps(chroma), masked_pairs(mask), strict=True
+    ):
+        same = torch.exp(-edge.square().sum(1, keepdim=True) / (2 * _SAME_CHROMA**2))
+        total = total + masked_means(same * step.abs(), pairs)
+    return total
+
+
+Regime = Literal["supervised", "multi-illumination", "unsupervised"]
+
+
+def regime_loss(
+    regime: Regime,
+    prediction: tuple[Float[Tensor, "batch 3 height width"], Float[Tensor, "batch 3 height width"]],
+    batch: TrainingBatch,
+    generator: torch.Generator,
+) -> Float[Tensor, ""]:
+    """Compute the loss of a regime.
+
+    Args:
+        regime: "supervised" (`intrinsic_loss` of both parts), "multi-illumination" (`consistency_loss`, which
+            reads the images alone) or "unsupervised" (`style_content_loss`, which reads the images, and the
+            reflectance and shading of other scenes).
+        prediction: reflectance and shading of the images, scene-linear.
+        batch: the images, on the device of the prediction.
+        generator: source of random numbers, on the CPU.
+    """
+    truth = batch.truth
+    if regime == "supervised":
+        reflectance, shading = prediction[0], truth.comparable(prediction[1])
+        error = intrinsic_loss(reflectance, truth.reflectance, truth.mask)
+        return (error + intrinsic_loss(shading, truth.shading.expand_as(shading), truth.mask)).mean()
+    if regime == "multi-illumination":
+        return consistency_loss(*prediction, truth.image, truth.mask, batch.scenes)
+    assert batch.others is not None
+    return style_content_loss(*prediction, truth.image, truth.mask, batch.others, generator)
 
 
 @dataclass(frozen=True)

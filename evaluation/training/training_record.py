@@ -5,9 +5,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from candlelight.evaluation.models.named_streams import named_stream
-from candlelight.evaluation.results.json_values import to_json
-from candlelight.evaluation.results.result import package_versions
+from candlelight.evaluation.models.poisson import named_stream
+from candlelight.evaluation.run.json_values import to_json
+from candlelight.evaluation.run.result import package_versions
 from candlelight.evaluation.training.train_causal import CausalHistory
 from candlelight.evaluation.training.train_classifier import ClassifierHistory
 from candlelight.evaluation.training.train_intrinsic import History

@@ -1,10 +1,18 @@
-"""The evidence lower bound of a variational autoencoder: reconstruction and divergence from the prior."""
+"""Losses of variational autoencoders, with and without supervision of codes."""
 
-from jaxtyping import Float
+import math
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
-from candlelight.evaluation.models.autoencoders.conv_vae import Posterior
+from candlelight.evaluation.models.autoencoders import Posterior
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError, argument
+from candlelight.loaders.views import Factors
 
 
 def bernoulli_error(
@@ -56,3 +64,313 @@ def gaussian_kl(posterior: Posterior) -> Float[Tensor, " batch"]:
     """
     means, log_variances = posterior
     return (means.square() + log_variances.exp() - log_variances - 1).sum(1) / 2
+
+
+DIPKind = Literal["i", "ii"]
+
+
+def dip_penalty(
+    posterior: Posterior, kind: DIPKind, *, off_diagonal: float, diagonal: float
+) -> Float[Tensor, ""]:
+    """Compute the penalty on the covariance C of the codes of a batch.
+
+    ``off_diagonal sum_{k != l} C_kl^2 + diagonal sum_k (C_kk - 1)^2`` (Kumar, Sattigeri and Balakrishnan,
+    ICLR 2018, eq. 6 and 7). C is the covariance of the means in DIP-VAE-I; DIP-VAE-II adds the mean variances
+    to its diagonal, which makes C the covariance of sampled codes. The loss is ``rec + KL`` plus the penalty.
+
+    Args:
+        posterior: means and log-variances of a batch.
+        kind: "i" or "ii".
+        off_diagonal: weight of the covariances, the paper's lambda_od.
+        diagonal: weight of the variances, the paper's lambda_d.
+
+    Returns:
+        The penalty, >= 0.
+
+    Raises:
+        InputError: ``kind`` is misspelt.
+
+    Example:
+        >>> equal = Posterior(torch.tensor([[-1.0, -1.0], [1.0, 1.0]]), torch.zeros(2, 2))
+        >>> dip_penalty(equal, "i", off_diagonal=10, diagonal=100)
+        tensor(20.)
+        >>> dip_penalty(equal, "ii", off_diagonal=10, diagonal=100)
+        tensor(220.)
+    """
+    check_choice("kind", kind, DIPKind)
+    centred = posterior.means - posterior.means.mean(0)
+    covariance = centred.T @ centred / len(centred)
+    variances = covariance.diagonal()
+    covariances = covariance - torch.diag(variances)
+    if kind == "ii":
+        variances = variances + posterior.log_variances.exp().mean(0)
+    return off_diagonal * covariances.square().sum() + diagonal * (variances - 1).square().sum()
+
+
+def total_correlation(codes: Float[Tensor, "batch codes"], posterior: Posterior) -> Float[Tensor, " batch"]:
+    """Estimate the total correlation of codes, with the posteriors of the batch as their distribution.
+
+    With ``q(z) = 1/M sum_j q(z | x_j)`` over the M images of the batch, the value of image i is
+    ``log q(z_i) - sum_l log q(z_il)``, whose mean estimates ``TC = KL(q(z) || prod_l q(z_l))`` (Chen et al.,
+    NeurIPS 2018, eq. 2). The beta-TCVAE minimises ``rec + KL + (beta - 1) TC``, as disentanglement_lib does;
+    their estimate lacks the constant ``(codes - 1) log M``, which has no gradient.
+
+    Blind to: dependence that M images do not show. Image i is one of the M, which raises the joint density
+    more than its factors: of few images and many narrow codes the estimate tends to ``(codes - 1) log M``
+    even if the codes are independent.
+
+    Args:
+        codes: sampled codes of the images.
+        posterior: means and log-variances of the same images.
+
+    Returns:
+        One value per image, in nats; their mean is the estimate.
+
+    Example:
+        >>> import torch
+        >>> means = torch.tensor([[-1.0, -1.0], [1.0, 1.0]])  # two equal codes, which share log 2
+        >>> total_correlation(means, Posterior(means, torch.full((2, 2), -9.0)))
+        tensor([0.6931, 0.6931])
+    """
+    means, log_variances = posterior
+    squares = (codes[:, None] - means).square() * (-log_variances).exp()
+    log_densities = -(squares + log_variances + math.log(2 * math.pi)) / 2  # of code l of i under image j
+    joint = log_densities.sum(2).logsumexp(1)
+    separate = log_densities.logsumexp(1).sum(1)
+    return joint - separate + (codes.shape[1] - 1) * math.log(len(codes))
+
+
+def density_ratio(logits: Float[Tensor, "batch 2"]) -> Float[Tensor, " batch"]:
+    """Compute the discriminator's ``log D(z) - log(1 - D(z))``, whose mean estimates the total correlation.
+
+    For the best discriminator it is ``log q(z) - sum_l log q(z_l)`` (Kim and Mnih, ICML 2018, eq. 3).
+    FactorVAE minimises ``rec + KL + gamma TC``.
+
+    Args:
+        logits: output of the discriminator for codes of images: first that they are of one image, second that
+            they are permuted.
+
+    Returns:
+        One value per image, in nats.
+
+    Example:
+        >>> density_ratio(torch.tensor([[2.0, -1.0]]))
+        tensor([3.])
+    """
+    return logits[:, 0] - logits[:, 1]
+
+
+def permute_codes(
+    codes: Float[Tensor, "batch codes"], draws: torch.Generator
+) -> Float[Tensor, "batch codes"]:
+    """Permute each code among the images, independently of the other codes (Kim and Mnih, algorithm 1).
+
+    Gradients do not flow through the result. The paper permutes the codes of a second batch;
+    disentanglement_lib and this training permute those of the same batch.
+
+    Args:
+        codes: sampled codes.
+        draws: stream of random numbers, on the CPU.
+
+    Example:
+        >>> permute_codes(torch.tensor([[1.0, 4.0], [2.0, 5.0]]), torch.Generator().manual_seed(1))
+        tensor([[2., 4.],
+                [1., 5.]])
+    """
+    order = torch.rand(codes.shape, generator=draws).argsort(0)
+    return codes.detach().gather(0, order.to(codes.device))
+
+
+def discriminator_loss(
+    own: Float[Tensor, "batch 2"], permuted: Float[Tensor, "batch 2"]
+) -> Float[Tensor, " batch"]:
+    """Compute the cross-entropy of the discriminator, half for codes of one image, half for permuted ones.
+
+    Args:
+        own: logits of sampled codes; compute them from detached codes, because this loss must not move the
+            encoder.
+        permuted: logits of permuted codes.
+
+    Returns:
+        One loss per pair, >= 0; log 2 for a discriminator that tells nothing.
+
+    Example:
+        >>> discriminator_loss(torch.zeros(1, 2), torch.zeros(1, 2))
+        tensor([0.6931])
+    """
+    first, second = (torch.full((len(own),), number, device=own.device) for number in (0, 1))
+    errors = [
+        functional.cross_entropy(logits, label, reduction="none")
+        for logits, label in ((own, first), (permuted, second))
+    ]
+    return (errors[0] + errors[1]) / 2
+
+
+def code_divergences(first: Posterior, second: Posterior) -> Float[Tensor, "batch codes"]:
+    """Compute the divergence ``KL(q(z_l | x1) || q(z_l | x2))`` of each code of each pair, in nats.
+
+    Args:
+        first: posteriors of the first images.
+        second: posteriors of the second images.
+
+    Returns:
+        Divergences, >= 0.
+
+    Example:
+        >>> zero = torch.zeros(1, 1)
+        >>> code_divergences(Posterior(zero, zero), Posterior(zero + 2, zero))
+        tensor([[2.]])
+    """
+    log_ratio = first.log_variances - second.log_variances
+    square = (first.means - second.means).square() * (-second.log_variances).exp()
+    return (log_ratio.exp() + square - 1 - log_ratio) / 2
+
+
+def shared_codes(first: Posterior, second: Posterior) -> Bool[Tensor, "batch codes"]:
+    """Find the codes that the images of each pair share; which factors changed between them is unknown.
+
+    Code l is shared if its divergence is below ``(max_l + min_l) / 2`` of the divergences of the pair
+    (Locatello et al., ICML 2020).
+
+    Example:
+        >>> zero = torch.zeros(1, 3)
+        >>> shared_codes(Posterior(zero, zero), Posterior(torch.tensor([[0.1, 2.0, 0.5]]), zero))
+        tensor([[ True, False,  True]])
+    """
+    divergences = code_divergences(first, second)
+    middle = (divergences.amax(1, keepdim=True) + divergences.amin(1, keepdim=True)) / 2
+    return divergences < middle
+
+
+def share_posterior(first: Posterior, second: Posterior) -> tuple[Posterior, Posterior]:
+    """Replace the shared codes of each pair by their mean posterior.
+
+    A shared code gets the mean of both means and the mean of both variances, the other codes stay as they are
+    (Ada-GVAE of Locatello et al., "Weakly-supervised disentanglement without compromises", ICML 2020). The
+    loss is the beta-VAE's of both images with these posteriors. With independent factors of which some,
+    unknown ones, change in each pair, the factors are identified, each up to a function of its own (theorem 1
+    of the paper, for its assumptions); no unsupervised model can identify them.
+
+    Blind to: factors that always change together in pairs, which may share a code. In every pair
+    the code with the greatest divergence counts as changed, even if nothing changed.
+
+    Args:
+        first: posteriors of the first images.
+        second: posteriors of the second images.
+
+    Returns:
+        Posteriors of the first and of the second images. The choice of shared codes has no gradient; the
+        means and variances have.
+
+    Example:
+        >>> zero = torch.zeros(1, 3)
+        >>> pair = share_posterior(Posterior(zero, zero), Posterior(torch.tensor([[0.2, 2.0, 0.4]]), zero))
+        >>> pair[1].means
+        tensor([[0.1000, 2.0000, 0.2000]])
+    """
+    shared = shared_codes(first, second)
+    means = (first.means + second.means) / 2
+    log_variances = torch.logaddexp(first.log_variances, second.log_variances) - torch.log(
+        means.new_tensor(2.0)
+    )
+    mixed = [
+        Posterior(
+            torch.where(shared, means, one.means), torch.where(shared, log_variances, one.log_variances)
+        )
+        for one in (first, second)
+    ]
+    return mixed[0], mixed[1]
+
+
+class FactorTargets(NamedTuple):
+    """Factors as targets of the first codes.
+
+    Attributes:
+        names: factors with several values, in the order of the codes.
+        values: value of each factor of each row, in [0, 1].
+    """
+
+    names: tuple[str, ...]
+    values: Float[Tensor, "rows factors"]
+
+
+def supervised_codes_loss(
+    means: Float[Tensor, "batch codes"], targets: Float[Tensor, "batch factors"]
+) -> Float[Tensor, " batch"]:
+    """Compute the sigmoid cross-entropy of the first codes against the factors.
+
+    ``sum_k -y_k log s_k - (1 - y_k) log(1 - s_k)`` with ``s_k = sigmoid(mu_k)`` (Locatello et al.,
+    "Disentangling factors of variation using few labels", ICLR 2020). The mean over labelled images, times a
+    weight, is added to the loss of an unsupervised model. disentanglement_lib takes the sum over the images
+    of a batch, so that its weight of 4 for batches of 64 is 256 here, and divides classes by their number, so
+    that no target is 1; `factor_targets` reaches 0 and 1.
+
+    Blind to: codes after the first ``factors``, which may repeat the factors. The order of the values counts
+    as a scale, so a factor such as colour is a poor target; a head of classes would need several codes.
+
+    Args:
+        means: means of the codes of labelled images.
+        targets: factors, in [0, 1], at most as many as codes.
+
+    Returns:
+        One loss per image, >= 0; gradients flow to the first codes alone.
+
+    Raises:
+        InputError: there are more factors than codes.
+
+    Example:
+        >>> supervised_codes_loss(torch.zeros(1, 3), torch.tensor([[0.0, 1.0]]))
+        tensor([1.3863])
+    """
+    factors = targets.shape[1]
+    if factors > means.shape[1]:
+        raise InputError(
+            f"expected at least a code for each of {factors} factors, got {means.shape[1]} codes"
+        )
+    error = functional.binary_cross_entropy_with_logits(means[:, :factors], targets, reduction="none")
+    return error.sum(1)
+
+
+def factor_targets(data: Factors, rows: Sequence[int]) -> FactorTargets:
+    """Scale factors to [0, 1]: the first class, or least value, to 0 and the last class, or greatest, to 1.
+
+    Args:
+        data: images with known factors.
+        rows: rows whose values decide which factors vary, and the extremes of continuous ones.
+
+    Raises:
+        InputError: no factor varies among the rows.
+
+    Example:
+        >>> import numpy as np
+        >>> from candlelight.loaders.schema import FactorInfo
+        >>> from candlelight.loaders.views import DataIdentity
+        >>> class Rows:
+        ...     identity, ids, groups = DataIdentity("rows", "memory"), tuple("abc"), tuple("abc")
+        ...     known_ids = frozenset(ids)
+        ...     factors = (FactorInfo(name="kind", kind="categorical", values=("a", "b", "c")),)
+        ...     table = np.array([[2.0], [0.0], [1.0]])
+        ...     def __len__(self): return 3
+        ...     def __getitem__(self, row): return torch.zeros(3, 8, 8)
+        >>> factor_targets(Rows(), [0, 1])
+        FactorTargets(names=('kind',), values=tensor([[1.0000],
+                [0.0000],
+                [0.5000]]))
+    """
+    names, columns = [], []
+    for place, factor in enumerate(data.factors):
+        column = torch.as_tensor(data.table[:, place], dtype=torch.float64)
+        known = column[list(rows)]
+        low, high = float(known.min()), float(known.max())
+        if low == high:
+            continue
+        if factor.values is not None:
+            low, high = 0.0, len(factor.values) - 1.0
+        names.append(factor.name)
+        columns.append(((column - low) / (high - low)).clamp(0, 1).float())
+    if not names:
+        raise InputError(
+            "expected a factor with several values among the labelled images, got none; label more "
+            f"({argument('labelled')})"
+        )
+    return FactorTargets(tuple(names), torch.stack(columns, 1))

@@ -11,9 +11,8 @@ import torch
 from numpy import ndarray
 from torch import Tensor, nn
 
-from candlelight.evaluation.results.mean_intervals import Score
-from candlelight.evaluation.results.resampled_intervals import resampled_interval
-from candlelight.evaluation.results.result import Provenance, StatisticResult
+from candlelight.evaluation.run.intervals import Score, resampled_interval
+from candlelight.evaluation.run.result import Provenance, StatisticResult
 from candlelight.loaders.views import DataIdentity, DecomposedImage
 
 
@@ -23,18 +22,16 @@ def few_resamples(monkeypatch) -> None:
     few = functools.partial(resampled_interval, resamples=40)
     # `evaluation.concepts.score_concepts` is the function as an attribute, but the module as an import.
     for module in (
-        "candlelight.evaluation.causal.scoring.score_rendered",
+        "candlelight.evaluation.causal.score_decoder",
         "candlelight.evaluation.concepts.score_concepts",
-        "candlelight.evaluation.coverage.causal_results",
+        "candlelight.evaluation.coverage.score_causal_check",
         "candlelight.evaluation.coverage.score_coverage",
         "candlelight.evaluation.intrinsic.score_judgements",
         "candlelight.evaluation.perception.score_perception",
-        "candlelight.evaluation.protocols.score_rules",
+        "candlelight.evaluation.intrinsic.score_protocols",
     ):
         monkeypatch.setattr(import_module(module), "resampled_interval", few)
-    monkeypatch.setattr(
-        import_module("candlelight.evaluation.causal.scoring.measure_codes"), "MOST_RESAMPLES", 40
-    )
+    monkeypatch.setattr(import_module("candlelight.evaluation.causal.measure_codes"), "MOST_RESAMPLES", 40)
 
 
 class MemoryView:

@@ -14,43 +14,31 @@ import pytest
 import torch
 from torch import Tensor, inf, nan
 
-from candlelight.evaluation.causal.block_r2 import block_r2
-from candlelight.evaluation.causal.dci import dci
-from candlelight.evaluation.causal.dci_es import dci_es
-from candlelight.evaluation.causal.dci_fast import dci_fast
-from candlelight.evaluation.causal.explicitness import explicitness
-from candlelight.evaluation.causal.infomec import infomec
-from candlelight.evaluation.causal.interventions.baseline_codes import baseline_codes
-from candlelight.evaluation.causal.interventions.cdm import cdm
-from candlelight.evaluation.causal.interventions.counterfactual_axioms import (
+from candlelight.evaluation.causal.dci import dci, dci_es, dci_fast
+from candlelight.evaluation.causal.effects import (
+    ace,
+    cdm,
     composition,
     effectiveness,
+    ice,
     reversibility,
 )
-from candlelight.evaluation.causal.interventions.counterfactual_generativeness import (
+from candlelight.evaluation.causal.generativeness import (
+    baseline_codes,
     counterfactual_generativeness,
 )
-from candlelight.evaluation.causal.interventions.interventional_effects import ace, ice
-from candlelight.evaluation.causal.irs import irs
-from candlelight.evaluation.causal.mcc import mcc
-from candlelight.evaluation.causal.mig import mig
-from candlelight.evaluation.causal.minimality_and_sufficiency import minimality_and_sufficiency
-from candlelight.evaluation.causal.modularity import modularity
-from candlelight.evaluation.causal.sap import sap
-from candlelight.evaluation.causal.select_codes import select_codes
-from candlelight.evaluation.causal.t_mex import t_mex
-from candlelight.evaluation.causal.unconfoundedness import unconfoundedness
+from candlelight.evaluation.causal.information_scores import (
+    infomec,
+    mig,
+    minimality_and_sufficiency,
+    modularity,
+)
+from candlelight.evaluation.causal.irs import irs, select_codes, unconfoundedness
+from candlelight.evaluation.causal.prediction_scores import block_r2, explicitness, mcc, sap, t_mex
 from candlelight.evaluation.concepts.activations import output_gradient, pixel_loss
 from candlelight.evaluation.concepts.cav import CAVs, fit_cavs, random_cavs
 from candlelight.evaluation.concepts.csm import csm
 from candlelight.evaluation.concepts.sensitivity import directional_derivatives, sensitivity, significant
-from candlelight.evaluation.coverage.binarise_heatmaps import (
-    Explanations,
-    binarise,
-    explanation_heatmap,
-    is_dead,
-    set_threshold,
-)
 from candlelight.evaluation.coverage.causal_effects import (
     causal_effects,
     rank_agreement,
@@ -60,33 +48,41 @@ from candlelight.evaluation.coverage.causal_effects import (
     region_mass,
     region_share,
 )
+from candlelight.evaluation.coverage.thresholds import (
+    Explanations,
+    binarise,
+    explanation_heatmap,
+    is_dead,
+    set_threshold,
+)
 from candlelight.evaluation.coverage.waiou import part_iou, waiou, weigh_iou
-from candlelight.evaluation.intrinsic.ciede2000 import ciede2000
 from candlelight.evaluation.intrinsic.constancy import chroma_drift, chroma_retention, material_variation
-from candlelight.evaluation.intrinsic.crefnet_scores import dssim_crefnet, lmse_crefnet
-from candlelight.evaluation.intrinsic.lmse import lmse, lmse_score
-from candlelight.evaluation.intrinsic.lmse_barron import geometric_mean, lmse_barron, lmse_barron_score
-from candlelight.evaluation.intrinsic.lmse_chrislib_rgb import lmse_chrislib_rgb
-from candlelight.evaluation.intrinsic.lmse_sintel import lmse_sintel
+from candlelight.evaluation.intrinsic.image_errors import ciede2000, mse, psnr, si_mse
+from candlelight.evaluation.intrinsic.judgements import count_smooth, saw_average_precision, saw_curve, whdr
+from candlelight.evaluation.intrinsic.lmse import (
+    geometric_mean,
+    lmse,
+    lmse_barron,
+    lmse_barron_score,
+    lmse_chrislib_rgb,
+    lmse_score,
+    lmse_sintel,
+)
 from candlelight.evaluation.intrinsic.masked import is_failed
-from candlelight.evaluation.intrinsic.maw_errors import maw_chromaticity, maw_intensity
-from candlelight.evaluation.intrinsic.maw_protocol import resize_for_maw
-from candlelight.evaluation.intrinsic.mse import mse
-from candlelight.evaluation.intrinsic.psnr import psnr
-from candlelight.evaluation.intrinsic.region_means import region_means
-from candlelight.evaluation.intrinsic.saw_precision import count_smooth, saw_average_precision, saw_curve
-from candlelight.evaluation.intrinsic.si_mse import si_mse
-from candlelight.evaluation.intrinsic.ssim import dssim, ms_ssim, ssim
-from candlelight.evaluation.intrinsic.ssim_padded import ssim_padded
-from candlelight.evaluation.intrinsic.whdr import whdr
-from candlelight.evaluation.perception.detection_threshold import detection_threshold
-from candlelight.evaluation.perception.ellipses import fit_ellipse
-from candlelight.evaluation.perception.feature_stacks import FEATURE_STACKS
-from candlelight.evaluation.perception.fit_psychometric import fit_psychometric
-from candlelight.evaluation.perception.lpips import LPIPS
-from candlelight.evaluation.perception.response_curves import mean_response
-from candlelight.evaluation.perception.transduction import Transduction, fit_transduction
-from candlelight.evaluation.perception.transform_sensitivity import transform_sensitivity
+from candlelight.evaluation.intrinsic.material_albedo import (
+    maw_chromaticity,
+    maw_intensity,
+    region_means,
+    resize_for_maw,
+)
+from candlelight.evaluation.intrinsic.protocol_records import dssim_crefnet, lmse_crefnet
+from candlelight.evaluation.intrinsic.ssim import dssim, ms_ssim, ssim, ssim_padded
+from candlelight.evaluation.perception.detection import detection_threshold
+from candlelight.evaluation.perception.lpips import FEATURE_STACKS, LPIPS
+from candlelight.evaluation.perception.people import fit_ellipse
+from candlelight.evaluation.perception.psychometric import fit_psychometric
+from candlelight.evaluation.perception.scene_curves import transform_sensitivity
+from candlelight.evaluation.perception.transduction import Transduction, fit_transduction, mean_response
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import Comparisons
 

@@ -43,7 +43,7 @@ from candlelight.evaluation.causal import (
     t_mex,
     unconfoundedness,
 )
-from candlelight.evaluation.causal.interventions.baseline_codes import baseline_codes
+from candlelight.evaluation.causal.generativeness import baseline_codes
 from candlelight.evaluation.concepts import (
     csm,
     directional_derivatives,
@@ -54,7 +54,7 @@ from candlelight.evaluation.concepts import (
     sensitivity,
     significant,
 )
-from candlelight.evaluation.concepts.tcav_scores import LayerScorer
+from candlelight.evaluation.concepts.tcav import LayerScorer
 from candlelight.evaluation.coverage import (
     VEBI,
     WeightedFilters,
@@ -95,9 +95,9 @@ from candlelight.evaluation.intrinsic import (
     whdr,
 )
 from candlelight.evaluation.models import ColourRetinex
-from candlelight.evaluation.models.autoencoders.conv_vae import Posterior
+from candlelight.evaluation.models.autoencoders import Posterior
 from candlelight.evaluation.perception import DISTANCES, LPIPS, TransformFamily, place_on_canvas
-from candlelight.evaluation.perception.feature_stacks import FEATURE_STACKS
+from candlelight.evaluation.perception.lpips import FEATURE_STACKS
 from candlelight.evaluation.training import (
     bernoulli_error,
     density_ratio,
@@ -110,7 +110,7 @@ from candlelight.evaluation.training import (
     supervised_codes_loss,
     total_correlation,
 )
-from candlelight.evaluation.training.foreground import box_masks, mask_boxes
+from candlelight.evaluation.training.causal_data import box_masks, mask_boxes
 from candlelight.loaders.views import Comparisons
 
 # Tolerances by the dtype of the arguments, because a GPU sums in another order.

@@ -18,8 +18,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 from candlelight.cli import main
-from candlelight.evaluation.models.network import IntrinsicNet
-from candlelight.evaluation.models.weights import save_model
+from candlelight.evaluation.models.network import IntrinsicNet, save_model
 from candlelight.evaluation.perception import open_distance, pair_distances
 from candlelight.loaders.frames import write_dataset_info, write_frame
 from candlelight.loaders.samples import Frame

@@ -17,8 +17,7 @@ import torch
 from click.testing import CliRunner
 
 from candlelight.cli import main
-from candlelight.evaluation.models.network import IntrinsicNet
-from candlelight.evaluation.models.weights import save_model
+from candlelight.evaluation.models.network import IntrinsicNet, save_model
 from candlelight.loaders import pack_hdf5, pack_hub, write_dataset_info
 from candlelight.loaders.frames import write_frame
 from candlelight.loaders.public import mpi3d

@@ -1,20 +1,34 @@
-"""Fit of the psychometric function to the answers of an experiment, and its verdict in words."""
+"""Psychometric fits of answers, their plot, and the thresholds of people measured by them."""
 
-from collections.abc import Iterator
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float64
+from matplotlib.figure import Figure
 from numpy import ndarray
+from torch import Tensor
 
 from candlelight.evaluation.perception.curve_scores import all_human_thresholds
-from candlelight.evaluation.perception.experiment.read_answers import ExperimentAnswers
-from candlelight.evaluation.perception.fit_psychometric import PsychometricFit, fit_psychometric
-from candlelight.evaluation.perception.human_ellipses import HUMAN_SATURATIONS
-from candlelight.evaluation.perception.published_transductions import DETECTION_LEVELS
+from candlelight.evaluation.perception.detection import DetectionLevels, detection_levels
+from candlelight.evaluation.perception.experiment.answers import ExperimentAnswers, read_answers, read_log
+from candlelight.evaluation.perception.people import HUMAN_SATURATIONS
+from candlelight.evaluation.perception.perception_report import draw_psychometric
+from candlelight.evaluation.perception.psychometric import PsychometricFit, fit_psychometric
 from candlelight.evaluation.perception.scene_curves import TRANSLATION_AXES
-from candlelight.evaluation.perception.transform_families import ILLUMINANT, transform_unit
+from candlelight.evaluation.perception.transduction import DETECTION_LEVELS
+from candlelight.evaluation.perception.transform_families import (
+    ILLUMINANT,
+    transform_unit,
+    unchanged_magnitude,
+)
+from candlelight.evaluation.report.drawing import INK, drawing
+from candlelight.loaders.errors import InputError
 
 _RATED = "D_T"
 
@@ -104,3 +118,154 @@ def _published(name: str) -> float | None:
     known |= dict.fromkeys(TRANSLATION_AXES, known["translation"])
     known |= {f"{ILLUMINANT}{hue}": steps for hue, steps in HUMAN_SATURATIONS.items()}
     return known.get(name)
+
+
+_PANEL = 2.6  # inches
+
+
+def draw_answers(answers: ExperimentAnswers, fits: Sequence[AnswerFit], kind: str) -> bytes:
+    """Draw a panel for each transform, with the fit of all observers.
+
+    Args:
+        answers: from `read_answers`.
+        fits: from `fit_answers`.
+        kind: format of matplotlib: "svg", "png" or "pdf".
+    """
+    shown = [fit for fit in fits if fit.observer is None]
+    with drawing(_PANEL * max(1, len(shown))) as figure:
+        for axes, fit in zip(_panels(figure, len(shown)), shown, strict=True):
+            _draw_panel(axes, answers, fit)
+        buffer = io.BytesIO()
+        dated = {"Date": None} if kind == "svg" else {"CreationDate": None} if kind == "pdf" else None
+        figure.savefig(buffer, format=kind, facecolor="white", metadata=dated, dpi=150)
+    return buffer.getvalue()
+
+
+def _panels(figure: Figure, count: int) -> list[Any]:
+    return list(figure.subplots(count, 1, squeeze=False)[:, 0]) if count else []
+
+
+def _draw_panel(axes: Any, answers: ExperimentAnswers, one: AnswerFit) -> None:
+    draw_psychometric(axes, answers.magnitudes[one.rows], answers.correct[one.rows], one.fit)
+    if one.published is not None:
+        axes.axvline(one.published, color=INK, linestyle=":", label=f"paper: {one.published:g}")
+        axes.legend(loc="lower right")
+    axes.set_xlabel("D" if one.name == "D_T" else f"{one.name} ({one.unit})")
+
+
+@dataclass(frozen=True)
+class MeasuredThresholds:
+    """Thresholds that the answers of a user's own observers give.
+
+    Attributes:
+        detection: D_T of the rated pairs; published if there are none, or if their fit failed.
+        human: measured thresholds of people by transform, "translation", "parallax x", "rotation" or "scale",
+            in the unit of its magnitudes; those whose fit failed are left out.
+        notes: origin of each threshold, the reason why a fit failed, and the answers that are not used.
+    """
+
+    detection: DetectionLevels
+    human: Mapping[str, float]
+    notes: tuple[str, ...]
+
+
+def measured_thresholds(logs: Sequence[Path]) -> MeasuredThresholds:
+    """Fit D_T and the threshold of each transform to the answers of all observers of all logs.
+
+    Answers for translations to the right and down are one transform, as in the curves of metrics; without
+    answers for parallax, it has the threshold of translation.
+
+    Blind to: differences between observers and between the images of the logs; to illuminants, because an
+    ellipse of people needs all hues. A note counts the answers that are left out.
+
+    Args:
+        logs: files of `candlelight perception experiment`, complete or not.
+
+    Raises:
+        InputError: there is no log; a log cannot be read, or has no answers; two logs hold one answer.
+
+    Example:
+        >>> measured_thresholds([Path("nowhere.jsonl")])
+        Traceback (most recent call last):
+        candlelight.loaders.errors.InputError: nowhere.jsonl: cannot be read: No such file or directory; \
+name a log of `candlelight perception experiment`
+    """
+    if not logs:
+        raise InputError("expected at least one log of answers, got none")
+    answers = [read_answers(log) for log in logs]
+    for log, found in zip(logs, answers, strict=True):
+        if not len(found):
+            raise InputError(f"{log}: has no answers yet; continue the experiment, or leave it out")
+    _refuse_repeats(logs)
+    names = np.array([_curve(name) for found in answers for name in found.transform])
+    magnitudes = torch.from_numpy(np.concatenate([found.magnitudes for found in answers]))
+    correct = torch.from_numpy(np.concatenate([found.correct for found in answers]))
+    detection, notes = DetectionLevels(), []
+    human: dict[str, float] = {}
+    for name in dict.fromkeys(names.tolist()):
+        chosen = torch.from_numpy(names == name)
+        if name == "":
+            detection = _detection(magnitudes[chosen], correct[chosen])
+        elif name.startswith(ILLUMINANT):
+            notes.append(
+                f"{name}: {int(chosen.sum())} answers are not used, because an ellipse of people needs all "
+                "hues; ellipses of people are the published ones"
+            )
+        else:
+            threshold, note = _threshold(name, magnitudes[chosen], correct[chosen])
+            human |= {} if threshold is None else {name: threshold}
+            notes.append(note)
+    if "translation" in human:
+        human.setdefault("parallax x", human["translation"])
+    return MeasuredThresholds(detection, human, tuple(notes))
+
+
+def _refuse_repeats(logs: Sequence[Path]) -> None:
+    """Refuse an answer that two logs of one experiment hold: it would count twice."""
+    first: dict[tuple[str, str, int], int] = {}
+    for place, log in enumerate(logs):
+        header, records = read_log(log)
+        experiment = json.dumps(header.settings, sort_keys=True)
+        for record in records:
+            other = first.setdefault((experiment, record.observer, record.trial), place)
+            if other != place:
+                raise InputError(
+                    f"{log}: the answer of {record.observer} to trial {record.trial} stands in "
+                    f"{logs[other]} too; name one of the two logs, or, if they are of two people, give each "
+                    "a name in `observer`"
+                )
+
+
+def _curve(transform: str | None) -> str:
+    """Name the curve of a transform; "" for rated pairs."""
+    return "translation" if transform in TRANSLATION_AXES else transform or ""
+
+
+def _detection(levels: Float64[Tensor, " answers"], correct: Bool[Tensor, " answers"]) -> DetectionLevels:
+    try:
+        return detection_levels(levels, correct)
+    except InputError as error:
+        note = f"the fit to {len(levels)} answers failed ({error}); {DetectionLevels.note}"
+        return DetectionLevels(note=note)
+
+
+def _threshold(
+    name: str, magnitudes: Float64[Tensor, " answers"], correct: Bool[Tensor, " answers"]
+) -> tuple[float | None, str]:
+    """Fit the threshold of one transform, and say in words how that ended."""
+    unit = transform_unit(name)
+    try:
+        fit = fit_psychometric(magnitudes, correct.int(), torch.ones_like(correct, dtype=torch.int))
+        problem = "" if fit.converged else fit.note
+    except InputError as error:
+        problem = str(error)
+    if not problem and not fit.score > unchanged_magnitude(name):
+        problem = f"its threshold, {fit.score:.3g}, is no change at all"
+    if problem:
+        published = all_human_thresholds().get(name)
+        kept = "" if published is None else f"; the published threshold holds, {published:g} {unit}"
+        return None, f"{name}: the fit to {len(correct)} answers failed ({problem}){kept}"
+    return fit.score, (
+        f"{name}: threshold of people {fit.score:.4g} {unit}, of {len(correct)} answers (95 % interval "
+        f"{fit.low:.4g} to {fit.high:.4g})"
+    )

@@ -1,14 +1,27 @@
-"""Pairs of an original and a distorted image, at levels that are evenly spaced."""
+"""Stimuli of an experiment, and the plan of its trials."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
+import torch
+from jaxtyping import Float, Float64
+from numpy import ndarray
 from torch import Tensor
 
-from candlelight.loaders.views import DataIdentity
+from candlelight.evaluation.models.poisson import named_stream
+from candlelight.evaluation.perception.people import HUMAN_THRESHOLDS, VISUAL_ANGLES
+from candlelight.evaluation.perception.scene_curves import TRANSLATION_AXES
+from candlelight.evaluation.perception.transduction import normalised_dmos
+from candlelight.evaluation.perception.transform_families import TransformFamily, unchanged_magnitude
+from candlelight.evaluation.perception.transforms import PAPER_SATURATIONS
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.views import DataIdentity, RatedPair, View
+from candlelight.loaders.views.chosen_rows import ChosenRows
+from candlelight.loaders.views.moved_view import MovedRows
 
 StimulusKind = Literal["rated", "transform"]
 Side = Literal["left", "right"]
@@ -66,3 +79,318 @@ def spaced_levels(first: float, last: float, count: int) -> tuple[float, ...]:
     """
     values: Sequence[float] = np.linspace(first, last, count).round(9).tolist()
     return tuple(values)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One forced choice.
+
+    Attributes:
+        number: place in the observer's order, from 0.
+        stimulus: the pair.
+        side: side of the distorted image.
+    """
+
+    number: int
+    stimulus: Stimulus
+    side: Side
+
+
+def plan_trials(stimuli: Sequence[Stimulus], seed: int, observer: str) -> tuple[Trial, ...]:
+    """Order the pairs at random, and draw sides that are balanced within each level.
+
+    Levels and transforms are mixed (constant stimuli). Half of the answers at each level of a transform have
+    the distorted image on the left; for an odd number the extra side is drawn.
+
+    Args:
+        stimuli: each pair as often as it is shown.
+        seed: seed of all observers.
+        observer: name of the observer; another name has another order.
+
+    Example:
+        >>> pairs = [Stimulus("rated", name, None, 0.5, 0, 0) for name in "abcd"]
+        >>> trials = plan_trials(pairs, 0, "ann")
+        >>> sorted(trial.stimulus.image for trial in trials), sorted(trial.side for trial in trials)
+        (['a', 'b', 'c', 'd'], ['left', 'left', 'right', 'right'])
+    """
+    stream = named_stream(seed, f"sides of {observer}")
+    cells: dict[tuple[str | None, int], list[int]] = {}
+    for place, stimulus in enumerate(stimuli):
+        cells.setdefault((stimulus.transform, stimulus.level), []).append(place)
+    sides: dict[int, Side] = {}
+    for places in cells.values():
+        first = int(stream.integers(2))
+        for turn, place in enumerate(stream.permutation(places).tolist()):
+            sides[place] = SIDES[(first + turn) % 2]
+    order = named_stream(seed, f"order of {observer}").permutation(len(stimuli)).tolist()
+    return tuple(Trial(number, stimuli[place], sides[place]) for number, place in enumerate(order))
+
+
+@dataclass(frozen=True, eq=False)
+class MovedStimuli:
+    """References and moved frames, at the magnitudes that were rendered.
+
+    Of more magnitudes than levels, those nearest to evenly spaced ones are shown. A translation or parallax
+    counts in degrees of the observer's visual angle: that of the frames, times their pixels per degree over
+    those of the screen.
+
+    Args:
+        view: from `candlelight.loaders.views.open_moved_images`.
+        transforms: names of transforms of the view; empty for all.
+        pixels_per_degree: pixels per degree of visual angle on the screen.
+        levels: largest number of levels.
+        repeats: answers at each level.
+        images: largest number of different scenes.
+        seed: seed of the choice of scenes.
+
+    Raises:
+        InputError: the view lacks a transform, or has fewer than two magnitudes above the reference.
+    """
+
+    view: MovedRows
+    transforms: Sequence[str]
+    pixels_per_degree: float
+    levels: int
+    repeats: int
+    images: int
+    seed: int
+
+    @property
+    def identity(self) -> DataIdentity:
+        """Name, set and split of the data."""
+        return self.view.identity
+
+    @cached_property
+    def stimuli(self) -> tuple[Stimulus, ...]:
+        """Each pair as often as it is shown."""
+        found = tuple(dict.fromkeys(scene.transform for scene in self.view.scenes))
+        for name in self.transforms:
+            check_choice("transform", name, found)
+        return tuple(stimulus for name in self.transforms or found for stimulus in self._of_transform(name))
+
+    def pictures(
+        self, stimulus: Stimulus
+    ) -> tuple[Float[Tensor, "3 height width"], Float[Tensor, "3 height width"]]:
+        """Read the reference and the moved frame."""
+        item = self.view[stimulus.row]
+        shown = item.magnitudes.numpy() * self._zoom(stimulus.row)
+        return item.reference, item.moved[int(np.abs(shown - stimulus.magnitude).argmin())]
+
+    def _of_transform(self, name: str) -> list[Stimulus]:
+        rows = [row for row, scene in enumerate(self.view.scenes) if scene.transform == name]
+        order = named_stream(self.seed, f"scenes {name}").permutation(len(rows))[: self.images]
+        chosen = [rows[place] for place in order]
+        magnitudes = self._magnitudes(rows[0], name)
+        return [
+            Stimulus("transform", self.view.ids[row], name, round(magnitude * self._zoom(row), 9), level, row)
+            for level, magnitude in enumerate(magnitudes)
+            for row in (chosen[(level + repeat) % len(chosen)] for repeat in range(self.repeats))
+        ]
+
+    def _magnitudes(self, row: int, name: str) -> list[float]:
+        """Choose magnitudes of the frames, which all scenes of a transform share."""
+        rendered = sorted(self.view.scenes[row].by_magnitude)
+        # As in `align_curves`: scales below 1 and angles below 0 are another family.
+        there = np.array([magnitude for magnitude in rendered if magnitude > unchanged_magnitude(name)])
+        if len(there) < 2:
+            raise InputError(
+                f"{self.identity.name}: expected at least 2 magnitudes of {name} above the reference, got "
+                f"{len(there)}; render more values"
+            )
+        wanted = np.array(spaced_levels(float(there[0]), float(there[-1]), self.levels))
+        return there[np.unique(np.abs(there - wanted[:, None]).argmin(1))].tolist()
+
+    def _zoom(self, row: int) -> float:
+        """Return the factor from degrees of the frame's camera to degrees on the screen."""
+        scene = self.view.scenes[row]
+        if not scene.transform.startswith(VISUAL_ANGLES):
+            return 1.0
+        of_frames = next(iter(scene.by_magnitude.values())).pixels_per_degree
+        return of_frames / self.pixels_per_degree
+
+
+@dataclass(frozen=True, eq=False)
+class RatedStimuli:
+    """Rated pairs whose D is nearest to levels from the smallest D of the data to the largest.
+
+    The levels are evenly spaced in D, and not at quantiles, because ratings crowd where distortions are
+    plain. The repeats of a level go through different pairs, so that an observer does not learn one image;
+    each keeps its own D.
+
+    Args:
+        view: from `candlelight.loaders.views.open_pairs`.
+        levels: number of levels, at least 2.
+        repeats: answers at each level.
+        images: largest number of different pairs at each level.
+        largest: largest D of the levels; None for that of the data.
+
+    Raises:
+        InputError: all pairs up to the largest D have one rating.
+    """
+
+    view: ChosenRows[RatedPair]
+    levels: int
+    repeats: int
+    images: int
+    largest: float | None = None
+
+    @property
+    def identity(self) -> DataIdentity:
+        """Name, set and split of the data."""
+        return self.view.identity
+
+    @cached_property
+    def stimuli(self) -> tuple[Stimulus, ...]:
+        """Each pair as often as it is shown."""
+        scores = torch.from_numpy(self.view.named.reader.mos[list(self.view.named.numbers)])
+        distances = normalised_dmos(scores).numpy().round(9)  # as readable in the log
+        first, last = float(distances.min()), float(distances.max())
+        last = last if self.largest is None else min(last, self.largest)
+        if last <= first:
+            raise InputError(
+                f"{self.identity.name}: expected pairs of different D, got D from {first:g} to {last:g}; "
+                "take more pairs, or a larger largest D"
+            )
+        wanted = np.array(spaced_levels(first, last, self.levels))
+        return tuple(
+            Stimulus("rated", self.view.ids[row], None, float(distances[row]), level, row)
+            for level, rows in enumerate(nearest_pairs(distances, wanted, self.images))
+            for row in np.resize(rows, self.repeats).tolist()
+        )
+
+    def pictures(
+        self, stimulus: Stimulus
+    ) -> tuple[Float[Tensor, "3 height width"], Float[Tensor, "3 height width"]]:
+        """Read the original and the distorted image."""
+        pair = self.view[stimulus.row]
+        return pair.reference, pair.distorted
+
+
+def nearest_pairs(
+    distances: Float64[ndarray, " pairs"], levels: Float64[ndarray, " levels"], most: int
+) -> Iterator[list[int]]:
+    """Find, for each level, the pairs nearest to it.
+
+    Args:
+        distances: D of the pairs.
+        levels: wanted D.
+        most: largest number of pairs at each level.
+
+    Returns:
+        For each level the rows of the nearest pairs, nearest first, among those that lie nearer to it than to
+        another level; where there is none, the one nearest pair.
+
+    Example:
+        >>> distances = np.array([0.1, 0.12, 0.35, 0.9])
+        >>> list(nearest_pairs(distances, np.array([0.1, 0.5, 0.9]), 5))
+        [[0, 1], [2], [3]]
+    """
+    apart = np.abs(distances - levels[:, None])
+    own = apart.argmin(0)
+    for level, row in enumerate(apart):
+        order = row.argsort(kind="stable")
+        inside = order[own[order] == level][:most]
+        yield (inside if len(inside) else order[:1]).tolist()
+
+
+DEFAULT_TRANSFORMS = ("translation x", "rotation", "scale")
+_RANGE = 3.0  # largest magnitude of a transform, in human thresholds of the paper
+
+
+def default_largest(transform: str) -> float:
+    """Return the largest magnitude that is shown: three times the human threshold of the paper.
+
+    For illuminants it is the paper's largest saturation, 8 steps.
+
+    Example:
+        >>> default_largest("rotation"), round(default_largest("scale"), 3), default_largest("illuminant 611")
+        (10.8, 1.078, 8.0)
+    """
+    threshold = HUMAN_THRESHOLDS.get(transform.split(" ")[0])
+    if threshold is None:
+        return float(max(PAPER_SATURATIONS))
+    start = unchanged_magnitude(transform)
+    return round(start + _RANGE * (threshold - start), 9)
+
+
+@dataclass(frozen=True, eq=False)
+class TransformedImageSet:
+    """Images and their transforms at levels that are evenly spaced from the first change to the largest.
+
+    All transforms and levels show the same images, chosen at random; the repeats of a level go through them.
+    Translations are shown at the nearest whole pixels, as in the paper, at most one level for each: between
+    pixels an image would be softer than its original, which gives it away. Rotation and scale resample the
+    changed image alone, and illuminants resample nothing.
+
+    Args:
+        view: from `candlelight.loaders.views.open_images`.
+        largest: largest magnitude of each transform, by name.
+        pixels_per_degree: pixels per degree of visual angle on the screen, for translations.
+        levels: largest number of levels, at least 2.
+        repeats: answers at each level.
+        images: largest number of different images.
+        seed: seed of the choice of images.
+
+    Raises:
+        InputError: a transform is unknown, or its largest magnitude is not above the unchanged one, is out of
+            range, or is a translation of less than two pixels.
+    """
+
+    view: View[Tensor]
+    largest: Mapping[str, float]
+    pixels_per_degree: float
+    levels: int
+    repeats: int
+    images: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        """Check the transforms before the first of them is shown."""
+        for name, magnitude in self.largest.items():
+            if not magnitude > (start := unchanged_magnitude(name)):
+                raise InputError(
+                    f"transform `{name}`: expected a largest magnitude above {start:g}, which changes "
+                    f"nothing, got {magnitude:g}; levels rise from there"
+                )
+            self._family(name, magnitude)
+            if len(self._magnitudes(name)) < 2:
+                least = 2 / self.pixels_per_degree
+                raise InputError(
+                    f"transform `{name}`: expected a largest magnitude of at least 2 pixels, {least:.2g} "
+                    f"degrees, got {magnitude:g}; levels are whole pixels, and a fit needs two"
+                )
+
+    @property
+    def identity(self) -> DataIdentity:
+        """Name, set and split of the data."""
+        return self.view.identity
+
+    @cached_property
+    def stimuli(self) -> tuple[Stimulus, ...]:
+        """Each pair as often as it is shown."""
+        order = named_stream(self.seed, "images").permutation(len(self.view))
+        rows = order[: self.images].tolist()
+        return tuple(
+            Stimulus("transform", self.view.ids[row], name, magnitude, level, row)
+            for name in self.largest
+            for level, magnitude in enumerate(self._magnitudes(name))
+            for row in (rows[(level + repeat) % len(rows)] for repeat in range(self.repeats))
+        )
+
+    def pictures(
+        self, stimulus: Stimulus
+    ) -> tuple[Float[Tensor, "3 height width"], Float[Tensor, "3 height width"]]:
+        """Read the image, and transform it."""
+        image = self.view[stimulus.row]
+        family = self._family(str(stimulus.transform), stimulus.magnitude)
+        return image, family.transform(image[None], stimulus.magnitude).images[0]
+
+    def _magnitudes(self, name: str) -> list[float]:
+        levels = spaced_levels(unchanged_magnitude(name), self.largest[name], self.levels + 1)[1:]
+        if name not in TRANSLATION_AXES:
+            return list(levels)
+        pixels = {max(1, round(level * self.pixels_per_degree)) for level in levels}
+        return [one / self.pixels_per_degree for one in sorted(pixels)]
+
+    def _family(self, name: str, magnitude: float) -> TransformFamily:
+        return TransformFamily(name, (magnitude,), self.pixels_per_degree)

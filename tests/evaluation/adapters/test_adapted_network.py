@@ -4,10 +4,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from candlelight.evaluation.adapters.adapted_network import choose_size, decode_srgb, resize_bilinear
-from candlelight.evaluation.adapters.bigtime import _SIZES
-from candlelight.evaluation.adapters.cgintrinsics import CGI_SIZES, SQUARE
-from candlelight.evaluation.adapters.usi3d import shorter_side_size
+from candlelight.evaluation.models.published_methods import (
+    _SIZES,
+    CGI_SIZES,
+    SQUARE,
+    choose_size,
+    decode_srgb,
+    resize_bilinear,
+    shorter_side_size,
+)
 from candlelight.loaders.colour import srgb_to_linear
 
 # Height and width of an image, its size for CGIntrinsics, and for BigTime.

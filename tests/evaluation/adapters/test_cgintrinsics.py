@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.adapters import load_cgintrinsics
-from candlelight.evaluation.running.hidden_layers import run_recorded
+from candlelight.evaluation.models.published_methods import load_cgintrinsics
+from candlelight.evaluation.run.hidden_layers import run_recorded
 from candlelight.loaders.colour import srgb_to_linear
 from candlelight.loaders.errors import InputError
 

@@ -5,7 +5,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from candlelight.evaluation.adapters.checkout_file import run_checkout_file
+from candlelight.evaluation.models.published_methods import run_checkout_file
 from candlelight.loaders.errors import InputError
 
 

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.adapters import load_marigold
-from candlelight.evaluation.adapters.adapted_network import decode_srgb
-from candlelight.evaluation.adapters.marigold import MarigoldIID
+from candlelight.evaluation.models.marigold import MarigoldIID, load_marigold
 from candlelight.evaluation.models.model_spec import open_model
+from candlelight.evaluation.models.published_methods import decode_srgb
 from candlelight.loaders.colour import srgb_to_linear
 from candlelight.loaders.errors import InputError
 
@@ -262,7 +261,7 @@ def replace(path: Path, old: str, new: str) -> None:
 
 
 def test_a_missing_package_is_named(saved, monkeypatch) -> None:
-    import candlelight.evaluation.adapters.marigold as module
+    import candlelight.evaluation.models.marigold as module
 
     def missing(name: str) -> None:
         raise ImportError(name)

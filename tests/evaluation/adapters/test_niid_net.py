@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.adapters import load_niid_net
-from candlelight.evaluation.running.hidden_layers import run_recorded
+from candlelight.evaluation.models.published_methods import load_niid_net
+from candlelight.evaluation.run.hidden_layers import run_recorded
 from candlelight.loaders.errors import InputError
 
 IMAGES = torch.rand(3, 3, 20, 30, generator=torch.Generator().manual_seed(0))

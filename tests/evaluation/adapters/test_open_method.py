@@ -6,8 +6,8 @@ import torch
 
 from candlelight.evaluation.intrinsic import score_intrinsic
 from candlelight.evaluation.models.model_spec import PUBLISHED_METHODS, ModelIdentity, open_model, open_models
-from candlelight.evaluation.running.finished_steps import model_key
-from candlelight.evaluation.running.model_outputs import run_intrinsic
+from candlelight.evaluation.run.model_outputs import run_intrinsic
+from candlelight.evaluation.run.steps import model_key
 from candlelight.loaders.errors import InputError
 
 PAGE = (Path(__file__).parents[3] / "docs" / "others.md").read_text(encoding="utf-8")

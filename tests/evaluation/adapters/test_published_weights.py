@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from candlelight.evaluation.adapters.published_weights import entry, hash_files, load_exactly, read_published
+from candlelight.evaluation.models.published_weights import entry, hash_files, load_exactly, read_published
 from candlelight.loaders.errors import InputError
 
 

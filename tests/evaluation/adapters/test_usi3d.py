@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.adapters import load_usi3d
-from candlelight.evaluation.running.hidden_layers import run_recorded
+from candlelight.evaluation.models.published_methods import load_usi3d
+from candlelight.evaluation.run.hidden_layers import run_recorded
 from candlelight.loaders.errors import InputError
 
 IMAGES = torch.rand(2, 3, 300, 304, generator=torch.Generator().manual_seed(0))

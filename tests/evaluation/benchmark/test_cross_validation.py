@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from candlelight.evaluation.benchmark.cross_validation import choose_left_out, two_halves
+from candlelight.evaluation.intrinsic.benchmark_methods import choose_left_out, two_halves
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.public.mit import MIT_SETS
 

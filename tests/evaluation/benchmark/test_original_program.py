@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from benchmarks.trials.grosse import Capture, chosen, decompose, local_error, score
-from candlelight.evaluation.benchmark import score_methods
 from candlelight.evaluation.intrinsic import score_intrinsic
+from candlelight.evaluation.intrinsic.score_methods import score_methods
 from candlelight.evaluation.models import ColourRetinex, GrayRetinex, Weiss
 from candlelight.loaders.views import DecomposedImage
 

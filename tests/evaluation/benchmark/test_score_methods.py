@@ -5,11 +5,14 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.benchmark import add_ranks, score_methods
-from candlelight.evaluation.benchmark.decompose_methods import FIXED_BASELINES, METHODS
-from candlelight.evaluation.benchmark.gradient_methods import GRADIENT_METHODS
-from candlelight.evaluation.benchmark.summary import neighbour_comparisons, summary_rows
 from candlelight.evaluation.intrinsic import lmse_score, score_intrinsic
+from candlelight.evaluation.intrinsic.benchmark_methods import FIXED_BASELINES, GRADIENT_METHODS, METHODS
+from candlelight.evaluation.intrinsic.score_methods import (
+    add_ranks,
+    neighbour_comparisons,
+    score_methods,
+    summary_rows,
+)
 from candlelight.evaluation.models import (
     ColourRetinex,
     GrayRetinex,
@@ -17,8 +20,8 @@ from candlelight.evaluation.models import (
     constant_reflectance,
     constant_shading,
 )
-from candlelight.evaluation.results.compare import compare
-from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.evaluation.run.compare import compare
+from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.loaders.errors import InputError
 
 GRADIENT = ("BAS", *GRADIENT_METHODS)

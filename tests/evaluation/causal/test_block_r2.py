@@ -6,7 +6,7 @@ import torch
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 
-from candlelight.evaluation.causal.block_r2 import block_r2
+from candlelight.evaluation.causal.prediction_scores import block_r2
 from candlelight.loaders.errors import InputError
 
 

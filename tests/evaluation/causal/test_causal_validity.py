@@ -12,8 +12,8 @@ from benchmarks.trials.planned_factors import FACTOR_SOURCES, planned_factors
 from benchmarks.trials.validity_grid import draw_grid
 from benchmarks.trials.validity_rule import CLAIMS, has_claim, mark_cells, wrong_pairs
 from candlelight.evaluation.causal import PLANTED_CODES
-from candlelight.evaluation.causal.scoring.code_metrics import CODE_METRICS
-from candlelight.evaluation.causal.scoring.factor_table import FactorTable
+from candlelight.evaluation.causal.factor_table import FactorTable
+from candlelight.evaluation.causal.measure_codes import CODE_METRICS
 
 PAGE = Path(__file__).parents[3] / "docs" / "causal-validity.md"
 GRID = torch.cartesian_prod(*[torch.arange(n) for n in (3, 4, 2)]).repeat(4, 1)

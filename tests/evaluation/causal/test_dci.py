@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.causal.dci import dci
-from candlelight.evaluation.causal.dci_fast import dci_fast
-from candlelight.evaluation.causal.dci_from_classifiers import dci_from_classifiers
+from candlelight.evaluation.causal.dci import dci, dci_fast, dci_from_classifiers
 from candlelight.loaders.errors import InputError
 
 BOTH = pytest.mark.parametrize("function", [dci, dci_fast])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.causal.dci_es import _FEATURES, _PENALTIES, _features, dci_es
+from candlelight.evaluation.causal.dci import _FEATURES, _PENALTIES, _features, dci_es
 from candlelight.loaders.errors import InputError
 
 EVEN = torch.arange(300) % 2 == 0

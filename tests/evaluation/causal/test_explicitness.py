@@ -6,8 +6,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 from torch.nn.functional import one_hot
 
-from candlelight.evaluation.causal.estimation.discretise import discretise
-from candlelight.evaluation.causal.explicitness import explicitness
+from candlelight.evaluation.causal.code_inputs import discretise
+from candlelight.evaluation.causal.prediction_scores import explicitness
 from candlelight.loaders.errors import InputError
 
 GRID = torch.cartesian_prod(torch.arange(3), torch.arange(2)).repeat(4, 1)

@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, mutual_info_score
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from candlelight.evaluation.causal.infomec import infomec
+from candlelight.evaluation.causal.information_scores import infomec
 from candlelight.loaders.errors import InputError
 
 GRID = torch.cartesian_prod(torch.arange(4), torch.arange(3), torch.arange(2))

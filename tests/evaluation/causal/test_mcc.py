@@ -6,8 +6,7 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
-from candlelight.evaluation.causal.block_r2 import block_r2
-from candlelight.evaluation.causal.mcc import mcc
+from candlelight.evaluation.causal.prediction_scores import block_r2, mcc
 from candlelight.loaders.errors import InputError
 
 

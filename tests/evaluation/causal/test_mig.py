@@ -3,8 +3,8 @@ import pytest
 import torch
 from sklearn.metrics import mutual_info_score
 
-from candlelight.evaluation.causal.estimation.discretise import discretise
-from candlelight.evaluation.causal.mig import mig
+from candlelight.evaluation.causal.code_inputs import discretise
+from candlelight.evaluation.causal.information_scores import mig
 from candlelight.loaders.errors import InputError
 
 GRID = torch.cartesian_prod(torch.arange(4), torch.arange(5), torch.arange(2))

@@ -5,8 +5,7 @@ import pytest
 import torch
 from sklearn.metrics import mutual_info_score
 
-from candlelight.evaluation.causal.mig import mig
-from candlelight.evaluation.causal.minimality_and_sufficiency import minimality_and_sufficiency
+from candlelight.evaluation.causal.information_scores import mig, minimality_and_sufficiency
 from candlelight.loaders.errors import InputError
 
 GRID = torch.cartesian_prod(torch.arange(4), torch.arange(5), torch.arange(2))

@@ -3,7 +3,7 @@ import pytest
 import torch
 from sklearn.metrics import mutual_info_score
 
-from candlelight.evaluation.causal.modularity import modularity
+from candlelight.evaluation.causal.information_scores import modularity
 from candlelight.loaders.errors import InputError
 
 GRID = torch.cartesian_prod(torch.arange(4), torch.arange(4), torch.arange(4))

@@ -13,16 +13,16 @@ from PIL import Image
 from torch import nn
 
 from candlelight.evaluation.causal import score_causal
-from candlelight.evaluation.causal.interventions.rendered_counterfactuals import (
+from candlelight.evaluation.causal.causal_report import rendered_pictures
+from candlelight.evaluation.causal.rendered_counterfactuals import (
     decoded_errors,
+    find_rendered_pairs,
     rendered_counterfactuals,
     rendered_score,
     rendered_share,
 )
-from candlelight.evaluation.causal.interventions.rendered_pairs import find_rendered_pairs
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
-from candlelight.evaluation.report import write_report
-from candlelight.evaluation.report.rendered_pictures import rendered_pictures
+from candlelight.evaluation.report.page import write_report
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo
 

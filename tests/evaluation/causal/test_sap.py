@@ -5,7 +5,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from candlelight.evaluation.causal.sap import sap
+from candlelight.evaluation.causal.prediction_scores import sap
 from candlelight.loaders.errors import InputError
 
 GRID = torch.cartesian_prod(torch.arange(3), torch.arange(2), torch.arange(2)).repeat(4, 1)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.causal.irs import irs
-from candlelight.evaluation.causal.select_codes import select_codes
+from candlelight.evaluation.causal.irs import irs, select_codes
 from candlelight.loaders.errors import InputError
 
 

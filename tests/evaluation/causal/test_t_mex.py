@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from candlelight.evaluation.causal.t_mex import t_mex
+from candlelight.evaluation.causal.prediction_scores import t_mex
 from candlelight.loaders.errors import InputError
 
 EXCLUSIVE = torch.eye(3, dtype=torch.bool)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.causal.irs import irs
-from candlelight.evaluation.causal.unconfoundedness import unconfoundedness
+from candlelight.evaluation.causal.irs import irs, unconfoundedness
 from candlelight.loaders.errors import InputError
 
 

@@ -8,8 +8,9 @@ import pytest
 from numpy import ndarray
 from PIL import Image
 
-from candlelight.evaluation.models.backbones import TrainedOn, build_backbone, save_classifier
-from candlelight.evaluation.running import finished_steps
+from candlelight.evaluation.models.build_backbone import build_backbone
+from candlelight.evaluation.models.classifiers import TrainedOn, save_classifier
+from candlelight.evaluation.run import steps as finished_steps
 from candlelight.loaders.views import open_factors
 
 SPECIES = ("001.Black_footed_Albatross", "002.Laysan_Albatross")

@@ -8,7 +8,7 @@ from candlelight.cli import main
 from candlelight.evaluation.coverage import vebi
 from candlelight.evaluation.coverage.measure_regions import ALL_PARTS
 from candlelight.evaluation.models import open_model
-from candlelight.evaluation.results.result_files import read_results
+from candlelight.evaluation.run.result_files import read_results
 from candlelight.loaders import views
 from candlelight.loaders.views import BACKGROUND_REGION, CounterfactualImages
 

@@ -11,13 +11,12 @@ from click.testing import CliRunner
 from PIL import Image
 
 from candlelight.cli import main
-from candlelight.evaluation.causal.resized_factors import ResizedFactors
-from candlelight.evaluation.causal.supplement_tables import SUPPLEMENT_TABLES
-from candlelight.evaluation.causal.train_table_models import train_table_models
+from candlelight.evaluation.causal.factor_table import ResizedFactors
+from candlelight.evaluation.causal.supplement_tables import SUPPLEMENT_TABLES, train_table_models
 from candlelight.evaluation.models.autoencoders import load_autoencoder
-from candlelight.evaluation.results.result_files import read_results
+from candlelight.evaluation.run.result_files import read_results
 from candlelight.evaluation.training import causal_settings
-from candlelight.evaluation.training.causal_steps import CausalSteps
+from candlelight.evaluation.training.train_causal import CausalSteps
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import open_factors
 

@@ -23,8 +23,8 @@ from candlelight.evaluation.coverage.fit_methods import (
 from candlelight.evaluation.coverage.open_parameters import OpenParameters
 from candlelight.evaluation.coverage.score_coverage import score_coverage
 from candlelight.evaluation.models import open_model
-from candlelight.evaluation.results.result_files import read_results
-from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.evaluation.run.result_files import read_results
+from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.loaders.views import open_factors, open_parts
 
 QUICK = ("--quick", "--proportions", "0.05,0.1")

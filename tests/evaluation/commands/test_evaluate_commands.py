@@ -4,9 +4,9 @@ import pytest
 from click.testing import CliRunner
 
 from candlelight.cli import main
-from candlelight.evaluation.results.mean_intervals import Score
-from candlelight.evaluation.results.result import Provenance, StatisticResult
-from candlelight.evaluation.results.result_files import write_results
+from candlelight.evaluation.run.intervals import Score
+from candlelight.evaluation.run.result import Provenance, StatisticResult
+from candlelight.evaluation.run.result_files import write_results
 
 RETINEX = ("--model", "retinex")
 

@@ -16,9 +16,9 @@ from click.testing import CliRunner
 from PIL import Image
 
 from candlelight.cli import main
-from candlelight.evaluation.perception.experiment import read_answers, run_experiment
-from candlelight.evaluation.perception.experiment.answer_log import AnswerLog
-from candlelight.evaluation.perception.experiment.read_answers import AnswerRecord
+from candlelight.evaluation.perception.experiment import open_experiment as run_experiment
+from candlelight.evaluation.perception.experiment import read_answers
+from candlelight.evaluation.perception.experiment.answers import AnswerLog, AnswerRecord
 
 ANSWER = AnswerRecord(
     **{"session": "", "observer": "ann", "trial": 0, "kind": "rated", "image": "a", "transform": None},

@@ -8,8 +8,9 @@ from click.testing import CliRunner
 
 from candlelight.cli import main
 from candlelight.evaluation.coverage import topics
-from candlelight.evaluation.models.backbones import TrainedOn, build_backbone, save_classifier
-from candlelight.evaluation.results.result_files import read_results
+from candlelight.evaluation.models.build_backbone import build_backbone
+from candlelight.evaluation.models.classifiers import TrainedOn, save_classifier
+from candlelight.evaluation.run.result_files import read_results
 from candlelight.loaders.views import DataIdentity
 
 transformers = pytest.importorskip("transformers")

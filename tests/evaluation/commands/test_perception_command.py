@@ -12,9 +12,9 @@ from PIL import Image
 
 from candlelight.cli import main
 from candlelight.evaluation.perception import TransformFamily
-from candlelight.evaluation.report.tables import number
-from candlelight.evaluation.results.compare import compare
-from candlelight.evaluation.results.result_files import read_results
+from candlelight.evaluation.report.blocks import number
+from candlelight.evaluation.run.compare import compare
+from candlelight.evaluation.run.result_files import read_results
 from candlelight.loaders import views
 from candlelight.loaders.frames import write_dataset_info, write_frame
 from candlelight.loaders.samples import Frame

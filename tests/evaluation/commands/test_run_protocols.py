@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from candlelight.cli import main
-from candlelight.evaluation.protocols import NEVER_COMPARE, PROTOCOLS
-from candlelight.evaluation.results.result_files import read_results
+from candlelight.evaluation.intrinsic.protocol_records import NEVER_COMPARE, PROTOCOLS
+from candlelight.evaluation.run.result_files import read_results
 
 PAGES = Path(__file__).parents[1] / "test_pages.py"
 MODELS = ("--model", "constant-reflectance", "--model", "constant-shading")
@@ -89,7 +89,7 @@ def test_several_protocols_in_their_own_order(frames) -> None:
 
 
 def test_interrupted_run_resumes(frames, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("candlelight.evaluation.results.result_files.write_results", lambda *_: 1 / 0)
+    monkeypatch.setattr("candlelight.evaluation.run.result_files.write_results", lambda *_: 1 / 0)
     out = tmp_path / "out.json"
     line = [
         "evaluate",

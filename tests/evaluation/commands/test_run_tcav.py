@@ -10,9 +10,9 @@ from PIL import Image
 
 from candlelight.cli import main
 from candlelight.evaluation.commands.evaluate_options import split_pairs
-from candlelight.evaluation.concepts.exchanged_vectors import exchanged_members
-from candlelight.evaluation.report import tcav_section
-from candlelight.evaluation.results.result_files import read_results
+from candlelight.evaluation.concepts import tcav_report as tcav_section
+from candlelight.evaluation.concepts.permutation import exchanged_members
+from candlelight.evaluation.run.result_files import read_results
 from candlelight.loaders.errors import InputError
 
 CODE = """

@@ -13,8 +13,9 @@ from candlelight.evaluation.causal import score_causal
 from candlelight.evaluation.coverage import ResizedImages
 from candlelight.evaluation.models import open_model
 from candlelight.evaluation.models.autoencoders import load_autoencoder
-from candlelight.evaluation.running.named_models import decode
-from candlelight.evaluation.training import causal_settings, read_foreground, train_causal
+from candlelight.evaluation.run.named_models import decode
+from candlelight.evaluation.training import causal_data as read_foreground
+from candlelight.evaluation.training import causal_settings, train_causal
 from candlelight.loaders import views
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo

@@ -12,7 +12,8 @@ from click.testing import CliRunner
 from candlelight.cli import main
 from candlelight.evaluation.commands import train_classifier_command
 from candlelight.evaluation.coverage import ResizedImages
-from candlelight.evaluation.models.backbones import BackboneName, TrainedOn, build_backbone, load_classifier
+from candlelight.evaluation.models.build_backbone import BackboneName, build_backbone
+from candlelight.evaluation.models.classifiers import TrainedOn, load_classifier
 from candlelight.evaluation.training import factor_labels
 from candlelight.loaders import views
 from candlelight.loaders.errors import InputError

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from candlelight.cli import main
 from candlelight.evaluation.models import load_model, open_model
 from candlelight.evaluation.models.model_spec import NETWORKS
-from candlelight.evaluation.report.training_page import learning_curves
 from candlelight.evaluation.training import History, hold_out
+from candlelight.evaluation.training.pages import learning_curves
 from candlelight.loaders.errors import InputError
 
 PAGES = Path(__file__).parents[1] / "test_pages.py"

@@ -15,7 +15,7 @@ from candlelight.evaluation.concepts import (
     run_consistency,
     run_cosines,
 )
-from candlelight.evaluation.concepts.rows.gram import SharedRows
+from candlelight.evaluation.concepts.rows import SharedRows
 from candlelight.loaders.errors import InputError
 
 

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.concepts.csm import csm
-from candlelight.evaluation.concepts.csm_by_factor import csm_by_factor, table_factors
+from candlelight.evaluation.concepts.csm import csm, csm_by_factor, table_factors
 from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BranchScore, Ratios, SetScore
-from candlelight.evaluation.results.resampled_intervals import resampled_interval
+from candlelight.evaluation.run.intervals import resampled_interval
 from candlelight.loaders.errors import InputError
 
 FRAMES = [f"frame {number}" for number in range(8)]

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from benchmarks.null_rates import controls_pair
-from candlelight.evaluation.concepts.csm_lines import csm_lines
-from candlelight.evaluation.results.compare import compare
-from candlelight.evaluation.results.mean_intervals import Score
-from candlelight.evaluation.results.result import Provenance, StatisticResult
+from candlelight.evaluation.concepts.csm import csm_lines
+from candlelight.evaluation.run.compare import compare
+from candlelight.evaluation.run.intervals import Score
+from candlelight.evaluation.run.result import Provenance, StatisticResult
 
 CONTROL = "csm_s aligned against control, all sets"
 PLAIN = "csm_r aligned, all sets"

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from candlelight.evaluation.concepts import exchange_derivatives, input_scores, permutation_test
-from candlelight.evaluation.concepts.exchanged_vectors import exchanged_members
+from candlelight.evaluation.concepts.permutation import exchanged_members
 from candlelight.loaders.errors import InputError
 
 SCENES = [f"{scene}" for scene in range(4) for _ in range(8)]

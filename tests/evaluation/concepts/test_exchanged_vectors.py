@@ -6,12 +6,12 @@ import pytest
 import torch
 from scipy import stats
 
-from candlelight.evaluation.concepts.exchanged_vectors import (
+from candlelight.evaluation.concepts.permutation import (
     exchange_derivatives,
     exchanged_members,
     gram_exchange_derivatives,
 )
-from candlelight.evaluation.concepts.rows.gram import SharedRows
+from candlelight.evaluation.concepts.rows import SharedRows
 from candlelight.evaluation.concepts.sensitivity import COSINE_FLOOR
 from candlelight.evaluation.concepts.solvers import train_classifiers
 from candlelight.loaders.errors import InputError

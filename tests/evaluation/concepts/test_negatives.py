@@ -9,7 +9,7 @@ from PIL import Image
 
 from candlelight.cli import main
 from candlelight.evaluation.concepts.solvers import Classifier
-from candlelight.evaluation.results.result_files import read_results
+from candlelight.evaluation.run.result_files import read_results
 from candlelight.generators.engine.dataset_description import dataset_info
 from candlelight.generators.engine.dead_leaves_process import DeadLeavesRenderer
 from candlelight.generators.language.load_recipe import load_recipe

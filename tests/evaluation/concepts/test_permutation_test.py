@@ -5,8 +5,12 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.concepts.exchanged_vectors import exchange_derivatives
-from candlelight.evaluation.concepts.permutation_test import effect_interval, input_scores, permutation_test
+from candlelight.evaluation.concepts.permutation import (
+    effect_interval,
+    exchange_derivatives,
+    input_scores,
+    permutation_test,
+)
 from candlelight.loaders.errors import InputError
 
 
@@ -166,7 +170,7 @@ def _slow_effect(scores, rows):
 
 
 def test_interval_equals_loops_over_resamples():
-    from candlelight.evaluation.results.resampled_intervals import replicate_interval, resampled_groups
+    from candlelight.evaluation.run.intervals import replicate_interval, resampled_groups
 
     scores = torch.randn(30, 9, generator=_generator(), dtype=torch.float64)
     groups = [f"scene {number // 2 if number < 4 else number}" for number in range(9)]

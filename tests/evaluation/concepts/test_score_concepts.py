@@ -12,11 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from candlelight.evaluation.concepts.branches import branch_activations, branch_gradients
-from candlelight.evaluation.concepts.chosen_sets import check_kind
+from candlelight.evaluation.concepts.cav_diagnostics import Probe
 from candlelight.evaluation.concepts.csm import csm
-from candlelight.evaluation.concepts.exchanged_vectors import exchange_derivatives
-from candlelight.evaluation.concepts.permutation_test import input_scores, permutation_test
-from candlelight.evaluation.concepts.probe import Probe
+from candlelight.evaluation.concepts.permutation import exchange_derivatives, input_scores, permutation_test
 from candlelight.evaluation.concepts.score_concepts import score_concepts
 from candlelight.evaluation.concepts.set_scores import (
     ALIGNMENTS,
@@ -27,13 +25,14 @@ from candlelight.evaluation.concepts.set_scores import (
     SetScore,
     merge_controls,
 )
+from candlelight.evaluation.concepts.sets import check_kind
 from candlelight.evaluation.concepts.solvers import Classifier
-from candlelight.evaluation.inputs.predictions import open_predictions
 from candlelight.evaluation.models.model_spec import open_model
-from candlelight.evaluation.results.resampled_intervals import resampled_interval
-from candlelight.evaluation.running.batches import Fingerprint
-from candlelight.evaluation.running.finished_steps import FinishedSteps
-from candlelight.evaluation.running.named_models import identify_models
+from candlelight.evaluation.run.batches import Fingerprint
+from candlelight.evaluation.run.intervals import resampled_interval
+from candlelight.evaluation.run.named_models import identify_models
+from candlelight.evaluation.run.predictions import open_predictions
+from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import ConceptSet, DecomposedImage
 
@@ -45,14 +44,12 @@ def _few_resamples(monkeypatch):
     """Shorten the intervals of CSM by factor, which no test here looks at."""
     few = partial(resampled_interval, resamples=20)
     # The package has a function of the module's name.
-    monkeypatch.setattr(
-        sys.modules["candlelight.evaluation.concepts.csm_by_factor"], "resampled_interval", few
-    )
+    monkeypatch.setattr(sys.modules["candlelight.evaluation.concepts.csm"], "resampled_interval", few)
 
 
 def _encoded(image):
     """Encode an image with the sRGB curve, as in items of a view."""
-    from candlelight.evaluation.running.named_models import encode
+    from candlelight.evaluation.run.named_models import encode
 
     return encode(image.clamp(0, 1))
 
@@ -558,7 +555,7 @@ def test_scale_of_the_reflectance_changes_unaligned_scores_only(sets):
 
 
 def test_predictions_score_like_their_model(sets, tmp_path):
-    from candlelight.evaluation.running.named_models import decode
+    from candlelight.evaluation.run.named_models import decode
 
     for view in sets.values():
         for name, item in zip(view.ids, view.items, strict=True):

@@ -15,13 +15,13 @@ from candlelight.evaluation.concepts import (
     layer_gradients,
     set_images,
 )
-from candlelight.evaluation.concepts.named_generator import named_generator
-from candlelight.evaluation.concepts.score_tcav import score_tcav
+from candlelight.evaluation.concepts.cav import named_generator
+from candlelight.evaluation.concepts.tcav import score_tcav
 from candlelight.evaluation.models import ModelIdentity, NamedModel
-from candlelight.evaluation.results.compare import compare
-from candlelight.evaluation.results.result import table
-from candlelight.evaluation.results.result_files import read_results, write_results
-from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.evaluation.run.compare import compare
+from candlelight.evaluation.run.result import table
+from candlelight.evaluation.run.result_files import read_results, write_results
+from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import ConceptSet
 

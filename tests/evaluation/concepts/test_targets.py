@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from candlelight.evaluation.concepts.targets import Target, parse_target
+from candlelight.evaluation.concepts.sensitivity import Target, parse_target
 from candlelight.loaders.errors import InputError
 
 

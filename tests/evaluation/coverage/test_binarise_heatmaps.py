@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.coverage.binarise_heatmaps import (
+from candlelight.evaluation.coverage.thresholds import (
     Explanations,
     binarise,
     explanation_heatmap,

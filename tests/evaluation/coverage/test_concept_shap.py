@@ -5,14 +5,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from candlelight.evaluation.coverage.concept_shap import (
+from candlelight.evaluation.coverage.topic_completeness import LabelledMaps, ReconstructionTraining
+from candlelight.evaluation.coverage.topics import (
     all_subsets,
     concept_shap,
     draw_subsets,
     regress_shapley,
     shapley_values,
 )
-from candlelight.evaluation.coverage.topic_completeness import LabelledMaps, ReconstructionTraining
 from candlelight.loaders.errors import InputError
 
 HOW = ReconstructionTraining(seed=0, hidden=16, epochs=60, rate=0.03)

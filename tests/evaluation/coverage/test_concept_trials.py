@@ -11,10 +11,10 @@ from benchmarks.trials import causal_confounded, concept_checks, topics_complete
 from candlelight.evaluation.coverage.control_explainers import centre_blob
 from candlelight.evaluation.coverage.fit_methods import TrainingImages
 from candlelight.evaluation.coverage.measure_regions import ALL_PARTS
+from candlelight.evaluation.coverage.prototypes import PrototypeTraining, train_prototype_network
 from candlelight.evaluation.coverage.score_causal_check import score_causal_check
 from candlelight.evaluation.coverage.score_coverage import score_coverage
 from candlelight.evaluation.coverage.topic_completeness import LabelledMaps, ReconstructionTraining
-from candlelight.evaluation.coverage.train_prototype_network import PrototypeTraining, train_prototype_network
 from candlelight.evaluation.coverage.vebi import VEBI
 from candlelight.loaders.views import BACKGROUND_REGION, CounterfactualImages, PartImage
 

@@ -9,7 +9,6 @@ import pytest
 import torch
 from scipy.stats import binom
 
-from candlelight.evaluation.coverage.binarise_heatmaps import Explanations, binarise, set_threshold
 from candlelight.evaluation.coverage.control_explainers import (
     CONTROLS,
     centre_blob,
@@ -19,8 +18,9 @@ from candlelight.evaluation.coverage.control_explainers import (
 from candlelight.evaluation.coverage.heatmap_streams import MaskStream
 from candlelight.evaluation.coverage.open_parameters import OpenParameters
 from candlelight.evaluation.coverage.score_coverage import score_coverage
+from candlelight.evaluation.coverage.thresholds import Explanations, binarise, set_threshold
 from candlelight.evaluation.coverage.waiou import part_iou
-from candlelight.evaluation.running.named_models import identify_models
+from candlelight.evaluation.run.named_models import identify_models
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import PartImage
 

@@ -3,8 +3,8 @@ from inspect import unwrap
 import pytest
 import torch
 
-from candlelight.evaluation.coverage.binarise_heatmaps import explanation_heatmap
 from candlelight.evaluation.coverage.explanations import Explanation, merge_explanation
+from candlelight.evaluation.coverage.thresholds import explanation_heatmap
 from candlelight.loaders.errors import InputError
 
 

@@ -5,7 +5,6 @@ import torch
 from torch import nn
 
 from candlelight.evaluation.coverage import fit_methods, vebi
-from candlelight.evaluation.coverage.check_classifier import check_classifier, order_classes
 from candlelight.evaluation.coverage.fit_methods import (
     METHOD_NAMES,
     MethodSettings,
@@ -13,10 +12,11 @@ from candlelight.evaluation.coverage.fit_methods import (
     make_method,
     read_training_images,
 )
-from candlelight.evaluation.models.backbones import build_backbone
+from candlelight.evaluation.coverage.score_causal_check import check_classifier, order_classes
+from candlelight.evaluation.models.build_backbone import build_backbone
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
-from candlelight.evaluation.running import finished_steps
-from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.evaluation.run import steps as finished_steps
+from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.loaders.errors import InputError
 
 LABELS = [0, 1, 0, 1]

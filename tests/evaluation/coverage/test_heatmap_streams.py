@@ -4,23 +4,28 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.coverage import array_spool, heatmap_streams
-from candlelight.evaluation.coverage import quantiles as exact
-from candlelight.evaluation.coverage.array_spool import ArraySpool
-from candlelight.evaluation.coverage.binarise_heatmaps import (
+from candlelight.evaluation.coverage import heatmap_streams
+from candlelight.evaluation.coverage import heatmap_streams as array_spool
+from candlelight.evaluation.coverage import thresholds as exact
+from candlelight.evaluation.coverage.coverage_statistic import CoverageStatistic
+from candlelight.evaluation.coverage.heatmap_streams import (
+    ArraySpool,
+    ExplanationStream,
+    MaskStream,
+    stream_iou,
+)
+from candlelight.evaluation.coverage.open_parameters import OpenParameters
+from candlelight.evaluation.coverage.score_coverage import score_coverage
+from candlelight.evaluation.coverage.thresholds import (
     Explanations,
     binarise,
     explanation_heatmap,
+    quantiles,
     set_threshold,
 )
-from candlelight.evaluation.coverage.coverage_statistic import CoverageStatistic
-from candlelight.evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream, stream_iou
-from candlelight.evaluation.coverage.open_parameters import OpenParameters
-from candlelight.evaluation.coverage.quantiles import quantiles
-from candlelight.evaluation.coverage.score_coverage import score_coverage
 from candlelight.evaluation.coverage.waiou import part_iou
-from candlelight.evaluation.results.json_values import to_json_values
-from candlelight.evaluation.running.named_models import decode, encode
+from candlelight.evaluation.run.json_values import to_json_values
+from candlelight.evaluation.run.named_models import decode, encode
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import PartImage
 

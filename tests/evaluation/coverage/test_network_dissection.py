@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.coverage import array_spool, heatmap_streams
-from candlelight.evaluation.coverage import quantiles as exact
+from candlelight.evaluation.coverage import heatmap_streams
+from candlelight.evaluation.coverage import heatmap_streams as array_spool
+from candlelight.evaluation.coverage import thresholds as exact
 from candlelight.evaluation.coverage.explanations import Explanation
 from candlelight.evaluation.coverage.heatmap_streams import MaskStream
 from candlelight.evaluation.coverage.network_dissection import ConceptStream, network_dissection

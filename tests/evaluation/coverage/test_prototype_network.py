@@ -6,16 +6,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from candlelight.evaluation.coverage.prototype_method import PrototypeMethod
-from candlelight.evaluation.coverage.prototype_network import (
+from candlelight.evaluation.coverage.prototypes import (
+    PrototypeMethod,
     PrototypeNetwork,
+    PrototypeTraining,
     patch_distances,
+    prototype_network_loss,
     prototype_similarity,
     push_prototypes,
-)
-from candlelight.evaluation.coverage.train_prototype_network import (
-    PrototypeTraining,
-    prototype_network_loss,
     train_prototype_network,
 )
 from candlelight.loaders.errors import InputError

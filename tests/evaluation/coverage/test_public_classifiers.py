@@ -12,8 +12,8 @@ from PIL import Image
 
 from candlelight.cli import main
 from candlelight.evaluation.coverage import ResizedImages
-from candlelight.evaluation.models.backbones import load_classifier
-from candlelight.evaluation.results.result_files import read_results
+from candlelight.evaluation.models.classifiers import load_classifier
+from candlelight.evaluation.run.result_files import read_results
 from candlelight.loaders.views import open_factors, open_parts
 
 SPECIES = ["001.Black_footed_Albatross", "002.Laysan_Albatross"]

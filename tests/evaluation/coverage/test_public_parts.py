@@ -9,9 +9,8 @@ from PIL import Image
 from candlelight.cli import main
 from candlelight.evaluation.coverage.open_parameters import OpenParameters
 from candlelight.evaluation.coverage.score_coverage import score_coverage
-from candlelight.evaluation.models.network import IntrinsicNet
-from candlelight.evaluation.models.weights import save_model
-from candlelight.evaluation.results.result_files import read_results
+from candlelight.evaluation.models.network import IntrinsicNet, save_model
+from candlelight.evaluation.run.result_files import read_results
 from candlelight.loaders.colour import srgb_to_linear
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.public import CelebAMaskHQ

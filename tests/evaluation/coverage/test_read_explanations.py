@@ -7,11 +7,11 @@ import torch
 from candlelight.evaluation.coverage.explanations import Explanation, merge_explanation
 from candlelight.evaluation.coverage.read_explanations import explain_images, read_explanations
 from candlelight.evaluation.coverage.score_coverage import layer_heatmaps
-from candlelight.evaluation.inputs.predictions import open_heatmaps
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
-from candlelight.evaluation.running import finished_steps
-from candlelight.evaluation.running.batches import Fingerprint
-from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.evaluation.run import steps as finished_steps
+from candlelight.evaluation.run.batches import Fingerprint
+from candlelight.evaluation.run.predictions import open_heatmaps
+from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import PartImage
 

@@ -8,14 +8,13 @@ import pytest
 import torch
 from torch import nn
 
-from candlelight.evaluation.coverage.causal_effects import region_density, region_hits
-from candlelight.evaluation.coverage.causal_statistic import CausalStatistic
+from candlelight.evaluation.coverage.causal_effects import CausalStatistic, region_density, region_hits
+from candlelight.evaluation.coverage.control_explainers import MASK_CONTROLS
 from candlelight.evaluation.coverage.explanations import Explanation
 from candlelight.evaluation.coverage.grad_cam import GradCAM
-from candlelight.evaluation.coverage.mask_controls import MASK_CONTROLS
 from candlelight.evaluation.coverage.measure_regions import moved_hits
 from candlelight.evaluation.coverage.score_causal_check import score_causal_check
-from candlelight.evaluation.results.compare import compare
+from candlelight.evaluation.run.compare import compare
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import BACKGROUND_REGION, CounterfactualImages
 

@@ -3,15 +3,15 @@ import pytest
 import torch
 from torch import nn
 
-from candlelight.evaluation.coverage.binarise_heatmaps import binarise, explanation_heatmap, set_threshold
+from candlelight.evaluation.coverage.control_explainers import MASK_CONTROLS
 from candlelight.evaluation.coverage.coverage_statistic import CoverageStatistic
 from candlelight.evaluation.coverage.explanations import Explanation
-from candlelight.evaluation.coverage.mask_controls import MASK_CONTROLS
 from candlelight.evaluation.coverage.open_parameters import OpenParameters
 from candlelight.evaluation.coverage.score_coverage import layer_heatmaps, score_coverage
+from candlelight.evaluation.coverage.thresholds import binarise, explanation_heatmap, set_threshold
 from candlelight.evaluation.coverage.waiou import waiou, weigh_iou
-from candlelight.evaluation.inputs.predictions import open_heatmaps
-from candlelight.evaluation.running.named_models import decode
+from candlelight.evaluation.run.named_models import decode
+from candlelight.evaluation.run.predictions import open_heatmaps
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import PartImage
 

@@ -5,19 +5,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from candlelight.evaluation.concepts.named_generator import named_generator
+from candlelight.evaluation.concepts.cav import named_generator
 from candlelight.evaluation.coverage.topic_completeness import (
     LabelledMaps,
     ReconstructionTraining,
     classifier_accuracy,
     completeness,
+    distinct_topics,
+    gated_responses,
     initial_weights,
     reconstruct,
     subset_completeness,
-)
-from candlelight.evaluation.coverage.topic_scores import (
-    distinct_topics,
-    gated_responses,
     topic_maps,
     topic_nearness,
     topic_overlap,

@@ -3,8 +3,8 @@
 import pytest
 
 from candlelight.evaluation.demo import rebuild, study
-from candlelight.evaluation.results.result import MeanResult, Provenance, Score, StatisticResult
-from candlelight.evaluation.results.result_files import write_results
+from candlelight.evaluation.run.result import MeanResult, Provenance, Score, StatisticResult
+from candlelight.evaluation.run.result_files import write_results
 
 SCORES = {
     "concepts": dict.fromkeys(("csm_s aligned, all sets", "csm_r aligned, all sets"), Score(1.0, 0.5, 2.0)),

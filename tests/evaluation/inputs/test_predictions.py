@@ -12,8 +12,8 @@ import torch
 from numpy import ndarray
 from PIL import Image
 
-from candlelight.evaluation.inputs import array_files
-from candlelight.evaluation.inputs.predictions import match_ids, open_codes, open_heatmaps, open_predictions
+from candlelight.evaluation.run import array_files
+from candlelight.evaluation.run.predictions import match_ids, open_codes, open_heatmaps, open_predictions
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.layer_codecs import encode_png
 

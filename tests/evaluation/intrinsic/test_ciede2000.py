@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.intrinsic.ciede2000 import ciede2000, linear_to_lab
+from candlelight.evaluation.intrinsic.image_errors import ciede2000, linear_to_lab
 from candlelight.loaders.errors import InputError
 
 # Table 1 of Sharma, Wu and Dalal 2005: two colours and their difference.

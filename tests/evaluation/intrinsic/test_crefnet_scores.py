@@ -3,7 +3,7 @@ import pytest
 import torch
 from numpy import ndarray
 
-from candlelight.evaluation.intrinsic.crefnet_scores import dssim_crefnet, lmse_crefnet
+from candlelight.evaluation.intrinsic.protocol_records import dssim_crefnet, lmse_crefnet
 from candlelight.evaluation.intrinsic.ssim import dssim
 from candlelight.loaders.errors import InputError
 

@@ -3,7 +3,7 @@ import pytest
 import torch
 from numpy import ndarray
 
-from candlelight.evaluation.intrinsic.lmse_barron import geometric_mean, lmse_barron, lmse_barron_score
+from candlelight.evaluation.intrinsic.lmse import geometric_mean, lmse_barron, lmse_barron_score
 from candlelight.loaders.errors import InputError
 
 

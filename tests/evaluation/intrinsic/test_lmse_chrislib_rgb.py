@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.intrinsic.lmse import lmse
-from candlelight.evaluation.intrinsic.lmse_chrislib_rgb import lmse_chrislib_rgb
+from candlelight.evaluation.intrinsic.lmse import lmse, lmse_chrislib_rgb
 from candlelight.loaders.errors import InputError
 
 

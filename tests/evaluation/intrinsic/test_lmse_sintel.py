@@ -5,7 +5,7 @@ import pytest
 import torch
 from numpy import ndarray
 
-from candlelight.evaluation.intrinsic.lmse_sintel import lmse_sintel
+from candlelight.evaluation.intrinsic.lmse import lmse_sintel
 from candlelight.loaders.errors import InputError
 
 

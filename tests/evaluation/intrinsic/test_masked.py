@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.intrinsic.lmse import lmse, lmse_score
-from candlelight.evaluation.intrinsic.lmse_barron import lmse_barron
-from candlelight.evaluation.intrinsic.lmse_chrislib_rgb import lmse_chrislib_rgb
-from candlelight.evaluation.intrinsic.lmse_sintel import lmse_sintel
+from candlelight.evaluation.intrinsic.image_errors import mse, psnr, si_mse
+from candlelight.evaluation.intrinsic.lmse import (
+    lmse,
+    lmse_barron,
+    lmse_chrislib_rgb,
+    lmse_score,
+    lmse_sintel,
+)
 from candlelight.evaluation.intrinsic.masked import check_mask, is_failed
-from candlelight.evaluation.intrinsic.mse import mse
-from candlelight.evaluation.intrinsic.psnr import psnr
-from candlelight.evaluation.intrinsic.si_mse import si_mse
 from candlelight.evaluation.intrinsic.ssim import dssim, ssim
 from candlelight.loaders.errors import InputError
 

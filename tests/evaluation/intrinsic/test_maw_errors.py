@@ -6,8 +6,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from candlelight.evaluation.intrinsic.ciede2000 import ciede2000, linear_to_lab
-from candlelight.evaluation.intrinsic.maw_errors import DENOMINATOR_FLOOR, maw_chromaticity, maw_intensity
+from candlelight.evaluation.intrinsic.image_errors import ciede2000, linear_to_lab
+from candlelight.evaluation.intrinsic.material_albedo import (
+    DENOMINATOR_FLOOR,
+    maw_chromaticity,
+    maw_intensity,
+)
 from candlelight.loaders.errors import InputError
 
 METRICS = [maw_intensity, maw_chromaticity]

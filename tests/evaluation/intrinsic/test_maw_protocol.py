@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.intrinsic.maw_protocol import MAW_SIZE, resize_for_maw
+from candlelight.evaluation.intrinsic.material_albedo import MAW_SIZE, resize_for_maw
 from candlelight.loaders.colour import linear_to_srgb, srgb_to_linear
 from candlelight.loaders.errors import InputError
 

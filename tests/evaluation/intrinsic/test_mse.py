@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 import torch
 
+from candlelight.evaluation.intrinsic.image_errors import mse, si_mse
 from candlelight.evaluation.intrinsic.lmse import ENERGY_FLOOR
-from candlelight.evaluation.intrinsic.mse import mse
-from candlelight.evaluation.intrinsic.si_mse import si_mse
 from candlelight.loaders.errors import InputError
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.intrinsic.psnr import psnr
+from candlelight.evaluation.intrinsic.image_errors import psnr
 from candlelight.loaders.errors import InputError
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.intrinsic.region_means import region_means
+from candlelight.evaluation.intrinsic.material_albedo import region_means
 from candlelight.loaders.errors import InputError
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy import ndimage
 
-from candlelight.evaluation.intrinsic.saw_precision import (
+from candlelight.evaluation.intrinsic.judgements import (
     SAWVariant,
     count_smooth,
     saw_average_precision,

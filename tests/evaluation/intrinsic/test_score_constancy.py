@@ -4,12 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.inputs.predictions import open_predictions
-from candlelight.evaluation.intrinsic.constancy import chroma_drift, chroma_retention, material_variation
-from candlelight.evaluation.intrinsic.region_means import region_means
-from candlelight.evaluation.intrinsic.score_constancy import score_constancy
-from candlelight.evaluation.models.baselines import constant_shading
-from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.evaluation.intrinsic.constancy import (
+    chroma_drift,
+    chroma_retention,
+    material_variation,
+    score_constancy,
+)
+from candlelight.evaluation.intrinsic.material_albedo import region_means
+from candlelight.evaluation.models.retinex import constant_shading
+from candlelight.evaluation.run.predictions import open_predictions
+from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import RegionImage
 

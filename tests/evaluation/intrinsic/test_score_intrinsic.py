@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.inputs.ground_truth import stack_ground_truth
-from candlelight.evaluation.inputs.predictions import open_predictions
+from candlelight.evaluation.intrinsic.ground_truth import stack_ground_truth
+from candlelight.evaluation.intrinsic.image_errors import mse, si_mse
 from candlelight.evaluation.intrinsic.lmse import lmse_score
-from candlelight.evaluation.intrinsic.mse import mse
 from candlelight.evaluation.intrinsic.score_intrinsic import decomposition_errors, score_intrinsic
-from candlelight.evaluation.intrinsic.si_mse import si_mse
-from candlelight.evaluation.models.baselines import constant_shading
+from candlelight.evaluation.models.retinex import constant_shading
+from candlelight.evaluation.run.predictions import open_predictions
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import DecomposedImage
 
@@ -269,7 +268,7 @@ def test_result_records_its_provenance(view) -> None:
     assert about.model == {
         "name": "model",
         "source": "callable",
-        "version": "candlelight.evaluation.models.baselines:constant_shading",
+        "version": "candlelight.evaluation.models.retinex:constant_shading",
     }
     assert about.data["rows"] == 5
     view.items[0].image[0, 0, 0] = 0.25

@@ -9,14 +9,13 @@ import pytest
 import torch
 from PIL import Image
 
-from candlelight.evaluation.inputs.predictions import open_predictions
-from candlelight.evaluation.intrinsic.saw_precision import count_smooth, saw_curve
+from candlelight.evaluation.intrinsic.judgements import count_smooth, saw_curve, whdr
 from candlelight.evaluation.intrinsic.score_judgements import score_saw, score_whdr
-from candlelight.evaluation.intrinsic.whdr import whdr
-from candlelight.evaluation.models.baselines import constant_reflectance, constant_shading
 from candlelight.evaluation.models.model_spec import open_model
-from candlelight.evaluation.results.compare import compare
-from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.evaluation.models.retinex import constant_reflectance, constant_shading
+from candlelight.evaluation.run.compare import compare
+from candlelight.evaluation.run.predictions import open_predictions
+from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.public.saw import LABEL_FOLDER
 from candlelight.loaders.views import Comparisons, JudgedImage, open_judgements

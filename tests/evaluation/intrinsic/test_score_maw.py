@@ -5,13 +5,16 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.inputs.predictions import open_predictions
-from candlelight.evaluation.intrinsic.maw_errors import maw_chromaticity, maw_intensity
-from candlelight.evaluation.intrinsic.maw_protocol import resize_for_maw
-from candlelight.evaluation.intrinsic.region_means import region_means
-from candlelight.evaluation.intrinsic.score_maw import score_maw
-from candlelight.evaluation.models.baselines import constant_reflectance, constant_shading
-from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.evaluation.intrinsic.material_albedo import (
+    maw_chromaticity,
+    maw_intensity,
+    region_means,
+    resize_for_maw,
+    score_maw,
+)
+from candlelight.evaluation.models.retinex import constant_reflectance, constant_shading
+from candlelight.evaluation.run.predictions import open_predictions
+from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import RegionImage, Regions
 

@@ -1,6 +1,6 @@
 import torch
 
-from candlelight.evaluation.intrinsic.scored_rows import ErrorMetric, collect_errors
+from candlelight.evaluation.intrinsic.score_intrinsic import ErrorMetric, collect_errors
 
 
 def test_errors_of_batches_are_joined_by_row_and_their_axes_are_in_the_keys_of_steps() -> None:

@@ -3,8 +3,7 @@ import pytest
 import torch
 from numpy import ndarray
 
-from candlelight.evaluation.intrinsic.ssim import ssim
-from candlelight.evaluation.intrinsic.ssim_padded import ssim_padded
+from candlelight.evaluation.intrinsic.ssim import ssim, ssim_padded
 from candlelight.loaders.errors import InputError
 
 

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from candlelight.evaluation.intrinsic.whdr import whdr
+from candlelight.evaluation.intrinsic.judgements import whdr
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import Comparisons
 

@@ -3,8 +3,7 @@ import pytest
 from numpy import ndarray
 from scipy.optimize import linprog
 
-from candlelight.evaluation.models.absolute_poisson import TOLERANCE, solve_absolute
-from candlelight.evaluation.models.poisson import PoissonSolver
+from candlelight.evaluation.models.poisson import TOLERANCE, PoissonSolver, solve_absolute
 
 MASK = np.ones((6, 7), bool)
 MASK[2:4, 2:4] = False

@@ -10,7 +10,7 @@ from candlelight.evaluation.models.autoencoders import (
     load_autoencoder,
     save_autoencoder,
 )
-from candlelight.evaluation.models.weights_file import weights_format
+from candlelight.evaluation.models.network import weights_format
 from candlelight.loaders.errors import InputError
 
 # Weights and biases of the published table: convolutions and linear layers, from the image to the image.

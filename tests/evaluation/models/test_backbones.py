@@ -5,9 +5,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from candlelight.evaluation.models.backbones import Backbone, build_backbone, load_backbone
-from candlelight.evaluation.models.backbones.build_backbone import BACKBONES
-from candlelight.evaluation.running.hidden_layers import run_recorded
+from candlelight.evaluation.models.backbones import Backbone
+from candlelight.evaluation.models.build_backbone import BACKBONES, build_backbone, load_backbone
+from candlelight.evaluation.run.hidden_layers import run_recorded
 from candlelight.loaders.errors import InputError
 
 SMALL = ("vgg_small", "densenet_small", "resnet_small")

@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from candlelight.evaluation.intrinsic import lmse
-from candlelight.evaluation.models.baselines import BASELINES, constant_reflectance, constant_shading
 from candlelight.evaluation.models.model_protocols import IntrinsicModel
+from candlelight.evaluation.models.retinex import BASELINES, constant_reflectance, constant_shading
 
 
 @pytest.mark.parametrize("model", BASELINES.values(), ids=BASELINES.keys())

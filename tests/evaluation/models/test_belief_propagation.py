@@ -3,7 +3,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from candlelight.evaluation.models.belief_propagation import propagate_beliefs
+from candlelight.evaluation.models.tap05 import propagate_beliefs
 
 
 def exact_log_odds(evidence: np.ndarray, agreements: list[np.ndarray]) -> np.ndarray:

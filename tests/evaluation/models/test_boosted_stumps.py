@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from candlelight.evaluation.models.boosted_stumps import BoostedStumps, train_stumps
+from candlelight.evaluation.models.tap05 import BoostedStumps, train_stumps
 
 
 def slow_adaboost(values: np.ndarray, labels: np.ndarray, weights: np.ndarray, rounds: int) -> np.ndarray:

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from candlelight.evaluation.models.backbones import (
+from candlelight.evaluation.models.build_backbone import build_backbone
+from candlelight.evaluation.models.classifiers import (
     TrainedOn,
-    build_backbone,
     is_classifier,
     load_classifier,
     save_classifier,

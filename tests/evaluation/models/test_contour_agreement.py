@@ -1,7 +1,7 @@
 import numpy as np
 from scipy.special import expit
 
-from candlelight.evaluation.models.contour_agreement import ContourAgreement, contour_cues, fit_agreement
+from candlelight.evaluation.models.tap05 import ContourAgreement, contour_cues, fit_agreement
 
 
 def test_weights_of_drawn_pairs_are_recovered() -> None:

@@ -2,8 +2,13 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.models.integrate_gradients import decompose_by_gradients
-from candlelight.evaluation.models.log_gradients import FLOOR, Gradients, backward_differences, gray_of_raised
+from candlelight.evaluation.models.gradients import (
+    FLOOR,
+    Gradients,
+    backward_differences,
+    decompose_by_gradients,
+    gray_of_raised,
+)
 
 
 def all_reflectance(row: int, pixels: np.ndarray, mask: np.ndarray) -> Gradients:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from candlelight.evaluation.models.local_experts import LocalExperts, grow_experts
+from candlelight.evaluation.models.tap06 import LocalExperts, grow_experts
 
 
 def test_prediction_equals_a_loop() -> None:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy import ndarray
 
-from candlelight.evaluation.models.log_gradients import (
+from candlelight.evaluation.models.gradients import (
     FLOOR,
     Gradients,
     backward_differences,

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from candlelight.evaluation.models import ColourRetinex, GrayRetinex, IntrinsicNet, Weiss, save_model
-from candlelight.evaluation.models.backbones import build_backbone, save_classifier
-from candlelight.evaluation.models.baselines import BASELINES
+from candlelight.evaluation.models.build_backbone import build_backbone
+from candlelight.evaluation.models.classifiers import save_classifier
 from candlelight.evaluation.models.model_spec import (
     SHIPPED,
     ModelIdentity,
@@ -16,6 +16,7 @@ from candlelight.evaluation.models.model_spec import (
     open_models,
     split_spec,
 )
+from candlelight.evaluation.models.retinex import BASELINES
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.verification.checksums import file_sha256
 from candlelight.version import RELEASE

@@ -3,7 +3,7 @@ import torch
 
 from candlelight.evaluation.models.model_protocols import IntrinsicModel
 from candlelight.evaluation.models.network import IntrinsicNet
-from candlelight.evaluation.running.hidden_layers import run_recorded
+from candlelight.evaluation.run.hidden_layers import run_recorded
 from candlelight.loaders.errors import InputError
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from candlelight.evaluation.models.preprocessing import Preprocessing, read_preprocessing
+from candlelight.evaluation.models.vision import Preprocessing, read_preprocessing
 from candlelight.loaders.errors import InputError
 
 HALF = [0.5, 0.5, 0.5]

@@ -3,10 +3,9 @@ import pytest
 import torch
 
 from candlelight.evaluation.intrinsic import lmse_score, si_mse
-from candlelight.evaluation.models.baselines import BASELINES
-from candlelight.evaluation.models.log_gradients import FLOOR
+from candlelight.evaluation.models.gradients import FLOOR
 from candlelight.evaluation.models.poisson import solve_poisson
-from candlelight.evaluation.models.retinex import ColourRetinex
+from candlelight.evaluation.models.retinex import BASELINES, ColourRetinex
 from candlelight.loaders.errors import InputError
 
 

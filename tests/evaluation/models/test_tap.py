@@ -9,8 +9,8 @@ import torch
 
 from candlelight.evaluation.intrinsic import lmse_score
 from candlelight.evaluation.models import TAP05, TAP06, IntrinsicModel, train_tap05, train_tap06
-from candlelight.evaluation.models.baselines import BASELINES
-from candlelight.evaluation.models.named_streams import named_stream
+from candlelight.evaluation.models.poisson import named_stream
+from candlelight.evaluation.models.retinex import BASELINES
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import DecomposedImage
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.models.training_gradients import (
+from candlelight.evaluation.models.gradients import (
     differences,
     draw_places,
     extend,

@@ -12,9 +12,8 @@ from PIL import Image
 from torch import nn
 
 from candlelight.evaluation.models.model_spec import open_model
-from candlelight.evaluation.models.preprocessing import read_preprocessing
-from candlelight.evaluation.models.vision import token_maps
-from candlelight.evaluation.running.hidden_layers import run_recorded
+from candlelight.evaluation.models.vision import read_preprocessing, token_maps
+from candlelight.evaluation.run.hidden_layers import run_recorded
 from candlelight.loaders.errors import InputError
 
 try:

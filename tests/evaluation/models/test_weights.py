@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from candlelight.evaluation.models.network import IntrinsicNet
-from candlelight.evaluation.models.weights import load_model, save_model
+from candlelight.evaluation.models.network import IntrinsicNet, load_model, save_model
 from candlelight.loaders.errors import InputError
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from candlelight.evaluation.models import GrayRetinex, Weiss
-from candlelight.evaluation.running.model_outputs import run_intrinsic
+from candlelight.evaluation.run.model_outputs import run_intrinsic
 from candlelight.loaders.errors import InputError
 
 ALBEDO = torch.full((1, 3, 8, 9), 0.2)

@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.perception.detection_threshold import STILL, curve_thresholds, detection_threshold
-from candlelight.evaluation.perception.published_transductions import (
+from candlelight.evaluation.perception.detection import STILL, curve_thresholds, detection_threshold
+from candlelight.evaluation.perception.transduction import (
     DETECTION_LEVELS,
     PUBLISHED_TRANSDUCTIONS,
+    Transduction,
     published_transduction,
 )
-from candlelight.evaluation.perception.transduction import Transduction
 from candlelight.evaluation.perception.transform_families import paper_families
 from candlelight.loaders.errors import InputError
 

@@ -12,7 +12,7 @@ from candlelight.evaluation.perception import (
     pair_distances,
     rmse_distance,
 )
-from candlelight.evaluation.perception.feature_stacks import FEATURE_STACKS
+from candlelight.evaluation.perception.lpips import FEATURE_STACKS
 from candlelight.loaders.errors import InputError
 
 IMAGES = torch.rand(2, 3, 24, 24, generator=torch.Generator().manual_seed(0))

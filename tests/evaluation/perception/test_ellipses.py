@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.perception.ellipses import Ellipse, ellipse_error, fit_ellipse
+from candlelight.evaluation.perception.people import Ellipse, ellipse_error, fit_ellipse
 from candlelight.loaders.errors import InputError
 
 MACADAM = Ellipse(1 / 3, 1 / 3, 0.0140, 0.0057, 61.2)

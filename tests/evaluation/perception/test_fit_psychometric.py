@@ -6,13 +6,13 @@ import pytest
 import torch
 from scipy.optimize import approx_fprime
 
-from candlelight.evaluation.perception.answer_likelihood import AnswerLikelihood
-from candlelight.evaluation.perception.fit_psychometric import (
+from candlelight.evaluation.perception.psychometric import (
     LARGEST_LAPSE,
+    AnswerLikelihood,
     PsychometricFit,
     fit_psychometric,
+    psychometric,
 )
-from candlelight.evaluation.perception.psychometric import psychometric
 from candlelight.loaders.errors import InputError
 
 LEVELS = torch.linspace(0.1, 1.0, 20, dtype=torch.float64)

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.perception.ellipses import ellipse_error
-from candlelight.evaluation.perception.hue_chromaticity import hue_chromaticities
-from candlelight.evaluation.perception.human_ellipses import (
+from candlelight.evaluation.perception.people import (
     HUMAN_SATURATIONS,
+    ellipse_error,
     experimental_ellipse,
     macadam_ellipse,
 )
+from candlelight.evaluation.perception.transforms import hue_chromaticities
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.illuminants import hue_direction
 

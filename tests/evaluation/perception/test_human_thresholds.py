@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from candlelight.evaluation.perception.human_thresholds import (
+from candlelight.evaluation.perception.people import (
     HUMAN_THRESHOLDS,
     NOTEBOOK_SLIP,
     PAPER_PIXELS_PER_DEGREE,

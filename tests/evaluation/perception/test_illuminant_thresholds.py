@@ -5,11 +5,9 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.perception.ellipses import ellipse_error
-from candlelight.evaluation.perception.human_ellipses import experimental_ellipse, macadam_ellipse
-from candlelight.evaluation.perception.illuminant_thresholds import COLOUR_AXES, illuminant_thresholds
-from candlelight.evaluation.perception.published_transductions import published_transduction
-from candlelight.evaluation.perception.transduction import Transduction
+from candlelight.evaluation.perception.detection import COLOUR_AXES, illuminant_thresholds
+from candlelight.evaluation.perception.people import ellipse_error, experimental_ellipse, macadam_ellipse
+from candlelight.evaluation.perception.transduction import Transduction, published_transduction
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.illuminants import hue_direction
 

@@ -6,7 +6,7 @@ import torch
 from numpy.lib.stride_tricks import sliding_window_view
 from torch import Tensor
 
-from candlelight.evaluation.perception.image_distances import (
+from candlelight.evaluation.perception.distances import (
     DISTANCES,
     dssim_distance,
     lmse_distance,

@@ -5,8 +5,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from candlelight.evaluation.perception.feature_stacks import FEATURE_STACKS
-from candlelight.evaluation.perception.lpips import LPIPS, load_lpips
+from candlelight.evaluation.perception.lpips import FEATURE_STACKS, LPIPS, load_lpips
 from candlelight.loaders.errors import InputError
 
 # Every convolution of torchvision's files: name, output channels, input channels, side of the kernel.

@@ -14,8 +14,8 @@ from candlelight.evaluation.perception import (
     shift_illuminant,
     translate_images,
 )
-from candlelight.evaluation.running.batches import Fingerprint
-from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.evaluation.run.batches import Fingerprint
+from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import MovedImages
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from numpy import ndarray
 
-from candlelight.evaluation.perception.mirror_resampling import (
+from candlelight.evaluation.perception.transforms import (
     check_srgb_batch,
     mirrored_index,
     resample_axis,

@@ -1,6 +1,6 @@
 import pytest
 
-from candlelight.evaluation.perception.published_transductions import (
+from candlelight.evaluation.perception.transduction import (
     DETECTION_LEVELS,
     PUBLISHED_TRANSDUCTIONS,
     published_transduction,

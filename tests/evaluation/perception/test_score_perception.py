@@ -25,13 +25,16 @@ from candlelight.evaluation.perception import (
     spread_hues,
 )
 from candlelight.evaluation.perception.curve_scores import CurveScores, level_without_ratings, people_order
-from candlelight.evaluation.perception.scene_curves import SceneCurve, align_curves
-from candlelight.evaluation.perception.transform_sensitivity import transform_sensitivity
-from candlelight.evaluation.report.perception_plots import psychometric_plot
-from candlelight.evaluation.report.perception_section import perception_section
-from candlelight.evaluation.report.perception_tables import order_table, perception_lines, threshold_table
-from candlelight.evaluation.results import resampled_intervals
-from candlelight.evaluation.results.compare import compare
+from candlelight.evaluation.perception.perception_report import (
+    order_table,
+    perception_lines,
+    perception_section,
+    psychometric_plot,
+    threshold_table,
+)
+from candlelight.evaluation.perception.scene_curves import SceneCurve, align_curves, transform_sensitivity
+from candlelight.evaluation.run import intervals as resampled_intervals
+from candlelight.evaluation.run.compare import compare
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import RatedPair
 

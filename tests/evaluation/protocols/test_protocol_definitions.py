@@ -11,8 +11,9 @@ import torch
 from numpy import ndarray
 from PIL import Image
 
-from candlelight.evaluation.protocols import PROTOCOLS, score_protocol
-from candlelight.evaluation.results.result import MeanResult
+from candlelight.evaluation.intrinsic.protocol_records import PROTOCOLS
+from candlelight.evaluation.intrinsic.score_protocols import score_protocol
+from candlelight.evaluation.run.result import MeanResult
 from candlelight.loaders.views import Comparisons, DecomposedImage, JudgedImage, RegionImage
 
 METRICS = Path(__file__).parents[1] / "intrinsic"

@@ -2,10 +2,9 @@ import math
 
 import pytest
 
-from candlelight.evaluation.protocols import changed_orders, protocol_rows
-from candlelight.evaluation.protocols.protocol_order import model_ranks
-from candlelight.evaluation.results.mean_intervals import Score
-from candlelight.evaluation.results.result import Provenance, StatisticResult
+from candlelight.evaluation.intrinsic.score_protocols import changed_orders, model_ranks, protocol_rows
+from candlelight.evaluation.run.intervals import Score
+from candlelight.evaluation.run.result import Provenance, StatisticResult
 
 
 def results(protocol: str, column: str, **scores: float) -> dict[str, StatisticResult]:

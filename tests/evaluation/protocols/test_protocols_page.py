@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-from candlelight.evaluation.protocols import NEVER_COMPARE, PROTOCOLS, EvaluationProtocol
+from candlelight.evaluation.intrinsic.protocol_records import NEVER_COMPARE, PROTOCOLS, EvaluationProtocol
 
 PAGE = Path(__file__).parents[3] / "docs" / "protocols.md"
 MAKER = "made by tests/evaluation/protocols/test_protocols_page.py"

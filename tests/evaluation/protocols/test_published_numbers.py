@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from candlelight.evaluation.benchmark.gradient_methods import GRADIENT_METHODS
-from candlelight.evaluation.intrinsic.saw_precision import saw_thresholds
-from candlelight.evaluation.protocols import PROTOCOLS
-from candlelight.evaluation.protocols.published_scores import MAW_TABLE
+from candlelight.evaluation.intrinsic.benchmark_methods import GRADIENT_METHODS
+from candlelight.evaluation.intrinsic.judgements import saw_thresholds
+from candlelight.evaluation.intrinsic.protocol_records import MAW_TABLE, PROTOCOLS
 from candlelight.loaders.public.mit import MIT_SPLITS
 
 DOCS = Path(__file__).parents[3] / "docs"

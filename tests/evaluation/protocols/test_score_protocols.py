@@ -7,17 +7,16 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.inputs.predictions import open_predictions
 from candlelight.evaluation.intrinsic import geometric_mean, score_intrinsic
-from candlelight.evaluation.intrinsic.score_ranges import score_ranges
-from candlelight.evaluation.models.baselines import BASELINES, constant_reflectance, constant_shading
+from candlelight.evaluation.intrinsic.protocol_records import PROTOCOLS, ordinal_input
+from candlelight.evaluation.intrinsic.score_intrinsic import score_ranges
+from candlelight.evaluation.intrinsic.score_protocols import PreparedRows, score_protocol, score_protocols
 from candlelight.evaluation.models.model_spec import open_model
-from candlelight.evaluation.protocols import PROTOCOLS, score_protocol, score_protocols
-from candlelight.evaluation.protocols.prepared_rows import PreparedRows
-from candlelight.evaluation.protocols.protocol_values import ordinal_input
-from candlelight.evaluation.results.compare import compare
-from candlelight.evaluation.results.result import MeanResult, StatisticResult
-from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.evaluation.models.retinex import BASELINES, constant_reflectance, constant_shading
+from candlelight.evaluation.run.compare import compare
+from candlelight.evaluation.run.predictions import open_predictions
+from candlelight.evaluation.run.result import MeanResult, StatisticResult
+from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import Comparisons, DecomposedImage, Decompositions, JudgedImage, RegionImage
 

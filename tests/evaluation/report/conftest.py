@@ -11,14 +11,13 @@ import torch
 from numpy import ndarray
 from torch import Tensor
 
-from candlelight.evaluation.causal.estimation.discretise import discretise
-from candlelight.evaluation.causal.estimation.mutual_information import mutual_information_matrix
+from candlelight.evaluation.causal.code_inputs import discretise
+from candlelight.evaluation.causal.information import mutual_information_matrix
 from candlelight.evaluation.causal.irs import irs
 from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BranchScore, Ratios, SetScore
 from candlelight.evaluation.intrinsic.score_intrinsic import COLUMNS
-from candlelight.evaluation.results.mean_intervals import Score
-from candlelight.evaluation.results.resampled_intervals import resampled_interval
-from candlelight.evaluation.results.result import MeanResult, Provenance, StatisticResult
+from candlelight.evaluation.run.intervals import Score, resampled_interval
+from candlelight.evaluation.run.result import MeanResult, Provenance, StatisticResult
 from candlelight.loaders.frame_folder import FrameFolder
 from candlelight.loaders.frames import write_dataset_info, write_frame
 from candlelight.loaders.samples import Frame

@@ -13,17 +13,20 @@ from click.testing import CliRunner
 from PIL import Image
 
 from candlelight.cli import main
+from candlelight.evaluation.coverage import causal_check_report as causal_check_plot
+from candlelight.evaluation.coverage.causal_check_report import (
+    causal_check_pictures,
+    causal_check_section,
+    split_classifiers,
+)
 from candlelight.evaluation.coverage.explanations import Explanation
 from candlelight.evaluation.coverage.measure_regions import ALL_PARTS
 from candlelight.evaluation.coverage.score_causal_check import score_causal_check
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
-from candlelight.evaluation.report import causal_check_plot
-from candlelight.evaluation.report.causal_check_pictures import causal_check_pictures
-from candlelight.evaluation.report.causal_check_section import causal_check_section, split_classifiers
 from candlelight.evaluation.report.page import write_report
-from candlelight.evaluation.results.mean_intervals import Score
-from candlelight.evaluation.results.result import Provenance, StatisticResult, table
-from candlelight.evaluation.results.result_files import read_results, write_results
+from candlelight.evaluation.run.intervals import Score
+from candlelight.evaluation.run.result import Provenance, StatisticResult, table
+from candlelight.evaluation.run.result_files import read_results, write_results
 from candlelight.loaders.views import BACKGROUND_REGION, CounterfactualImages
 
 HOSTILE = "<script>alert('1')</script>"

@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.concepts.csm_by_factor import csm_by_factor, table_factors
-from candlelight.evaluation.concepts.score_by_runs import score_by_runs
+from candlelight.evaluation.concepts.concepts_pictures import concepts_pictures
+from candlelight.evaluation.concepts.concepts_report import factor_tables, runs_plot
+from candlelight.evaluation.concepts.csm import csm_by_factor, table_factors
+from candlelight.evaluation.concepts.score_concepts import score_by_runs
 from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BranchScore, Ratios, SetScore
-from candlelight.evaluation.report.concepts_pictures import concepts_pictures
-from candlelight.evaluation.report.factor_tables import factor_tables
-from candlelight.evaluation.report.runs_plot import runs_plot
-from candlelight.evaluation.results.resampled_intervals import resampled_interval
-from candlelight.evaluation.results.result import Provenance, StatisticResult
-from candlelight.evaluation.running.named_models import decode
+from candlelight.evaluation.run.intervals import resampled_interval
+from candlelight.evaluation.run.named_models import decode
+from candlelight.evaluation.run.result import Provenance, StatisticResult
 from candlelight.loaders.views import ConceptSet
 
 FRAMES = [f"frame {number}" for number in range(8)]

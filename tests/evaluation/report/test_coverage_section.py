@@ -5,18 +5,20 @@ import numpy as np
 import pytest
 import torch
 
+from candlelight.evaluation.coverage import coverage_report as coverage_plots
+from candlelight.evaluation.coverage.coverage_pictures import coverage_pictures
+from candlelight.evaluation.coverage.coverage_report import (
+    comparison_labels,
+    coverage_section,
+    method_colours,
+)
 from candlelight.evaluation.coverage.coverage_tables import coverage_tables
 from candlelight.evaluation.coverage.explanations import Explanation
+from candlelight.evaluation.coverage.fit_methods import make_comparison
 from candlelight.evaluation.coverage.grad_cam import GradCAM
-from candlelight.evaluation.coverage.method_comparisons import make_comparison
 from candlelight.evaluation.coverage.open_parameters import OpenParameters
 from candlelight.evaluation.coverage.score_coverage import score_coverage
-from candlelight.evaluation.report import coverage_plots
 from candlelight.evaluation.report.blocks import TextBlock
-from candlelight.evaluation.report.coverage_overview import comparison_labels
-from candlelight.evaluation.report.coverage_pictures import coverage_pictures
-from candlelight.evaluation.report.coverage_plots import method_colours
-from candlelight.evaluation.report.coverage_section import coverage_section
 from candlelight.evaluation.report.drawing import COLOURS
 from candlelight.evaluation.report.page import write_report
 from candlelight.loaders.views import PartImage

@@ -12,17 +12,23 @@ from PIL import Image
 from torch import nn
 
 from candlelight.cli import main
+from candlelight.evaluation.coverage.coverage_pictures import (
+    filter_table,
+    learned_concepts,
+    prototype_pictures,
+    topic_pictures,
+)
 from candlelight.evaluation.coverage.fit_methods import TrainingImages
-from candlelight.evaluation.coverage.prototype_method import PrototypeMethod
-from candlelight.evaluation.coverage.prototype_network import PrototypeNetwork, PrototypePatches
+from candlelight.evaluation.coverage.prototypes import (
+    PrototypeMethod,
+    PrototypeNetwork,
+    PrototypePatches,
+    PrototypeTraining,
+)
 from candlelight.evaluation.coverage.topic_completeness import ReconstructionTraining
 from candlelight.evaluation.coverage.topics import TopicMethod, TopicSearch
-from candlelight.evaluation.coverage.train_prototype_network import PrototypeTraining
 from candlelight.evaluation.coverage.vebi import VEBI
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
-from candlelight.evaluation.report.learned_concepts import filter_table, learned_concepts
-from candlelight.evaluation.report.prototype_pictures import prototype_pictures
-from candlelight.evaluation.report.topic_pictures import topic_pictures
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import PartImage
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from candlelight.evaluation.report.page import write_report
-from candlelight.evaluation.results.result import MeanResult
+from candlelight.evaluation.run.result import MeanResult
 from candlelight.loaders.errors import InputError
 
 HOSTILE = "<script>alert('1')</script>"  # as in conftest.py

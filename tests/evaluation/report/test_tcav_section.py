@@ -1,8 +1,8 @@
 import math
 
+from candlelight.evaluation.concepts.tcav_report import tcav_section
 from candlelight.evaluation.report.page import write_report
-from candlelight.evaluation.report.tcav_section import tcav_section
-from candlelight.evaluation.results.result import MeanResult, Provenance
+from candlelight.evaluation.run.result import MeanResult, Provenance
 
 HOSTILE = "<script>alert('1')</script>"
 

@@ -7,10 +7,10 @@ from click.testing import CliRunner
 
 from benchmarks.interval_coverage import coverage, found
 from candlelight.cli import main
-from candlelight.evaluation.results.compare import compare
-from candlelight.evaluation.results.mean_intervals import Score, mean_interval
-from candlelight.evaluation.results.result import MeanResult, Provenance, StatisticResult
-from candlelight.evaluation.results.result_files import write_results
+from candlelight.evaluation.run.compare import compare
+from candlelight.evaluation.run.intervals import Score, mean_interval
+from candlelight.evaluation.run.result import MeanResult, Provenance, StatisticResult
+from candlelight.evaluation.run.result_files import write_results
 from candlelight.loaders.errors import InputError
 
 NAN = math.nan

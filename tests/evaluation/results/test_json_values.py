@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.results.json_values import to_csv, to_json_values
+from candlelight.evaluation.run.json_values import to_csv, to_json_values
 
 
 @dataclass(frozen=True)

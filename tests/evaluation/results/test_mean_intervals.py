@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from candlelight.evaluation.results.mean_intervals import (
+from candlelight.evaluation.run.intervals import (
     Score,
     clustered_mean,
     mean_interval,

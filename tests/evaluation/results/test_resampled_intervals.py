@@ -3,8 +3,10 @@ import math
 import numpy as np
 import pytest
 
-from candlelight.evaluation.results.mean_intervals import Score, distinct_groups, mean_interval
-from candlelight.evaluation.results.resampled_intervals import (
+from candlelight.evaluation.run.intervals import (
+    Score,
+    distinct_groups,
+    mean_interval,
     replicate_interval,
     replicate_p_value,
     resampled_interval,

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from candlelight.evaluation.results.mean_intervals import Score, mean_interval
-from candlelight.evaluation.results.result import (
+from candlelight.evaluation.run.intervals import Score, mean_interval
+from candlelight.evaluation.run.result import (
     MeanResult,
     Provenance,
     StatisticResult,
@@ -16,7 +16,7 @@ from candlelight.evaluation.results.result import (
     package_versions,
     table,
 )
-from candlelight.evaluation.results.result_files import (
+from candlelight.evaluation.run.result_files import (
     RESULTS_FORMAT,
     check_writable,
     read_results,

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.running.batches import Fingerprint, read_batches
-from candlelight.evaluation.running.named_models import identify_models
+from candlelight.evaluation.run.batches import Fingerprint, read_batches
+from candlelight.evaluation.run.named_models import identify_models
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import DecomposedImage
 

@@ -13,10 +13,10 @@ from candlelight.evaluation.concepts import score_concepts
 from candlelight.evaluation.coverage import score_coverage
 from candlelight.evaluation.intrinsic import score_intrinsic
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
-from candlelight.evaluation.results import result
-from candlelight.evaluation.results.resampled_intervals import resampled_interval
-from candlelight.evaluation.running import finished_steps
-from candlelight.evaluation.running.finished_steps import RECORD, FinishedSteps, model_key
+from candlelight.evaluation.run import result
+from candlelight.evaluation.run import steps as finished_steps
+from candlelight.evaluation.run.intervals import resampled_interval
+from candlelight.evaluation.run.steps import RECORD, FinishedSteps, model_key
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo
 from candlelight.loaders.views import ConceptSet, PartImage
@@ -56,10 +56,10 @@ def evaluations(memory_view, decompositions, monkeypatch):
     """Return each evaluation by name: its model, and a function of the model and the steps."""
     few_resamples = partial(resampled_interval, resamples=20)
     # Collecting the garbage of the whole test process takes most of the time of a batch that is halved.
-    monkeypatch.setattr("candlelight.evaluation.running.out_of_memory.gc.collect", lambda: 0)
+    monkeypatch.setattr("candlelight.evaluation.run.model_outputs.gc.collect", lambda: 0)
     # The package has a function of the module's name.
     monkeypatch.setattr(
-        sys.modules["candlelight.evaluation.concepts.csm_by_factor"], "resampled_interval", few_resamples
+        sys.modules["candlelight.evaluation.concepts.csm"], "resampled_interval", few_resamples
     )
     pictures = images(10)
     stacked = torch.stack(pictures)

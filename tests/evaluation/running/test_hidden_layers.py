@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from candlelight.evaluation.running.hidden_layers import (
+from candlelight.evaluation.run.hidden_layers import (
     batch_axis,
     check_images_first,
     evaluation_mode,

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from candlelight.evaluation.models import ColourRetinex
-from candlelight.evaluation.running.model_outputs import (
+from candlelight.evaluation.run.model_outputs import (
     checked_codes,
     checked_decomposition,
     checked_heatmaps,

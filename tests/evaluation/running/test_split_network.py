@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from candlelight.evaluation.running.split_network import split_network
+from candlelight.evaluation.run.hidden_layers import split_network
 from candlelight.loaders.errors import InputError
 
 

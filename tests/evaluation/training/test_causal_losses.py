@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from candlelight.evaluation.models.autoencoders.conv_vae import Posterior
+from candlelight.evaluation.models.autoencoders import Posterior
 from candlelight.evaluation.training import (
     bernoulli_error,
     density_ratio,
@@ -22,8 +22,8 @@ from candlelight.evaluation.training import (
     supervised_codes_loss,
     total_correlation,
 )
-from candlelight.evaluation.training.foreground import box_masks, mask_boxes
-from candlelight.evaluation.training.shared_posterior import code_divergences
+from candlelight.evaluation.training.causal_data import box_masks, mask_boxes
+from candlelight.evaluation.training.vae_losses import code_divergences
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from candlelight.evaluation.models.network import IntrinsicNet
-from candlelight.evaluation.running.named_models import encode
+from candlelight.evaluation.run.named_models import encode
 from candlelight.evaluation.training import fine_tune
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import ConceptSet

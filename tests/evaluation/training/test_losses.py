@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.inputs.ground_truth import GroundTruth
-from candlelight.evaluation.training.consistency_loss import consistency_loss, scene_means
-from candlelight.evaluation.training.log_images import reconstruction_error
-from candlelight.evaluation.training.style_loss import content_error, style_content_loss, style_distance
+from candlelight.evaluation.intrinsic.ground_truth import GroundTruth
+from candlelight.evaluation.training.concept_losses import content_error, style_content_loss, style_distance
+from candlelight.evaluation.training.intrinsic_data import reconstruction_error
+from candlelight.evaluation.training.train_intrinsic import consistency_loss, scene_means
 
 EVERYWHERE = torch.ones(4, 16, 16, dtype=torch.bool)
 

@@ -10,10 +10,9 @@ from torch import Tensor
 from candlelight.evaluation.commands import train_causal_command
 from candlelight.evaluation.models.autoencoders import ConvVAE
 from candlelight.evaluation.training import CausalModel, causal_settings, train_causal
-from candlelight.evaluation.training.causal_batches import CausalBatches
-from candlelight.evaluation.training.causal_steps import CausalSteps
-from candlelight.evaluation.training.optimisation import Optimisation
-from candlelight.evaluation.training.training_state import TrainingState
+from candlelight.evaluation.training.causal_data import CausalBatches
+from candlelight.evaluation.training.loop import Optimisation, TrainingState
+from candlelight.evaluation.training.train_causal import CausalSteps
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo
 
@@ -32,7 +31,7 @@ MODELS = get_args(CausalModel)
 @pytest.fixture(autouse=True)
 def small_discriminator(monkeypatch) -> None:
     """Make the discriminator of FactorVAE fast."""
-    monkeypatch.setattr("candlelight.evaluation.models.autoencoders.code_discriminator._WIDTH", 20)
+    monkeypatch.setattr("candlelight.evaluation.models.autoencoders._WIDTH", 20)
 
 
 def drawn_square(colour: int, side: int, shade: float) -> Tensor:

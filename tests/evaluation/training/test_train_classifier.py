@@ -5,10 +5,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from candlelight.evaluation.models.backbones import Backbone, build_backbone
+from candlelight.evaluation.models.backbones import Backbone
+from candlelight.evaluation.models.build_backbone import build_backbone
 from candlelight.evaluation.training import train_classifier
 from candlelight.evaluation.training.labelled_rows import LabelledRows
-from candlelight.evaluation.training.training_state import TrainingState
+from candlelight.evaluation.training.loop import TrainingState
 from candlelight.loaders.errors import InputError
 
 SHAPES = 3

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from candlelight.evaluation.models.backbones import FactorHeads
+from candlelight.evaluation.models.classifiers import FactorHeads
 from candlelight.evaluation.training import train_factor_heads
 from candlelight.loaders.errors import InputError
 

@@ -7,10 +7,11 @@ import torch
 
 from candlelight.evaluation.intrinsic import score_baselines, score_intrinsic
 from candlelight.evaluation.models.network import IntrinsicNet
-from candlelight.evaluation.training import SmallRows, intrinsic_loss, train_intrinsic, training_rows
-from candlelight.evaluation.training.regimes import regime_loss
-from candlelight.evaluation.training.training_rows import TrainingRows, draw_batches
-from candlelight.evaluation.training.training_state import TrainingState
+from candlelight.evaluation.training import SmallRows, intrinsic_loss, train_intrinsic
+from candlelight.evaluation.training import intrinsic_data as training_rows
+from candlelight.evaluation.training.intrinsic_data import TrainingRows, draw_batches
+from candlelight.evaluation.training.loop import TrainingState
+from candlelight.evaluation.training.train_intrinsic import regime_loss
 from candlelight.loaders.errors import InputError
 
 QUICK = {"epochs": 2, "batch_size": 2, "width": 2}

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from sklearn.ensemble import GradientBoostingClassifier
 
-from candlelight.evaluation.causal.estimation import boosted_trees
-from candlelight.evaluation.causal.estimation.boosted_trees import boost_trees
+from candlelight.evaluation.causal import estimators as boosted_trees
+from candlelight.evaluation.causal.estimators import boost_trees
 
 
 def _coarse(seed, classes, rows=400, values=8):

@@ -5,7 +5,7 @@ import pytest
 import torch
 from sklearn.preprocessing import StandardScaler
 
-from candlelight.evaluation.causal.estimation.code_inputs import split_samples, standardise
+from candlelight.evaluation.causal.code_inputs import split_samples, standardise
 from candlelight.loaders.errors import InputError
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import torch
 from scipy.stats import norm
 
-from candlelight.evaluation.causal.estimation.covariance_measure import covariance_measure_test
+from candlelight.evaluation.causal.estimators import covariance_measure_test
 
 
 def test_equals_loops():

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from candlelight.evaluation.causal.estimation.discretise import discretise
+from candlelight.evaluation.causal.code_inputs import discretise
 from candlelight.loaders.errors import InputError
 
 NUMBERS = st.lists(st.floats(-1e3, 1e3, width=32), min_size=2, max_size=30)

@@ -6,7 +6,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 
-from candlelight.evaluation.causal.estimation.kernel_ridge import (
+from candlelight.evaluation.causal.estimators import (
     PENALTIES,
     WIDTHS,
     predict_by_kernel,

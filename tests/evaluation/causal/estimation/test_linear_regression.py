@@ -2,7 +2,7 @@ import numpy as np
 import torch
 from sklearn.linear_model import LinearRegression
 
-from candlelight.evaluation.causal.estimation.linear_regression import predict_by_line
+from candlelight.evaluation.causal.estimators import predict_by_line
 
 
 def test_equals_scikit_learn():

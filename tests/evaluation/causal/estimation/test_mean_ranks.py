@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 
-from candlelight.evaluation.causal.estimation.mean_ranks import area_under_roc, mean_ranks
+from candlelight.evaluation.causal.code_inputs import area_under_roc, mean_ranks
 
 
 @settings(max_examples=50)

@@ -6,8 +6,8 @@ import pytest
 import torch
 from sklearn.metrics import mutual_info_score
 
-import candlelight.evaluation.causal.estimation.mutual_information as module
-from candlelight.evaluation.causal.estimation.mutual_information import entropy, mutual_information_matrix
+import candlelight.evaluation.causal.information as module
+from candlelight.evaluation.causal.information import entropy, mutual_information_matrix
 from candlelight.loaders.errors import InputError
 
 

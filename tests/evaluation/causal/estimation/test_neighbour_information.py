@@ -6,7 +6,7 @@ import torch
 from scipy.special import digamma
 from sklearn.feature_selection import mutual_info_classif
 
-from candlelight.evaluation.causal.estimation.neighbour_information import neighbour_information
+from candlelight.evaluation.causal.information import neighbour_information
 from candlelight.loaders.errors import InputError
 
 

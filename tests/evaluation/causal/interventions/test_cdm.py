@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.causal.interventions.cdm import cdm
-from candlelight.evaluation.causal.interventions.interventional_effects import ace
+from candlelight.evaluation.causal.effects import ace, cdm
 from candlelight.loaders.errors import InputError
 
 CODES = torch.randn(9, 3, generator=torch.Generator().manual_seed(0)).double()

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from candlelight.evaluation.causal.interventions.counterfactual_axioms import (
+from candlelight.evaluation.causal.effects import (
     composition,
     effectiveness,
     reversibility,

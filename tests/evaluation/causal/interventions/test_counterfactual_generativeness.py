@@ -8,14 +8,13 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from candlelight.evaluation.causal.interventions.baseline_codes import baseline_codes
-from candlelight.evaluation.causal.interventions.counterfactual_generativeness import (
+from candlelight.evaluation.causal.effects import ice
+from candlelight.evaluation.causal.generativeness import (
+    baseline_codes,
     counterfactual_generativeness,
 )
-from candlelight.evaluation.causal.interventions.interventional_effects import ice
-from candlelight.evaluation.causal.irs import irs
-from candlelight.evaluation.causal.select_codes import select_codes
-from candlelight.evaluation.results.mean_intervals import mean_interval
+from candlelight.evaluation.causal.irs import irs, select_codes
+from candlelight.evaluation.run.intervals import mean_interval
 from candlelight.evaluation.training import train_factor_heads
 from candlelight.loaders.errors import InputError
 

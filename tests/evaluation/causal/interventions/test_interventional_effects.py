@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from candlelight.evaluation.causal.interventions.baseline_codes import baseline_codes
-from candlelight.evaluation.causal.interventions.interventional_effects import ace, ice
+from candlelight.evaluation.causal.effects import ace, ice
+from candlelight.evaluation.causal.generativeness import baseline_codes
 from candlelight.loaders.errors import InputError
 
 

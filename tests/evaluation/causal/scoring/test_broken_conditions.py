@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.causal.scoring.broken_conditions import dependence_shares
+from candlelight.evaluation.causal.measure_codes import dependence_shares
 
 
 def bins_of_normals(rng: np.random.Generator, images: int) -> torch.Tensor:

@@ -3,10 +3,14 @@ import math
 import pytest
 import torch
 
-from candlelight.evaluation.causal.scoring.factor_table import FactorTable
-from candlelight.evaluation.causal.scoring.measure_codes import measure_codes, pack_measured, unpack_measured
-from candlelight.evaluation.causal.scoring.score_bounds import cut_at_bounds
-from candlelight.evaluation.results.mean_intervals import Score
+from candlelight.evaluation.causal.factor_table import FactorTable
+from candlelight.evaluation.causal.measure_codes import (
+    cut_at_bounds,
+    measure_codes,
+    pack_measured,
+    unpack_measured,
+)
+from candlelight.evaluation.run.intervals import Score
 
 CLASSES = torch.cartesian_prod(torch.arange(2), torch.arange(3)).repeat(10, 1)
 ROWS = [str(row) for row in range(60)]

@@ -7,15 +7,14 @@ import pytest
 import torch
 from torch import nn
 
-from candlelight.evaluation.causal.irs import irs
-from candlelight.evaluation.causal.scoring.factor_table import FactorTable
-from candlelight.evaluation.causal.scoring.measure_codes import measure_codes
-from candlelight.evaluation.causal.scoring.score_causal import DEFAULT_METRICS, score_causal
-from candlelight.evaluation.causal.unconfoundedness import unconfoundedness
-from candlelight.evaluation.inputs.predictions import open_codes
-from candlelight.evaluation.results.compare import compare
-from candlelight.evaluation.results.resampled_intervals import resampled_interval
-from candlelight.evaluation.running.finished_steps import FinishedSteps
+from candlelight.evaluation.causal.factor_table import FactorTable
+from candlelight.evaluation.causal.irs import irs, unconfoundedness
+from candlelight.evaluation.causal.measure_codes import measure_codes
+from candlelight.evaluation.causal.score_causal import DEFAULT_METRICS, score_causal
+from candlelight.evaluation.run.compare import compare
+from candlelight.evaluation.run.intervals import resampled_interval
+from candlelight.evaluation.run.predictions import open_codes
+from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo
 

@@ -5,11 +5,11 @@ import torch
 from torch import nn
 
 from candlelight.evaluation.causal import score_causal
-from candlelight.evaluation.causal.scoring.factor_table import tabulate_factors
-from candlelight.evaluation.causal.scoring.score_decoder import find_decoder, score_decoder
-from candlelight.evaluation.causal.scoring.supervised_codes import supervised_codes
+from candlelight.evaluation.causal.causal_report import traversal_pictures
+from candlelight.evaluation.causal.control_codes import supervised_codes
+from candlelight.evaluation.causal.factor_table import tabulate_factors
+from candlelight.evaluation.causal.score_decoder import find_decoder, score_decoder
 from candlelight.evaluation.models import ModelIdentity, NamedModel
-from candlelight.evaluation.report.traversals import traversal_pictures
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo
 
@@ -98,7 +98,7 @@ def test_a_decoder_that_cannot_be_scored_leaves_the_other_scores(flat_view, monk
                 raise InputError("small")
             return type(trained)(trained.codes, trained.heads, accuracy)
 
-        monkeypatch.setattr("candlelight.evaluation.causal.scoring.supervised_codes.supervised_codes", train)
+        monkeypatch.setattr("candlelight.evaluation.causal.control_codes.supervised_codes", train)
         found = score_causal({"flat": _Flat()}, flat_view, metrics=["irs"], controls=False)
         assert found["flat"].scores["irs"].value == pytest.approx(1)
         assert f"flat: no counterfactual_generativeness: {reason}" in " ".join(found["flat"].details["notes"])

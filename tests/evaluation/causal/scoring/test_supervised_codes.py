@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from candlelight.evaluation.causal.scoring.factor_table import FactorTable
-from candlelight.evaluation.causal.scoring.supervised_codes import supervised_codes
+from candlelight.evaluation.causal.control_codes import supervised_codes
+from candlelight.evaluation.causal.factor_table import FactorTable
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo
 

@@ -4,12 +4,11 @@ from torch import nn
 
 from candlelight.evaluation.concepts import score_concepts
 from candlelight.evaluation.concepts.branches import branch_activations, branch_gradients
-from candlelight.evaluation.concepts.probe import Probe
-from candlelight.evaluation.concepts.rows.row_storage import RowStorage
-from candlelight.evaluation.concepts.rows.stored_rows import StoredRows
+from candlelight.evaluation.concepts.cav_diagnostics import Probe
+from candlelight.evaluation.concepts.rows import RowStorage, StoredRows
 from candlelight.evaluation.concepts.set_scores import BRANCHES
-from candlelight.evaluation.running.batches import Fingerprint
-from candlelight.evaluation.running.named_models import identify_models
+from candlelight.evaluation.run.batches import Fingerprint
+from candlelight.evaluation.run.named_models import identify_models
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import ConceptSet
 

@@ -14,13 +14,17 @@ from torch import nn
 
 from candlelight.evaluation.concepts.activations import layer_activations, layer_gradients
 from candlelight.evaluation.concepts.cav import fit_cavs, random_cavs
-from candlelight.evaluation.concepts.exchanged_vectors import exchange_derivatives
-from candlelight.evaluation.concepts.rows import row_storage, stored_rows
-from candlelight.evaluation.concepts.rows.gram import SharedRows, row_norms
-from candlelight.evaluation.concepts.rows.recomputed_rows import RecomputedRows
-from candlelight.evaluation.concepts.rows.row_source import columns_of
-from candlelight.evaluation.concepts.rows.row_storage import RowStorage
-from candlelight.evaluation.concepts.rows.stored_rows import StoredRows
+from candlelight.evaluation.concepts.permutation import exchange_derivatives
+from candlelight.evaluation.concepts.rows import (
+    RecomputedRows,
+    RowStorage,
+    SharedRows,
+    StoredRows,
+    columns_of,
+    row_norms,
+    row_storage,
+    stored_rows,
+)
 from candlelight.evaluation.concepts.sensitivity import directional_derivatives
 from candlelight.loaders.errors import InputError
 
@@ -147,7 +151,7 @@ import re, time
 from pathlib import Path
 import torch
 from candlelight.evaluation.concepts.cav import fit_cavs
-from candlelight.evaluation.concepts.rows.row_storage import RowStorage
+from candlelight.evaluation.concepts.rows import RowStorage
 
 def fill(batches):
     whole, part = None, torch.rand(10, 1 << 19)

@@ -11,12 +11,10 @@ import pytest
 import torch
 from PIL import Image
 
-from candlelight.evaluation.perception.experiment.answer_log import AnswerLog
-from candlelight.evaluation.perception.experiment.experiment_server import ExperimentServer
-from candlelight.evaluation.perception.experiment.run_experiment import summarise_log
-from candlelight.evaluation.perception.experiment.stimuli import Stimulus
-from candlelight.evaluation.perception.experiment.trial_plan import plan_trials
-from candlelight.evaluation.perception.experiment.trial_session import TrialSession
+from candlelight.evaluation.perception.experiment.answers import AnswerLog
+from candlelight.evaluation.perception.experiment.open_experiment import summarise_log
+from candlelight.evaluation.perception.experiment.session import ExperimentServer, TrialSession
+from candlelight.evaluation.perception.experiment.stimuli import Stimulus, plan_trials
 from candlelight.loaders.views import DataIdentity
 
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from candlelight.evaluation.perception.experiment import read_answers
-from candlelight.evaluation.perception.experiment.answer_log import AnswerLog
-from candlelight.evaluation.perception.experiment.read_answers import AnswerRecord
+from candlelight.evaluation.perception.experiment.answers import AnswerLog, AnswerRecord
 from candlelight.loaders.errors import InputError
 
 SETTINGS = {"levels": 3, "data": {"name": "photographs", "split": None}, "seed": 0}

@@ -12,9 +12,8 @@ from PIL import Image
 
 from candlelight.evaluation.perception import fit_psychometric, psychometric
 from candlelight.evaluation.perception.experiment import fit_answers, read_answers
-from candlelight.evaluation.perception.experiment.experiment_server import ExperimentServer
-from candlelight.evaluation.perception.experiment.open_experiment import ExperimentSettings
-from candlelight.evaluation.perception.experiment.run_experiment import run_experiment
+from candlelight.evaluation.perception.experiment.open_experiment import ExperimentSettings, run_experiment
+from candlelight.evaluation.perception.experiment.session import ExperimentServer
 from candlelight.loaders.errors import InputError
 
 LEVELS = tuple(np.linspace(0.1, 0.9, 5).round(3).tolist())

@@ -4,8 +4,7 @@ import torch
 
 from candlelight.evaluation.perception import DetectionLevels, fit_psychometric, psychometric
 from candlelight.evaluation.perception.experiment import measured_thresholds
-from candlelight.evaluation.perception.experiment.answer_log import AnswerLog
-from candlelight.evaluation.perception.experiment.read_answers import AnswerRecord
+from candlelight.evaluation.perception.experiment.answers import AnswerLog, AnswerRecord
 from candlelight.loaders.errors import InputError
 
 

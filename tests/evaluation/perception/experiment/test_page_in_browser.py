@@ -10,7 +10,7 @@ from PIL import Image
 
 from candlelight.evaluation.perception import fit_psychometric, psychometric
 from candlelight.evaluation.perception.experiment import fit_answers, read_answers
-from candlelight.evaluation.perception.experiment.read_answers import read_log
+from candlelight.evaluation.perception.experiment.answers import read_log
 
 playwright = pytest.importorskip("playwright.sync_api", reason="drives a browser: pip install playwright")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

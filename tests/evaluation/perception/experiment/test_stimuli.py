@@ -8,15 +8,13 @@ import torch
 from PIL import Image
 
 from candlelight.evaluation.perception import rotate_images
-from candlelight.evaluation.perception.experiment.moved_stimuli import MovedStimuli
 from candlelight.evaluation.perception.experiment.open_experiment import (
     ExperimentSettings,
     log_settings,
     open_stimuli,
     shows_original,
 )
-from candlelight.evaluation.perception.experiment.rated_stimuli import nearest_pairs
-from candlelight.evaluation.perception.experiment.transformed_stimuli import default_largest
+from candlelight.evaluation.perception.experiment.stimuli import MovedStimuli, default_largest, nearest_pairs
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.views import DataIdentity, MovedImages
 from candlelight.loaders.views.moved_view import _MOVES, MovedRows, _Frame, _Scene

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from candlelight.evaluation.perception.experiment.stimuli import Stimulus
-from candlelight.evaluation.perception.experiment.trial_plan import plan_trials
+from candlelight.evaluation.perception.experiment.stimuli import Stimulus, plan_trials
 
 
 def pairs(levels, repeats):

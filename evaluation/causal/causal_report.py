@@ -1,0 +1,381 @@
+"""Section of a report on codes and factors, with counterfactuals and traversals."""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import compress
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from numpy import ndarray
+from torch import Tensor
+
+from candlelight.evaluation.causal.factor_table import encode_images
+from candlelight.evaluation.causal.generativeness import Decoder, decode_codes
+from candlelight.evaluation.causal.score_decoder import find_decoder
+from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.report.blocks import (
+    Block,
+    PicturesBlock,
+    PlotBlock,
+    Section,
+    TableBlock,
+    TextBlock,
+    note,
+    number,
+    png_picture,
+    scores_table,
+    settings_table,
+    with_interval,
+)
+from candlelight.evaluation.report.drawing import drawing, to_svg
+from candlelight.evaluation.report.tiles import (
+    encoded_pixels,
+    evenly_spaced_rows,
+    scale_for_page,
+    values_text,
+)
+from candlelight.evaluation.run.check_shapes import check_shapes
+from candlelight.evaluation.run.intervals import Score
+from candlelight.evaluation.run.result import Result, StatisticResult, model_name, notes_of
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.looking.layer_pixels import Pixels
+from candlelight.loaders.schema import FactorInfo, FactorValue
+from candlelight.loaders.views import Factors
+
+_IMAGES = 6
+
+
+def causal_pictures(data: Factors) -> list[Block]:
+    """Show a few images and the values of the factors that vary.
+
+    Args:
+        data: the view that `score_causal` scored.
+
+    Returns:
+        One block of pictures.
+    """
+    pictures = []
+    varying = [len(set(column)) > 1 for column in data.table.T.tolist()]
+    for row in evenly_spaced_rows(len(data), _IMAGES):
+        pairs = compress(zip(data.factors, data.table[row].tolist(), strict=True), varying)
+        values = values_text({factor.name: _value(factor, value) for factor, value in pairs})
+        pixels = scale_for_page(encoded_pixels(data[row]))
+        pictures.append(png_picture(pixels, f"Image {data.ids[row]}.", values))
+    caption = f"{len(pictures)} of {len(data)} images, with the values of the factors that vary."
+    return [PicturesBlock(tuple(pictures), caption)]
+
+
+def _value(factor: FactorInfo, value: float) -> FactorValue:
+    return (factor.values or ())[int(value)] if factor.kind == "categorical" else value
+
+
+_LEGIBLE = 10  # maximal number of codes for which the heat map shows numbers
+NEEDS = ("factors", "codes", "matrix", "parents", "matrices")
+READING = (
+    TextBlock(
+        "IRS (Suter et al. 2019) measures whether a code keeps its value while one factor is fixed and all "
+        "other factors change. Unconfoundedness UC (Reddy et al. 2022) measures whether different factors "
+        "use different codes. MIG, SAP, modularity, InfoM and DCI's disentanglement ask whether codes and "
+        "factors belong together one by one; minimality and T-MEX ask the same where factors depend on each "
+        "other. Explicitness, InfoE, sufficiency, R2 and DCI's informativeness ask whether the "
+        "codes tell the factors at all; MCC whether each factor is a map of one code."
+    ),
+    TextBlock(
+        "\u2191 Higher is better; the maximum is 1. Compare with random codes (lower control), and with the "
+        "factors themselves and supervised codes (upper controls), not with 0 and 1.",
+        term="How to read",
+    ),
+    TextBlock(
+        "the selection of the images: each note below the table names the metrics whose conditions these "
+        "data break.",
+        term="Blind to",
+    ),
+)
+# By name in the details: title of the heat map, and its meaning.
+_MATRICES = {
+    "matrix": ("IRS", "robustness: 1 means that the code does not change while the factor is fixed"),
+    "information": ("MIG", "information of the code about the factor, in shares of the factor's entropy"),
+    "dci_fast": ("DCI (fast)", "importance of the code for predicting the factor"),
+    "dci": ("DCI", "importance of the code for predicting the factor"),
+}
+# By name in the details: the columns of decoded against rendered counterfactuals.
+_RENDERED = {
+    "rendered_counterfactual(1)": "score",
+    "rendered_counterfactual(1), changed region": "in the changed region",
+    "rendered_counterfactual(1), random choice": "random code",
+    "rendered_counterfactual, all codes": "all codes",
+    "rendered_counterfactual, mean image": "mean image",
+    "rendered_counterfactual, nearest other frame": "nearest other frame",
+    "rendered_counterfactual(1), share": "share of all codes",
+}
+
+
+def causal_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
+    """Report the scores of encoders on the same data."""
+    notes = [f"{line}." for line in notes_of(results)]
+    single = [result for result in results if "seeds" not in result.details]
+    for result in single:
+        if not result.details["codes"]:
+            notes.append(f"{model_name(result)}: all images have the same codes, so IRS is 0.")
+    caption = "Scores of each encoder, with 95 % intervals over groups of images"
+    caption += "; of several seeds, over seeds" * (len(single) < len(results))
+    plots = [_plot(result) for result in single if result.details["codes"]]
+    decoded = [_decoder(result) for result in single if result.details.get("decoder")]
+    decoded += [_rendered(result) for result in single if result.details.get("rendered")]
+    before: tuple[Block, ...] = (scores_table(caption, results), *map(note, notes), *decoded, *plots)
+    after = (*map(_matrix, single), settings_table(results))
+    return Section("causal", "Causal disentanglement", (*before, *pictures, *after))
+
+
+def _plot(result: StatisticResult) -> PlotBlock:
+    codes, shown = len(result.details["codes"]), _matrices(result)
+    meanings = "; ".join(f"{title}: {meaning}" for title, meaning in map(_MATRICES.__getitem__, shown))
+    caption = f"{model_name(result)}: codes (columns) and factors (rows). {meanings}."
+    caption += " An asterisk marks the largest value of each code." * (codes <= _LEGIBLE)
+    alt = f"Heat maps of {codes} codes by {len(result.about.settings['factors'])} factors."
+    return PlotBlock(_draw(result, shown), alt, caption)
+
+
+def _matrices(result: StatisticResult) -> dict[str, ndarray]:
+    """Return the matrices [factors, codes] of the codes that vary, by name."""
+    codes = result.details["codes"]
+    found = {
+        name: np.array(matrix, dtype=float)[codes].T for name, matrix in result.details["matrices"].items()
+    }
+    return {"matrix": np.array(result.details["matrix"], dtype=float).T, **found}
+
+
+def _decoder(result: StatisticResult) -> TableBlock:
+    """Tabulate the effects of the codes of each factor on decoded images."""
+    name, details = next(iter(result.details["decoder"].items()))
+    rows = [
+        (factor, *map(number, effects))
+        for factor, *effects in zip(
+            details["factors"], details["by_factor"], details["inside"], details["outside"], strict=True
+        )
+    ]
+    left_out = "; ".join(f"{factor} is left out: {why}" for factor, why in details["left_out"].items())
+    caption = (
+        f"{model_name(result)}: {name} by factor, and the effects of the factor's codes and of all others; "
+        f"mean squared reconstruction error {details['reconstruction_error']:.3g}"
+    )
+    caption += f"; {left_out}" if left_out else ""
+    return TableBlock(
+        caption, ("factor", "score", "effect of its codes", "effect of the others"), tuple(rows)
+    )
+
+
+def _rendered(result: StatisticResult) -> TableBlock:
+    """Tabulate how far decoded images are from rendered counterfactuals, by factor."""
+    details = result.details["rendered"]
+    rows = []
+    for name, one in details["factors"].items():
+        cells = [one["scores"].get(label, [None] * 3) for label in _RENDERED]
+        shown = [
+            with_interval(Score(*(math.nan if part is None else part for part in cell))) for cell in cells
+        ]
+        codes = ", ".join(map(str, one["codes"].get("1", ())))
+        rows.append((name, *shown, codes, str(one["pairs"])))
+    unseen = ", ".join(details["not_decoded"])
+    caption = (
+        f"{model_name(result)}: decoded against rendered counterfactuals, one code of each factor changed; "
+        "1 is the rendered image, 0 the input given back"
+    )
+    caption += f"; not decoded, so 0 or less in the mean: {unseen}" if unseen else ""
+    head = ("factor", *_RENDERED.values(), "code", "pairs")
+    return TableBlock(caption, head, tuple(rows))
+
+
+def _matrix(result: StatisticResult) -> TableBlock:
+    factors, details = result.about.settings["factors"], result.details
+    rows = [
+        (str(code), *map(number, entries), factors[parent])
+        for code, entries, parent in zip(details["codes"], details["matrix"], details["parents"], strict=True)
+    ]
+    caption = f"{model_name(result)}: robustness of each code"
+    return TableBlock(caption, ("code", *factors, "largest for"), tuple(rows), folded=True)
+
+
+def _draw(result: StatisticResult, shown: dict[str, ndarray]) -> str:
+    factors = result.about.settings["factors"]
+    with drawing((1.2 + 0.3 * len(factors)) * len(shown)) as figure:
+        for axes, (name, matrix) in zip(
+            figure.subplots(len(shown), squeeze=False)[:, 0], shown.items(), strict=True
+        ):
+            low = min(0.0, float(np.nanmin(matrix)))
+            image = axes.imshow(matrix, cmap="viridis", vmin=low, vmax=1, aspect="auto", interpolation="none")
+            axes.set_yticks(range(len(factors)), factors)
+            axes.set(xticks=[], title=_MATRICES[name][0])
+            if matrix.shape[1] <= _LEGIBLE:
+                _label(axes, matrix, low, result.details["codes"])
+            figure.colorbar(image, ax=axes, pad=0.02)
+        axes.set_xlabel("code")
+        return to_svg(figure, "causal")
+
+
+def _label(axes: Axes, matrix: ndarray, low: float, codes: Sequence[int]) -> None:
+    """Write the values into the cells, and mark the largest of each code."""
+    axes.set_xticks(range(len(codes)), [str(code) for code in codes])
+    largest = np.nan_to_num(matrix, nan=-np.inf).argmax(axis=0)
+    for row, column in np.ndindex(*matrix.shape):
+        own = "*" if largest[column] == row else ""
+        ink = "black" if matrix[row, column] > low + 0.6 * (1 - low) else "white"
+        text = f"{matrix[row, column]:.2f}{own}"
+        axes.text(column, row, text, ha="center", va="center", color=ink, fontsize=9)
+
+
+_FACTORS = 6
+_GAP = 2  # white pixels between images
+
+
+def rendered_pictures(
+    models: Mapping[str, object],
+    results: Mapping[str, Result],
+    data: Factors,
+    counterfactuals: Factors,
+    device: str,
+) -> list[Block]:
+    """Show decoded counterfactuals beside rendered ones, for each model with a decoder.
+
+    Args:
+        models: the encoders of `score_causal`, by name.
+        results: its results, by name.
+        data: the images.
+        counterfactuals: images among which the counterfactuals were found.
+        device: torch device of the models.
+
+    Returns:
+        A block for each model with a decoder, with a picture for each of at most six factors: an image, its
+        reconstruction, the decoded image with the code of the factor set to its value for the counterfactual,
+        and the rendered counterfactual. The value of the code is that of another image with the new factor.
+    """
+    blocks: list[Block] = []
+    for name, named in models.items():
+        if not isinstance(named, NamedModel) or (decoder := find_decoder(named, device)) is None:
+            continue
+        found = results[name].details.get("rendered")
+        if not found:
+            continue
+        pictures = []
+        for factor, one in list(found["factors"].items())[:_FACTORS]:
+            if not (codes := one["codes"].get("1")):
+                continue  # no code varies
+            own, *others = one["example"]
+            pair = data.ids.index(own), counterfactuals.ids.index(others[0])
+            donor = counterfactuals[counterfactuals.ids.index(others[1])]
+            pixels = _row(named, decoder, data[pair[0]], counterfactuals[pair[1]], donor, codes, device)
+            change = _change(data, counterfactuals, pair, factor)
+            alt = f"Image, reconstruction, decoded and rendered counterfactual: {factor} {change}."
+            pictures.append(png_picture(scale_for_page(pixels), alt, f"{factor}: {change}; code {codes[0]}"))
+        caption = (
+            f"{name}: decoded and rendered counterfactuals. From the left: image, reconstruction, decoded "
+            "with one code set to its value in another image with the new factor, rendered counterfactual."
+        )
+        if pictures:
+            blocks.append(PicturesBlock(tuple(pictures), caption))
+    return blocks
+
+
+def _row(
+    named: NamedModel,
+    decoder: Decoder,
+    image: Float[Tensor, "3 h w"],
+    rendered: Float[Tensor, "3 h w"],
+    donor: Float[Tensor, "3 h w"],
+    changed: list[int],
+    device: str,
+) -> Pixels:
+    """Join the four images of a pair."""
+    own, target = encode_images(named, torch.stack([image, donor]), device).float()
+    moved = own.clone()
+    moved[changed] = target[changed]
+    shown = [image, *decoder(torch.stack([own, moved])).clamp(0, 1), rendered]
+    tiles = [encoded_pixels(one) for one in shown]
+    height = max(tile.shape[0] for tile in tiles)
+    padded = [
+        np.pad(tile, ((0, height - len(tile)), (0, _GAP), (0, 0)), constant_values=255) for tile in tiles
+    ]
+    return np.concatenate(padded, axis=1)[:, :-_GAP]
+
+
+def _change(data: Factors, counterfactuals: Factors, pair: tuple[int, int], factor: str) -> str:
+    """Write the two values of a factor."""
+    values: list[FactorValue] = []
+    for view, row in zip((data, counterfactuals), pair, strict=True):
+        column = [info.name for info in view.factors].index(factor)
+        number, known = float(view.table[row, column]), view.factors[column].values
+        values.append(known[int(number)] if known else number)
+    return " → ".join(f"{value:.3g}" if isinstance(value, float) else str(value) for value in values)
+
+
+_IMAGES_TRAVERSALS, _STEPS, _CODES = 2, 7, 10
+_RANGE = 64  # images whose codes give the range of each code
+
+
+def traversal_pictures(models: Mapping[str, object], data: Factors, device: str) -> list[Block]:
+    """Decode images while one code at a time runs through its range, for each model with a decoder.
+
+    Args:
+        models: the encoders of `score_causal`, by name.
+        data: the images.
+        device: torch device of the models.
+
+    Returns:
+        A block for each model with a method ``decode`` that gives images like these in [0, 1]: one picture
+        for each of two images. Its first row is the image and its reconstruction; each other row changes one
+        code, from its smallest to its largest value among the images, at most ten codes of the largest
+        spread.
+    """
+    blocks: list[Block] = []
+    for name, named in models.items():
+        if isinstance(named, NamedModel) and (decoder := find_decoder(named, device)) is not None:
+            try:
+                blocks.append(_traverse(name, named, decoder, data, device))
+            except InputError:  # a note of the results tells why
+                continue
+    return blocks
+
+
+def _traverse(name: str, named: NamedModel, decoder: Decoder, data: Factors, device: str) -> PicturesBlock:
+    ranged = torch.stack([data[row] for row in evenly_spaced_rows(len(data), _RANGE)])
+    codes = encode_images(named, ranged, device).float()
+    chosen = codes.std(0).argsort(descending=True)[:_CODES].sort().values
+    low, high = codes.amin(0), codes.amax(0)
+    pictures = []
+    for row in evenly_spaced_rows(len(data), _IMAGES_TRAVERSALS):
+        image = data[row]
+        own = encode_images(named, image[None], device).float()
+        reconstruction = _decode(decoder, own)
+        check_shapes(
+            image=(image[None], "batch channels h w"), decoder=(reconstruction, "batch channels h w")
+        )
+        rows = [_walk(decoder, own[0], int(code), low, high) for code in chosen]
+        top = [encoded_pixels(image), encoded_pixels(reconstruction[0])]
+        top += [np.full_like(top[0], 255)] * (_STEPS - len(top))
+        pixels = np.concatenate([np.concatenate(one, axis=1) for one in (top, *rows)])
+        listed = ", ".join(str(int(code)) for code in chosen)
+        alt = f"Decoded images of {data.ids[row]}; each row changes one of the codes {listed}."
+        pictures.append(png_picture(pixels, alt, f"{data.ids[row]}: codes {listed}"))
+    caption = f"{name}: traversals. First row: image, reconstruction. Each other row changes one code from "
+    caption += "its smallest to its largest value among the images."
+    return PicturesBlock(tuple(pictures), caption)
+
+
+def _walk(
+    decoder: Decoder,
+    own: Float[Tensor, " codes"],
+    code: int,
+    low: Float[Tensor, " codes"],
+    high: Float[Tensor, " codes"],
+) -> list[Pixels]:
+    codes = own.repeat(_STEPS, 1)
+    codes[:, code] = torch.linspace(float(low[code]), float(high[code]), _STEPS)
+    return [encoded_pixels(image) for image in _decode(decoder, codes)]
+
+
+def _decode(
+    decoder: Decoder, codes: Float[Tensor, "batch codes"]
+) -> Float[Tensor, "batch channels height width"]:
+    return decode_codes(decoder, codes, codes, torch.zeros(codes.shape[1], dtype=torch.bool))

@@ -1,1 +1,0 @@
-"""Statistics of codes and factors that several metrics use."""

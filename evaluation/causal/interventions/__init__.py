@@ -1,1 +1,0 @@
-"""Metrics of decoded images after interventions on codes."""

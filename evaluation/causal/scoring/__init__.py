@@ -1,1 +1,0 @@
-"""All metrics of encoders in one table: factors, controls, conditions, intervals."""

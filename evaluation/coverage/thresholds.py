@@ -1,0 +1,363 @@
+"""Heatmaps as marked points: masks, quantiles over index sets, and the thresholds of SetHM."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Float32, Int, Real, UInt32
+from numpy import ndarray
+from torch import Tensor
+from torch.nn import functional
+
+from candlelight.evaluation.run.check_shapes import check_shapes
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError, argument
+from candlelight.loaders.views import PartImage
+
+
+def check_masks(ids: Sequence[str], items: Sequence[PartImage]) -> None:
+    """Refuse masks that are not boolean or not as large as their image.
+
+    Raises:
+        InputError: a mask has another dtype or size; the message names the image and the part.
+    """
+    for name, item in zip(ids, items, strict=True):
+        for part, mask in item.masks.items():
+            if mask.dtype != torch.bool or mask.shape != item.image.shape[1:]:
+                raise InputError(
+                    f"`{name}`, part `{part}`: expected a mask bool {list(item.image.shape[1:])}, got "
+                    f"{str(mask.dtype).removeprefix('torch.')} {list(mask.shape)}"
+                )
+
+
+def part_names(part_of: Sequence[str] | None, annotated: Sequence[Collection[str]]) -> tuple[str, ...]:
+    """Check the names of the parts to score.
+
+    Args:
+        part_of: names of the parts; None for all parts in the images, sorted.
+        annotated: for each image, the names of its masks.
+
+    Raises:
+        InputError: there is no part, or no image shows a named part.
+    """
+    shown = {name for masks in annotated for name in masks}
+    parts = tuple(sorted(shown)) if part_of is None else tuple(part_of)
+    if not parts or not shown.issuperset(parts):
+        raise InputError(
+            f"`part_of` must name parts that the images show, got {list(parts)}; "
+            f"expected some of: {', '.join(sorted(shown)) or 'none, the images show no parts'}"
+        )
+    return parts
+
+
+def resize_images(images: Tensor, size: tuple[int, int] | None) -> Float[Tensor, "batch channels h w"]:
+    """Resize linear images with an antialiasing filter; None does not resize."""
+    if size is None or tuple(images.shape[2:]) == size:
+        return images
+    return functional.interpolate(images, size, mode="bilinear", align_corners=False, antialias=True)
+
+
+def resize_mask(mask: Bool[Tensor, "h w"], size: tuple[int, int] | None) -> Bool[Tensor, "h2 w2"]:
+    """Resize a mask by the nearest pixel; None does not resize."""
+    if size is None or tuple(mask.shape) == size:
+        return mask
+    return functional.interpolate(mask[None, None].to(torch.uint8), size, mode="nearest-exact")[0, 0].bool()
+
+
+POINTS_IN_MEMORY = 2**23  # up to this number, points are partitioned in memory; more are counted in passes
+_BINS = 2**16  # number of bins in a pass, for half of the bits of a float32
+_STEP = 17  # distance of sampled points; not a divisor of common widths, so the sample covers all columns
+Read = Callable[[], Iterator[Float32[ndarray, " points"]]]
+
+
+def quantiles(read: Read, count: int, levels: Sequence[float]) -> Float32[ndarray, " levels"]:
+    """Compute linearly interpolated quantiles, like `binarise_heatmaps.set_threshold`.
+
+    Args:
+        read: yields all points, in pieces; called once, or twice for more than `POINTS_IN_MEMORY` points.
+        count: number of points, at least one; all points are finite.
+        levels: share of the points below each quantile, in [0, 1].
+
+    Example:
+        >>> points = np.arange(5, dtype=np.float32)
+        >>> quantiles(lambda: iter([points[:2], points[2:]]), 5, [0.5, 0.875])
+        array([2. , 3.5], dtype=float32)
+    """
+    positions = [(count - 1) * level for level in levels]
+    lower = [min(int(position), count - 1) for position in positions]
+    upper = [min(rank + 1, count - 1) for rank in lower]
+    low, high = torch.from_numpy(_ranked(read, count, np.array([lower, upper])))
+    weights = [position - rank for position, rank in zip(positions, lower, strict=True)]
+    return torch.lerp(low, high, torch.tensor(weights, dtype=torch.float32)).numpy()
+
+
+def _ranked(read: Read, count: int, ranks: Int[ndarray, "*shape"]) -> Float32[ndarray, "*shape"]:
+    """Find the points of given ranks; the smallest point has rank 0."""
+    if count > POINTS_IN_MEMORY:
+        return _counted(read, ranks)
+    pieces = list(read())
+    points = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+    # A sample estimates a bound a little below the lowest rank, so that only the few points above the bound
+    # are partitioned. If the bound is too high, all points are partitioned.
+    sample = points[::_STEP]
+    rank = max(0, int(ranks.min()) // _STEP - len(sample) // 50)
+    largest = points[np.flatnonzero(points >= np.partition(sample, rank)[rank])]
+    if count - len(largest) > ranks.min():
+        largest = points
+    places = ranks - (count - len(largest))
+    return np.partition(largest, np.unique(places))[places]
+
+
+def _counted(read: Read, ranks: Int[ndarray, "*shape"]) -> Float32[ndarray, "*shape"]:
+    """Find the points of given ranks: a first count gives their upper bits, a second count the lower bits."""
+    below = np.cumsum(sum(np.bincount(_ordered(points) >> 16, minlength=_BINS) for points in read()))
+    upper = np.searchsorted(below, ranks, side="right")
+    wanted, number = np.unique(upper, return_inverse=True)
+    numbers = np.full(_BINS, len(wanted))
+    numbers[wanted] = np.arange(len(wanted))
+    counts = np.zeros((len(wanted), _BINS), np.int64)
+    for points in read():
+        ordered = _ordered(points)
+        place = numbers[ordered >> 16]
+        chosen = place < len(wanted)
+        cells = place[chosen] * _BINS + (ordered[chosen] & (_BINS - 1))
+        counts += np.bincount(cells, minlength=counts.size).reshape(counts.shape)
+    within = ranks - np.concatenate([[0], below])[upper]
+    pairs = zip(counts.cumsum(1)[number.ravel()], within.flat, strict=True)
+    lower = np.array([np.searchsorted(below_in_bin, rank, side="right") for below_in_bin, rank in pairs])
+    return _floats((upper * _BINS + lower.reshape(ranks.shape)).astype(np.uint32))
+
+
+def _ordered(points: Float32[ndarray, " points"]) -> UInt32[ndarray, " points"]:
+    """Map the bits of floats to unsigned integers in the same order."""
+    bits = points.view(np.uint32)
+    return bits ^ ((-(bits >> 31)) | np.uint32(2**31))
+
+
+def _floats(ordered: UInt32[ndarray, "*shape"]) -> Float32[ndarray, "*shape"]:
+    """Map the integers of `_ordered` back to floats."""
+    return np.where(ordered >> 31, ordered ^ np.uint32(2**31), ~ordered).astype(np.uint32).view(np.float32)
+
+
+Pooling = Literal["set", "image"]
+BinariseCompat = Literal["exact", "waiou2023"]
+
+
+@dataclass(frozen=True)
+class Explanations:
+    """One explanation heatmap per image.
+
+    Attributes:
+        heatmap: [images, height, width].
+        members: [images, k], ascending numbers of the maps that were merged.
+
+    Raises:
+        InputError: the shapes do not agree, or heatmaps are not finite floats.
+    """
+
+    heatmap: Float[Tensor, "images height width"]
+    members: Int[Tensor, "images k"]
+
+    def __post_init__(self) -> None:
+        """Check what `set_threshold` relies on."""
+        check_shapes(heatmap=(self.heatmap, "images height width"), members=(self.members, "images k"))
+        _check_heatmap(self.heatmap)
+
+    def resized(self, height: int, width: int) -> "Explanations":
+        """Resize the heatmaps bilinearly; the paper does not specify the interpolation.
+
+        Args:
+            height: rows of the annotation masks.
+            width: columns of the annotation masks.
+        """
+        if self.heatmap.shape[1:] == (height, width):
+            return self
+        return Explanations(resize_heatmap(self.heatmap, height, width), self.members)
+
+
+def resize_heatmap(
+    heatmap: Float[Tensor, "images h w"], height: int, width: int
+) -> Float[Tensor, "images height width"]:
+    """Resize finite heatmaps bilinearly; see `Explanations.resized`."""
+    if heatmap.shape[1:] == (height, width):
+        return heatmap
+    # The minimum is subtracted, so that points at the minimum stay equal and a constant map stays constant.
+    least = heatmap.amin((1, 2), keepdim=True)
+    larger = functional.interpolate(
+        (heatmap - least)[:, None], (height, width), mode="bilinear", align_corners=False
+    )
+    return larger[:, 0] + least
+
+
+def explanation_heatmap(heatmaps: Real[Tensor, "images maps height width"], k: int) -> Explanations:
+    """Merge the k strongest interpretation heatmaps of each image.
+
+    The strength of a map is ``S_t = sum_uv r_t(u, v)``; the explanation heatmap is the maximum at each point
+    over the k maps of largest strength (eq. 1 and 2 of "A Protocol for Evaluating Model Interpretation
+    Methods from Visual Explanations").
+
+    Blind to: the extent of a map. A weak response everywhere outranks a strong response in one spot, and maps
+    of different scale are compared without normalisation.
+
+    Args:
+        heatmaps: interpretation heatmaps r_t, larger is more relevant; integers are converted to float32.
+        k: number of merged maps, 1 to the number of maps; the paper does not give its value.
+
+    Returns:
+        Heatmaps, and the numbers of the merged maps; of equal maps the first is preferred.
+
+    Raises:
+        InputError: a dimension is missing, ``k`` is out of range, or heatmaps are not finite.
+
+    Example:
+        >>> maps = torch.tensor([[[[1.0, 0.0]], [[0.0, 2.0]], [[0.0, 0.5]]]])
+        >>> explanation_heatmap(maps, 2)
+        Explanations(heatmap=tensor([[[1., 2.]]]), members=tensor([[0, 1]]))
+    """
+    check_shapes(heatmaps=(heatmaps, "images maps height width"))
+    heatmaps = heatmaps if heatmaps.is_floating_point() else heatmaps.float()
+    if not 1 <= k <= heatmaps.shape[1]:
+        raise InputError(f"{argument('k')} must be 1 to {heatmaps.shape[1]}, the number of heatmaps, got {k}")
+    total = heatmaps.flatten(2).sum(2, dtype=torch.float64)
+    if not bool(total.isfinite().all()):
+        raise InputError("`heatmaps` must be finite, got nan or inf; check the method")
+    members = total.argsort(dim=1, descending=True, stable=True)[:, :k].sort(dim=1).values
+    picked = heatmaps.gather(1, members[:, :, None, None].expand(-1, -1, *heatmaps.shape[2:]))
+    return Explanations(picked.amax(1), members)
+
+
+def set_threshold(
+    explanations: Explanations, proportion: float, pooling: Pooling = "set"
+) -> Float[Tensor, " images"]:
+    """Find the intensity that a given proportion of the points exceeds.
+
+    The threshold is the ``1 - proportion`` quantile of the intensities (sec. 3.3), either over all heatmaps
+    that were merged from the same set of maps (SetHM), or over each heatmap (IndivHM). The paper interpolates
+    the cumulative histogram but does not give its bins. This quantile is the limit for fine bins, with linear
+    interpolation between neighbouring values, for any number of points.
+
+    Blind to: ties. If more points than the proportion have the largest value, either all or none of these
+    points are marked.
+
+    Args:
+        explanations: heatmaps at their own resolution, or at the resolution of the masks.
+        proportion: share of the points, in (0, 1). The paper's text has 0.01 % to 0.1 %, its Table 2
+            0.01 to 0.1; only the values of the table are plausible shares.
+        pooling: "set" for SetHM, "image" for IndivHM.
+
+    Returns:
+        One threshold per image, in the dtype of the heatmaps.
+
+    Raises:
+        InputError: the proportion is out of range, or ``pooling`` is misspelt.
+
+    Example:
+        >>> heatmap = torch.arange(1.0, 6.0).reshape(1, 1, 5)
+        >>> set_threshold(Explanations(heatmap, torch.tensor([[0]])), 0.25)
+        tensor([4.])
+    """
+    check_pooling(proportion, pooling)
+    heatmap = explanations.heatmap
+    if pooling == "image":
+        group = torch.arange(len(heatmap), device=heatmap.device)
+    else:
+        group = torch.unique(explanations.members, dim=0, return_inverse=True)[1]
+    thresholds = heatmap.new_zeros(len(heatmap))
+    for number in range(int(group.max()) + 1 if len(group) else 0):
+        chosen = group == number
+        thresholds[chosen] = _quantile(heatmap[chosen].flatten(), 1 - proportion)
+    return thresholds
+
+
+def check_pooling(proportion: float, pooling: str) -> None:
+    """Check the arguments of `set_threshold`.
+
+    Raises:
+        InputError: the proportion is out of range, or ``pooling`` is misspelt.
+    """
+    check_choice("pooling", pooling, Pooling)
+    if not 0 < proportion < 1:
+        raise InputError(f"`proportion` must lie between 0 and 1, got {proportion}")
+
+
+def _quantile(values: Float[Tensor, " points"], level: float) -> Float[Tensor, ""]:
+    """Compute a linearly interpolated quantile; `torch.quantile` takes at most 16 million values."""
+    position = (len(values) - 1) * level
+    lower = min(int(position), len(values) - 1)
+    low = values.kthvalue(lower + 1).values
+    high = values.kthvalue(min(lower + 2, len(values))).values
+    return torch.lerp(low, high, position - lower)
+
+
+def binarise(
+    heatmap: Float[Tensor, "images height width"],
+    thresholds: Float[Tensor, " images"],
+    compat: BinariseCompat = "exact",
+) -> Bool[Tensor, "images height width"]:
+    """Mark the points that reach their image's threshold and lie above the map's minimum.
+
+    The paper's rule ``B = b(H, tau)`` (sec. 3.2) marks all points that reach the threshold. If most of a map
+    is 0, as after a ReLU, the threshold is 0 and the paper's rule marks every point: a method that returns
+    only zeros would cover every part. Here points at a map's minimum are never marked, so a constant map
+    marks nothing (see `is_dead`).
+
+    Args:
+        heatmap: explanation heatmaps at the resolution of the annotation masks.
+        thresholds: one threshold per image, from `set_threshold`.
+        compat: "exact" leaves the minimum unmarked; "waiou2023" is the paper's rule, ``H >= tau``.
+
+    Returns:
+        The binary maps.
+
+    Raises:
+        InputError: the shapes do not agree, values are not finite floats, or ``compat`` is misspelt.
+
+    Example:
+        >>> heatmap, thresholds = torch.tensor([[[0.0, 1.0]]]), torch.tensor([0.0])
+        >>> binarise(heatmap, thresholds), binarise(heatmap, thresholds, "waiou2023")
+        (tensor([[[False,  True]]]), tensor([[[True, True]]]))
+    """
+    check_choice("compat", compat, BinariseCompat)
+    check_shapes(heatmap=(heatmap, "images height width"), thresholds=(thresholds, "images"))
+    _check_heatmap(heatmap)
+    if not bool(thresholds.isfinite().all()):
+        raise InputError("`thresholds` must be finite, got nan or inf; take them from `set_threshold`")
+    reached = heatmap >= thresholds[:, None, None]
+    if compat == "exact" and len(heatmap):
+        reached &= heatmap > heatmap.amin((1, 2), keepdim=True)
+    return reached
+
+
+def is_dead(heatmap: Float[Tensor, "images height width"]) -> Bool[Tensor, " images"]:
+    """Tell which heatmaps are constant, so that `binarise` marks no point in them.
+
+    Args:
+        heatmap: explanation heatmaps.
+
+    Returns:
+        One flag per image.
+
+    Raises:
+        InputError: a dimension is missing, or the values are not finite floats.
+
+    Example:
+        >>> is_dead(torch.tensor([[[0.2, 0.2]], [[0.0, 0.2]]]))
+        tensor([ True, False])
+    """
+    check_shapes(heatmap=(heatmap, "images height width"))
+    _check_heatmap(heatmap)
+    if not len(heatmap):
+        return torch.zeros(0, dtype=torch.bool, device=heatmap.device)
+    return heatmap.amin((1, 2)) == heatmap.amax((1, 2))
+
+
+def _check_heatmap(heatmap: Tensor) -> None:
+    if not heatmap.is_floating_point():
+        raise InputError(f"`heatmap` must be floating point, got {heatmap.dtype}; convert it with .float()")
+    if len(heatmap) and not heatmap.numel():
+        raise InputError(f"`heatmap` needs at least one point in each map, got {list(heatmap.shape)}")
+    # If any value is nan, both extremes are nan; `aminmax` is several times as fast as `isfinite` of all.
+    if len(heatmap) and not bool(torch.stack(heatmap.aminmax()).isfinite().all()):
+        raise InputError("`heatmap` must be finite, got nan or inf; check the method")

@@ -1,1 +1,0 @@
-"""Checks of arguments, and results of other programs read from files."""

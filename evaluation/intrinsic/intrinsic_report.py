@@ -1,0 +1,331 @@
+"""Sections of a report on intrinsic images: errors, judgements, regions, and pictures of decompositions."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from candlelight.evaluation.intrinsic.benchmark_methods import BenchmarkObject, MethodDecomposer
+from candlelight.evaluation.intrinsic.benchmark_report import RANK, benchmark_blocks
+from candlelight.evaluation.intrinsic.ground_truth import GroundTruth, stack_ground_truth
+from candlelight.evaluation.intrinsic.score_intrinsic import DecompositionModel
+from candlelight.evaluation.report.blocks import (
+    Block,
+    PicturesBlock,
+    PlotBlock,
+    Section,
+    TextBlock,
+    note,
+    number,
+    png_picture,
+    scores_table,
+    settings_table,
+    unbroken,
+)
+from candlelight.evaluation.report.drawing import COLOURS, INK, draw_bars, drawing, label_rows, to_svg
+from candlelight.evaluation.report.tiles import (
+    join_horizontally,
+    linear_pixels,
+    scale_for_page,
+    scale_mask_for_page,
+)
+from candlelight.evaluation.run.named_models import identify_models, predict_decomposition
+from candlelight.evaluation.run.result import MeanResult, Result, StatisticResult, model_name
+from candlelight.loaders.looking.layer_pixels import Pixels
+from candlelight.loaders.looking.sheet import BACKGROUND
+from candlelight.loaders.views import Decompositions
+
+NEEDS = ("lmse", "lmse_reflectance", "lmse_shading")
+READING = (
+    TextBlock(
+        "The errors of predicted reflectance and shading: LMSE (Grosse et al. 2009) in windows of 20 pixels, "
+        "with the best scale in each window, and si-MSE, the MSE with the best single scale."
+    ),
+    TextBlock(
+        "↓ Lower is better. 0 is perfect. A prediction of zeros has LMSE 1, and a failed prediction counts "
+        "as 1.",
+        term="How to read",
+    ),
+    TextBlock(
+        "colour, and the scale in each window, so errors that vary slowly (LMSE); scale and sign (si-MSE).",
+        term="Blind to",
+    ),
+)
+
+
+def intrinsic_section(results: Sequence[MeanResult], pictures: Sequence[Block]) -> Section:
+    """Report the errors of models on the same data."""
+    notes = [note for result in results for note in _notes(result)]
+    notes.append("MSE includes the scale: it is meaningful only for models that predict the scale.")
+    caption = "Error of each model: mean over rows, with 95 % intervals over groups of rows"
+    means = ", ".join(f"{model_name(result)} {number(result.score)}" for result in results)
+    plot = PlotBlock(
+        _draw(results),
+        f"Bars of LMSE for reflectance and shading of each model. Mean of both: {means}.",
+        "LMSE by model. Whiskers are 95 % intervals; vertical lines are means of reflectance and shading.",
+    )
+    scores, settings = scores_table(caption, results), settings_table(results)
+    ranked = benchmark_blocks(results) if all(RANK in result.columns for result in results) else []
+    blocks = (scores, *map(note, notes), plot, *ranked, *pictures, settings)
+    return Section("intrinsic", "Intrinsic images", blocks)
+
+
+def _notes(result: MeanResult) -> list[str]:
+    """Report the numbers of failed rows and of rows with undefined ground truth."""
+    name, notes = model_name(result), []
+    if result.failed:
+        notes.append(
+            f"{name}: {len(result.failed)} of {len(result.ids)} predictions failed (missing or not finite) "
+            f"and count as LMSE 1. The LMSE of the other rows is {number(result.mean_of_rest['lmse'])}."
+        )
+    if result.undefined:
+        notes.append(
+            f"{name}: {result.undefined} of {len(result.ids)} rows are left out, because LMSE is not "
+            "defined: the ground truth is 0 or masked in every window."
+        )
+    return notes
+
+
+def _draw(results: Sequence[MeanResult]) -> str:
+    pairs = [[result.scores["lmse_reflectance"], result.scores["lmse_shading"]] for result in results]
+    means = np.array([[score.value for score in pair] for pair in pairs])
+    ends = np.array(
+        [[(score.value - score.low, score.high - score.value) for score in pair] for pair in pairs]
+    )
+    with drawing(1.0 + 0.6 * len(results)) as figure:
+        axes = figure.subplots()
+        draw_bars(axes, means, ("reflectance", "shading"), ends)
+        for row, result in enumerate(results):
+            axes.plot([result.score] * 2, [row - 0.42, row + 0.42], color=INK, linewidth=2)
+        label_rows(axes, [model_name(result) for result in results])
+        axes.set_xlabel("LMSE")
+        return to_svg(figure, "lmse")
+
+
+_WORST = ("largest", "second largest")  # LMSE
+_HOW = (
+    "Each picture shows reflectance on the left and shading on the right, sRGB-encoded; pixels outside the "
+    "mask are dark gray. Each prediction is scaled to the ground truth by least squares, with one factor for "
+    "reflectance and one for shading. Shading is divided by the 99th percentile of the true shading."
+)
+
+
+def intrinsic_pictures(
+    results: Mapping[str, MeanResult],
+    models: Mapping[str, DecompositionModel],
+    data: Decompositions,
+    *,
+    device: str = "cpu",
+    decompose: MethodDecomposer | None = None,
+) -> list[Block]:
+    """Show the decompositions by all models of a median row and the worst rows.
+
+    Rows are chosen by the LMSE of the first model. If methods of the benchmark were run, rows are chosen by
+    the mean over all results: the best, the median and the worst one.
+
+    Args:
+        results: results of `score_intrinsic`, and of `candlelight.evaluation.intrinsic.score_methods`, by
+            model.
+        models: the scored models, which run on these few rows again.
+        data: the scored images.
+        device: torch device of the models.
+        decompose: decomposes rows by the methods of the benchmark.
+
+    Returns:
+        A text, and a block of pictures for each row.
+
+    Raises:
+        InputError: a model raised an exception.
+    """
+    first = next(iter(results.values()))
+    missing = first.about.settings["missing"]
+    named_models = identify_models(models, [data], "linear", missing) if models else {}
+    blocks: list[Block] = [TextBlock(_HOW, quiet=True)]
+    for label, row in _worst_rows(first) if decompose is None else _typical_rows(results):
+        item, name = data[row], data.ids[row]
+        truth = stack_ground_truth([item])
+        true = _shown(truth.reflectance, truth.shading, truth)
+        pictures = [
+            png_picture(scale_for_page(linear_pixels(truth.image[0])), f"Image {name}.", "image"),
+            png_picture(true, f"True reflectance and shading of {name}.", "ground truth"),
+        ]
+        opened = BenchmarkObject(item)
+        for model, result in results.items():
+            failed = name in result.failed
+            if decompose is not None and model in decompose.choices:
+                reflectance, shading = opened.in_colour(decompose(model, row, opened).decomposition)
+            else:
+                reflectance, shading, _ = predict_decomposition(
+                    named_models[model], [name], truth.image, truth.mask, device, truth.lights
+                )
+            given = _shown(*_scaled(reflectance, shading, truth), truth)
+            caption = f"{model}: {'failed, ' if failed else ''}{_errors(result, row)}"
+            pictures.append(png_picture(given, f"Reflectance and shading of {name} by {model}.", caption))
+        blocks.append(PicturesBlock(tuple(pictures), f"{name}: {label}"))
+    return blocks
+
+
+def _typical_rows(results: Mapping[str, MeanResult]) -> list[tuple[str, int]]:
+    """Choose the rows of the lowest, the median and the highest LMSE, as a mean over all results."""
+    means = np.mean([result.columns["lmse"] for result in results.values()], 0)
+    order = [row for row in np.argsort(means, kind="stable").tolist() if np.isfinite(means[row])]
+    places = {"lowest": 0, "median": (len(order) - 1) // 2, "highest": len(order) - 1} if order else {}
+    rows = {order[place]: label for label, place in places.items()}
+    return [(f"{label} LMSE, mean over all methods", row) for row, label in rows.items()]
+
+
+def _worst_rows(result: MeanResult) -> list[tuple[str, int]]:
+    """Choose the row of median LMSE and the worst rows among the rows with a defined LMSE."""
+    column = np.array(result.columns["lmse"])
+    order = [row for row in np.argsort(column, kind="stable").tolist() if np.isfinite(column[row])]
+    if not order:
+        return []
+    middle = order[(len(order) - 1) // 2]
+    worst = [row for row in order[::-1] if row != middle][: len(_WORST)]
+    labels = zip(("median", *_WORST), (middle, *worst), strict=False)
+    return [(f"{label} LMSE of {model_name(result)}", row) for label, row in labels]
+
+
+def _errors(result: MeanResult, row: int) -> str:
+    names = ("reflectance", "shading")
+    parts = (unbroken(f"{name} {number(result.columns[f'lmse_{name}'][row])}") for name in names)
+    return f"LMSE {', '.join(parts)}"
+
+
+def _scaled(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> tuple[Tensor, Tensor]:
+    """Scale both images to the ground truth by least squares; average shading if the true shading is gray."""
+    if truth.shading.shape[1] == 1:
+        shading = shading.mean(1, keepdim=True)
+    mask = truth.mask[0]
+
+    def nearest(given: Tensor, true: Tensor) -> Tensor:
+        inside = given[0][:, mask].double()
+        factor = (inside * true[0][:, mask]).sum() / inside.square().sum().clamp(min=1e-20)
+        return given * float(factor)
+
+    return nearest(reflectance, truth.reflectance), nearest(shading, truth.shading)
+
+
+def _shown(reflectance: Tensor, shading: Tensor, truth: GroundTruth) -> Pixels:
+    """Join reflectance and shading; shading is divided by the 99th percentile of the true shading."""
+    inside = truth.shading[0][:, truth.mask[0]]
+    white = torch.as_tensor(np.quantile(inside.numpy(), 0.99) if inside.numel() else 1.0).clamp(min=1e-6)
+    tiles = [scale_for_page(linear_pixels(part[0])) for part in (reflectance, shading / white)]
+    for tile in tiles:
+        tile[~scale_mask_for_page(truth.mask[0])] = BACKGROUND
+    return join_horizontally(*tiles)
+
+
+WHDR_READING = (
+    TextBlock(
+        "WHDR (Bell et al. 2014) is the weighted share of comparisons of two points that the predicted "
+        "reflectance contradicts: which of the two is darker, or whether they are equal."
+    ),
+    TextBlock("↓ Lower is better; 0 is perfect. A failed prediction counts as 1.", term="How to read"),
+    TextBlock("all pixels that are not compared, scale, colour, and shading.", term="Blind to"),
+)
+SAW_READING = (
+    TextBlock(
+        "The average precision of smooth pixels (Kovacs et al. 2017) tells how well the gradient of the "
+        "predicted shading separates pixels of smooth shading from edges of surfaces and shadows."
+    ),
+    TextBlock(
+        "↑ Higher is better; the maximum is 1. Numbers of two variants are not comparable.",
+        term="How to read",
+    ),
+    TextBlock("reflectance, and all pixels without a label.", term="Blind to"),
+)
+MAW_READING = (
+    TextBlock(
+        "Measured Albedo in the Wild (Wu et al. 2023): errors of the mean colour of regions of one material, "
+        "in intensity after one scale for each image, and in chromaticity as CIEDE2000."
+    ),
+    TextBlock("↓ Lower is better; 0 is perfect.", term="How to read"),
+    TextBlock("everything within a region, and all pixels outside the regions.", term="Blind to"),
+)
+CONSTANCY_READING = (
+    TextBlock(
+        "Illumination constancy: how much the predicted reflectance of the same material varies over lights "
+        "(c_mat, chroma_drift), and how much of the chroma between materials is lost (chroma_loss)."
+    ),
+    TextBlock(
+        "↓ Lower is better in all columns together: the controls `gray` and `constant` show that a model "
+        "without colours, or without contrast, has a low drift too.",
+        term="How to read",
+    ),
+    TextBlock("the true reflectance, but for its chroma.", term="Blind to"),
+)
+_SYNTHETIC = "The labels are synthetic: they are made of the ground truth of rendered images, not by people."
+
+
+def _section(key: str, title: str, results: Sequence[Result], pictures: Sequence[Block]) -> Section:
+    caption = "Scores of each model, with 95 % intervals over groups of images"
+    settings = [result.about.settings for result in results]
+    notes = [_SYNTHETIC] if any(_is_synthetic(one) for one in settings) else []
+    for result in results:
+        if result.failed:
+            notes.append(
+                f"{model_name(result)}: {len(result.failed)} predictions failed (missing or not finite)."
+            )
+        if isinstance(result, MeanResult) and result.undefined:
+            count = f"{result.undefined} of {len(result.ids)}"
+            notes.append(
+                f"{model_name(result)}: {count} rows are left out, because the score is not defined."
+            )
+    plots = [_curves(results)] if key == "saw" else [_bars(results, name) for name in results[0].scores]
+    blocks = scores_table(caption, results), *map(note, notes), *plots, *pictures, settings_table(results)
+    return Section(key, title, blocks)
+
+
+whdr_section = partial(_section, "whdr", "Comparisons of reflectance")
+saw_section = partial(_section, "saw", "Labels of shading")
+maw_section = partial(_section, "maw", "Measured albedo")
+constancy_section = partial(_section, "constancy", "Illumination constancy")
+
+
+def _is_synthetic(settings: dict[str, object]) -> bool:
+    return settings.get("judgements") == "synthetic" or settings.get("synthetic") is True
+
+
+def _bars(results: Sequence[Result], score: str) -> PlotBlock:
+    scores = [result.scores[score] for result in results]
+    table = np.array([[one.value] for one in scores])
+    ends = np.array([[(one.value - one.low, one.high - one.value)] for one in scores])
+    with drawing(0.8 + 0.35 * len(results)) as figure:
+        axes = figure.subplots()
+        draw_bars(axes, table, (score,), np.nan_to_num(ends).clip(min=0))
+        label_rows(axes, [model_name(result) for result in results])
+        axes.set_xlabel(score)
+        svg = to_svg(figure, score)
+    values = ", ".join(f"{model_name(result)} {number(result.scores[score].value)}" for result in results)
+    return PlotBlock(
+        svg, f"Bars of {score} of each model: {values}.", f"{score}; whiskers are 95 % intervals."
+    )
+
+
+def _curves(results: Sequence[Result]) -> PlotBlock:
+    with drawing(3.4) as figure:
+        axes = figure.subplots()
+        for place, result in enumerate(results):
+            assert isinstance(result, StatisticResult)  # the page checks it
+            recall, precision = (result.details[name] for name in ("recall", "precision"))
+            colour = COLOURS[place % len(COLOURS)]
+            axes.plot(_numbers(recall), _numbers(precision), color=colour, label=model_name(result))
+        axes.set_xlabel("recall of smooth pixels")
+        axes.set_ylabel("precision")
+        axes.set_xlim(0, 1)
+        axes.set_ylim(0, 1.02)
+        axes.grid(color=INK, alpha=0.15, linewidth=0.6)
+        axes.legend(loc="lower left")
+        svg = to_svg(figure, "saw")
+    return PlotBlock(
+        svg,
+        "Curves of precision against recall, one for each model.",
+        "Precision and recall of smooth pixels.",
+    )
+
+
+def _numbers(values: Sequence[float | None]) -> list[float]:
+    return [np.nan if value is None else value for value in values]

@@ -1,0 +1,292 @@
+"""Logs of answers: append an answer safely, and read the answers of logs."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Bool, Float64
+from numpy import ndarray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from candlelight.evaluation.perception.experiment.stimuli import Side, StimulusKind
+from candlelight.loaders.errors import InputError, blame, nearest_file
+from candlelight.loaders.files.safe_writing import lock_file, sync
+from candlelight.version import code_version
+
+ANSWERS_FORMAT: Literal["candlelight answers 1"] = "candlelight answers 1"
+_REMEDY = "name a log of `candlelight perception experiment`"
+
+
+class _StrictRecord(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class LogHeader(_StrictRecord):
+    """First line of a log.
+
+    Attributes:
+        format: name and version of the format.
+        version: version of the program that began the log.
+        settings: all that the plan of the trials depends on but the observer.
+    """
+
+    format: Literal["candlelight answers 1"] = ANSWERS_FORMAT
+    version: str
+    settings: dict[str, Any]
+
+
+class AnswerRecord(_StrictRecord):
+    """One answer.
+
+    Attributes:
+        session: start of the program, UTC.
+        observer: name of the observer.
+        trial: number in the observer's order, from 0.
+        kind: "rated" or "transform".
+        image: id of the pair or of the image.
+        transform: name of the transform; None for a rated pair.
+        magnitude: D of a rated pair, or magnitude of the transform.
+        correct: whether the observer picked the distorted image.
+        seconds: from the display of both images to the answer.
+        scale: pixels of the screen for each pixel of an image; None if the page did not tell.
+        side: side that the observer picked.
+        time: of the answer, UTC.
+    """
+
+    session: str
+    observer: str
+    trial: int = Field(ge=0)
+    kind: StimulusKind
+    image: str
+    transform: str | None
+    magnitude: float = Field(allow_inf_nan=False)
+    correct: bool
+    seconds: float = Field(ge=0, allow_inf_nan=False)
+    scale: int | None = Field(default=None, ge=1)
+    side: Side
+    time: str
+
+
+@dataclass(frozen=True, eq=False)
+class ExperimentAnswers:
+    """Answers of an experiment, in the order in which they were given.
+
+    Attributes:
+        magnitudes: level of the stimulus: D of rated pairs, else in the unit of the transform.
+        correct: whether the observer picked the distorted image.
+        seconds: response times.
+        kind: "rated" or "transform", for each answer.
+        transform: name of the transform of each answer; None for rated pairs.
+        image: id of each pair or image.
+        observer: observer of each answer.
+        settings: settings of the experiment.
+    """
+
+    magnitudes: Float64[ndarray, " answers"]
+    correct: Bool[ndarray, " answers"]
+    seconds: Float64[ndarray, " answers"]
+    kind: tuple[StimulusKind, ...]
+    transform: tuple[str | None, ...]
+    image: tuple[str, ...]
+    observer: tuple[str, ...]
+    settings: Mapping[str, Any]
+
+    def __len__(self) -> int:
+        """Count the answers."""
+        return len(self.correct)
+
+
+def read_answers(path: Path | str) -> ExperimentAnswers:
+    """Read the answers of a log, complete or not; a last line that was cut off is left out.
+
+    Args:
+        path: file from `candlelight perception experiment DATA --out FILE`, with any number of observers.
+
+    Raises:
+        InputError: the file is missing, is no log, a line is damaged, or an answer stands twice.
+
+    Example:
+        >>> read_answers("nowhere.jsonl")
+        Traceback (most recent call last):
+        candlelight.loaders.errors.InputError: nowhere.jsonl: cannot be read: No such file or directory; \
+name a log of `candlelight perception experiment`
+    """
+    header, records = read_log(Path(path))
+    return ExperimentAnswers(
+        np.array([record.magnitude for record in records], dtype=np.float64),
+        np.array([record.correct for record in records], dtype=bool),
+        np.array([record.seconds for record in records], dtype=np.float64),
+        tuple(record.kind for record in records),
+        tuple(record.transform for record in records),
+        tuple(record.image for record in records),
+        tuple(record.observer for record in records),
+        header.settings,
+    )
+
+
+def read_log(path: Path) -> tuple[LogHeader, list[AnswerRecord]]:
+    """Read the header and the whole lines of a log.
+
+    Raises:
+        InputError: see `read_answers`.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise blame(f"{path}: cannot be read", error, f"{_REMEDY}{nearest_file(path)}") from None
+    lines = data.split(b"\n")[:-1]  # after the last line feed comes nothing, or a line that was cut off
+    try:
+        header = LogHeader.model_validate_json(lines[0] if lines else b"")
+    except ValidationError:
+        raise InputError(
+            f"{path}: expected a first line with `format` {json.dumps(ANSWERS_FORMAT)}; {_REMEDY}, or for a "
+            "new experiment the name of a new file"
+        ) from None
+    records: list[AnswerRecord] = []
+    lines_of: dict[tuple[str, int], int] = {}
+    for number, line in enumerate(lines[1:], 2):
+        record = _parse_line(path, number, line)
+        first = lines_of.setdefault((record.observer, record.trial), number)
+        if first != number:  # such as in a log that was merged with its copy
+            raise InputError(
+                f"{path}: line {number} answers trial {record.trial} of {record.observer} again, after line "
+                f"{first}; remove one of the two"
+            )
+        records.append(record)
+    return header, records
+
+
+def _parse_line(path: Path, number: int, line: bytes) -> AnswerRecord:
+    try:
+        return AnswerRecord.model_validate_json(line)
+    except ValidationError as error:
+        problem = error.errors()[0]
+    place = ".".join(map(str, problem["loc"])) or "JSON"
+    raise InputError(f"{path}: line {number} is damaged at {place}: {problem['msg']}; remove the line")
+
+
+class AnswerLog:
+    """A log that is open for writing (context manager); each answer is on the disk before `append` returns.
+
+    Attributes:
+        path: the file.
+        records: answers that were there, and those of this session.
+    """
+
+    def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
+        """Begin a log, or continue it; a last line that was cut off is removed.
+
+        Args:
+            path: the file; made if it does not exist, begun anew if it has no answers.
+            settings: all that the plan of the trials depends on but the observer.
+
+        Raises:
+            InputError: the file cannot be written, is no log, is damaged, has other settings, or another
+                program writes to it.
+        """
+        self.path = path
+        self.records: list[AnswerRecord] = []
+        with ExitStack() as unfinished:
+            try:
+                self._file = unfinished.enter_context(
+                    FileIO(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+")
+                )
+            except OSError as error:
+                raise blame(f"{path}: cannot be written", error, "name another file") from None
+            _lock(path, self._file)
+            if path.stat().st_size > 0:
+                header, self.records = read_log(path)
+            if self.records:
+                _check_settings(path, header.settings, settings)
+                self._file.truncate(path.read_bytes().rfind(b"\n") + 1)
+            else:  # settings count from the first answer
+                self._file.truncate(0)
+                self._write(LogHeader(version=code_version(), settings=dict(settings)))
+                sync(path.parent)
+            self._file.seek(0, os.SEEK_END)
+            unfinished.pop_all()
+
+    def __enter__(self) -> "AnswerLog":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()  # and the lock ends
+
+    def answered(self, observer: str) -> set[int]:
+        """List the numbers of the trials that an observer has answered."""
+        return {record.trial for record in self.records if record.observer == observer}
+
+    def append(self, record: AnswerRecord) -> None:
+        """Write an answer and sync it to disk.
+
+        Raises:
+            InputError: another program replaced, deleted or changed the file; its copy lacks the answer.
+            OSError: the disk is full or fails; nothing of the answer is kept.
+        """
+        self._check_place()
+        self._write(record)
+        self.records.append(record)
+
+    def _check_place(self) -> None:
+        """Compare the open file with its path: an editor or a program that syncs folders may replace it."""
+        there = os.fstat(self._file.fileno())
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            problem = "was deleted or moved"
+        else:
+            if (found.st_dev, found.st_ino) != (there.st_dev, there.st_ino):
+                problem = "was replaced by another file"
+            elif found.st_size != self._file.tell():
+                problem = "was changed by another program"
+            else:
+                return
+        raise InputError(
+            f"{self.path}: {problem} during the experiment, so this answer is not logged; end the "
+            "experiment, put the file in its place, and run the same command again"
+        )
+
+    def _write(self, record: LogHeader | AnswerRecord) -> None:
+        start = self._file.tell()
+        data = f"{record.model_dump_json()}\n".encode()
+        try:
+            if self._file.write(data) != len(data):
+                raise OSError(f"{self.path}: the disk is full")
+            os.fsync(self._file.fileno())
+        except OSError:
+            self._file.truncate(start)
+            self._file.seek(start)
+            raise
+
+
+def _lock(path: Path, file: FileIO) -> None:
+    import fcntl  # here, because reading a log works on systems without it
+
+    try:
+        lock_file(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise InputError(
+            f"{path}: another experiment writes to it; end that one first, or name another file"
+        ) from None
+
+
+def _check_settings(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    names: Sequence[str] = list(dict.fromkeys([*old, *new]))
+    for name in names:
+        if old.get(name) != new.get(name):
+            raise InputError(
+                f"{path}: was begun with {name} {_shown(old.get(name))}, got {_shown(new.get(name))}; repeat "
+                "the settings to continue it, or name another file"
+            )
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_shown(one)}" for name, one in value.items() if one is not None) or "none"
+    return "none" if value is None else str(value)

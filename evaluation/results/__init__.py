@@ -1,1 +1,0 @@
-"""Results of evaluations: intervals, comparisons and files."""

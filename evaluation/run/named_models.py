@@ -1,0 +1,216 @@
+"""Models, or result files in place of models: identify them, convert images for them, and run them."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from candlelight.evaluation.models.model_spec import ColourSpace, ModelIdentity, NamedModel
+from candlelight.evaluation.run.hidden_layers import evaluation_mode
+from candlelight.evaluation.run.model_outputs import (
+    checked_decomposition,
+    model_errors,
+    run_in_halves,
+    run_intrinsic,
+)
+from candlelight.evaluation.run.predictions import Codes, Heatmaps, MissingResults, Predictions, match_ids
+from candlelight.loaders.colour import linear_to_srgb, srgb_to_linear
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.verification.checksums import file_sha256
+from candlelight.loaders.views import View
+
+
+def identify_models(
+    models: Mapping[str, Any],
+    views: Sequence[View[Any]],
+    default_space: ColourSpace,
+    missing: MissingResults | None,
+) -> dict[str, NamedModel]:
+    """Make a `NamedModel` of each model, and match the ids of result files with the ids of the data.
+
+    Args:
+        models: by name: a `NamedModel`, any other callable, or `Predictions`, `Heatmaps` or `Codes`.
+        views: the data that will be read.
+        default_space: colour space of the images for a callable without an attribute ``colour_space``.
+        missing: see `match_ids`.
+
+    Raises:
+        InputError: no models, a model that is not callable, or ids that do not match.
+
+    Example:
+        >>> identify_models({"double": lambda image: 2 * image}, [], "srgb", None)["double"].colour_space
+        'srgb'
+    """
+    if not models:
+        raise InputError("expected at least one model, got none")
+    return {name: _identify(name, model, views, default_space, missing) for name, model in models.items()}
+
+
+def _identify(
+    name: str,
+    model: Any,
+    views: Sequence[View[Any]],
+    default_space: ColourSpace,
+    missing: MissingResults | None,
+) -> NamedModel:
+    if isinstance(model, NamedModel):
+        return replace(model, identity=replace(model.identity, name=name))
+    if isinstance(model, Predictions | Heatmaps):
+        scored_ids = [name for view in views for name in view.ids]
+        known_ids = frozenset[str]().union(*(view.known_ids for view in views))
+        set_names = dict.fromkeys(view.identity.set_name or view.identity.name for view in views)
+        label = f"{model.folder}, for {', '.join(set_names)}" if len(set_names) > 1 else str(model.folder)
+        match_ids(model.ids, scored_ids, known_ids, missing, label)
+        return NamedModel(_files(name, model), model, "linear")
+    if isinstance(model, Codes):
+        return NamedModel(ModelIdentity(name, "files", None, file_sha256(model.path)), model, "linear")
+    if not callable(model) and not hasattr(model, "explain"):
+        raise InputError(f"model `{name}`: expected something callable, got {type(model).__name__}")
+    kind = model if hasattr(model, "__qualname__") else type(model)
+    version = f"{kind.__module__}:{kind.__qualname__}"
+    return NamedModel(
+        ModelIdentity(name, "callable", version), model, getattr(model, "colour_space", default_space)
+    )
+
+
+def _files(name: str, results: Predictions | Heatmaps) -> ModelIdentity:
+    """Identify files by the hash of their ids and contents."""
+    whole = hashlib.sha256()
+    for identifier, paths in sorted(results.files.items()):
+        whole.update(identifier.encode() + b"\0")
+        for path in dict.fromkeys(paths if isinstance(paths, tuple) else (paths,)):
+            whole.update(file_sha256(path).encode())
+    return ModelIdentity(name, "files", None, whole.hexdigest())
+
+
+def run_model(
+    named: NamedModel,
+    image: Float[Tensor, "batch 3 height width"],
+    device: str,
+    check: Callable[[object, int, str], tuple[Tensor, ...]],
+) -> tuple[Tensor, ...]:
+    """Run a model on scene-linear images, in evaluation mode and without gradients.
+
+    Args:
+        named: the model, on ``device``.
+        image: scene-linear Rec.709; the batch is halved when memory runs out.
+        device: torch device of the model.
+        check: maps the output of the model, the number of images and the name of the model to tensors with
+            one entry for each image.
+
+    Returns:
+        The tensors that ``check`` returned, on the CPU.
+
+    Raises:
+        InputError: the model raised an exception, or one image does not fit in memory.
+    """
+    name = named.identity.name
+
+    def run(rows: slice) -> tuple[Tensor, ...]:
+        given = to_device(named, image[rows], device)
+        with evaluation_mode(named.model), torch.no_grad(), model_errors(name, given):
+            return tuple(part.cpu() for part in check(named.model(given), len(given), name))
+
+    return run_in_halves(run, len(image))
+
+
+def to_device(
+    named: NamedModel, image: Float[Tensor, "batch *lights 3 height width"], device: str
+) -> Float[Tensor, "batch *lights 3 height width"]:
+    """Convert scene-linear images to the colour space of a model, and copy them to a device.
+
+    Raises:
+        OutOfMemory: the images do not fit in the memory of the device.
+    """
+    with model_errors(named.identity.name, image):
+        return to_model_space(named, image).to(device)
+
+
+def to_model_space(named: NamedModel, image: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Convert scene-linear images to the colour space of a model; a copy, as a model may work in place."""
+    return image.clone() if named.colour_space == "linear" else encode(image)
+
+
+def decode(image: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Convert sRGB-encoded values in [0, 1] to scene-linear values.
+
+    Example:
+        >>> decode(torch.tensor([0.0, 0.5, 1.0]))
+        tensor([0.0000, 0.2140, 1.0000])
+    """
+    return torch.from_numpy(srgb_to_linear(image.numpy()))
+
+
+def encode(image: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Convert scene-linear values to sRGB-encoded values in [0, 1]; values above 1 are clipped.
+
+    Example:
+        >>> encode(torch.tensor([0.0, 0.214, 4.0]))
+        tensor([0.0000, 0.5000, 1.0000])
+    """
+    return torch.from_numpy(linear_to_srgb(image.numpy()))
+
+
+def predict_decomposition(
+    named: NamedModel,
+    ids: Sequence[str],
+    image: Float[Tensor, "batch 3 height width"],
+    mask: Bool[Tensor, "batch height width"] | None,
+    device: str,
+    lights: Float[Tensor, "batch lights 3 height width"] | None = None,
+) -> tuple[
+    Float[Tensor, "batch 3 height width"], Float[Tensor, "batch 3 height width"], Bool[Tensor, " batch"]
+]:
+    """Decompose a batch of scene-linear images.
+
+    Args:
+        named: a model on ``device``, or predictions, which are looked up by id.
+        ids: ids of the images.
+        image: scene-linear Rec.709; the batch is halved when memory runs out.
+        mask: pixels that are scored; all if None.
+        device: torch device of the model.
+        lights: the same scenes under other lights, scene-linear; for a model that takes them.
+
+    Returns:
+        Reflectance and shading on the CPU, scene-linear, and a flag for each row: whether the prediction
+        failed, because it is missing or not finite inside the mask.
+
+    Raises:
+        InputError: the output is not a decomposition of the images, or one image does not fit in memory.
+    """
+    if isinstance(named.model, Predictions):
+        return _look_up(named, ids, image, mask)
+
+    def run(rows: slice) -> tuple[Tensor, ...]:
+        pixels = to_device(named, image[rows], device)
+        inside = None if mask is None else mask[rows].clone().to(device)
+        others = None if lights is None else to_device(named, lights[rows], device)
+        return tuple(values.cpu() for values in run_intrinsic(named.model, pixels, inside, others))
+
+    reflectance, shading, failed = run_in_halves(run, len(image))
+    return reflectance, shading, failed
+
+
+def _look_up(
+    named: NamedModel, ids: Sequence[str], image: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    reflectance, shading = torch.zeros_like(image), torch.zeros_like(image)
+    failed = torch.ones(len(ids), dtype=torch.bool)
+    for row, name in enumerate(ids):
+        if name not in named.model.files:
+            continue
+        pair = [layer[None] for layer in named.model.read(name)]
+        for layer, values in zip(("reflectance", "shading"), pair, strict=True):
+            if values.shape[2:] != image.shape[2:]:
+                raise InputError(
+                    f"{named.model.folder}: `{name}`: expected {layer} of the size of its image, "
+                    f"{list(image.shape[2:])}, got {list(values.shape[2:])}; resize it"
+                )
+        inside = None if mask is None else mask[row : row + 1]
+        parts = checked_decomposition(pair, image[row : row + 1], f"{named.identity.name}: {name}", inside)
+        reflectance[row], shading[row], failed[row] = (part[0] for part in parts)
+    return reflectance, shading, failed

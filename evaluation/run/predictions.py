@@ -1,0 +1,289 @@
+"""Results of other programs in files: predictions, heatmaps and codes, matched with the data by ids."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float32, Float64
+from torch import Tensor
+
+from candlelight.evaluation.run.array_files import (
+    Curve,
+    channels_first,
+    describe_array,
+    first_three,
+    list_files,
+    read_layer,
+    read_npy,
+    read_npz,
+    read_parquet,
+)
+from candlelight.evaluation.run.array_files import MissingResults as MissingResults
+from candlelight.evaluation.run.array_files import match_ids as match_ids
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError, argument, did_you_mean, nearest_file
+
+_LAYERS = ("reflectance", "shading")
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Predicted decompositions in files; `open_predictions` makes them.
+
+    Attributes:
+        folder: folder of the files.
+        files: the files of reflectance and shading by id; the same npz file may hold both.
+        png: transfer curve of the pixels of PNG files.
+    """
+
+    folder: Path
+    files: Mapping[str, tuple[Path, Path]]
+    png: Curve | None
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """Names of the files below the folder, without their suffix."""
+        return tuple(self.files)
+
+    def read(
+        self, name: str
+    ) -> tuple[Float32[Tensor, "3 height width"], Float32[Tensor, "channels height width"]]:
+        """Read one decomposition.
+
+        Args:
+            name: one of `ids`.
+
+        Returns:
+            Reflectance and shading, scene-linear; gray shading has one channel.
+
+        Raises:
+            InputError: the id is unknown, a file is damaged, or a file holds no floating-point image.
+        """
+        reflectance, shading = (
+            read_layer(path, layer, self.png)
+            for path, layer in zip(_known(self.files, name, self.folder), _LAYERS, strict=True)
+        )
+        where = f"{self.folder}: `{name}`"
+        return (
+            channels_first(reflectance, (3,), f"{where}: reflectance"),
+            channels_first(shading, (1, 3), f"{where}: shading"),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Heatmaps:
+    """Heatmaps in files; `open_heatmaps` makes them.
+
+    Attributes:
+        folder: folder of the files.
+        files: files by id.
+    """
+
+    folder: Path
+    files: Mapping[str, Path]
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """Names of the files below the folder, without their suffix."""
+        return tuple(self.files)
+
+    def read(self, name: str) -> Float32[Tensor, "maps height width"]:
+        """Read the heatmaps of one image.
+
+        Args:
+            name: one of `ids`.
+
+        Raises:
+            InputError: the id is unknown, the file is damaged, or the file holds no floating-point maps.
+        """
+        path = _known(self.files, name, self.folder)
+        maps = read_layer(path, "heatmaps", "linear")
+        if maps.ndim not in (2, 3) or not maps.size or (maps.ndim == 3 and path.suffix.lower() == ".png"):
+            raise InputError(f"{path}: expected heatmaps [maps, h, w] or [h, w], got {describe_array(maps)}")
+        return torch.from_numpy(maps if maps.ndim == 3 else maps[None])
+
+    def read_batch(
+        self, names: Sequence[str]
+    ) -> tuple[Float32[Tensor, "batch maps height width"], Bool[Tensor, " batch"]]:
+        """Read the heatmaps of several images.
+
+        Args:
+            names: ids of the images; an id without a file counts as failed.
+
+        Returns:
+            Heatmaps, and a flag for each row: whether it failed, because the file is missing or a value is
+            not finite. A failed row is 0 everywhere.
+
+        Raises:
+            InputError: the heatmaps differ in shape, or see `read`.
+        """
+        read = {name: self.read(name) for name in names if name in self.files}
+        first, shape = next(iter(read), ""), next(iter(read.values())).shape if read else self._shape
+        for name, maps in read.items():
+            if maps.shape != shape:
+                raise InputError(
+                    f"{self.folder}: expected heatmaps of one shape, got {list(shape)} for `{first}` and "
+                    f"{list(maps.shape)} for `{name}`; resize them"
+                )
+        stacked = torch.stack([read.get(name, torch.full(shape, torch.nan)) for name in names])
+        failed = ~stacked.isfinite().flatten(1).all(1)
+        return stacked.masked_fill(failed[:, None, None, None], 0), failed
+
+    @cached_property
+    def _shape(self) -> torch.Size:
+        return self.read(self.ids[0]).shape
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """Codes in a file; `open_codes` makes them.
+
+    Attributes:
+        path: the file.
+        ids: ids of the rows; None for a file without ids.
+        codes: one row for each image.
+    """
+
+    path: Path
+    ids: tuple[str, ...] | None
+    codes: Float64[Tensor, "rows codes"]
+
+    def matched(
+        self, scored_ids: Sequence[str], known_ids: Collection[str], missing: MissingResults | None = "error"
+    ) -> Float64[Tensor, "samples codes"]:
+        """Return the codes in the order of the data.
+
+        Args:
+            scored_ids: ids of the images that will be scored.
+            known_ids: see `match_ids`.
+            missing: see `match_ids`; a missing row is nan.
+
+        Raises:
+            InputError: the ids do not match; or a file without ids has another number of rows than the data.
+
+        Example:
+            >>> codes = Codes(Path("codes.npz"), ("b", "a"), torch.tensor([[2.0], [1.0]]).double())
+            >>> codes.matched(["a", "b"], {"a", "b"}).flatten().tolist()
+            [1.0, 2.0]
+        """
+        if self.ids is None:
+            if len(self.codes) != len(scored_ids):
+                raise InputError(
+                    f"{self.path}: expected {len(scored_ids)} rows in the order of the data, got "
+                    f"{len(self.codes)}; an npy file has no ids: write npz with `ids` and `codes`"
+                )
+            return self.codes
+        match_ids(self.ids, scored_ids, known_ids, missing, str(self.path))
+        rows = {name: row for row, name in enumerate(self.ids)}
+        padded = torch.cat([self.codes, torch.full_like(self.codes[:1], torch.nan)])
+        return padded[[rows.get(name, -1) for name in scored_ids]]
+
+
+def open_predictions(folder: str | Path, png: Curve | None = None) -> Predictions:
+    """Open a folder of decompositions that another program wrote.
+
+    The folder holds ``<id>.npz`` with the arrays ``reflectance`` and ``shading``, or ``reflectance/<id>`` and
+    ``shading/<id>`` with the suffix .npy, .exr or .png. An id may contain folders: ``set/000000.npz``. The
+    values are scene-linear, floating-point, of the height and width of the image, with the channels first or
+    last; gray shading may have one channel or no channel axis.
+
+    Args:
+        folder: the folder.
+        png: transfer curve of PNG files of 8 or 16 bits; required if there are any.
+
+    Raises:
+        InputError: the folder does not exist, holds no such file, has reflectance without shading or shading
+            without reflectance, or has PNG files and ``png`` is None.
+    """
+    folder = _folder(folder)
+    if png is not None:
+        check_choice("png", png, Curve)
+    files: dict[str, tuple[Path, Path]]
+    if any((folder / name).is_dir() for name in _LAYERS):
+        reflectance, shading = (list_files(folder / name, (".npy", ".exr", ".png")) for name in _LAYERS)
+        unpaired = sorted(reflectance.keys() ^ shading.keys())
+        if unpaired:
+            raise InputError(
+                f"{folder}: expected both reflectance and shading for each id, got one of the two for "
+                f"{first_three(unpaired)}"
+            )
+        files = {name: (path, shading[name]) for name, path in reflectance.items()}
+    else:
+        files = {name: (path, path) for name, path in list_files(folder, (".npz",)).items()}
+    pictures = [path for pair in files.values() for path in pair if path.suffix.lower() == ".png"]
+    if pictures and png is None:
+        raise InputError(f"{pictures[0]}: name the colour space of PNG: {argument('png')} srgb or linear")
+    return Predictions(folder, files, png)
+
+
+def open_heatmaps(folder: str | Path) -> Heatmaps:
+    """Open a folder of heatmaps that another program wrote.
+
+    The folder holds ``<id>.npy``, ``<id>.npz`` with the array ``heatmaps``, or gray ``<id>.png``. A heatmap
+    array is [maps, h, w] or [h, w], floating-point; larger values are more relevant. The values of a PNG are
+    divided by the largest value of its bit depth.
+
+    Args:
+        folder: the folder.
+
+    Raises:
+        InputError: the folder does not exist, or holds no such file.
+    """
+    folder = _folder(folder)
+    return Heatmaps(folder, list_files(folder, (".npy", ".npz", ".png")))
+
+
+def open_codes(path: str | Path) -> Codes:
+    """Read codes that another program wrote.
+
+    Args:
+        path: npz with the arrays ``ids`` and ``codes`` [n, d]; Parquet with a column ``id`` and columns of
+            numbers or one column ``codes`` of lists; or npy [n, d], whose rows are in the order of the data.
+
+    Raises:
+        InputError: the file does not exist, is damaged, holds something else, or has an id twice.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"{path}: expected a file of codes, there is none{nearest_file(path)}")
+    ids: list[str] | None = None
+    kind = path.suffix.lower()
+    if kind == ".npy":
+        codes = read_npy(path)
+    elif kind == ".npz":
+        names, codes = read_npz(path, "ids", "codes")
+        if names.dtype.kind not in "USiu" or names.ndim != 1:
+            raise InputError(f"{path}: expected `ids` [n], texts or integers, got {describe_array(names)}")
+        ids = [
+            str(one.decode("utf-8", "replace") if isinstance(one, bytes) else one) for one in names.tolist()
+        ]
+    elif kind == ".parquet":
+        ids, codes = read_parquet(path)
+    else:
+        raise InputError(f"{path}: expected codes as .npz, .parquet or .npy, got {kind or 'no suffix'}")
+    if codes.ndim != 2 or not codes.size or codes.dtype.kind not in "fiu":
+        raise InputError(f"{path}: expected codes [n, d], real numbers, got {describe_array(codes)}")
+    if ids is not None and (len(ids) != len(codes) or len(set(ids)) != len(ids)):
+        raise InputError(f"{path}: expected {len(codes)} different ids, got {len(set(ids))} in {len(ids)}")
+    numbers = torch.from_numpy(np.ascontiguousarray(codes, np.float64))
+    return Codes(path, None if ids is None else tuple(ids), numbers)
+
+
+_File = TypeVar("_File")
+
+
+def _known(files: Mapping[str, _File], name: str, folder: Path) -> _File:
+    if name not in files:
+        raise InputError(f"{folder}: expected an id of its files, got `{name}`{did_you_mean(name, files)}")
+    return files[name]
+
+
+def _folder(folder: str | Path) -> Path:
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError(f"{folder}: expected a folder of results, there is none{nearest_file(folder)}")
+    return folder

@@ -1,1 +1,0 @@
-"""Run models over data: batches, hidden layers, checked outputs, finished steps."""
