@@ -310,7 +310,7 @@ def _change(data: Factors, counterfactuals: Factors, pair: tuple[int, int], fact
     return " → ".join(f"{value:.3g}" if isinstance(value, float) else str(value) for value in values)
 
 
-_IMAGES_TRAVERSALS, _STEPS, _CODES = 2, 7, 10
+_TRAVERSED_IMAGES, _STEPS, _CODES = 2, 7, 10
 _RANGE = 64  # images whose codes give the range of each code
 
 
@@ -344,7 +344,7 @@ def _traverse(name: str, named: NamedModel, decoder: Decoder, data: Factors, dev
     chosen = codes.std(0).argsort(descending=True)[:_CODES].sort().values
     low, high = codes.amin(0), codes.amax(0)
     pictures = []
-    for row in evenly_spaced_rows(len(data), _IMAGES_TRAVERSALS):
+    for row in evenly_spaced_rows(len(data), _TRAVERSED_IMAGES):
         image = data[row]
         own = encode_images(named, image[None], device).float()
         reconstruction = _decode(decoder, own)

@@ -239,7 +239,7 @@ def concepts_section(results: Sequence[StatisticResult], pictures: Sequence[Bloc
     means = "; ".join(f"{model_name(result)}: {', '.join(_means(result))}" for result in results)
     heads = ", ".join(f"{branch} to {concept}" for branch, concept in _PANELS)
     plot = PlotBlock(
-        _draw_of_concepts_section(results),
+        _draw_scores(results),
         f"Aligned sensitivities of each model by branch and concept. Means over all sets, {heads}: {means}.",
         "Aligned sensitivity of each model's branches to the concepts. Each dot is a concept set; a filled "
         'dot is significant for the branch. In the rows "against control" the vectors '
@@ -318,7 +318,7 @@ def _cells(score: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _draw_of_concepts_section(results: Sequence[StatisticResult]) -> str:
+def _draw_scores(results: Sequence[StatisticResult]) -> str:
     shown = [
         (result, condition)
         for result in results

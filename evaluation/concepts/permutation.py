@@ -35,11 +35,16 @@ def known_groups(concept: Images, control: Images) -> ImageGroups | None:
     """Return the groups of the images of two views; None if every image has its own id as its group.
 
     Example:
-        >>> from types import SimpleNamespace as View
-        >>> pictures, vases = View(ids=("1.png", "2.png"), groups=("1.png", "2.png")), ("vase", "jug")
-        >>> known_groups(pictures, pictures) is None
+        >>> from candlelight.loaders.views import DataIdentity
+        >>> class Pictures:
+        ...     identity, known_ids = DataIdentity("pictures", "memory"), frozenset()
+        ...     def __init__(self, ids, groups): self.ids, self.groups = ids, groups
+        ...     def __len__(self): return len(self.ids)
+        ...     def __getitem__(self, row): return torch.zeros(3, 2, 2)
+        >>> names, vases = ("1.png", "2.png"), ("vase", "jug")
+        >>> known_groups(Pictures(names, names), Pictures(names, names)) is None
         True
-        >>> known_groups(View(ids=("1.png", "2.png"), groups=vases), View(ids=("a", "b"), groups=vases))
+        >>> known_groups(Pictures(names, vases), Pictures(names, vases))
         (('vase', 'jug'), ('vase', 'jug'))
     """
     alone = all(tuple(view.groups) == tuple(view.ids) for view in (concept, control))

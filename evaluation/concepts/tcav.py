@@ -40,7 +40,7 @@ from candlelight.evaluation.run.steps import FinishedSteps, model_key
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.progress_bars import progress_bar
-from candlelight.loaders.views import Images
+from candlelight.loaders.views import DataIdentity, Images
 
 
 @dataclass(frozen=True, eq=False)
@@ -424,9 +424,9 @@ class _Run:
     def _result(
         self, probe: Probe, scores: Mapping[str, Mapping[str, TCAVScore]], fingerprint: Fingerprint
     ) -> MeanResult:
-        data = fingerprint.describe(self.test) | {"negatives": view_name(self.negatives)}
-        data["concepts"] = {name: view_name(view) for name, view in self.concepts.items()}
-        data |= {"controls": {name: view_name(view) for name, view in self.controls.items()}}
+        data = fingerprint.describe(self.test) | {"negatives": view_name(self.negatives.identity)}
+        data["concepts"] = {name: view_name(view.identity) for name, view in self.concepts.items()}
+        data |= {"controls": {name: view_name(view.identity) for name, view in self.controls.items()}}
         columns = {}
         for ending, of in (("", "shares"), (", derivative", "gains")):
             for name, of_layers in scores.items():
@@ -500,14 +500,11 @@ class _Run:
         return details
 
 
-def view_name(view: Images) -> str:
-    """Name the data of a view, with its set and split.
+def view_name(identity: DataIdentity) -> str:
+    """Name data with their set and split.
 
     Example:
-        >>> from candlelight.loaders.views import DataIdentity
-        >>> from types import SimpleNamespace
-        >>> view_name(SimpleNamespace(identity=DataIdentity("demo", "frames", "albedo")))
+        >>> view_name(DataIdentity("demo", "frames", "albedo"))
         'demo, albedo'
     """
-    identity = view.identity
     return ", ".join(part for part in (identity.name, identity.set_name, identity.split) if part)

@@ -189,7 +189,6 @@ def _overlay(explained: Explanations, share: float, pixels: Pixels) -> Pixels:
 
 
 _TOPICS = 20
-_IMAGES_TOPIC_PICTURES = 3
 
 
 def topic_pictures(
@@ -227,7 +226,7 @@ def topic_pictures(
     """
     batches = torch.split(images, method.how.batch_size)
     scores = torch.cat([method.explain(some.to(method.device)).scores.cpu() for some in batches])
-    highest = scores.topk(min(_IMAGES_TOPIC_PICTURES, len(images)), dim=0).indices
+    highest = scores.topk(min(_IMAGES, len(images)), dim=0).indices
     blocks = []
     for topic in evenly_spaced_rows(scores.shape[1], _TOPICS):
         rows = highest[:, topic]
@@ -336,12 +335,12 @@ def _cell(
 
 _MOST_ROWS = 20  # of a table that is not folded
 _FILTERS = 8  # numbers of filters of each class
-_PROTOTYPES_LEARNED_CONCEPTS = (
+_PROTOTYPE_TEXT = (
     "Each prototype of the network is equal to a patch of a training image. Double lines enclose the cell of "
     "the feature map; the patch depends on more of the image. Prototypes of largest weight for their class, "
     "without repeated patches."
 )
-_TOPICS_LEARNED_CONCEPTS = (
+_TOPIC_TEXT = (
     "Training images with the highest response to each topic, and the map of the topic, from dark blue, its "
     "minimum in the image, to yellow, its maximum."
 )
@@ -361,10 +360,10 @@ def learned_concepts(
     for name, method in zip(split_method_names(list(methods))[1], methods.values(), strict=True):
         model = method.model
         if isinstance(model, PrototypeMethod):
-            blocks.append(TextBlock(_PROTOTYPES_LEARNED_CONCEPTS, f"Concepts of {name}", quiet=True))
+            blocks.append(TextBlock(_PROTOTYPE_TEXT, f"Concepts of {name}", quiet=True))
             blocks += prototype_pictures(model, training.images, classes)
         elif isinstance(model, TopicMethod):
-            blocks.append(TextBlock(_TOPICS_LEARNED_CONCEPTS, f"Concepts of {name}", quiet=True))
+            blocks.append(TextBlock(_TOPIC_TEXT, f"Concepts of {name}", quiet=True))
             blocks += topic_pictures(model, training.images, training.labels, classes)
         elif isinstance(model, VEBI):
             blocks.append(TextBlock("", f"Concepts of {name}"))

@@ -186,7 +186,7 @@ _KINDS = {
     "ideal": "ceiling: made of the annotated parts",
 }
 # Title, and key within the details.
-_NETWORK_COVERAGE_CHECKS = (
+_NETWORK_ROWS = (
     ("accuracy of the classifier", ("accuracy", "classifier")),
     ("of the explained network", ("accuracy", "explained")),
     ("chance level", ("network", "chance")),
@@ -231,7 +231,7 @@ def control_blocks(comparison: MethodComparison) -> list[Block]:
 def network_table(comparison: MethodComparison) -> list[TableBlock]:
     """Tabulate the accuracies of the explained networks (Table 1), completeness and number of concepts."""
     columns = {}
-    for title, keys in _NETWORK_COVERAGE_CHECKS:
+    for title, keys in _NETWORK_ROWS:
         values = [_look_up(result.details, keys) for result in comparison.results]
         if any(value is not None for value in values):
             columns[title] = [_count_or_number(value) for value in values]

@@ -140,7 +140,7 @@ def protocols_section(results: Sequence[Result]) -> Section:
     table = TableBlock(caption, head, tuple(tuple(map(unbroken, row)) for row in rows))
     models = {name for some in by_protocol.values() for name in some}
     several = len(by_protocol) > 1 and len(models) > 1
-    moved: list[Block] = [_ranks_of_protocols_section(by_protocol), *_changes(by_protocol)] if several else []
+    moved: list[Block] = [_protocol_ranks(by_protocol), *_changes(by_protocol)] if several else []
     never = [
         TextBlock(text, term="Never compare" if place == 0 else "")
         for place, text in enumerate(NEVER_COMPARE)
@@ -149,7 +149,7 @@ def protocols_section(results: Sequence[Result]) -> Section:
     return Section("protocols", "Evaluation protocols", blocks)
 
 
-def _ranks_of_protocols_section(results: Mapping[str, Mapping[str, Result]]) -> PlotBlock:
+def _protocol_ranks(results: Mapping[str, Mapping[str, Result]]) -> PlotBlock:
     """Draw the rank of each model in each protocol, and a line along the protocols."""
     ranks = {protocol: model_ranks(protocol, some) for protocol, some in results.items()}
     models = list(dict.fromkeys(name for some in results.values() for name in some))

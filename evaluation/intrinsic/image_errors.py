@@ -101,7 +101,7 @@ def si_mse(
     check_masked(prediction, target, mask, "batch *channels height width")
     if cap is not None and not cap > 0:
         raise InputError(f"`cap` must be above 0, got {cap:g}; None cuts nothing")
-    return score_samples(partial(_errors_of_si_mse, cap=cap, floor=floor), prediction, target, mask)
+    return score_samples(partial(_scaled_errors, cap=cap, floor=floor), prediction, target, mask)
 
 
 def rescaled(
@@ -132,7 +132,7 @@ def rescaled(
     return scale.reshape(-1, *(1 for _ in prediction.shape[1:])) * prediction
 
 
-def _errors_of_si_mse(
+def _scaled_errors(
     prediction: Float[Tensor, "batch *channels height width"],
     target: Float[Tensor, "batch *channels height width"],
     mask: PixelMask,

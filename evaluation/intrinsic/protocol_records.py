@@ -677,7 +677,6 @@ JUDGEMENT_RECORDS = (
 )
 
 
-_MEAN_PROTOCOL_RECORDS = "arithmetic, over images"
 _SINTEL_COLUMNS = tuple(
     f"{score}{part}" for score in ("si_mse", "si_lmse", "dssim") for part in ("", "_reflectance", "_shading")
 )
@@ -700,7 +699,7 @@ _INTERIORVERSE = EvaluationProtocol(
     mask="none: every pixel counts, also those without a truth; an image of black truth is left out",
     resize="none after the network, which works at 640 pixels in the program",
     window="SSIM of torchmetrics 1.6 to 1.8, range 1",
-    mean=_MEAN_PROTOCOL_RECORDS,
+    mean=_MEAN,
     source=_MARIGOLD,
     left_out=f"{_LPIPS} Material is not scored.",
 )
@@ -735,7 +734,7 @@ _RECORDS = (
         mask="the object, as a factor of each pixel",
         resize="none",
         window="20x20, 10 apart, wholly in the image; errors / squared truth, summed over windows",
-        mean=f"{_MEAN_PROTOCOL_RECORDS}; mean of reflectance and shading",
+        mean=f"{_MEAN}; mean of reflectance and shading",
         source="Grosse et al., ICCV 2009; intrinsic.py, comparison.py",
         trial="run on the real files, in the cropped copy of Barron and Malik",
         left_out="Thresholds of the paper's methods are chosen by leave-one-out: `--methods` does so.",
@@ -772,7 +771,7 @@ _RECORDS = (
         resize="long side 512, for the model and for scoring; the input is white-balanced by the true "
         "reflectance and clipped to [0, 1]",
         window="16x16, 8 apart, wholly in the image; errors / squared truth, summed over windows",
-        mean=_MEAN_PROTOCOL_RECORDS,
+        mean=_MEAN,
         source="Careaga and Aksoy, Ordinal Shading, TOG 2023; chrislib; answers 19, 20 and 22 in the issues "
         "of compphoto/Intrinsic",
         left_out="SSIM: which image it takes is not known. The filter of the resizing is not published; "
@@ -794,7 +793,7 @@ _RECORDS = (
         resize="none",
         window="si-LMSE: a tenth of the longer side, half of that apart, cut off at the edge, mean over "
         "windows; SSIM 11x11, wholly in the image",
-        mean=f"{_MEAN_PROTOCOL_RECORDS}; mean of reflectance and shading",
+        mean=f"{_MEAN}; mean of reflectance and shading",
         source="Chen and Koltun, ICCV 2013; Narihira et al., ICCV 2015; Fan et al., CVPR 2018 (MATLAB)",
         left_out="Another program of theirs searches the scale of the best SSIM.",
     ),
@@ -811,7 +810,7 @@ _RECORDS = (
         mask="that of the files",
         resize="none",
         window="as `sintel`, with further windows at the edges; windows outside the mask count as perfect",
-        mean=_MEAN_PROTOCOL_RECORDS,
+        mean=_MEAN,
         source="Luo et al., CRefNet, TVCG 2024 (solver/metrics_intrinsic_images.py)",
         left_out="The program scores reflectance or shading in a run; the mean of both is ours.",
     ),
@@ -831,7 +830,7 @@ _RECORDS = (
         resize="none; image tone-mapped to 8 bits; true shading clipped at its 98th percentile and divided "
         "by it",
         window="SSIM of torchmetrics 1.6 to 1.8, range 1",
-        mean=_MEAN_PROTOCOL_RECORDS,
+        mean=_MEAN,
         source=_MARIGOLD,
         left_out=f"{_LPIPS} The residual, which a decomposition does not have; so the shading of other data "
         "than Hypersim is cut off at its own percentile, not at the larger one of shading and residual. "

@@ -194,8 +194,8 @@ def score_intrinsic(
 ) -> Mapping[str, Result]:
     """Measure the errors of reflectance and shading of models, or of predictions in files.
 
-    With ``protocol`` this is `candlelight.evaluation.intrinsic.score_protocols.score_protocol`; the rest is about the
-    default.
+    With ``protocol`` this is `candlelight.evaluation.intrinsic.score_protocols.score_protocol`; the rest is
+    about the default.
 
     Columns of a result: ``lmse``, the score of Grosse et al. 2009 (mean of the LMSE of reflectance and
     shading, eq. 9), its two parts, and `si_mse` and `mse` of reflectance and shading. Only pixels in the mask
@@ -214,7 +214,8 @@ def score_intrinsic(
             `candlelight.evaluation.models.open_model`, or `Predictions` of another program.
         data: images with their ground-truth decomposition, from
             `candlelight.loaders.views.open_decompositions`; for some protocols another view.
-        protocol: name of an evaluation protocol in `candlelight.evaluation.intrinsic.protocol_records.PROTOCOLS`.
+        protocol: name of an evaluation protocol in
+            `candlelight.evaluation.intrinsic.protocol_records.PROTOCOLS`.
         device: torch device of the models.
         batch_size: images per call of a model.
         missing: "error" refuses predictions without a file for an id; "fail" counts the id as failed.

@@ -302,12 +302,10 @@ def ssim_padded(
         (tensor([1.]), tensor([0.2500]))
     """
     check_ssim_images(prediction, target, mask, data_range, _PADDING + 1, "padded SSIM")
-    return score_samples(
-        partial(_similarities_of_ssim_padded, data_range=data_range), prediction, target, mask
-    )
+    return score_samples(partial(_padded_similarities, data_range=data_range), prediction, target, mask)
 
 
-def _similarities_of_ssim_padded(
+def _padded_similarities(
     prediction: Float[Tensor, "batch *channels height width"],
     target: Float[Tensor, "batch *channels height width"],
     mask: PixelMask,

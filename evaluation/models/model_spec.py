@@ -193,7 +193,7 @@ PUBLISHED_METHODS = (
     "usi3d",
     "niid-net",
     "marigold",
-)  # of `candlelight.evaluation.adapters`
+)  # opened by `candlelight.evaluation.models.open_method`
 _FORMS = (
     "a weights file, package.module:callable, file.py:callable, hf:NAME, a folder of a transformers vision "
     f"model, marigold:FOLDER, or METHOD:CHECKOUT:WEIGHTS with METHOD {', '.join(PUBLISHED_METHODS[:-1])}"

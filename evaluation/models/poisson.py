@@ -277,7 +277,7 @@ def _check_shapes(gradient_y: tuple[int, ...], gradient_x: tuple[int, ...], mask
 
 # The iteration stops when both residuals fall below this share of the gradients.
 TOLERANCE = 1e-3
-_MAX_ITERATIONS_ABSOLUTE_POISSON = 500
+_MAX_REWEIGHTINGS = 500
 _RELAXATION = 1.6
 
 
@@ -328,7 +328,7 @@ def solve_absolute(
         return AbsoluteSolution(solver(gradient_y, gradient_x), 0.0)
     step = size  # amount by which errors shrink, adapted below
     error, multiplier = np.zeros_like(wanted), np.zeros_like(wanted)
-    for _ in range(_MAX_ITERATIONS_ABSOLUTE_POISSON):
+    for _ in range(_MAX_REWEIGHTINGS):
         pixels = solver.solve_edges(wanted + error - multiplier)
         misfit = solver.edge_differences(pixels) - wanted
         relaxed = _RELAXATION * misfit + (1 - _RELAXATION) * error

@@ -382,7 +382,7 @@ def load_niid_net(checkout: str | Path, weights: str | Path, device: str = "cpu"
 
 
 SIDE = 300
-_ENTRIES_USI3D = {"gen_i": "i", "gen_r": "r", "gen_s": "s", "fea_s": "fs"}
+_USI3D_ENTRIES = {"gen_i": "i", "gen_r": "r", "gen_s": "s", "fea_s": "fs"}
 # In all configurations of the repository; the other numbers are read from the weights.
 _FIXED = {"activ": "relu", "n_downsample": 2, "n_res": 4, "pad_type": "reflect"}
 _GAMMA = 2.2
@@ -467,10 +467,10 @@ def load_usi3d(
         raise InputError(f"`shorter_side` must be a multiple of 4, got {shorter_side}")
     code = run_checkout_file(checkout, "networks.py")
     content = read_published(weights)
-    states = {name: entry(content, key, weights) for name, key in _ENTRIES_USI3D.items()}
+    states = {name: entry(content, key, weights) for name, key in _USI3D_ENTRIES.items()}
     model = USI3D(code, _sizes(states, weights), shorter_side, {**code.files, "weights": Path(weights)})
     for name, state in states.items():
-        load_exactly(getattr(model, name), state, f"{weights}: `{_ENTRIES_USI3D[name]}`")
+        load_exactly(getattr(model, name), state, f"{weights}: `{_USI3D_ENTRIES[name]}`")
     return model.to(device).eval()
 
 

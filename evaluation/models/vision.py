@@ -194,7 +194,7 @@ def _cropped(images: Tensor, crop: tuple[int, int]) -> Tensor:
 CONFIG = "config.json"
 _WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors", "model.safetensors.index.json")
 _PICKLED = ("pytorch_model.bin", "pytorch_model-*-of-*.bin", "pytorch_model.bin.index.json")
-_CURE_VISION = "choose another model, or load it in Python: file.py:callable"
+_OTHER_MODEL = "choose another model, or load it in Python: file.py:callable"
 
 
 def load_vision_model(folder: Path, device: str = "cpu") -> nn.Module:
@@ -310,19 +310,19 @@ def _reading(folder: Path) -> Iterator[None]:
     try:
         yield
     except (*DAMAGED, SafetensorError, UnpicklingError) as error:
-        raise blame(f"{folder}: cannot be read as a transformers model", error, _CURE_VISION) from error
+        raise blame(f"{folder}: cannot be read as a transformers model", error, _OTHER_MODEL) from error
 
 
 def _check(network: Any, lacking: list[str], folder: Path) -> None:
     if network.main_input_name != "pixel_values":
         raise InputError(
             f"{folder}: expected a model of images, {type(network).__name__} takes "
-            f"`{network.main_input_name}`; {_CURE_VISION}"
+            f"`{network.main_input_name}`; {_OTHER_MODEL}"
         )
     if lacking:  # transformers fills them with random numbers
         more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
         raise InputError(
-            f"{folder}: its weights lack `{lacking[0]}`{more}; save the whole model, or {_CURE_VISION}"
+            f"{folder}: its weights lack `{lacking[0]}`{more}; save the whole model, or {_OTHER_MODEL}"
         )
 
 
@@ -336,7 +336,7 @@ def _one_tensor(has_pooler: bool) -> Callable[[nn.Module, Any, Any], Tensor]:
             return output["pooler_output"].flatten(1)
         last = output.get("last_hidden_state")
         if last is None or last.ndim not in (3, 4):
-            raise InputError(f"{type(network).__name__} gives no logits, tokens or maps; {_CURE_VISION}")
+            raise InputError(f"{type(network).__name__} gives no logits, tokens or maps; {_OTHER_MODEL}")
         return last[:, 0] if last.ndim == 3 else last.mean((2, 3))
 
     return pick

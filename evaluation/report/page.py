@@ -8,14 +8,11 @@ from typing import Any, NamedTuple
 import jinja2
 from markupsafe import Markup
 
-from candlelight.evaluation.causal import causal_report as causal_section
-from candlelight.evaluation.concepts import concepts_report as concepts_section
-from candlelight.evaluation.concepts import tcav_report as tcav_section
-from candlelight.evaluation.coverage import causal_check_report as causal_check_section
-from candlelight.evaluation.coverage import coverage_report as coverage_overview
-from candlelight.evaluation.coverage import coverage_report as coverage_section
+from candlelight.evaluation.causal import causal_report
+from candlelight.evaluation.concepts import concepts_report, tcav_report
+from candlelight.evaluation.coverage import causal_check_report, coverage_report
 from candlelight.evaluation.coverage.fit_methods import split_method_names
-from candlelight.evaluation.intrinsic import intrinsic_report as intrinsic_section
+from candlelight.evaluation.intrinsic import intrinsic_report
 from candlelight.evaluation.intrinsic.benchmark_report import protocols_section
 from candlelight.evaluation.intrinsic.intrinsic_report import (
     CONSTANCY_READING,
@@ -27,7 +24,7 @@ from candlelight.evaluation.intrinsic.intrinsic_report import (
     saw_section,
     whdr_section,
 )
-from candlelight.evaluation.perception import perception_report as perception_section
+from candlelight.evaluation.perception import perception_report
 from candlelight.evaluation.report.blocks import Block, Section, TableBlock, setting_text
 from candlelight.evaluation.report.sets_section import sets_section
 from candlelight.evaluation.run.result import MeanResult, Result, StatisticResult, model_name
@@ -59,37 +56,37 @@ class MetricSection(NamedTuple):
 
 METRIC_SECTIONS = {
     "lmse": MetricSection(
-        MeanResult, intrinsic_section.intrinsic_section, intrinsic_section.READING, intrinsic_section.NEEDS
+        MeanResult, intrinsic_report.intrinsic_section, intrinsic_report.READING, intrinsic_report.NEEDS
     ),
     "whdr": MetricSection(MeanResult, whdr_section, WHDR_READING, ("whdr",)),
     "saw_ap": MetricSection(StatisticResult, saw_section, SAW_READING, ("recall", "precision")),
     "maw": MetricSection(MeanResult, maw_section, MAW_READING, ("maw_intensity",)),
     "constancy": MetricSection(MeanResult, constancy_section, CONSTANCY_READING, ("c_mat", "chroma_drift")),
     "csm": MetricSection(
-        StatisticResult, concepts_section.concepts_section, concepts_section.READING, concepts_section.NEEDS
+        StatisticResult, concepts_report.concepts_section, concepts_report.READING, concepts_report.NEEDS
     ),
-    "tcav": MetricSection(MeanResult, tcav_section.tcav_section, tcav_section.READING, tcav_section.NEEDS),
+    "tcav": MetricSection(MeanResult, tcav_report.tcav_section, tcav_report.READING, tcav_report.NEEDS),
     "waiou": MetricSection(
         StatisticResult,
-        coverage_section.coverage_section,
-        coverage_section.READING,
-        coverage_section.NEEDS,
-        coverage_overview.coverage_overview,
+        coverage_report.coverage_section,
+        coverage_report.READING,
+        coverage_report.NEEDS,
+        coverage_report.coverage_overview,
     ),
     "causal_check": MetricSection(
         StatisticResult,
-        causal_check_section.causal_check_section,
-        causal_check_section.READING,
-        causal_check_section.NEEDS,
+        causal_check_report.causal_check_section,
+        causal_check_report.READING,
+        causal_check_report.NEEDS,
     ),
     "causal": MetricSection(
-        StatisticResult, causal_section.causal_section, causal_section.READING, causal_section.NEEDS
+        StatisticResult, causal_report.causal_section, causal_report.READING, causal_report.NEEDS
     ),
     "perception": MetricSection(
         StatisticResult,
-        perception_section.perception_section,
-        perception_section.READING,
-        perception_section.NEEDS,
+        perception_report.perception_section,
+        perception_report.READING,
+        perception_report.NEEDS,
     ),
 }
 

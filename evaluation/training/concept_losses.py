@@ -4,7 +4,6 @@ from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float
-from sklearn.cluster import KMeans
 from torch import Tensor
 from torch.nn import functional
 
@@ -63,6 +62,8 @@ def fit_prototypes(
         raise InputError(f"`momentum` must lie above 0 and at most at 1, got {momentum}")
     if not bool(activations.isfinite().all()):
         raise InputError("activations must be finite, got nan or inf; check the model on these images")
+    from sklearn.cluster import KMeans  # here, because importing the losses should not import scikit-learn
+
     rows = activations.detach().double().cpu().numpy()
     if previous is None:
         clustering = KMeans(count, n_init=4, random_state=seed)

@@ -25,7 +25,7 @@ from candlelight.evaluation.concepts.set_scores import (
     SetScore,
     merge_controls,
 )
-from candlelight.evaluation.concepts.sets import check_kind
+from candlelight.evaluation.concepts.sets import check_kind, choose_sets
 from candlelight.evaluation.concepts.solvers import Classifier
 from candlelight.evaluation.models.model_spec import open_model
 from candlelight.evaluation.run.batches import Fingerprint
@@ -328,8 +328,9 @@ def test_significance_decides_about_the_rules_alone(sets):
 def test_controls_in_which_a_concept_varies_are_refused(sets, varies):
     with pytest.raises(InputError, match=f"`{varies}` was given as the control of albedo, but in its sets"):
         score(_blurry, sets, controls={"albedo": sets[varies]})
+    unchecked = unwrap(choose_sets)  # without the checks of types, which come before the message
     with pytest.raises(InputError, match="`controls` must be one of: albedo, illumination"):
-        score(_blurry, sets, controls={"colour": sets[varies]})
+        unchecked(sets["albedo"], sets["illumination"], {"colour": sets[varies]}, max_sets=None, seed=0)
 
 
 def test_controls_without_concept_sets_are_refused(sets, memory_view):

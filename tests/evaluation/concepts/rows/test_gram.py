@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from candlelight.evaluation.concepts import rows as module
 from candlelight.evaluation.concepts.rows import SharedRows, mean_row, products_about_mean
-from candlelight.evaluation.concepts.rows import gram as module
 from candlelight.loaders.errors import InputError
 
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from candlelight.evaluation.concepts import rows as row_module
 from candlelight.evaluation.concepts.activations import layer_activations, layer_gradients
 from candlelight.evaluation.concepts.cav import fit_cavs, random_cavs
 from candlelight.evaluation.concepts.permutation import exchange_derivatives
@@ -22,8 +23,6 @@ from candlelight.evaluation.concepts.rows import (
     StoredRows,
     columns_of,
     row_norms,
-    row_storage,
-    stored_rows,
 )
 from candlelight.evaluation.concepts.sensitivity import directional_derivatives
 from candlelight.loaders.errors import InputError
@@ -33,7 +32,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(stored_rows, "_BLOCK_ELEMENTS", 1 << 7)
+    monkeypatch.setattr(row_module, "_BLOCK_ELEMENTS", 1 << 7)
 
 
 def stored(rows, folder, batch=3):
@@ -75,7 +74,7 @@ def test_gram_matrix_of_stored_rows_in_closed_form(tmp_path):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
 @pytest.mark.parametrize("source", [stored, partial(recomputed, width=777)], ids=["stored", "recomputed"])
 def test_vectors_and_derivatives_are_equal_to_those_in_memory(tmp_path, monkeypatch, source, dtype):
-    monkeypatch.setattr(stored_rows, "_BLOCK_ELEMENTS", 1 << 14)
+    monkeypatch.setattr(row_module, "_BLOCK_ELEMENTS", 1 << 14)
     concept, negatives, gradients = (draw(seed, 22 + seed, 5001, dtype) for seed in range(3))
     gradients[0] = 0  # rows without products are multiplied again in float64
     gradients[1] *= 1e-4
@@ -241,9 +240,9 @@ def test_a_disk_that_becomes_full_gives_one_line_and_frees_its_room(tmp_path, mo
 def test_the_folder_is_tmpdir_or_a_folder_on_disk(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    assert row_storage._temporary_folder() == tmp_path
+    assert row_module._temporary_folder() == tmp_path
     monkeypatch.delenv("TMPDIR")
     monkeypatch.setattr(tempfile, "tempdir", "/elsewhere")
-    assert row_storage._temporary_folder() == Path(
+    assert row_module._temporary_folder() == Path(
         "/var/tmp" if os.access("/var/tmp", os.W_OK) else "/elsewhere"
     )
