@@ -341,7 +341,7 @@ def causal_check_section(results: Sequence[StatisticResult], pictures: Sequence[
     """Report the scores of methods on the same images, and the regions for each classifier."""
     caption = "Scores of each method, with 95 % intervals over groups of images"
     blocks: list[Block] = [scores_table(caption, results), *map(note, _notes(results))]
-    blocks += [*_networks(results), *_ceilings(results)]
+    blocks += [*_networks(results), *_oracles(results)]
     comparisons = split_classifiers(results)
     for comparison in comparisons:
         if len(comparisons) > 1:
@@ -405,23 +405,23 @@ def _score(numbers: Sequence[float | None]) -> Score:
     return Score(value, low, high)
 
 
-def _ceilings(results: Sequence[StatisticResult]) -> list[TableBlock]:
+def _oracles(results: Sequence[StatisticResult]) -> list[TableBlock]:
     """Tabulate scores beside those of heatmaps of the same resolution that know the effects."""
-    known = [result for result in results if "ceiling" in result.details]
+    known = [result for result in results if "oracle" in result.details]
     names = list(dict.fromkeys(name for result in known for name in result.scores))
     rows = []
     for result in known:
-        ceiling = result.details["ceiling"]
+        oracle = result.details["oracle"]
         cells = [
-            unbroken(f"{number(result.scores[name].value)} of {number(ceiling[name])}")
-            if name in ceiling
+            unbroken(f"{number(result.scores[name].value)} (oracle {number(oracle[name])})")
+            if name in oracle
             else ""
             for name in names
         ]
         points = unbroken("{} x {}".format(*result.details["resolution"]))
         rows.append((model_name(result), points, *cells))
     caption = (
-        "Scores and their ceilings: the ceiling is the score of heatmaps that know the effects, by the same "
+        "Scores and those of the oracle: heatmaps that know the effects, by the same "
         "convention, and have as many points as those of the method"
     )
     return [TableBlock(caption, ("method", "points", *names), tuple(rows))] if rows else []

@@ -192,7 +192,7 @@ def causal_result(
     names = [name for name, convention in CONVENTIONS.items() if signed or not convention.signed]
     statistic = _statistic(measured.pointing, effects, regions, names)
     scores, replicates = resampled_interval(statistic, data.groups, seed=0)
-    ceiling = _statistic(measured.ideal, effects, regions, names)(np.arange(len(data.groups)))
+    oracle = _statistic(measured.ideal, effects, regions, names)(np.arange(len(data.groups)))
     columns = {
         "effect": effects[:, :, 0],
         "effect_size": effects[:, :, 1],
@@ -209,7 +209,7 @@ def causal_result(
         "chance": statistic.mean_chance,
         "undefined": statistic.undefined,
         "resolution": list(measured.pointing[0].resolution),
-        "ceiling": ceiling,
+        "oracle": oracle,
         "network": measured.network,
     }
     if statistic.undefined:
@@ -379,7 +379,7 @@ def score_causal_check(
     Returns:
         A result for each method, higher is better, with 95 % intervals over groups of images. The details
         hold ``chance``, the hit rate at a random place; ``undefined``, the number of images left out;
-        ``resolution`` of the heatmaps and ``ceiling``, the scores of heatmaps of this resolution that know
+        ``resolution`` of the heatmaps and ``oracle``, the scores of heatmaps of this resolution that know
         the effects, see `candlelight.evaluation.coverage.measure_regions.measure_ideal`; ``network``, see
         `candlelight.evaluation.coverage.fit_methods.describe_network`; and ``regions``: for each
         region, and all parts together, the number of images with an effect, and means over images with their

@@ -302,7 +302,7 @@ def table(results: Sequence[Result]) -> str:
         model  metric  value  95 % interval  groups  failed
         vae    irs ↑   0.5    0.4 to 0.6     2       0
     """
-    header = "model", "metric", "value", "95 % interval", "ceiling", "accuracy", "without failed"
+    header = "model", "metric", "value", "95 % interval", "oracle", "accuracy", "without failed"
     header_of_counts = "rows", "groups", "failed", "undefined"
     lines = [line for result in results for line in _table_lines(result)]
     columns = [c for c in zip(header + header_of_counts, *lines, strict=True) if any(c[1:])]
@@ -328,7 +328,7 @@ def _table_lines(result: Result) -> list[tuple[str, ...]]:
     half = _NAME_LENGTH // 2
     name = name if len(name) <= _NAME_LENGTH else f"{name[: half - 1]}…{name[-half:]}"
     arrow = result.about.arrow
-    ceiling = result.details.get("ceiling", {})
+    oracle = result.details.get("oracle", {})
     # Explanations: of the network that the method explains.
     accuracy = _known_number(result.details.get("network", {}).get("accuracy", [None])[0])
     lines: list[tuple[str, ...]] = []
@@ -343,7 +343,7 @@ def _table_lines(result: Result) -> list[tuple[str, ...]]:
             rows, undefined = str(len(result.ids)), str(_undefined(result.columns[metric]))
         value = _number(score.value)
         counts = rows, str(groups or ""), str(len(result.failed)), undefined
-        reached = _known_number(ceiling.get(metric))
+        reached = _known_number(oracle.get(metric))
         lines.append((name, f"{metric}{arrow}", value, interval, reached, accuracy, rest, *counts))
     return lines
 

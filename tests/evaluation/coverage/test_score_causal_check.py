@@ -154,10 +154,10 @@ def test_each_ideal_explanation_scores_one_by_its_own_convention(view):
         },
     }
     for result in results.values():  # at the resolution of the images
-        ceiling = dict(result.details["ceiling"])
-        above = ceiling.pop("hits_above_chance")
+        oracle = dict(result.details["oracle"])
+        above = oracle.pop("hits_above_chance")
         assert 0.5 < above < 1
-        assert set(ceiling.values()) == {1}
+        assert set(oracle.values()) == {1}
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_each_ideal_explanation_scores_one_by_its_own_convention(view):
         *(("signed_agreement", 2, 1), ("signed_mass_agreement", 2, 0.8)),
     ],
 )
-def test_the_ceiling_is_the_score_of_the_ideal_at_the_resolution_of_the_method(view, score, cell, reached):
+def test_the_oracle_is_the_score_of_the_ideal_at_the_resolution_of_the_method(view, score, cell, reached):
     def explain(images):
         return nn.functional.avg_pool2d(points_at(**IDEALS[score])(images), cell)
 
@@ -175,8 +175,8 @@ def test_the_ceiling_is_the_score_of_the_ideal_at_the_resolution_of_the_method(v
     assert result.details["resolution"] == [SIZE // cell] * 2
     others = ("hit_rate", "hits_above_chance", "figure_ground") if score == "agreement" else ()
     for name in (score, *others):
-        assert result.details["ceiling"][name] == pytest.approx(result.scores[name].value), name
-    assert result.details["ceiling"][score] == pytest.approx(reached)
+        assert result.details["oracle"][name] == pytest.approx(result.scores[name].value), name
+    assert result.details["oracle"][score] == pytest.approx(reached)
 
 
 def test_controls_of_masks(view):

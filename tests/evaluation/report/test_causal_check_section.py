@@ -48,13 +48,13 @@ def result(name, densities, effects=EFFECTS, weights="a" * 64, agreement=0.5, fa
     return StatisticResult(about, scores, {}, ("a", "b"), tuple(failed), details)
 
 
-def with_network(one, of, accuracy, ceiling, points):
+def with_network(one, of, accuracy, oracle, points):
     network = {"of": of, "accuracy": [accuracy, accuracy - 0.1, accuracy + 0.1], "chance": 0.25}
-    added = {"network": network, "ceiling": ceiling, "resolution": [points, points]}
+    added = {"network": network, "oracle": oracle, "resolution": [points, points]}
     return replace(one, details=one.details | added)
 
 
-def test_ceilings_and_accuracies_of_networks(results):
+def test_oracles_and_accuracies_of_networks(results):
     vebi = with_network(results[0], "kinds vebi", 0.9, {"agreement": 0.5, "hit_rate": 0.75}, 8)
     signed = {"agreement": 0.6, "hit_rate": 1.0, "signed_agreement": 0.7}
     prototypes = with_network(results[1], "kinds prototypes", 0.3, signed, 16)
@@ -66,11 +66,17 @@ def test_ceilings_and_accuracies_of_networks(results):
         ["kinds vebi", "0.900 (0.80 to 1.0)", "0.250"],
         ["kinds prototypes", "0.300 (0.20 to 0.40)", "0.250"],
     ]
-    (ceilings,) = (one for one in tables(blocks) if one.caption.startswith("Scores and their ceilings"))
-    assert ceilings.head == ("method", "points", "agreement", "hit_rate", "signed_agreement")
-    assert cells(ceilings) == [
-        ["kinds vebi", "8 x 8", "0.500 of 0.500", "0.600 of 0.750", ""],
-        ["kinds prototypes", "16 x 16", "-0.300 of 0.600", "0.600 of 1.00", "0.200 of 0.700"],
+    (oracles,) = (one for one in tables(blocks) if one.caption.startswith("Scores and those of the oracle"))
+    assert oracles.head == ("method", "points", "agreement", "hit_rate", "signed_agreement")
+    assert cells(oracles) == [
+        ["kinds vebi", "8 x 8", "0.500 (oracle 0.500)", "0.600 (oracle 0.750)", ""],
+        [
+            "kinds prototypes",
+            "16 x 16",
+            "-0.300 (oracle 0.600)",
+            "0.600 (oracle 1.00)",
+            "0.200 (oracle 0.700)",
+        ],
     ]
     (unlearned,) = (block.text for block in blocks if block.kind == "text" and "chance 0.25" in block.text)
     assert unlearned.startswith(
@@ -79,7 +85,7 @@ def test_ceilings_and_accuracies_of_networks(results):
     assert "kinds prototypes explains is not shown to be better" in unlearned
     # On the terminal, in columns of the table.
     head, line, *_ = table(shown).splitlines()
-    assert head.split()[6:8] == ["ceiling", "accuracy"]
+    assert head.split()[6:8] == ["oracle", "accuracy"]
     assert line.split()[-4:] == ["0.5", "0.9", "2", "0"]
 
 
