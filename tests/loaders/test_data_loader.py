@@ -1,3 +1,4 @@
+import gc
 import json
 import weakref
 from pathlib import Path
@@ -112,6 +113,7 @@ def test_uncounted_batches_after_a_counted_epoch_are_detected(workers):
 def test_batches_and_files_are_released(frames):
     sampler = ResumableSampler(len(frames), 2)
     loader, opened = loader_of(frames, sampler, 0, collate_fn=collate), []
+    gc.collect()  # files of earlier tests in this process, whose readers are garbage, would be closed later
     for _ in range(3):
         kept = [weakref.ref(batch["image"]) for batch in sampler.track(loader)]
         assert [reference() for reference in kept] == [None] * 3
