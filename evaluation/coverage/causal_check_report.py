@@ -406,23 +406,18 @@ def _score(numbers: Sequence[float | None]) -> Score:
 
 
 def _oracles(results: Sequence[StatisticResult]) -> list[TableBlock]:
-    """Tabulate scores beside those of heatmaps of the same resolution that know the effects."""
+    """Tabulate the scores of heatmaps that know the effects, at the resolution of each method."""
     known = [result for result in results if "oracle" in result.details]
     names = list(dict.fromkeys(name for result in known for name in result.scores))
     rows = []
     for result in known:
         oracle = result.details["oracle"]
-        cells = [
-            unbroken(f"{number(result.scores[name].value)} (oracle {number(oracle[name])})")
-            if name in oracle
-            else ""
-            for name in names
-        ]
         points = unbroken("{} x {}".format(*result.details["resolution"]))
+        cells = (number(oracle[name]) if name in oracle else "" for name in names)
         rows.append((model_name(result), points, *cells))
     caption = (
-        "Scores and those of the oracle: heatmaps that know the effects, by the same "
-        "convention, and have as many points as those of the method"
+        "Scores of the oracle: heatmaps that know the effects, state them by the convention of the score, and "
+        "have as many points as those of the method"
     )
     return [TableBlock(caption, ("method", "points", *names), tuple(rows))] if rows else []
 
