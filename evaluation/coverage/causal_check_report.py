@@ -416,8 +416,8 @@ def _oracles(results: Sequence[StatisticResult]) -> list[TableBlock]:
         cells = (number(oracle[name]) if name in oracle else "" for name in names)
         rows.append((model_name(result), points, *cells))
     caption = (
-        "Scores of the oracle: heatmaps that know the effects, state them by the convention of the score, and "
-        "have as many points as those of the method"
+        "Scores of the oracle: heatmaps that know the effects, state them by the convention of the score, "
+        "and have as many points as those of the method"
     )
     return [TableBlock(caption, ("method", "points", *names), tuple(rows))] if rows else []
 
