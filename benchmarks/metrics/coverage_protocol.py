@@ -40,7 +40,7 @@ from candlelight.evaluation.coverage.heatmap_streams import ExplanationStream, M
 from candlelight.evaluation.coverage.open_parameters import PROPORTIONS, OpenParameters
 from candlelight.evaluation.coverage.score_coverage import score_coverage
 from candlelight.evaluation.coverage.thresholds import Pooling, explanation_heatmap
-from candlelight.loaders.views import DataIdentity, PartImage
+from candlelight.evaluation.views import DataIdentity, PartImage
 
 METHODS, MAPS, PARTS, K, BATCH = 4, 8, 9, 1, 16
 NAMES = [f"part {part}" for part in range(PARTS)]

@@ -128,7 +128,7 @@ def _write_predictions(cache: Path, root: Path) -> None:
     """Write decompositions of the demo: of all sets, of test frames but one, and of these in each form."""
     from PIL import Image
 
-    from candlelight.loaders.views import open_images
+    from candlelight.evaluation.views import open_images
 
     for name in ("arrays", "lacking", "all", *(f"{one}/{kind}" for one in ("png", "npy") for kind in _KINDS)):
         (root / name).mkdir(parents=True)
@@ -153,7 +153,7 @@ def _write_predictions(cache: Path, root: Path) -> None:
 
 def _write_heatmaps(cache: Path, root: Path) -> None:
     """Write three heatmaps of each image of two sets: the channels of the image, averaged over blocks."""
-    from candlelight.loaders.views import open_images
+    from candlelight.evaluation.views import open_images
 
     for folder, data, chosen in (("candle", "demo/frames", "candle"), ("parts", "parts", None)):
         (root / folder).mkdir(parents=True)
@@ -173,7 +173,7 @@ def _write_codes(cache: Path, root: Path) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    from candlelight.loaders.views import open_factors
+    from candlelight.evaluation.views import open_factors
 
     view = open_factors(str(cache / "demo" / "frames"), set_name="candle")
     draws = np.random.default_rng(0)

@@ -84,7 +84,7 @@ def concepts() -> dict[str, Any]:
     from candlelight.evaluation.concepts import csm
     from candlelight.evaluation.models import load_model
     from candlelight.evaluation.training import fine_tune
-    from candlelight.loaders.views import open_concepts, open_decompositions, open_images
+    from candlelight.evaluation.views import open_concepts, open_decompositions, open_images
 
     one, two, three, four = (torch.rand(4, generator=_draws(seed)) for seed in range(4))
     tuned, history = fine_tune(

@@ -36,7 +36,7 @@ def layout(name: str) -> Callable[[Path], None]:
     """Return the maker of noise in a public layout."""
 
     def make(path: Path) -> None:
-        module = module_of("loaders/views/conftest.py")
+        module = module_of("evaluation/views/conftest.py")
         vars(module).update(HEIGHT=HEIGHT, WIDTH=WIDTH)
         module.WRITERS[name](path)
 

@@ -52,7 +52,7 @@ from candlelight.evaluation.run.json_values import to_json
 from candlelight.evaluation.run.result import Result, Score, StatisticResult, model_name
 from candlelight.evaluation.run.result_files import read_results, write_results
 from candlelight.evaluation.run.steps import FinishedSteps
-from candlelight.loaders.views import (
+from candlelight.evaluation.views import (
     BACKGROUND_REGION,
     open_counterfactuals,
     open_factors,

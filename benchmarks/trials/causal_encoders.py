@@ -29,7 +29,7 @@ from candlelight.evaluation.run.predictions import Codes
 from candlelight.evaluation.run.result import package_versions, score_grid
 from candlelight.evaluation.run.result_files import write_results
 from candlelight.evaluation.run.steps import FinishedSteps
-from candlelight.loaders.views import Factors, open_factors
+from candlelight.evaluation.views import Factors, open_factors
 
 CODES = 10
 FACTORS = ("object_type", "color", "size", "rotation", "scene")  # of the published tables

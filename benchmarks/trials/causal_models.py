@@ -29,7 +29,7 @@ from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.training import CausalModel, causal_settings, train_causal
 from candlelight.evaluation.training.causal_data import CausalSettings, read_foreground
 from candlelight.evaluation.training.training_record import hold_out
-from candlelight.loaders.views import Factors, open_factors
+from candlelight.evaluation.views import Factors, open_factors
 
 WORST_ERROR, LEAST_MIG = 0.3, 0.3
 FOREGROUND = ("none", "box", "mask")

@@ -24,8 +24,8 @@ from benchmarks.processes import print_table
 from candlelight.evaluation.causal.factor_table import tabulate_factors
 from candlelight.evaluation.causal.score_decoder import find_decoder, score_rendered
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
+from candlelight.evaluation.views import DataIdentity
 from candlelight.loaders.schema import FactorInfo
-from candlelight.loaders.views import DataIdentity
 
 FACTORS = {"place": 4, "hue": 5, "size": 3, "ground": 4}
 SIDE = 48

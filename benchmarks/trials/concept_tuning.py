@@ -45,7 +45,7 @@ from candlelight.evaluation.models.model_spec import NETWORKS
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.named_models import decode
 from candlelight.evaluation.training import fine_tune
-from candlelight.loaders.views import (
+from candlelight.evaluation.views import (
     ConceptSets,
     Decompositions,
     Images,

@@ -33,7 +33,7 @@ from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.perception import LPIPS, load_lpips
 from candlelight.evaluation.run.named_models import encode, identify_models, predict_decomposition
 from candlelight.evaluation.run.steps import FinishedSteps
-from candlelight.loaders.views import (
+from candlelight.evaluation.views import (
     Decompositions,
     open_concepts,
     open_decompositions,

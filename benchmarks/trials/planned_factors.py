@@ -7,10 +7,10 @@ from numpy import ndarray
 from torch import Tensor
 
 from candlelight.evaluation.causal.factor_table import FactorTable, tabulate_factors
+from candlelight.evaluation.views import DataIdentity
 from candlelight.generators import load_recipe, make_plan
 from candlelight.generators.language.set_settings import factor_infos
 from candlelight.loaders.schema import FactorInfo
-from candlelight.loaders.views import DataIdentity
 
 CANDLE = ("scene", "lights", "object_type", "color", "size", "rotation")
 BY_SIZE = ("scene", "lights", "object_type", "size", "color", "rotation")  # dependent factors side by side

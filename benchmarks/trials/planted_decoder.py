@@ -49,7 +49,7 @@ from candlelight.evaluation.run.intervals import Score, mean_interval
 from candlelight.evaluation.run.json_values import to_json
 from candlelight.evaluation.training import train_factor_heads
 from candlelight.evaluation.training.training_record import hold_out
-from candlelight.loaders.views import Factors, open_factors
+from candlelight.evaluation.views import Factors, open_factors
 
 AMOUNTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 DRAWN = (0.0, 0.3)  # amounts whose counterfactuals are drawn

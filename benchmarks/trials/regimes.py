@@ -31,7 +31,7 @@ from candlelight.evaluation.models import BASELINES, ColourRetinex, load_model
 from candlelight.evaluation.report.tiles import linear_pixels
 from candlelight.evaluation.run.intervals import mean_p_value, seed_interval
 from candlelight.evaluation.run.result import Score
-from candlelight.loaders.views import open_decompositions, open_regions
+from candlelight.evaluation.views import open_decompositions, open_regions
 
 REGIMES = ("supervised", "multi-illumination", "unsupervised")
 CONSTANCY = ("c_mat", "chroma_drift", "chroma_loss")

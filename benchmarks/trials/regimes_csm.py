@@ -32,7 +32,7 @@ from candlelight.evaluation.models.model_spec import open_model
 from candlelight.evaluation.run.intervals import seed_interval
 from candlelight.evaluation.run.result import StatisticResult
 from candlelight.evaluation.run.steps import FinishedSteps
-from candlelight.loaders.views import ConceptSet, open_concepts, open_decompositions, open_images
+from candlelight.evaluation.views import ConceptSet, open_concepts, open_decompositions, open_images
 
 CONDITIONS = (*ALIGNMENTS, *(alignment + CONTROLLED for alignment in ALIGNMENTS))
 

@@ -14,8 +14,8 @@ from candlelight.evaluation.causal import (
     select_codes,
 )
 from candlelight.evaluation.training.factor_labels import factor_labels, label_values
+from candlelight.evaluation.views import Factors
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import Factors
 
 
 class RenderedGrid(NamedTuple):

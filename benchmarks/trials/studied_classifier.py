@@ -22,8 +22,8 @@ from candlelight.evaluation.commands.explanation_options import (
 from candlelight.evaluation.coverage.fit_methods import TrainingImages, read_training_images
 from candlelight.evaluation.run.result_files import check_writable
 from candlelight.evaluation.run.steps import FinishedSteps, model_key
+from candlelight.evaluation.views import open_factors, split_secondary
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import open_factors, split_secondary
 
 
 @dataclass(frozen=True, eq=False)

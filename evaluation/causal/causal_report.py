@@ -39,10 +39,10 @@ from candlelight.evaluation.report.tiles import (
 from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.run.intervals import Score
 from candlelight.evaluation.run.result import Result, StatisticResult, model_name, notes_of
+from candlelight.evaluation.views import Factors
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.looking.layer_pixels import Pixels
 from candlelight.loaders.schema import FactorInfo, FactorValue
-from candlelight.loaders.views import Factors
 
 _IMAGES = 6
 

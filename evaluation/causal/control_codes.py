@@ -17,9 +17,9 @@ from candlelight.evaluation.models.classifiers import FactorHeads
 from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.run.intervals import split_groups
 from candlelight.evaluation.training.train_classifier import train_factor_heads
+from candlelight.evaluation.views import DataIdentity, Factors
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import DataIdentity, Factors
 
 TRAINING_ROWS = 1500  # most images to train on, so that the time does not grow with the data
 NETWORK: BackboneName = "resnet_small"  # of the small ones the best at equal time on frames of candle
@@ -91,7 +91,7 @@ def supervised_codes(
 
     Example:
         >>> from candlelight.evaluation.causal.factor_table import tabulate_factors
-        >>> from candlelight.loaders.views import open_factors
+        >>> from candlelight.evaluation.views import open_factors
         >>> view = open_factors("demo/frames", set_name="candle")  # doctest: +SKIP
         >>> supervised_codes(view, tabulate_factors(view)).accuracy["lights"] > 0.5  # doctest: +SKIP
         True

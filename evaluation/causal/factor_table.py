@@ -20,13 +20,13 @@ from candlelight.evaluation.run.model_outputs import checked_codes
 from candlelight.evaluation.run.named_models import decode, encode, run_model
 from candlelight.evaluation.run.predictions import Codes
 from candlelight.evaluation.run.steps import FinishedSteps, batch_key, model_key
+from candlelight.evaluation.views import Factors
 from candlelight.loaders.errors import InputError, argument, did_you_mean
 from candlelight.loaders.schema import FactorInfo
-from candlelight.loaders.views import Factors
 
 
 class ResizedFactors(ResizedImages):
-    """Square images with factors, resized; the members of `candlelight.loaders.views.Factors`.
+    """Square images with factors, resized; the members of `candlelight.evaluation.views.Factors`.
 
     Args:
         data: images of any size with factors.
@@ -104,7 +104,7 @@ def tabulate_factors(data: Factors, names: Sequence[str] = (), bins: int = 20) -
 
     Example:
         >>> from candlelight.loaders.schema import FactorInfo
-        >>> from candlelight.loaders.views import DataIdentity
+        >>> from candlelight.evaluation.views import DataIdentity
         >>> class Rows:
         ...     identity, ids, groups = DataIdentity("rows", "memory"), tuple("abcd"), tuple("abcd")
         ...     known_ids = frozenset(ids)

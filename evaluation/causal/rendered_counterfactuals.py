@@ -14,10 +14,10 @@ from torch import Tensor
 from candlelight.evaluation.causal.generativeness import Decoder, decode_codes
 from candlelight.evaluation.models.poisson import named_stream
 from candlelight.evaluation.run.check_shapes import check_bool, check_shapes
+from candlelight.evaluation.views import Factors
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.selection.factor_index import FactorIndex
 from candlelight.loaders.selection.factor_rows import FactorRows
-from candlelight.loaders.views import Factors
 
 _TRIES = 20  # rows that are tried for each pair that is wanted
 
@@ -65,7 +65,7 @@ def find_rendered_pairs(
 
     Example:
         >>> from candlelight.loaders.schema import FactorInfo
-        >>> from candlelight.loaders.views import DataIdentity
+        >>> from candlelight.evaluation.views import DataIdentity
         >>> class Rows:
         ...     identity, ids, groups = DataIdentity("rows", "memory"), tuple("abcd"), tuple("abcd")
         ...     known_ids = frozenset(ids)

@@ -34,10 +34,10 @@ from candlelight.evaluation.run.named_models import identify_models
 from candlelight.evaluation.run.predictions import Codes
 from candlelight.evaluation.run.result import StatisticResult, model_name, pool_seeds
 from candlelight.evaluation.run.steps import FinishedSteps
+from candlelight.evaluation.views import Factors
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.progress_bars import progress_bar
-from candlelight.loaders.views import Factors
 
 if TYPE_CHECKING:
     from candlelight.evaluation.causal.control_codes import SupervisedCodes
@@ -100,7 +100,7 @@ def score_causal(
             "linear". A `torch.nn.Module` runs in evaluation mode and must be on ``device``. If it has a
             method ``decode`` from codes to images in [0, 1], its counterfactual generativeness is computed
             too, and the distance of decoded counterfactuals from rendered ones (`rendered_counterfactuals`).
-        data: images with at least two varying factors, from `candlelight.loaders.views.open_factors`.
+        data: images with at least two varying factors, from `candlelight.evaluation.views.open_factors`.
         factors: names of the factors; none takes all that vary.
         metrics: names of `CODE_METRICS`. "dci" is left out for encoders of more than `DCI_CODES` codes.
         controls: whether to score `CODE_CONTROLS` as well: random codes, as many as those of the first

@@ -36,8 +36,8 @@ from candlelight.evaluation.run.hidden_layers import evaluation_mode
 from candlelight.evaluation.run.intervals import Score, mean_interval, resampled_interval
 from candlelight.evaluation.run.model_outputs import model_errors
 from candlelight.evaluation.run.named_models import encode
+from candlelight.evaluation.views import Factors
 from candlelight.loaders.errors import InputError, argument
-from candlelight.loaders.views import Factors
 
 if TYPE_CHECKING:
     from candlelight.evaluation.causal.control_codes import SupervisedCodes

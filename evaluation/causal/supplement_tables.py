@@ -16,9 +16,9 @@ from candlelight.evaluation.run.intervals import Score
 from candlelight.evaluation.run.result import Result, align_columns, model_name
 from candlelight.evaluation.training.causal_data import CausalBatches, CausalModel, CausalSettings
 from candlelight.evaluation.training.train_causal import train_causal
+from candlelight.evaluation.views import Factors
 from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.progress_bars import progress_bar
-from candlelight.loaders.views import Factors
 
 IDENTIFIABLE = "ada-gvae"  # trained beside the published models
 _UNSUPERVISED = ("beta-vae", "beta-tcvae", "dip-vae-i", "factor-vae")

@@ -86,7 +86,7 @@ def causal_check(
     from candlelight.evaluation.coverage.causal_check_report import causal_check_pictures
     from candlelight.evaluation.coverage.score_causal_check import METRIC
     from candlelight.evaluation.report.page import write_report
-    from candlelight.loaders.views import open_counterfactuals
+    from candlelight.evaluation.views import open_counterfactuals
 
     if not explanations.method or explanations.fit is None:
         raise InputError("give a --method, and the images on which methods learn concepts (--fit)")

@@ -23,7 +23,7 @@ from candlelight.evaluation.commands.evaluate_options import (
 )
 
 if TYPE_CHECKING:
-    from candlelight.loaders.views import Factors
+    from candlelight.evaluation.views import Factors
 
 
 @click.command()
@@ -122,8 +122,8 @@ def causal(
     from candlelight.evaluation.causal.measure_codes import metric_names
     from candlelight.evaluation.run.predictions import open_codes
     from candlelight.evaluation.run.result import score_grid
+    from candlelight.evaluation.views import open_factors
     from candlelight.loaders.errors import InputError
-    from candlelight.loaders.views import open_factors
 
     if counterfactuals and not models:
         raise InputError("--counterfactuals: needs a model with a method `decode` (--model), not codes alone")

@@ -19,7 +19,7 @@ from candlelight.evaluation.commands.train_causal_command import AUTOENCODER_MOD
 
 if TYPE_CHECKING:
     from candlelight.evaluation.causal.supplement_tables import SupplementTable
-    from candlelight.loaders.views import Factors
+    from candlelight.evaluation.views import Factors
 
 _TABLES = ("2", "3", "4", "5", "7", "9", "11")
 
@@ -151,8 +151,8 @@ def _open_images(
 ) -> tuple["Factors", "Factors"]:
     """Open the images of a table, and those among which rendered counterfactuals are found."""
     from candlelight.evaluation.causal.factor_table import ResizedFactors
+    from candlelight.evaluation.views import open_factors
     from candlelight.loaders.errors import InputError
-    from candlelight.loaders.views import open_factors
 
     whole = open_factors(data, **choice)
     if lacking := [name for name in table.factors if name not in {info.name for info in whole.factors}]:

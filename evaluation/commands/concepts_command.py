@@ -219,7 +219,7 @@ def concepts(
     from candlelight.evaluation.models import open_models
     from candlelight.evaluation.run.predictions import open_predictions
     from candlelight.evaluation.run.result import table
-    from candlelight.loaders.views import open_concepts, open_decompositions, open_images
+    from candlelight.evaluation.views import open_concepts, open_decompositions, open_images
 
     check_needed(files, png=png)
     places = _split_layers(layer)

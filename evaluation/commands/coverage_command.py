@@ -164,7 +164,7 @@ def coverage(
     from candlelight.evaluation.coverage.score_coverage import METRIC
     from candlelight.evaluation.report.page import write_report
     from candlelight.evaluation.run.predictions import open_heatmaps
-    from candlelight.loaders.views import LAYOUTS, open_parts, parse_data
+    from candlelight.evaluation.views import LAYOUTS, open_parts, parse_data
 
     parameters = OpenParameters(
         k, rank, _parse_proportions(proportions), choose, pooling, threshold_at, compat, threshold, reduce

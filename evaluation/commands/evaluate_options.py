@@ -253,7 +253,7 @@ def open_secondary(open_view: Callable[..., Any], data: str, text: str, **option
     """Open a second data set, such as negatives: a set of DATA, a path, LAYOUT:PATH or hf:NAME.
 
     Args:
-        open_view: a function of `candlelight.loaders.views` that opens a view.
+        open_view: a function of `candlelight.evaluation.views` that opens a view.
         data: the argument DATA.
         text: SET, PATH[:SET[:SPLIT]], LAYOUT:PATH[:SPLIT] or hf:NAME. A set of DATA takes precedence over a
             path of the same name; ./NAME means the path.
@@ -262,7 +262,7 @@ def open_secondary(open_view: Callable[..., Any], data: str, text: str, **option
     Raises:
         InputError: the data cannot be opened.
     """
-    from candlelight.loaders.views import split_secondary
+    from candlelight.evaluation.views import split_secondary
 
     if ":" not in text and "/" not in text:
         try:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from candlelight.evaluation.coverage.fit_methods import TrainingImages
     from candlelight.evaluation.models.model_spec import NamedModel
     from candlelight.evaluation.run.steps import FinishedSteps
-    from candlelight.loaders.views import Factors
+    from candlelight.evaluation.views import Factors
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _METHODS = ("vebi", "topics", "prototypes", "grad-cam")

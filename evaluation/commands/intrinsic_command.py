@@ -147,7 +147,7 @@ def intrinsic(
     """
     from candlelight.evaluation.models import open_models
     from candlelight.evaluation.run.predictions import open_predictions
-    from candlelight.loaders.views import parse_data
+    from candlelight.evaluation.views import parse_data
 
     names = protocol_names(protocols)
     check_protocol_options(protocols, names, out)
@@ -206,7 +206,7 @@ def _score_errors(
     from candlelight.evaluation.intrinsic import score_intrinsic
     from candlelight.evaluation.models.model_spec import NamedModel
     from candlelight.evaluation.run.model_outputs import has_parameter
-    from candlelight.loaders.views import open_decompositions
+    from candlelight.evaluation.views import open_decompositions
 
     names = () if methods is None else method_names(methods)
     models = [one.model for one in sources.values() if isinstance(one, NamedModel)]
@@ -228,7 +228,7 @@ def _score_judgements(
     score: str, sources: Mapping[str, Any], data: str, choice: dict[str, Any], run: dict[str, Any]
 ) -> "Mapping[str, Result]":
     from candlelight.evaluation.intrinsic import score_saw, score_whdr
-    from candlelight.loaders.views import open_judgements
+    from candlelight.evaluation.views import open_judgements
 
     view = open_judgements(data, **choice)
     return score_whdr(sources, view, **run) if score == "whdr" else score_saw(sources, view, **run)
@@ -238,7 +238,7 @@ def _score_regions(
     score: str, sources: Mapping[str, Any], data: str, choice: dict[str, Any], run: dict[str, Any]
 ) -> "Mapping[str, Result]":
     from candlelight.evaluation.intrinsic import score_constancy, score_maw
-    from candlelight.loaders.views import open_regions
+    from candlelight.evaluation.views import open_regions
 
     view = open_regions(data, **choice)
     return score_maw(sources, view, **run) if score == "maw" else score_constancy(sources, view, **run)

@@ -136,7 +136,7 @@ def _fit(
     """Fit the transductions to rated pairs, and describe these."""
     from candlelight.evaluation.perception import fit_rated_pairs
     from candlelight.evaluation.run.batches import Fingerprint
-    from candlelight.loaders.views import open_pairs
+    from candlelight.evaluation.views import open_pairs
 
     pairs, read = open_pairs(rated), Fingerprint()
     fitted = fit_rated_pairs(named, pairs, device=device, steps=steps, fingerprint=read)

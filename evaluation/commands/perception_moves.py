@@ -57,7 +57,7 @@ def open_moves(
     Raises:
         InputError: the data cannot be opened, or an option is for other data.
     """
-    from candlelight.loaders.views import has_moves
+    from candlelight.evaluation.views import has_moves
 
     kinds = tuple(transforms) or TRANSFORM_KINDS
     is_moved = has_moves(data, given["set_name"])
@@ -74,7 +74,7 @@ def _open_images(
     data: str, moves: str | None, kinds: Sequence[str], hues: int, kernel: Any, given: dict[str, Any]
 ) -> OpenedMoves:
     from candlelight.evaluation.perception import PAPER_PIXELS_PER_DEGREE, MoveSource, paper_families
-    from candlelight.loaders.views import open_images
+    from candlelight.evaluation.views import open_images
 
     if moves in ("physical", "both"):
         raise InputError(f"--moves {moves}: {data} has no frames that moved; render the recipe invariance")
@@ -95,7 +95,7 @@ def _open_frames(
     data: str, moves: str | None, kinds: Sequence[str], hues: int, kernel: Any, given: dict[str, Any]
 ) -> OpenedMoves:
     from candlelight.evaluation.perception import MoveSource, image_plane_family
-    from candlelight.loaders.views import open_moved_images
+    from candlelight.evaluation.views import open_moved_images
 
     for name, reason in _ONLY_FOR_PICTURES.items():
         if given.pop(name) is not None:

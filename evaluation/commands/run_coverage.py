@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from candlelight.evaluation.models.model_spec import NamedModel
     from candlelight.evaluation.run.result import StatisticResult
     from candlelight.evaluation.run.steps import FinishedSteps
-    from candlelight.loaders.views import Factors, Parts
+    from candlelight.evaluation.views import Factors, Parts
 
 
 @dataclass
@@ -88,7 +88,7 @@ def open_comparisons(
     Raises:
         InputError: no images are left to score, or as `fit_classifiers`.
     """
-    from candlelight.loaders.views import open_factors, open_parts
+    from candlelight.evaluation.views import open_factors, open_parts
 
     factors = open_factors(data, **choice)
     fitted = fit_classifiers(data, specs, options, factors, size, steps, device)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from candlelight.evaluation.intrinsic.score_methods import BenchmarkRun
     from candlelight.evaluation.run.result import Result
     from candlelight.evaluation.run.steps import FinishedSteps
-    from candlelight.loaders.views import Decompositions
+    from candlelight.evaluation.views import Decompositions
 
 
 def method_names(text: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from candlelight.loaders.foreign_text import printable
 
 if TYPE_CHECKING:
     from candlelight.evaluation.intrinsic.score_protocols import ProtocolRun
-    from candlelight.loaders.views import View
+    from candlelight.evaluation.views import View
 
 ALL = "all"
 _NOT_WITH = ("score", "threshold", "saw_variant", "leave_edges", "methods", "l1", "image", "longest")
@@ -108,7 +108,7 @@ def _open_views(
     """Open the data as each content that a protocol reads; data without it give the error instead."""
     from candlelight.evaluation.models.model_spec import NamedModel
     from candlelight.evaluation.run.model_outputs import has_parameter
-    from candlelight.loaders.views import open_decompositions, open_judgements, open_regions
+    from candlelight.evaluation.views import open_decompositions, open_judgements, open_regions
 
     models = [one.model for one in sources.values() if isinstance(one, NamedModel)]
     lights = any(has_parameter(model, "lights") for model in models)

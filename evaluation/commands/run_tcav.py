@@ -20,7 +20,7 @@ from candlelight.loaders.errors import InputError
 
 if TYPE_CHECKING:
     from candlelight.evaluation.run.result import MeanResult
-    from candlelight.loaders.views import PictureGroups
+    from candlelight.evaluation.views import PictureGroups
 
 _OF_CSM = {
     "significance": "--significance",
@@ -109,7 +109,7 @@ def run_tcav(
     from candlelight.evaluation.models import open_models
     from candlelight.evaluation.run.compare import compare
     from candlelight.evaluation.run.result import table
-    from candlelight.loaders.views import open_images, read_picture_groups
+    from candlelight.evaluation.views import open_images, read_picture_groups
 
     if not models:
         raise InputError("nothing to score: give a --model")
@@ -176,7 +176,7 @@ def vectors_table(results: Sequence["MeanResult"]) -> str:
 
 def _open_images(option: str, data: str, text: str, **options: Any) -> Any:
     """Open the images that an option names; errors name the option."""
-    from candlelight.loaders.views import open_images
+    from candlelight.evaluation.views import open_images
 
     try:
         return open_secondary(open_images, data, text, **options)

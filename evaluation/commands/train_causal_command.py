@@ -140,8 +140,8 @@ def train_codes(
     from candlelight.evaluation.run.result_files import check_writable
     from candlelight.evaluation.training import causal_settings, hold_out, train_causal, write_record
     from candlelight.evaluation.training.causal_data import read_foreground
+    from candlelight.evaluation.views import open_factors
     from candlelight.loaders.errors import InputError
-    from candlelight.loaders.views import open_factors
 
     if kind == "none" and options["foreground"] is not None:
         raise InputError("--foreground-weight: give the region, too (--foreground box or mask)")

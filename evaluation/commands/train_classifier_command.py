@@ -86,8 +86,8 @@ def train_labels(
     from candlelight.evaluation.models.classifiers import TrainedOn, save_classifier
     from candlelight.evaluation.run.result_files import check_writable
     from candlelight.evaluation.training import factor_labels, hold_out, train_classifier, write_record
+    from candlelight.evaluation.views import open_factors
     from candlelight.loaders.verification.checksums import file_sha256
-    from candlelight.loaders.views import open_factors
 
     check_writable(out, (".pt",))
     check_writable(out.with_suffix(".json"))

@@ -105,7 +105,7 @@ def train_decomposition(
 
     from candlelight.evaluation.models import save_model
     from candlelight.evaluation.training import SmallRows, hold_out, train_intrinsic, write_record
-    from candlelight.loaders.views import open_decompositions
+    from candlelight.evaluation.views import open_decompositions
 
     _check_files(out, page)
     view = SmallRows(open_decompositions(data, **choice), size=size)

@@ -9,7 +9,7 @@ from candlelight.loaders.errors import InputError
 if TYPE_CHECKING:
     from candlelight.evaluation.commands.explanation_options import ExplanationOptions
     from candlelight.evaluation.models.classifiers import TrainedOn
-    from candlelight.loaders.views import DataIdentity, Factors
+    from candlelight.evaluation.views import DataIdentity, Factors
 
 
 def training_rows(
@@ -35,7 +35,7 @@ def training_rows(
     Raises:
         InputError: the images cannot be opened, or none is known to be learned and ``--fit`` is missing.
     """
-    from candlelight.loaders.views import open_factors
+    from candlelight.evaluation.views import open_factors
 
     view: Factors | None = factors
     if options.fit is not None:
@@ -92,7 +92,7 @@ def is_same_data(one: "DataIdentity", other: "DataIdentity") -> bool:
     Splits and packs of the same data share their ids.
 
     Example:
-        >>> from candlelight.loaders.views import DataIdentity
+        >>> from candlelight.evaluation.views import DataIdentity
         >>> rendered = DataIdentity("parts", "frames", "parts", recipe="5d41")
         >>> is_same_data(rendered, DataIdentity("parts", "frames", "parts", "test", recipe="5d41"))
         True

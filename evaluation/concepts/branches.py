@@ -30,9 +30,9 @@ from candlelight.evaluation.run.batches import Fingerprint, check_srgb_image, re
 from candlelight.evaluation.run.model_outputs import checked_decomposition, model_errors, run_in_halves
 from candlelight.evaluation.run.named_models import decode, predict_decomposition, to_device
 from candlelight.evaluation.run.predictions import Predictions
+from candlelight.evaluation.views import Decompositions, View
+from candlelight.evaluation.views.view_colours import fill_unknown
 from candlelight.loaders.errors import InputError, argument
-from candlelight.loaders.views import Decompositions, View
-from candlelight.loaders.views.view_colours import fill_unknown
 
 _WHOLE = 0.999  # share of a pixel that is covered if all of it is, up to rounding
 BranchLayers = tuple[str, str] | None  # of reflectance and shading; None for the outputs

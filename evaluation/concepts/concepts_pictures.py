@@ -32,8 +32,8 @@ from candlelight.evaluation.report.tiles import (
 )
 from candlelight.evaluation.run.named_models import decode, identify_models, predict_decomposition
 from candlelight.evaluation.run.result import StatisticResult
+from candlelight.evaluation.views import ConceptSet, ConceptSets, View
 from candlelight.loaders.looking.layer_pixels import Pixels
-from candlelight.loaders.views import ConceptSet, ConceptSets, View
 
 _GAP = 4
 _WHITE = 0.99  # quantile that is shown as white, of both images together

@@ -22,9 +22,9 @@ from candlelight.evaluation.run.intervals import (
     replicate_interval,
     resampled_groups,
 )
+from candlelight.evaluation.views import Images
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import Images
 
 ImageGroups = tuple[Sequence[str], Sequence[str]]  # group of each image of the concept, and of its control
 # With fewer no two-sided p-value can be 0.05 or less, as exchanges come in mirrored pairs.
@@ -35,7 +35,7 @@ def known_groups(concept: Images, control: Images) -> ImageGroups | None:
     """Return the groups of the images of two views; None if every image has its own id as its group.
 
     Example:
-        >>> from candlelight.loaders.views import DataIdentity
+        >>> from candlelight.evaluation.views import DataIdentity
         >>> class Pictures:
         ...     identity, known_ids = DataIdentity("pictures", "memory"), frozenset()
         ...     def __init__(self, ids, groups): self.ids, self.groups = ids, groups

@@ -60,10 +60,10 @@ from candlelight.evaluation.run.named_models import identify_models
 from candlelight.evaluation.run.predictions import Predictions
 from candlelight.evaluation.run.result import StatisticResult
 from candlelight.evaluation.run.steps import FinishedSteps, model_key
+from candlelight.evaluation.views import ConceptSet, ConceptSets, Decompositions, Images
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.progress_bars import progress_bar
-from candlelight.loaders.views import ConceptSet, ConceptSets, Decompositions, Images
 
 
 @dataclass(frozen=True)
@@ -324,7 +324,7 @@ def score_concepts(
         test: images with their ground-truth decomposition.
         controls: control sets by concept, such as ``{"albedo": open_concepts(..., set_name="albedo_pose")}``:
             images of the same scenes in which camera or poses vary
-            (`candlelight.loaders.views.match_controls`).
+            (`candlelight.evaluation.views.match_controls`).
         layer: None for the output, the name of one hidden layer, or two names (reflectance first).
         runs: vectors for each set and branch, at least 2; 80 are enough according to the paper.
         seed: seed of all random draws.

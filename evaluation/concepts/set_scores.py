@@ -13,8 +13,8 @@ from numpy import ndarray
 from torch import Tensor
 
 from candlelight.evaluation.concepts.permutation import permutation_test
+from candlelight.evaluation.views import ConceptSet
 from candlelight.loaders.schema import FactorValue
-from candlelight.loaders.views import ConceptSet
 
 Concept = Literal["albedo", "illumination"]
 BRANCHES = ("reflectance", "shading")

@@ -24,9 +24,9 @@ from candlelight.evaluation.concepts.set_scores import Concept
 from candlelight.evaluation.run.batches import Batch, Fingerprint, check_srgb_image, read_batches
 from candlelight.evaluation.run.model_outputs import model_errors, run_in_halves
 from candlelight.evaluation.run.named_models import decode, to_device
+from candlelight.evaluation.views import ConceptSet, ConceptSets, DataIdentity, Images, match_controls
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import ConceptSet, ConceptSets, DataIdentity, Images, match_controls
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -54,7 +54,7 @@ def few_images(counts: Mapping[str, int]) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class SetImages:
-    """Rows of one concept set, with the members of `candlelight.loaders.views.Images`."""
+    """Rows of one concept set, with the members of `candlelight.evaluation.views.Images`."""
 
     view: ConceptSets
     rows: tuple[int, ...]
@@ -92,11 +92,12 @@ def set_images(view: ConceptSets, chosen: ConceptSet) -> SetImages:
     """Make a view of the images of one concept set, for `score_tcav`.
 
     Args:
-        view: from `candlelight.loaders.views.open_concepts`.
-        chosen: one of its ``sets``, or a control that `candlelight.loaders.views.match_controls` found in it.
+        view: from `candlelight.evaluation.views.open_concepts`.
+        chosen: one of its ``sets``, or a control that `candlelight.evaluation.views.match_controls` found in
+            it.
 
     Example:
-        >>> from candlelight.loaders.views import open_concepts
+        >>> from candlelight.evaluation.views import open_concepts
         >>> sets = open_concepts("frames", set_name="albedo")  # doctest: +SKIP
         >>> {f"set {n}": set_images(sets, one) for n, one in enumerate(sets.sets)}  # doctest: +SKIP
     """

@@ -37,10 +37,10 @@ from candlelight.evaluation.run.batches import Fingerprint, check_srgb_image, ma
 from candlelight.evaluation.run.named_models import identify_models
 from candlelight.evaluation.run.result import MeanResult
 from candlelight.evaluation.run.steps import FinishedSteps, model_key
+from candlelight.evaluation.views import DataIdentity, Images
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.progress_bars import progress_bar
-from candlelight.loaders.views import DataIdentity, Images
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,7 +308,7 @@ def score_tcav(
             output; images have several sizes; there are too few images; or a number is not finite.
 
     Example:
-        >>> from candlelight.loaders.views import open_images
+        >>> from candlelight.evaluation.views import open_images
         >>> striped, plain, zebras = map(open_images, ("striped", "plain", "zebras"))  # doctest: +SKIP
         >>> views = {"striped": striped}, plain, zebras  # doctest: +SKIP
         >>> score_tcav({"net": net}, *views, layers=["layer4"], target="logit:340")["net"]  # doctest: +SKIP

@@ -59,8 +59,8 @@ from candlelight.evaluation.report.tiles import (
 from candlelight.evaluation.run.intervals import Score
 from candlelight.evaluation.run.named_models import decode, encode, identify_models
 from candlelight.evaluation.run.result import StatisticResult, model_name, notes_of
+from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages, View
 from candlelight.loaders.looking.layer_pixels import Pixels
-from candlelight.loaders.views import BACKGROUND_REGION, CounterfactualImages, View
 
 _MOST_PARTS = 12
 _METHODS = 3  # beside each other

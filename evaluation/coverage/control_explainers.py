@@ -27,9 +27,9 @@ from candlelight.evaluation.coverage.thresholds import (
     check_pooling,
 )
 from candlelight.evaluation.run.check_shapes import check_shapes
+from candlelight.evaluation.views import BACKGROUND_REGION
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import BACKGROUND_REGION
 
 PartMasks = Mapping[str, Bool[Tensor, "height width"]]
 

@@ -52,8 +52,8 @@ from candlelight.evaluation.report.tiles import (
 from candlelight.evaluation.run.hidden_layers import evaluation_mode
 from candlelight.evaluation.run.named_models import decode, encode, identify_models
 from candlelight.evaluation.run.result import StatisticResult
+from candlelight.evaluation.views import Parts
 from candlelight.loaders.looking.layer_pixels import Pixels
-from candlelight.loaders.views import Parts
 
 _IMAGES = 3
 _HEATMAP_SHARE = 0.5  # share of the heatmap's colour in a pixel; the rest is the gray image

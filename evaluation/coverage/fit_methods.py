@@ -31,9 +31,9 @@ from candlelight.evaluation.run.model_outputs import model_errors
 from candlelight.evaluation.run.named_models import decode, encode
 from candlelight.evaluation.run.result import StatisticResult, model_name
 from candlelight.evaluation.run.steps import FinishedSteps, model_key
+from candlelight.evaluation.views import Images
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError, argument
-from candlelight.loaders.views import Images
 
 MethodName = Literal["vebi", "topics", "prototypes", "grad-cam"]
 METHOD_NAMES: tuple[MethodName, ...] = get_args(MethodName)

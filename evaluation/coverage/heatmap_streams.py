@@ -25,8 +25,8 @@ from candlelight.evaluation.coverage.thresholds import (
 from candlelight.evaluation.coverage.waiou import sweep_iou
 from candlelight.evaluation.run.batches import check_srgb_image
 from candlelight.evaluation.run.named_models import decode, encode
+from candlelight.evaluation.views import Images
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import Images
 
 BYTES_IN_MEMORY = 2**25  # largest size in memory of one spool
 
@@ -77,7 +77,7 @@ class ArraySpool:
 
 
 class ResizedImages:
-    """A view of images of one size, with the members of `candlelight.loaders.views.Images`.
+    """A view of images of one size, with the members of `candlelight.evaluation.views.Images`.
 
     Images are resized in scene-linear colour by antialiased bilinear interpolation, whatever their aspect
     ratio, exactly as by the argument ``size`` of `score_coverage`.
@@ -88,7 +88,7 @@ class ResizedImages:
 
     Example:
         >>> import torch
-        >>> from candlelight.loaders.views import DataIdentity
+        >>> from candlelight.evaluation.views import DataIdentity
         >>> class Board:
         ...     identity, ids, groups = DataIdentity("board", "memory"), ("board",), ("board",)
         ...     known_ids = frozenset(ids)

@@ -35,8 +35,8 @@ from candlelight.evaluation.coverage.thresholds import (
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.run.batches import check_srgb_image
 from candlelight.evaluation.run.named_models import decode, run_model
+from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import BACKGROUND_REGION, CounterfactualImages
 
 ALL_PARTS = "all parts"  # region of the object as a whole
 _PLACES = 8  # of each axis, to which heatmaps are moved

@@ -20,8 +20,8 @@ from candlelight.evaluation.run.model_outputs import checked_heatmaps, describe_
 from candlelight.evaluation.run.named_models import decode, run_model
 from candlelight.evaluation.run.predictions import Heatmaps
 from candlelight.evaluation.run.steps import FinishedSteps, batch_key, model_key
+from candlelight.evaluation.views import Parts
 from candlelight.loaders.errors import InputError, argument
-from candlelight.loaders.views import Parts
 
 Merge = tuple[int, Rank]  # k and rank of `merge_explanation`
 

@@ -49,9 +49,9 @@ from candlelight.evaluation.run.intervals import distinct_groups, mean_interval,
 from candlelight.evaluation.run.model_outputs import model_errors
 from candlelight.evaluation.run.named_models import decode, identify_models
 from candlelight.evaluation.run.result import Provenance, StatisticResult
+from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages, View
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import BACKGROUND_REGION, CounterfactualImages, View
 
 _TRIED = 16  # number of images on which a network is tried
 
@@ -364,7 +364,7 @@ def score_causal_check(
             on ``device``. A `MaskControl` explains by the masks alone.
         classifier: gives logits [batch, classes] for the same images; a mapping by the name of the method if
             methods explain different classifiers.
-        data: images with their counterfactuals, from `candlelight.loaders.views.open_counterfactuals`.
+        data: images with their counterfactuals, from `candlelight.evaluation.views.open_counterfactuals`.
         labels: class of each image, for the accuracy of the classifiers.
         scale: see `causal_effects`.
         pixels: "all" shows the classifier the counterfactuals as they are; "region" takes only the pixels of

@@ -31,8 +31,8 @@ from candlelight.evaluation.run.named_models import identify_models
 from candlelight.evaluation.run.predictions import Heatmaps, MissingResults
 from candlelight.evaluation.run.result import StatisticResult
 from candlelight.evaluation.run.steps import FinishedSteps
+from candlelight.evaluation.views import Parts
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import Parts
 
 METRIC, VERSION = "waiou", 3
 HeatmapMethod = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch maps rows columns"]]
@@ -99,7 +99,7 @@ def score_coverage(
             of another program; a `MaskControl` explains by the masks alone. Fitted methods and callables
             receive sRGB-encoded images in [0, 1] on ``device``; callables whose
             ``colour_space`` is "linear" receive scene-linear images.
-        data: images with masks, from `candlelight.loaders.views.open_parts`.
+        data: images with masks, from `candlelight.evaluation.views.open_parts`.
         parameters: parameters that the paper leaves open.
         part_of: names of the parts to score; all parts if None.
         controls: methods each of which is scored in a comparison of its own, because WAIoU of a method

@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from candlelight.evaluation.run.check_shapes import check_shapes
+from candlelight.evaluation.views import PartImage
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError, argument
-from candlelight.loaders.views import PartImage
 
 
 def check_masks(ids: Sequence[str], items: Sequence[PartImage]) -> None:

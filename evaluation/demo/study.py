@@ -26,14 +26,14 @@ from candlelight.evaluation.report.page import write_report
 from candlelight.evaluation.run.result import MeanResult, StatisticResult, model_name, package_versions
 from candlelight.evaluation.run.result_files import read_results, write_results
 from candlelight.evaluation.training import train_intrinsic
-from candlelight.loaders.open_frames import open_frames
-from candlelight.loaders.views import (
+from candlelight.evaluation.views import (
     open_concepts,
     open_decompositions,
     open_factors,
     open_images,
     open_parts,
 )
+from candlelight.loaders.open_frames import open_frames
 
 EVALUATIONS = ("intrinsic", "concepts", "coverage", "causal")
 WEIGHTS, TRAINING, REPORT = "network.pt", "training.json", "report.html"

@@ -30,9 +30,9 @@ from candlelight.evaluation.models.poisson import PoissonSolver, solve_absolute
 from candlelight.evaluation.models.tap05 import train_tap05
 from candlelight.evaluation.models.tap06 import train_tap06
 from candlelight.evaluation.run.intervals import distinct_groups, group_numbers
+from candlelight.evaluation.views import DecomposedImage, Decompositions
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.public.mit import MIT_SETS
-from candlelight.loaders.views import DecomposedImage, Decompositions
 
 _LightStack = Float[ndarray, "lights 3 height width"]
 Thresholds = tuple[float, ...]

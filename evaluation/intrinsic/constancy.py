@@ -27,8 +27,8 @@ from candlelight.evaluation.run.named_models import identify_models
 from candlelight.evaluation.run.predictions import MissingResults
 from candlelight.evaluation.run.result import MeanResult
 from candlelight.evaluation.run.steps import FinishedSteps, Step, run_batches
+from candlelight.evaluation.views import Regions
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import Regions
 
 _FLOOR = 1e-6  # of denominators, where the mean of a scene is 1
 LEAST_CHROMA = 1e-6  # smaller variance of the true chroma counts as none; rounded gray has less
@@ -240,7 +240,7 @@ def score_constancy(
     Args:
         models: by name: an `IntrinsicModel` that takes scene-linear images, a `NamedModel` of
             `candlelight.evaluation.models.open_model`, or `Predictions` of another program.
-        data: images with regions, from `candlelight.loaders.views.open_regions`.
+        data: images with regions, from `candlelight.evaluation.views.open_regions`.
         device: torch device of the models.
         batch_size: images per call of a model.
         missing: "error" refuses predictions without a file for an id; "fail" counts the id as failed.
@@ -255,7 +255,7 @@ def score_constancy(
 
     Example:
         >>> from candlelight.evaluation.models.retinex import constant_shading
-        >>> from candlelight.loaders.views import DataIdentity, RegionImage
+        >>> from candlelight.evaluation.views import DataIdentity, RegionImage
         >>> class Walls:
         ...     identity, synthetic = DataIdentity("walls", "memory"), False
         ...     ids, groups, known_ids = ("a", "b"), ("room", "room"), frozenset("ab")

@@ -8,16 +8,16 @@ from jaxtyping import Bool, Float, Float32, Int64
 from torch import Tensor
 
 from candlelight.evaluation.run.check_shapes import check_bool, check_shapes
+from candlelight.evaluation.views import DecomposedImage, RegionImage
+from candlelight.evaluation.views.view_colours import fill_unknown
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import DecomposedImage, RegionImage
-from candlelight.loaders.views.view_colours import fill_unknown
 
 _AXES = {"image": "3 height width", "reflectance": "3 height width", "shading": "channels height width"}
 
 
 @dataclass(frozen=True, eq=False)
 class GroundTruth:
-    """Images, true reflectance and shading (scene-linear), masks: see `loaders.views.DecomposedImage`."""
+    """Images, true reflectance and shading (scene-linear), masks: see `evaluation.views.DecomposedImage`."""
 
     image: Float[Tensor, "batch 3 height width"]
     reflectance: Float[Tensor, "batch 3 height width"]
@@ -53,7 +53,7 @@ def stack_ground_truth(items: Sequence[DecomposedImage]) -> GroundTruth:
 
     Raises:
         InputError: an item does not have the shapes and dtypes of
-            `candlelight.loaders.views.DecomposedImage`; this can only happen with a view that the caller
+            `candlelight.evaluation.views.DecomposedImage`; this can only happen with a view that the caller
             wrote.
 
     Example:
@@ -95,7 +95,7 @@ def _stack_known(items: Sequence[DecomposedImage]) -> Bool[Tensor, "batch channe
 
 @dataclass(frozen=True, eq=False)
 class RegionBatch:
-    """Images, regions, true colours and masks; see `candlelight.loaders.views.RegionImage`.
+    """Images, regions, true colours and masks; see `candlelight.evaluation.views.RegionImage`.
 
     ``colours`` is None if an image has no colours; an image with fewer regions than ``count`` has zeros in
     the last rows. ``mask`` is None if an image has no mask.
@@ -112,7 +112,7 @@ def stack_regions(items: Sequence[RegionImage]) -> RegionBatch:
     """Stack items of a view, whose images have one size, into a batch.
 
     Raises:
-        InputError: an item does not have the shapes and dtypes of `candlelight.loaders.views.RegionImage`;
+        InputError: an item does not have the shapes and dtypes of `candlelight.evaluation.views.RegionImage`;
             this can only happen with a view that the caller wrote.
 
     Example:

@@ -33,9 +33,9 @@ from candlelight.evaluation.report.tiles import (
 )
 from candlelight.evaluation.run.named_models import identify_models, predict_decomposition
 from candlelight.evaluation.run.result import MeanResult, Result, StatisticResult, model_name
+from candlelight.evaluation.views import Decompositions
 from candlelight.loaders.looking.layer_pixels import Pixels
 from candlelight.loaders.looking.sheet import BACKGROUND
-from candlelight.loaders.views import Decompositions
 
 NEEDS = ("lmse", "lmse_reflectance", "lmse_shading")
 READING = (

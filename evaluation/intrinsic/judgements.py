@@ -14,11 +14,11 @@ from torch import Tensor
 
 from candlelight.evaluation.intrinsic.masked import result_dtype
 from candlelight.evaluation.run.check_shapes import check_shapes
+from candlelight.evaluation.views import Comparisons
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.colour import linear_to_srgb
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.image_gradients import gradient_magnitude, window_maximum
-from candlelight.loaders.views import Comparisons
 
 DARKEST_REFLECTANCE = 1e-10  # darker values are raised to it
 
@@ -43,7 +43,7 @@ def whdr(
         reflectance: predicted reflectance, scene-linear, in any scale. It may differ in size from the
             photograph, because the places of points are relative: the pixel is [int(y * height),
             int(x * width)].
-        comparisons: judgements of each image, from `candlelight.loaders.views.open_judgements`.
+        comparisons: judgements of each image, from `candlelight.evaluation.views.open_judgements`.
         threshold: smallest relative difference that counts as darker.
 
     Returns:

@@ -26,11 +26,11 @@ from candlelight.evaluation.run.named_models import identify_models, predict_dec
 from candlelight.evaluation.run.predictions import MissingResults
 from candlelight.evaluation.run.result import MeanResult
 from candlelight.evaluation.run.steps import FinishedSteps, Step, run_batches
+from candlelight.evaluation.views import RegionImage, Regions
 from candlelight.loaders.colour import to_display
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.public.pixel_tensors import image_tensor
 from candlelight.loaders.regions import scale_regions
-from candlelight.loaders.views import RegionImage, Regions
 
 # The benchmark clips the denominators of its scales, sums of squared linear colours, to this value.
 DENOMINATOR_FLOOR = 1e-6
@@ -244,7 +244,7 @@ def score_maw(
     Args:
         models: by name: an `IntrinsicModel` that takes scene-linear images, a `NamedModel` of
             `candlelight.evaluation.models.open_model`, or `Predictions` of another program.
-        data: images with regions and their colours, from `candlelight.loaders.views.open_regions`.
+        data: images with regions and their colours, from `candlelight.evaluation.views.open_regions`.
         device: torch device of the models.
         batch_size: images per call of a model.
         missing: "error" refuses predictions without a file for an id; "fail" counts the id as failed.
@@ -259,7 +259,7 @@ def score_maw(
 
     Example:
         >>> from candlelight.evaluation.models.retinex import constant_shading
-        >>> from candlelight.loaders.views import DataIdentity
+        >>> from candlelight.evaluation.views import DataIdentity
         >>> class Wall:
         ...     identity, synthetic = DataIdentity("wall", "memory"), False
         ...     ids, groups, known_ids = ("a",), ("a",), frozenset("a")

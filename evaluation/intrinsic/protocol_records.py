@@ -43,10 +43,10 @@ from candlelight.evaluation.intrinsic.ssim import (
 )
 from candlelight.evaluation.run.named_models import encode
 from candlelight.evaluation.run.result import Better, Result
+from candlelight.evaluation.views import DecomposedImage
+from candlelight.evaluation.views.view_colours import to_linear
 from candlelight.loaders.public.hypersim_frames import tone_map
 from candlelight.loaders.public.hypersim_truth import cut_off
-from candlelight.loaders.views import DecomposedImage
-from candlelight.loaders.views.view_colours import to_linear
 
 Reads = Literal["decompositions", "comparisons", "labels", "regions"]
 Average = Literal["arithmetic", "geometric", "groups"]

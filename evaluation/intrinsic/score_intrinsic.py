@@ -21,7 +21,7 @@ from candlelight.evaluation.run.named_models import identify_models, predict_dec
 from candlelight.evaluation.run.predictions import MissingResults, Predictions
 from candlelight.evaluation.run.result import MeanResult, Result, fill_failures
 from candlelight.evaluation.run.steps import FinishedSteps, Step, join_steps, run_batches
-from candlelight.loaders.views import Decompositions, Judgements, Regions
+from candlelight.evaluation.views import Decompositions, Judgements, Regions
 
 _ERROR = 0.0, math.inf
 _RANGES = {
@@ -213,7 +213,7 @@ def score_intrinsic(
         models: by name: an `IntrinsicModel` that takes scene-linear images, a `NamedModel` of
             `candlelight.evaluation.models.open_model`, or `Predictions` of another program.
         data: images with their ground-truth decomposition, from
-            `candlelight.loaders.views.open_decompositions`; for some protocols another view.
+            `candlelight.evaluation.views.open_decompositions`; for some protocols another view.
         protocol: name of an evaluation protocol in
             `candlelight.evaluation.intrinsic.protocol_records.PROTOCOLS`.
         device: torch device of the models.
@@ -231,7 +231,7 @@ def score_intrinsic(
     Example:
         >>> import torch
         >>> from candlelight.evaluation.models.retinex import constant_shading
-        >>> from candlelight.loaders.views import DataIdentity, DecomposedImage
+        >>> from candlelight.evaluation.views import DataIdentity, DecomposedImage
         >>> class Flat:
         ...     identity = DataIdentity("flat", "memory")
         ...     ids, groups, known_ids, explains = ("a",), ("a",), frozenset("a"), "image"

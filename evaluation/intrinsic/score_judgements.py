@@ -20,9 +20,9 @@ from candlelight.evaluation.run.named_models import identify_models, predict_dec
 from candlelight.evaluation.run.predictions import MissingResults
 from candlelight.evaluation.run.result import MeanResult, StatisticResult
 from candlelight.evaluation.run.steps import FinishedSteps, join_steps, run_batches
+from candlelight.evaluation.views import Comparisons, JudgedImage, Judgements
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import Comparisons, JudgedImage, Judgements
 
 WHDR_METRIC, WHDR_VERSION = "whdr", 1
 SAW_METRIC, SAW_VERSION = "saw_ap", 1
@@ -64,7 +64,7 @@ def score_whdr(
         models: by name: an `IntrinsicModel` that takes scene-linear images, a `NamedModel` of
             `candlelight.evaluation.models.open_model`, or `Predictions` of another program, of the size of
             the images.
-        data: images with comparisons, from `candlelight.loaders.views.open_judgements`: IIW or frames.
+        data: images with comparisons, from `candlelight.evaluation.views.open_judgements`: IIW or frames.
         threshold: see `whdr`.
         power: reflectance is raised to it before points are compared: 1 compares scene-linear values as
             Bell et al. do; CGIntrinsics and BigTime have 0.4545. Values below 0 then count as 0.
@@ -83,7 +83,7 @@ def score_whdr(
 
     Example:
         >>> from candlelight.evaluation.models.retinex import BASELINES
-        >>> from candlelight.loaders.views import DataIdentity
+        >>> from candlelight.evaluation.views import DataIdentity
         >>> class Halves:
         ...     identity, origin = DataIdentity("halves", "memory"), "synthetic"
         ...     ids, groups, known_ids = ("a",), ("a",), frozenset("a")
@@ -152,7 +152,7 @@ def score_saw(
 
     Args:
         models: see `score_whdr`.
-        data: images with labels, from `candlelight.loaders.views.open_judgements`: SAW or frames.
+        data: images with labels, from `candlelight.evaluation.views.open_judgements`: SAW or frames.
         variant: see `saw_average_precision`; the numbers of two variants are not comparable.
         truncate: see `saw_average_precision`.
         power: shading is raised to it before gradients are taken: 1 scores scene-linear shading; CGIntrinsics
@@ -173,7 +173,7 @@ def score_saw(
 
     Example:
         >>> from candlelight.evaluation.models.retinex import BASELINES
-        >>> from candlelight.loaders.views import DataIdentity
+        >>> from candlelight.evaluation.views import DataIdentity
         >>> class Halves:
         ...     identity, origin = DataIdentity("halves", "memory"), "synthetic"
         ...     ids, groups, known_ids = ("a",), ("a",), frozenset("a")

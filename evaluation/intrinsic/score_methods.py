@@ -44,8 +44,8 @@ from candlelight.evaluation.run.batches import Batch, Fingerprint, make_provenan
 from candlelight.evaluation.run.compare import Comparison, compare
 from candlelight.evaluation.run.result import MeanResult, model_name
 from candlelight.evaluation.run.steps import FinishedSteps, batch_key, model_key
+from candlelight.evaluation.views import DecomposedImage, Decompositions
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import DecomposedImage, Decompositions
 from candlelight.version import RELEASE
 
 ABSOLUTE = " L1"  # ends the name of a method that is integrated with p = 1
@@ -76,7 +76,7 @@ def score_methods(
 
     Args:
         data: images with their ground-truth decomposition. W and W+RET need images under other lights:
-            `candlelight.loaders.views.open_decompositions` with ``lights=True``.
+            `candlelight.evaluation.views.open_decompositions` with ``lights=True``.
         methods: some of `METHODS`.
         absolute: whether to integrate the chosen gradients of each method with p = 1 too (eq. 10); the
             candidates are those for p = 2, as in the authors' code.
@@ -94,7 +94,7 @@ def score_methods(
             smaller than a window of `lmse`.
 
     Example:
-        >>> from candlelight.loaders.views import open_decompositions
+        >>> from candlelight.evaluation.views import open_decompositions
         >>> view = open_decompositions("mit:MIT-intrinsic", split="grosse", lights=True)  # doctest: +SKIP
         >>> score_methods(view, ["BAS", "COL-RET"]).results["COL-RET"].score  # doctest: +SKIP
     """

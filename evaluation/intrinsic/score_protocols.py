@@ -43,8 +43,8 @@ from candlelight.evaluation.run.result import (
     fill_failures,
 )
 from candlelight.evaluation.run.steps import FinishedSteps, Step, run_batches
+from candlelight.evaluation.views import DecomposedImage, Decompositions, View
 from candlelight.loaders.errors import InputError, did_you_mean
-from candlelight.loaders.views import DecomposedImage, Decompositions, View
 
 
 class PreparedRows:
@@ -279,8 +279,8 @@ def score_protocol(
 
     Args:
         models: see `candlelight.evaluation.intrinsic.score_intrinsic`.
-        data: the view that the protocol reads, of `candlelight.loaders.views`: decompositions, judgements or
-            regions.
+        data: the view that the protocol reads, of `candlelight.evaluation.views`: decompositions, judgements
+            or regions.
         protocol: name of a protocol in `PROTOCOLS`.
         device: torch device of the models.
         batch_size: images per call of a model.
@@ -298,7 +298,7 @@ def score_protocol(
 
     Example:
         >>> from candlelight.evaluation.models.retinex import BASELINES
-        >>> from candlelight.loaders.views import DataIdentity, DecomposedImage
+        >>> from candlelight.evaluation.views import DataIdentity, DecomposedImage
         >>> class Noise:
         ...     identity, explains = DataIdentity("noise", "memory"), "image"
         ...     ids, groups, known_ids = ("a",), ("a",), frozenset("a")
@@ -317,7 +317,7 @@ def score_protocol(
     if not hasattr(data, member):
         raise InputError(
             f"protocol `{protocol}` reads {record.reads}; expected a view of "
-            f"`candlelight.loaders.views.{opener}`, got {type(data).__name__}"
+            f"`candlelight.evaluation.views.{opener}`, got {type(data).__name__}"
         )
     if reason := _obstacle(record, data, models):
         raise InputError(f"protocol `{protocol}`: {reason}")

@@ -13,8 +13,8 @@ from candlelight.evaluation.models.backbones import Backbone
 from candlelight.evaluation.models.build_backbone import BackboneName, build_backbone
 from candlelight.evaluation.models.network import weights_format, write_weights
 from candlelight.evaluation.models.published_weights import load_exactly, read_published, wrong_format
+from candlelight.evaluation.views import DataIdentity
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import DataIdentity
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from scipy.ndimage import distance_transform_edt
 from torch import Tensor
 
 from candlelight.evaluation.models.poisson import solve_poisson
+from candlelight.evaluation.views import DecomposedImage
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import DecomposedImage
 
 # The benchmark raises images, whose white is 257, to at least 3 before the logarithm.
 FLOOR = 3 / 257

@@ -22,7 +22,7 @@ from candlelight.evaluation.models.gradients import (
     true_gradients,
 )
 from candlelight.evaluation.models.poisson import named_stream
-from candlelight.loaders.views import DecomposedImage
+from candlelight.evaluation.views import DecomposedImage
 
 # Thresholds are quantiles of each feature; sums over bins replace the sorting of samples in each round.
 _BINS = 64

@@ -20,7 +20,7 @@ from candlelight.evaluation.models.gradients import (
     true_gradients,
 )
 from candlelight.evaluation.models.poisson import named_stream
-from candlelight.loaders.views import DecomposedImage
+from candlelight.evaluation.views import DecomposedImage
 
 # Inputs that are tried as the next prototype; the best one is kept.
 _CANDIDATES = 5

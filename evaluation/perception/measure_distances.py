@@ -15,9 +15,9 @@ from candlelight.evaluation.perception.transform_families import TransformFamily
 from candlelight.evaluation.run.batches import Fingerprint, check_srgb_image
 from candlelight.evaluation.run.model_outputs import run_in_halves
 from candlelight.evaluation.run.steps import FinishedSteps, model_key
+from candlelight.evaluation.views import MovedImages, View
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.progress_bars import progress_bar
-from candlelight.loaders.views import MovedImages, View
 
 _VERSION = 1  # of the numbers of a finished step
 
@@ -91,8 +91,8 @@ def measure_distances(
 
     Args:
         named_distances: by name, from `open_distance` on ``device``.
-        view: images, from `candlelight.loaders.views.open_images`; or references with the frames in which
-            camera or illuminant moved, from `candlelight.loaders.views.open_moved_images`.
+        view: images, from `candlelight.evaluation.views.open_images`; or references with the frames in which
+            camera or illuminant moved, from `candlelight.evaluation.views.open_moved_images`.
         families: transforms of the images, such as `paper_families()`; for frames, None compares them
             with their references, and `image_plane_family` transforms the references instead.
         device: torch device on which images are transformed and compared.

@@ -39,9 +39,9 @@ from candlelight.evaluation.run.intervals import (
 )
 from candlelight.evaluation.run.result import StatisticResult
 from candlelight.evaluation.run.steps import FinishedSteps
+from candlelight.evaluation.views import MovedImages, View
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import MovedImages, View
 
 PERCEPTION_METRIC, _VERSION = "perception", 1
 PHYSICAL, IMAGE_PLANE = "physical", "image plane"

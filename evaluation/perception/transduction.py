@@ -17,9 +17,9 @@ from candlelight.evaluation.run.batches import Batch, Fingerprint, read_batches
 from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.run.model_outputs import run_in_halves
 from candlelight.evaluation.run.steps import FinishedSteps, batch_key, model_key
+from candlelight.evaluation.views import RatedPair, View
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import RatedPair, View
 
 ROUNDING = 1e-6  # distances from minus this to 0 count as 0: 1 - SSIM of identical images may be negative
 
@@ -352,7 +352,7 @@ def fit_rated_pairs(
 
     Args:
         named_distances: by name, from `open_distance` on ``device``.
-        pairs: from `candlelight.loaders.views.open_pairs`.
+        pairs: from `candlelight.evaluation.views.open_pairs`.
         device: torch device on which images are compared.
         batch_size: maximal number of pairs that are compared at once.
         steps: keeps finished batches, so that an interrupted run resumes; None keeps nothing.

@@ -22,11 +22,11 @@ from candlelight.evaluation.perception.transforms import (
     spread_hues,
     translate_images,
 )
+from candlelight.evaluation.views import MovedImages
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.illuminants import EQUAL_ENERGY
 from candlelight.loaders.primaries import D65
-from candlelight.loaders.views import MovedImages
 
 ImageBase = Literal["photographs", "mnist"]
 _GEOMETRIC = ("translation x", "translation y", "rotation", "scale")
@@ -62,8 +62,8 @@ def unchanged_magnitude(name: str) -> float:
 class TransformFamily:
     """One kind of image-plane transform at several magnitudes.
 
-    The names, units and signs are those of `candlelight.loaders.views.open_moved_images`, so that curves of
-    moved images can be laid over curves of moved cameras.
+    The names, units and signs are those of `candlelight.evaluation.views.open_moved_images`, so that curves
+    of moved images can be laid over curves of moved cameras.
 
     Args:
         name: "translation x" (to the right) or "translation y" (down), in degrees of visual angle;
@@ -220,7 +220,7 @@ def image_plane_family(frames: MovedImages, kernel: ResamplingKernel = "cubic") 
     counterpart of "parallax x" is "translation x" by the same angle, as an image has no depth.
 
     Args:
-        frames: from `candlelight.loaders.views.open_moved_images`.
+        frames: from `candlelight.evaluation.views.open_moved_images`.
         kernel: see `rotate_images`.
 
     Raises:

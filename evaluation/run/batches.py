@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.run.result import Better, Provenance, package_versions
+from candlelight.evaluation.views import View
 from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.progress_bars import progress_bar
-from candlelight.loaders.views import View
 
 _Item = TypeVar("_Item")
 

@@ -18,10 +18,10 @@ from candlelight.evaluation.run.model_outputs import (
     run_intrinsic,
 )
 from candlelight.evaluation.run.predictions import Codes, Heatmaps, MissingResults, Predictions, match_ids
+from candlelight.evaluation.views import View
 from candlelight.loaders.colour import linear_to_srgb, srgb_to_linear
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.verification.checksums import file_sha256
-from candlelight.loaders.views import View
 
 
 def identify_models(

@@ -26,10 +26,10 @@ from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.run.batches import Batch, Fingerprint, read_batches, weights_sha256
 from candlelight.evaluation.run.json_values import to_json_values
 from candlelight.evaluation.run.result import package_versions
+from candlelight.evaluation.views import View
 from candlelight.loaders.errors import InputError, blame
 from candlelight.loaders.files.safe_writing import replacing
 from candlelight.loaders.verification.checksums import file_sha256
-from candlelight.loaders.views import View
 from candlelight.version import RELEASE
 
 RECORD = "candlelight-steps.txt"

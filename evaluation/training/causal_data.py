@@ -17,12 +17,7 @@ from candlelight.evaluation.models.poisson import named_stream
 from candlelight.evaluation.training.labelled_rows import LabelledRows
 from candlelight.evaluation.training.loop import epoch_stream
 from candlelight.evaluation.training.vae_losses import factor_targets
-from candlelight.loaders.check_choice import check_choice
-from candlelight.loaders.errors import InputError, argument, did_you_mean
-from candlelight.loaders.progress_bars import progress_bar
-from candlelight.loaders.selection.factor_index import FactorIndex
-from candlelight.loaders.selection.supervision import k_pairs
-from candlelight.loaders.views import (
+from candlelight.evaluation.views import (
     DecomposedImage,
     Decompositions,
     Factors,
@@ -32,6 +27,11 @@ from candlelight.loaders.views import (
     open_parts,
     parse_data,
 )
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import InputError, argument, did_you_mean
+from candlelight.loaders.progress_bars import progress_bar
+from candlelight.loaders.selection.factor_index import FactorIndex
+from candlelight.loaders.selection.supervision import k_pairs
 
 CausalModel = Literal[
     "beta-vae",
@@ -250,7 +250,7 @@ def read_foreground(
         kind: "mask" for the visible pixels of all objects; "box" for their bounding box, which is the box of
             the metadata if there is one object.
         size: side of the squares to which masks are resized, as images are; None keeps them.
-        choice: set, split, rows and limit as for `candlelight.loaders.views.open_factors`.
+        choice: set, split, rows and limit as for `candlelight.evaluation.views.open_factors`.
 
     Returns:
         Share of each pixel that is foreground, in [0, 1].
@@ -295,7 +295,7 @@ def _union(item: PartImage) -> Bool[Tensor, "height width"]:
 
 
 class SmallRows:
-    """Rows of a view with the members of `candlelight.loaders.views.Decompositions`.
+    """Rows of a view with the members of `candlelight.evaluation.views.Decompositions`.
 
     Args:
         data: images with their ground-truth decomposition.

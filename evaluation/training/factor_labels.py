@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from candlelight.evaluation.views import Factors
 from candlelight.loaders.errors import InputError, did_you_mean
 from candlelight.loaders.schema import FactorInfo
-from candlelight.loaders.views import Factors
 
 
 def label_values(data: Factors, factor: str) -> list[str]:

@@ -24,10 +24,10 @@ from candlelight.evaluation.training.concept_losses import (
 from candlelight.evaluation.training.intrinsic_data import TrainingBatch, TrainingRows, draw_batches
 from candlelight.evaluation.training.loop import epoch_stream
 from candlelight.evaluation.training.train_intrinsic import Regime, regime_loss
+from candlelight.evaluation.views import ConceptSets, Decompositions, Images, View
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.progress_bars import progress_bar
-from candlelight.loaders.views import ConceptSets, Decompositions, Images, View
 
 ProbedLoss = Literal["pixels", "prototypes"]
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from candlelight.evaluation.intrinsic.ground_truth import GroundTruth, stack_ground_truth
 from candlelight.evaluation.run.batches import Fingerprint
+from candlelight.evaluation.views import Decompositions
 from candlelight.loaders.errors import InputError, argument
-from candlelight.loaders.views import Decompositions
 
 # Added before the logarithm, because darker values of an 8-bit image are quantised too coarsely.
 EPSILON = 0.01

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from candlelight.evaluation.run.batches import Fingerprint, check_srgb_image
 from candlelight.evaluation.training.intrinsic_data import CACHE_BYTES
+from candlelight.evaluation.views import Images
 from candlelight.loaders.errors import InputError, argument
-from candlelight.loaders.views import Images
 
 
 class LabelledRows:

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from candlelight.evaluation.models.poisson import named_stream
+from candlelight.evaluation.views import View
 from candlelight.loaders.errors import DAMAGED, InputError, argument
 from candlelight.loaders.files.safe_writing import replacing
-from candlelight.loaders.views import View
 
 
 def epoch_stream(seed: int, name: str, epoch: int) -> torch.Generator:

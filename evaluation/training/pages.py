@@ -31,7 +31,7 @@ from candlelight.evaluation.report.tiles import (
 )
 from candlelight.evaluation.training.train_causal import CausalHistory
 from candlelight.evaluation.training.train_intrinsic import History
-from candlelight.loaders.views import Decompositions, Images
+from candlelight.evaluation.views import Decompositions, Images
 
 
 def curves_plot(

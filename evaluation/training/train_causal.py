@@ -33,9 +33,9 @@ from candlelight.evaluation.training.vae_losses import (
     supervised_codes_loss,
     total_correlation,
 )
+from candlelight.evaluation.views import Factors, Images
 from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.progress_bars import progress_bar
-from candlelight.loaders.views import Factors, Images
 
 
 class CausalSteps:
@@ -239,7 +239,7 @@ def train_causal(
 
     Example:
         >>> from candlelight.evaluation.training.causal_data import causal_settings
-        >>> from candlelight.loaders.views import DataIdentity
+        >>> from candlelight.evaluation.views import DataIdentity
         >>> class Grays:
         ...     identity, ids, groups = DataIdentity("grays", "memory"), ("dark", "light"), ("dark", "light")
         ...     known_ids = frozenset(ids)

@@ -26,9 +26,9 @@ from candlelight.evaluation.training.loop import (
     epoch_stream,
     split_training,
 )
+from candlelight.evaluation.views import Images
 from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.progress_bars import progress_bar
-from candlelight.loaders.views import Images
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def train_factor_heads(
             have several sizes, a number is out of range, or the training diverges.
 
     Example:
-        >>> from candlelight.loaders.views import DataIdentity
+        >>> from candlelight.evaluation.views import DataIdentity
         >>> class Grays:
         ...     identity, ids, groups = DataIdentity("grays", "memory"), tuple("abcd"), tuple("abcd")
         ...     known_ids = frozenset(ids)
@@ -255,7 +255,7 @@ def train_classifier(
 
     Example:
         >>> from candlelight.evaluation.models.build_backbone import build_backbone
-        >>> from candlelight.loaders.views import DataIdentity
+        >>> from candlelight.evaluation.views import DataIdentity
         >>> class Grays:
         ...     identity, ids, groups = DataIdentity("grays", "memory"), ("dark", "light"), ("dark", "light")
         ...     known_ids = frozenset(ids)

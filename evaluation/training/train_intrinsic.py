@@ -33,10 +33,10 @@ from candlelight.evaluation.training.loop import (
     epoch_stream,
     split_training,
 )
+from candlelight.evaluation.views import Decompositions
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.progress_bars import progress_bar
-from candlelight.loaders.views import Decompositions
 
 
 def intrinsic_loss(
@@ -245,7 +245,7 @@ def train_intrinsic(
             becomes nan or infinite, and ``state`` is deleted.
 
     Example:
-        >>> from candlelight.loaders.views import DataIdentity, DecomposedImage
+        >>> from candlelight.evaluation.views import DataIdentity, DecomposedImage
         >>> class Gray:
         ...     identity, explains = DataIdentity("gray", "memory"), "image"
         ...     ids, groups, known_ids = ("a",), ("a",), frozenset("a")

@@ -11,9 +11,9 @@ from candlelight.evaluation.run.result import package_versions
 from candlelight.evaluation.training.train_causal import CausalHistory
 from candlelight.evaluation.training.train_classifier import ClassifierHistory
 from candlelight.evaluation.training.train_intrinsic import History
+from candlelight.evaluation.views import View
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.safe_writing import replacing
-from candlelight.loaders.views import View
 
 
 def hold_out(groups: Sequence[str], share: float, seed: int) -> list[int]:

@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from candlelight.evaluation.models.autoencoders import Posterior
+from candlelight.evaluation.views import Factors
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError, argument
-from candlelight.loaders.views import Factors
 
 
 def bernoulli_error(
@@ -344,7 +344,7 @@ def factor_targets(data: Factors, rows: Sequence[int]) -> FactorTargets:
     Example:
         >>> import numpy as np
         >>> from candlelight.loaders.schema import FactorInfo
-        >>> from candlelight.loaders.views import DataIdentity
+        >>> from candlelight.evaluation.views import DataIdentity
         >>> class Rows:
         ...     identity, ids, groups = DataIdentity("rows", "memory"), tuple("abc"), tuple("abc")
         ...     known_ids = frozenset(ids)

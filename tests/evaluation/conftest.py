@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from candlelight.evaluation.run.intervals import Score, resampled_interval
 from candlelight.evaluation.run.result import Provenance, StatisticResult
-from candlelight.loaders.views import DataIdentity, DecomposedImage
+from candlelight.evaluation.views import DataIdentity, DecomposedImage
 
 
 @pytest.fixture(autouse=True)

@@ -83,8 +83,8 @@ from candlelight.evaluation.perception.people import fit_ellipse
 from candlelight.evaluation.perception.psychometric import fit_psychometric
 from candlelight.evaluation.perception.scene_curves import transform_sensitivity
 from candlelight.evaluation.perception.transduction import Transduction, fit_transduction, mean_response
+from candlelight.evaluation.views import Comparisons
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import Comparisons
 
 PAGE = Path(__file__).parents[2] / "docs" / "degenerate.md"
 HEAD = """\

@@ -111,7 +111,7 @@ from candlelight.evaluation.training import (
     total_correlation,
 )
 from candlelight.evaluation.training.causal_data import box_masks, mask_boxes
-from candlelight.loaders.views import Comparisons
+from candlelight.evaluation.views import Comparisons
 
 # Tolerances by the dtype of the arguments, because a GPU sums in another order.
 TOLERANCES = {torch.float32: {"rtol": 1e-5, "atol": 1e-6}, torch.float64: {"rtol": 1e-9, "atol": 1e-10}}

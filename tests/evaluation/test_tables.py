@@ -18,12 +18,12 @@ from click.testing import CliRunner
 
 from candlelight.cli import main
 from candlelight.evaluation.models.network import IntrinsicNet, save_model
+from candlelight.evaluation.views import LAYOUTS, open_images
 from candlelight.loaders import pack_hdf5, pack_hub, write_dataset_info
 from candlelight.loaders.frames import write_frame
 from candlelight.loaders.public import mpi3d
 from candlelight.loaders.samples import Frame
 from candlelight.loaders.schema import DatasetInfo, SetInfo
-from candlelight.loaders.views import LAYOUTS, open_images
 
 TESTS = Path(__file__).parents[1]
 DOCS = TESTS.parent / "docs" / "evaluation.md"
@@ -86,7 +86,7 @@ def write_data(root: Path) -> dict[str, tuple[str, dict[str, str]]]:
     rendered = {"--set": "grid", "--albedo": "grid", "--illumination": "none", "--negatives": "free"}
     data = {kind: (str(root / kind), rendered) for kind in ("frames", "hdf5", "hub")}
     data["hf:NAME"] = (f"hf:{root / 'hub'}", rendered)
-    public = load(TESTS / "loaders" / "views" / "conftest.py")
+    public = load(TESTS / "evaluation" / "views" / "conftest.py")
     public.HEIGHT, public.WIDTH = 24, 32
     for layout in LAYOUTS:
         public.WRITERS[layout](root / layout)

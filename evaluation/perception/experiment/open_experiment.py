@@ -23,8 +23,8 @@ from candlelight.evaluation.perception.experiment.stimuli import (
     plan_trials,
 )
 from candlelight.evaluation.perception.people import PAPER_PIXELS_PER_DEGREE
+from candlelight.evaluation.views import open_images, open_moved_images, open_pairs, parse_data
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import open_images, open_moved_images, open_pairs, parse_data
 
 PAPER_LEVELS, PAPER_REPEATS = 20, 15  # of Alabau-Bosque et al. 2024, sec. II.B, for each of 5 observers
 _RATED_LAYOUT = "tid2013"
@@ -86,7 +86,7 @@ def open_stimuli(
 
     Args:
         data: ``tid2013:PATH`` for rated pairs; else natural images, as for
-            `candlelight.loaders.views.open_images`.
+            `candlelight.evaluation.views.open_images`.
         settings: settings of the experiment.
         set_name: image set of frames.
         split: split of the data.

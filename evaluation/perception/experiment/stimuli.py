@@ -17,11 +17,11 @@ from candlelight.evaluation.perception.scene_curves import TRANSLATION_AXES
 from candlelight.evaluation.perception.transduction import normalised_dmos
 from candlelight.evaluation.perception.transform_families import TransformFamily, unchanged_magnitude
 from candlelight.evaluation.perception.transforms import PAPER_SATURATIONS
+from candlelight.evaluation.views import DataIdentity, RatedPair, View
+from candlelight.evaluation.views.chosen_rows import ChosenRows
+from candlelight.evaluation.views.moved_view import MovedRows
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import DataIdentity, RatedPair, View
-from candlelight.loaders.views.chosen_rows import ChosenRows
-from candlelight.loaders.views.moved_view import MovedRows
 
 StimulusKind = Literal["rated", "transform"]
 Side = Literal["left", "right"]
@@ -135,7 +135,7 @@ class MovedStimuli:
     those of the screen.
 
     Args:
-        view: from `candlelight.loaders.views.open_moved_images`.
+        view: from `candlelight.evaluation.views.open_moved_images`.
         transforms: names of transforms of the view; empty for all.
         pixels_per_degree: pixels per degree of visual angle on the screen.
         levels: largest number of levels.
@@ -218,7 +218,7 @@ class RatedStimuli:
     each keeps its own D.
 
     Args:
-        view: from `candlelight.loaders.views.open_pairs`.
+        view: from `candlelight.evaluation.views.open_pairs`.
         levels: number of levels, at least 2.
         repeats: answers at each level.
         images: largest number of different pairs at each level.
@@ -323,7 +323,7 @@ class TransformedImageSet:
     changed image alone, and illuminants resample nothing.
 
     Args:
-        view: from `candlelight.loaders.views.open_images`.
+        view: from `candlelight.evaluation.views.open_images`.
         largest: largest magnitude of each transform, by name.
         pixels_per_degree: pixels per degree of visual angle on the screen, for translations.
         levels: largest number of levels, at least 2.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.loaders.views import DecomposedImage
+from candlelight.evaluation.views import DecomposedImage
 
 
 def painted(seed: int, lights: int = 5, height: int = 30, width: int = 34) -> DecomposedImage:

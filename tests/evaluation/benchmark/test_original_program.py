@@ -10,7 +10,7 @@ from benchmarks.trials.grosse import Capture, chosen, decompose, local_error, sc
 from candlelight.evaluation.intrinsic import score_intrinsic
 from candlelight.evaluation.intrinsic.score_methods import score_methods
 from candlelight.evaluation.models import ColourRetinex, GrayRetinex, Weiss
-from candlelight.loaders.views import DecomposedImage
+from candlelight.evaluation.views import DecomposedImage
 
 WHITE = 257.0  # of the authors' images
 

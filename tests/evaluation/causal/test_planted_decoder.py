@@ -9,9 +9,9 @@ from benchmarks.trials.planted_decoder import counterfactual_models, next_class,
 from benchmarks.trials.rendered_grid import MixedCodes, RenderedGrid, score_codes
 from candlelight.evaluation.training import train_factor_heads
 from candlelight.evaluation.training.training_record import hold_out
+from candlelight.evaluation.views import open_factors
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo
-from candlelight.loaders.views import open_factors
 
 SIZES = (3, 5, 2)
 KNOWN = dict.fromkeys("abc", 1.0)

@@ -11,7 +11,7 @@ from PIL import Image
 from candlelight.evaluation.models.build_backbone import build_backbone
 from candlelight.evaluation.models.classifiers import TrainedOn, save_classifier
 from candlelight.evaluation.run import steps as finished_steps
-from candlelight.loaders.views import open_factors
+from candlelight.evaluation.views import open_factors
 
 SPECIES = ("001.Black_footed_Albatross", "002.Laysan_Albatross")
 PER_SPECIES, SIDE = 6, 32

@@ -9,8 +9,8 @@ from candlelight.evaluation.coverage import vebi
 from candlelight.evaluation.coverage.measure_regions import ALL_PARTS
 from candlelight.evaluation.models import open_model
 from candlelight.evaluation.run.result_files import read_results
+from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages
 from candlelight.loaders import views
-from candlelight.loaders.views import BACKGROUND_REGION, CounterfactualImages
 
 pytestmark = pytest.mark.usefixtures("fixed_code")
 SIDE = 32

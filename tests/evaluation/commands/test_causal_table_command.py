@@ -17,8 +17,8 @@ from candlelight.evaluation.models.autoencoders import load_autoencoder
 from candlelight.evaluation.run.result_files import read_results
 from candlelight.evaluation.training import causal_settings
 from candlelight.evaluation.training.train_causal import CausalSteps
+from candlelight.evaluation.views import open_factors
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import open_factors
 
 OBJECTS = ("cube", "sphere", "cylinder", "cone", "torus")
 COLORS = {

@@ -25,7 +25,7 @@ from candlelight.evaluation.coverage.score_coverage import score_coverage
 from candlelight.evaluation.models import open_model
 from candlelight.evaluation.run.result_files import read_results
 from candlelight.evaluation.run.steps import FinishedSteps
-from candlelight.loaders.views import open_factors, open_parts
+from candlelight.evaluation.views import open_factors, open_parts
 
 QUICK = ("--quick", "--proportions", "0.05,0.1")
 pytestmark = pytest.mark.usefixtures("fixed_code")

@@ -11,7 +11,7 @@ from candlelight.evaluation.coverage import topics
 from candlelight.evaluation.models.build_backbone import build_backbone
 from candlelight.evaluation.models.classifiers import TrainedOn, save_classifier
 from candlelight.evaluation.run.result_files import read_results
-from candlelight.loaders.views import DataIdentity
+from candlelight.evaluation.views import DataIdentity
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.usefixtures("fixed_code")

@@ -15,11 +15,11 @@ from candlelight.evaluation.perception import TransformFamily
 from candlelight.evaluation.report.blocks import number
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.result_files import read_results
+from candlelight.evaluation.views import RatedPair
 from candlelight.loaders import views
 from candlelight.loaders.frames import write_dataset_info, write_frame
 from candlelight.loaders.samples import Frame
 from candlelight.loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo, array_sha256
-from candlelight.loaders.views import RatedPair
 
 pytestmark = pytest.mark.usefixtures("fixed_code")
 SIDE, STEP = 40, 2 / 255  # gray rises by STEP from each pixel to the next, to the right and down
@@ -241,7 +241,7 @@ def test_rated_answers_of_one_level_leave_the_published_d_t(pictures, tmp_path) 
 
 
 class _Frames:
-    """Frames that turned, as `candlelight.loaders.views.open_moved_images` opens them."""
+    """Frames that turned, as `candlelight.evaluation.views.open_moved_images` opens them."""
 
     def __init__(self, view):
         self.view = view

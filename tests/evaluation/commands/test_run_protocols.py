@@ -121,7 +121,7 @@ def test_results_of_a_protocol_are_not_compared_with_others(frames, tmp_path) ->
 
 @pytest.mark.slow
 def test_files_of_another_program_leave_out_the_resized_protocol(frames, tmp_path) -> None:
-    from candlelight.loaders.views import open_decompositions
+    from candlelight.evaluation.views import open_decompositions
 
     view = open_decompositions(frames, set_name="negatives")
     for row, name in enumerate(view.ids):
@@ -171,7 +171,7 @@ def test_data_that_carry_nothing_give_one_line(data, protocol, message) -> None:
 
 
 def test_photographs_carry_the_protocols_of_their_judgements(tmp_path) -> None:
-    spec = spec_from_file_location("writers", PAGES.parents[1] / "loaders" / "views" / "conftest.py")
+    spec = spec_from_file_location("writers", PAGES.parents[1] / "evaluation" / "views" / "conftest.py")
     made = module_from_spec(spec)
     spec.loader.exec_module(made)
     made.write_iiw(tmp_path)

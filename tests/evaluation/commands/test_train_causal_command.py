@@ -16,10 +16,10 @@ from candlelight.evaluation.models.autoencoders import load_autoencoder
 from candlelight.evaluation.run.named_models import decode
 from candlelight.evaluation.training import causal_data as read_foreground
 from candlelight.evaluation.training import causal_settings, train_causal
+from candlelight.evaluation.views import PartImage
 from candlelight.loaders import views
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo
-from candlelight.loaders.views import PartImage
 
 COUNT = 24
 FACTORS = (

@@ -33,8 +33,8 @@ from candlelight.evaluation.run.intervals import resampled_interval
 from candlelight.evaluation.run.named_models import identify_models
 from candlelight.evaluation.run.predictions import open_predictions
 from candlelight.evaluation.run.steps import FinishedSteps
+from candlelight.evaluation.views import ConceptSet, DecomposedImage
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import ConceptSet, DecomposedImage
 
 HEIGHT, WIDTH = 6, 8
 

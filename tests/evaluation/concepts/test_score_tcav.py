@@ -22,8 +22,8 @@ from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.result import table
 from candlelight.evaluation.run.result_files import read_results, write_results
 from candlelight.evaluation.run.steps import FinishedSteps
+from candlelight.evaluation.views import ConceptSet
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import ConceptSet
 
 SIDE = 6
 unchecked = unwrap(score_tcav)  # without the checks of types, which come before the messages

@@ -16,7 +16,7 @@ from candlelight.evaluation.coverage.score_causal_check import score_causal_chec
 from candlelight.evaluation.coverage.score_coverage import score_coverage
 from candlelight.evaluation.coverage.topic_completeness import LabelledMaps, ReconstructionTraining
 from candlelight.evaluation.coverage.vebi import VEBI
-from candlelight.loaders.views import BACKGROUND_REGION, CounterfactualImages, PartImage
+from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages, PartImage
 
 CHANNELS = nn.Sequential(nn.Identity(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
 

@@ -21,8 +21,8 @@ from candlelight.evaluation.coverage.score_coverage import score_coverage
 from candlelight.evaluation.coverage.thresholds import Explanations, binarise, set_threshold
 from candlelight.evaluation.coverage.waiou import part_iou
 from candlelight.evaluation.run.named_models import identify_models
+from candlelight.evaluation.views import PartImage
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import PartImage
 
 SHARES = (0.05, 0.2, 0.35)
 

@@ -11,7 +11,7 @@ from candlelight.evaluation.coverage.explanations import Explanation
 from candlelight.evaluation.coverage.open_parameters import OpenParameters
 from candlelight.evaluation.coverage.score_coverage import score_coverage
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
-from candlelight.loaders.views import PartImage
+from candlelight.evaluation.views import PartImage
 
 # Ratios of the sides, and values of the maps, are sums of powers of 2: all interpolated values are exact.
 HEIGHT, WIDTH, ROWS, COLUMNS, IMAGES = 16, 16, 4, 5, 11

@@ -14,7 +14,7 @@ from candlelight.cli import main
 from candlelight.evaluation.coverage import ResizedImages
 from candlelight.evaluation.models.classifiers import load_classifier
 from candlelight.evaluation.run.result_files import read_results
-from candlelight.loaders.views import open_factors, open_parts
+from candlelight.evaluation.views import open_factors, open_parts
 
 SPECIES = ["001.Black_footed_Albatross", "002.Laysan_Albatross"]
 SIZES = ((36, 48), (48, 36), (40, 40), (33, 52))  # height, width

@@ -11,10 +11,10 @@ from candlelight.evaluation.coverage.open_parameters import OpenParameters
 from candlelight.evaluation.coverage.score_coverage import score_coverage
 from candlelight.evaluation.models.network import IntrinsicNet, save_model
 from candlelight.evaluation.run.result_files import read_results
+from candlelight.evaluation.views import open_parts
 from candlelight.loaders.colour import srgb_to_linear
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.public import CelebAMaskHQ
-from candlelight.loaders.views import open_parts
 
 SIDE = 24
 FACES = {0: 119613, 7: 182638, 9: 190000}  # the first is of the training split

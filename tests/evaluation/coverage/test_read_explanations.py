@@ -12,8 +12,8 @@ from candlelight.evaluation.run import steps as finished_steps
 from candlelight.evaluation.run.batches import Fingerprint
 from candlelight.evaluation.run.predictions import open_heatmaps
 from candlelight.evaluation.run.steps import FinishedSteps
+from candlelight.evaluation.views import PartImage
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import PartImage
 
 MERGES = ((1, "sum"), (2, "sum"), (1, "score"))
 ROWS = 5

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from candlelight.evaluation.coverage import ResizedImages, score_coverage
+from candlelight.evaluation.views import PartImage
 from candlelight.loaders.colour import linear_to_srgb, srgb_to_linear
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import PartImage
 
 SIZES = ((30, 20), (20, 40), (6, 9), (12, 16))
 

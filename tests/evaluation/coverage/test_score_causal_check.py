@@ -15,8 +15,8 @@ from candlelight.evaluation.coverage.grad_cam import GradCAM
 from candlelight.evaluation.coverage.measure_regions import moved_hits
 from candlelight.evaluation.coverage.score_causal_check import score_causal_check
 from candlelight.evaluation.run.compare import compare
+from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import BACKGROUND_REGION, CounterfactualImages
 
 SIZE = 12
 PLACES = {

@@ -12,8 +12,8 @@ from candlelight.evaluation.coverage.thresholds import binarise, explanation_hea
 from candlelight.evaluation.coverage.waiou import waiou, weigh_iou
 from candlelight.evaluation.run.named_models import decode
 from candlelight.evaluation.run.predictions import open_heatmaps
+from candlelight.evaluation.views import PartImage
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import PartImage
 
 HEIGHT, WIDTH = 8, 10
 

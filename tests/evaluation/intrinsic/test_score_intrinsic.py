@@ -12,8 +12,8 @@ from candlelight.evaluation.intrinsic.lmse import lmse_score
 from candlelight.evaluation.intrinsic.score_intrinsic import decomposition_errors, score_intrinsic
 from candlelight.evaluation.models.retinex import constant_shading
 from candlelight.evaluation.run.predictions import open_predictions
+from candlelight.evaluation.views import DecomposedImage
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import DecomposedImage
 
 
 def score(model, view, **options):

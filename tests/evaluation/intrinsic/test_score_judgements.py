@@ -16,9 +16,9 @@ from candlelight.evaluation.models.retinex import constant_reflectance, constant
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.predictions import open_predictions
 from candlelight.evaluation.run.steps import FinishedSteps
+from candlelight.evaluation.views import Comparisons, JudgedImage, open_judgements
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.public.saw import LABEL_FOLDER
-from candlelight.loaders.views import Comparisons, JudgedImage, open_judgements
 
 SIZES = [(24, 36), (36, 24), (24, 36), (24, 36)]
 SCORERS = {"whdr": score_whdr, "saw_ap": score_saw}

@@ -15,8 +15,8 @@ from candlelight.evaluation.intrinsic.material_albedo import (
 from candlelight.evaluation.models.retinex import constant_reflectance, constant_shading
 from candlelight.evaluation.run.predictions import open_predictions
 from candlelight.evaluation.run.steps import FinishedSteps
+from candlelight.evaluation.views import RegionImage, Regions
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import RegionImage, Regions
 
 PALETTE = torch.tensor([[0.8, 0.1, 0.1], [0.2, 0.5, 0.3], [0.4, 0.4, 0.4]])
 

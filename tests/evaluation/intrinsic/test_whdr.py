@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from candlelight.evaluation.intrinsic.judgements import whdr
+from candlelight.evaluation.views import Comparisons
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import Comparisons
 
 
 def literal_whdr(reflectance, comparisons, threshold=0.10):

@@ -11,8 +11,8 @@ from candlelight.evaluation.models.classifiers import (
     load_classifier,
     save_classifier,
 )
+from candlelight.evaluation.views import DataIdentity
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import DataIdentity
 
 TRAINING = TrainedOn(
     "species", DataIdentity("CUB-70", "cub70", split="train"), (224, 200), ("a/1", "a/3"), ("a/2",)

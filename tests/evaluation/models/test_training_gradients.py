@@ -9,8 +9,8 @@ from candlelight.evaluation.models.gradients import (
     inside_pairs,
     true_gradients,
 )
+from candlelight.evaluation.views import DecomposedImage
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import DecomposedImage
 
 
 def random_mask(seed: int, *shape: int) -> np.ndarray:

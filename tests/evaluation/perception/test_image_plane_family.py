@@ -12,9 +12,9 @@ from candlelight.evaluation.perception import (
     shift_illuminant,
     translate_images,
 )
+from candlelight.evaluation.views import MovedImages
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.illuminants import EQUAL_ENERGY
-from candlelight.loaders.views import MovedImages
 
 IMAGE = torch.rand(3, 12, 16, generator=torch.Generator().manual_seed(0))
 

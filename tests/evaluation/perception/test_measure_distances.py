@@ -16,8 +16,8 @@ from candlelight.evaluation.perception import (
 )
 from candlelight.evaluation.run.batches import Fingerprint
 from candlelight.evaluation.run.steps import FinishedSteps
+from candlelight.evaluation.views import MovedImages
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import MovedImages
 
 FAMILIES = (
     TransformFamily("rotation", (0, 2, 5)),

@@ -35,8 +35,8 @@ from candlelight.evaluation.perception.perception_report import (
 from candlelight.evaluation.perception.scene_curves import SceneCurve, align_curves, transform_sensitivity
 from candlelight.evaluation.run import intervals as resampled_intervals
 from candlelight.evaluation.run.compare import compare
+from candlelight.evaluation.views import RatedPair
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import RatedPair
 
 LINEAR = Transduction(1.0, 1.0)
 

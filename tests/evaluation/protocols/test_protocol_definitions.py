@@ -14,7 +14,7 @@ from PIL import Image
 from candlelight.evaluation.intrinsic.protocol_records import PROTOCOLS
 from candlelight.evaluation.intrinsic.score_protocols import score_protocol
 from candlelight.evaluation.run.result import MeanResult
-from candlelight.loaders.views import Comparisons, DecomposedImage, JudgedImage, RegionImage
+from candlelight.evaluation.views import Comparisons, DecomposedImage, JudgedImage, RegionImage
 
 METRICS = Path(__file__).parents[1] / "intrinsic"
 Columns = tuple[float, ...]

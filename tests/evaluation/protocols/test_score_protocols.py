@@ -17,8 +17,14 @@ from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.predictions import open_predictions
 from candlelight.evaluation.run.result import MeanResult, StatisticResult
 from candlelight.evaluation.run.steps import FinishedSteps
+from candlelight.evaluation.views import (
+    Comparisons,
+    DecomposedImage,
+    Decompositions,
+    JudgedImage,
+    RegionImage,
+)
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import Comparisons, DecomposedImage, Decompositions, JudgedImage, RegionImage
 
 DECOMPOSED = [name for name, record in PROTOCOLS.items() if record.reads == "decompositions"]
 HIGHER = [name for name in DECOMPOSED if PROTOCOLS[name].better == "higher"]
@@ -303,7 +309,7 @@ def test_hypersim_rows_of_its_own_reader_are_not_prepared_again(view) -> None:
             "iiw-whdr",
             "decompositions",
             "protocol `iiw-whdr` reads comparisons; expected a view of "
-            "`candlelight.loaders.views.open_judgements`, got MemoryView",
+            "`candlelight.evaluation.views.open_judgements`, got MemoryView",
         ),
         ("maw-2023", "labels", "protocol `maw-2023` reads regions; expected .*open_regions"),
         ("sintel", "regions", "protocol `sintel` reads decompositions; expected .*open_decompositions"),

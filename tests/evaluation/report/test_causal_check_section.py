@@ -27,7 +27,7 @@ from candlelight.evaluation.report.page import write_report
 from candlelight.evaluation.run.intervals import Score
 from candlelight.evaluation.run.result import Provenance, StatisticResult, table
 from candlelight.evaluation.run.result_files import read_results, write_results
-from candlelight.loaders.views import BACKGROUND_REGION, CounterfactualImages
+from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages
 
 HOSTILE = "<script>alert('1')</script>"
 EFFECTS = {"beak": 0.1, "wing": 0.4, ALL_PARTS: 0.4, BACKGROUND_REGION: 0.2}
@@ -344,7 +344,7 @@ def test_no_effect_is_known(memory_view):
 
 def test_the_command_puts_pictures_into_the_section_of_their_size(tmp_path, memory_view, monkeypatch):
     view = memory_view([item(0), item(1)], factor_values=lambda name: None)
-    monkeypatch.setattr("candlelight.loaders.views.open_counterfactuals", lambda *_, **__: view)
+    monkeypatch.setattr("candlelight.evaluation.views.open_counterfactuals", lambda *_, **__: view)
 
     def fitted(name, size):
         def resized(images):

@@ -16,7 +16,7 @@ from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BranchScore, 
 from candlelight.evaluation.run.intervals import resampled_interval
 from candlelight.evaluation.run.named_models import decode
 from candlelight.evaluation.run.result import Provenance, StatisticResult
-from candlelight.loaders.views import ConceptSet
+from candlelight.evaluation.views import ConceptSet
 
 FRAMES = [f"frame {number}" for number in range(8)]
 

@@ -21,7 +21,7 @@ from candlelight.evaluation.coverage.score_coverage import score_coverage
 from candlelight.evaluation.report.blocks import TextBlock
 from candlelight.evaluation.report.drawing import COLOURS
 from candlelight.evaluation.report.page import write_report
-from candlelight.loaders.views import PartImage
+from candlelight.evaluation.views import PartImage
 
 HOSTILE = "<script>alert('1')</script>"
 

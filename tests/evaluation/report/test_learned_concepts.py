@@ -29,8 +29,8 @@ from candlelight.evaluation.coverage.topic_completeness import ReconstructionTra
 from candlelight.evaluation.coverage.topics import TopicMethod, TopicSearch
 from candlelight.evaluation.coverage.vebi import VEBI
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
+from candlelight.evaluation.views import PartImage
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import PartImage
 
 CLASSES = ("cup", "jug")
 PATCHES = [(0, 0, 0), (2, 2, 1), (0, 0, 0), (1, 1, 0), (3, 0, 1), (3, 0, 1)]  # image, row, column

@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from candlelight.cli import main
+from candlelight.evaluation.views import open_images
 from candlelight.loaders.frames import write_dataset_info, write_frame
 from candlelight.loaders.samples import Frame
 from candlelight.loaders.schema import DatasetInfo, SetInfo
-from candlelight.loaders.views import open_images
 
 BUILDERS = Path(__file__).parents[2] / "loaders" / "conftest.py"
 LAYERS = ("image", "radiance", "albedo", "shading", "object")

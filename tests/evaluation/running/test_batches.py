@@ -4,8 +4,8 @@ import torch
 
 from candlelight.evaluation.run.batches import Fingerprint, read_batches
 from candlelight.evaluation.run.named_models import identify_models
+from candlelight.evaluation.views import DecomposedImage
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import DecomposedImage
 
 
 def sha(*rows: object) -> str:

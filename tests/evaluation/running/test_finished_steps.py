@@ -17,9 +17,9 @@ from candlelight.evaluation.run import result
 from candlelight.evaluation.run import steps as finished_steps
 from candlelight.evaluation.run.intervals import resampled_interval
 from candlelight.evaluation.run.steps import RECORD, FinishedSteps, model_key
+from candlelight.evaluation.views import ConceptSet, PartImage
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo
-from candlelight.loaders.views import ConceptSet, PartImage
 
 SHAPE = (3, 20, 24)
 

@@ -7,8 +7,8 @@ import torch
 from candlelight.evaluation.models.network import IntrinsicNet
 from candlelight.evaluation.run.named_models import encode
 from candlelight.evaluation.training import fine_tune
+from candlelight.evaluation.views import ConceptSet
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import ConceptSet
 
 LAYER = "reflectance.blocks.2"
 QUICK = {"layer": LAYER, "seed": 0, "epochs": 2, "runs": 2}

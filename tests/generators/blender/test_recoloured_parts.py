@@ -31,7 +31,7 @@ def folder(tmp_path_factory, render_recipe):
 
 
 def test_a_counterfactual_changes_its_region_most(folder):
-    from candlelight.loaders.views import (
+    from candlelight.evaluation.views import (
         open_counterfactuals,  # needs torch, unlike the other tests of this folder
     )
 
@@ -57,7 +57,7 @@ def test_the_causal_check_finds_the_part_that_a_classifier_looks_at(folder):
     import torch
 
     from candlelight.evaluation.coverage.score_causal_check import score_causal_check
-    from candlelight.loaders.views import open_counterfactuals
+    from candlelight.evaluation.views import open_counterfactuals
 
     view = open_counterfactuals(folder, limit=1)
     roof = view[0].masks["roof"]

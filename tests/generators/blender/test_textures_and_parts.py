@@ -201,7 +201,7 @@ def test_packs_hold_part_names(run, tmp_path):
 
 def test_coverage_evaluates_part_masks(run):
     from candlelight.evaluation.coverage import OpenParameters, score_coverage  # needs torch
-    from candlelight.loaders.views import open_parts
+    from candlelight.evaluation.views import open_parts
 
     frames = FrameFolder(run, "parts", objects=True)
     indices = {part.name: part.index for part in frames.frame(0).metadata.objects[0].parts}

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from candlelight.blender_assets import AssetLibrary
+from candlelight.evaluation.views import match_controls, open_concepts, open_images
 from candlelight.generators import load_recipe, make_plan, render
 from candlelight.generators.scenes.camera import project, world_to_camera
 from candlelight.generators.scenes.object_placement import footprint
 from candlelight.loaders import FrameFolder
 from candlelight.loaders.mixed_edges import mixed_edges
-from candlelight.loaders.views import match_controls, open_concepts, open_images
 
 LIBRARY = AssetLibrary()
 KINDS = ("camera", "pose")

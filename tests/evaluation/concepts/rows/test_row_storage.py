@@ -9,8 +9,8 @@ from candlelight.evaluation.concepts.rows import RowStorage, StoredRows
 from candlelight.evaluation.concepts.set_scores import BRANCHES
 from candlelight.evaluation.run.batches import Fingerprint
 from candlelight.evaluation.run.named_models import identify_models
+from candlelight.evaluation.views import ConceptSet
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import ConceptSet
 
 
 class HalfNet(nn.Module):

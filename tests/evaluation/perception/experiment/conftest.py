@@ -15,7 +15,7 @@ from candlelight.evaluation.perception.experiment.answers import AnswerLog
 from candlelight.evaluation.perception.experiment.open_experiment import summarise_log
 from candlelight.evaluation.perception.experiment.session import ExperimentServer, TrialSession
 from candlelight.evaluation.perception.experiment.stimuli import Stimulus, plan_trials
-from candlelight.loaders.views import DataIdentity
+from candlelight.evaluation.views import DataIdentity
 
 
 def write_pairs(folder: Path, scores: Sequence[float], height: int = 6, width: int = 8) -> None:

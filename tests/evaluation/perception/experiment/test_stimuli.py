@@ -15,9 +15,9 @@ from candlelight.evaluation.perception.experiment.open_experiment import (
     shows_original,
 )
 from candlelight.evaluation.perception.experiment.stimuli import MovedStimuli, default_largest, nearest_pairs
+from candlelight.evaluation.views import DataIdentity, MovedImages
+from candlelight.evaluation.views.moved_view import _MOVES, MovedRows, _Frame, _Scene
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.views import DataIdentity, MovedImages
-from candlelight.loaders.views.moved_view import _MOVES, MovedRows, _Frame, _Scene
 
 
 def test_rated_pairs_are_spaced_in_d(write_tid):

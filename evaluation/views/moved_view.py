@@ -1,0 +1,285 @@
+"""Open rendered references together with the frames in which the camera or the illuminant moved."""
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
+
+from jaxtyping import Float32, Float64
+
+from candlelight.evaluation.views.data_source import FRAMES, parse_data
+from candlelight.evaluation.views.frame_rows import is_frames, list_sets
+from candlelight.evaluation.views.view_colours import to_srgb
+from candlelight.evaluation.views.view_items import DataIdentity
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.urls import local_folder
+from candlelight.loaders.open_frames import open_frames
+from candlelight.loaders.samples import Frames, row_number
+from candlelight.loaders.schema import Metadata, SetInfo
+
+if TYPE_CHECKING:
+    from torch import Tensor
+else:
+    Tensor = Any
+
+
+class _Move(NamedTuple):
+    """One factor of the recipe `invariance`: name and unit of its transform."""
+
+    transform: str
+    unit: str
+    reference: float  # value of the reference
+    direction: str | None = None  # factor whose values are transforms of their own
+
+
+_MOVES = {
+    "translation": _Move("translation", "degrees", 0.0, "axis"),
+    "parallax": _Move("parallax x", "degrees", 0.0),
+    "rotation": _Move("rotation", "degrees", 0.0),
+    "scale": _Move("scale", "factor", 1.0),
+    "saturation": _Move("illuminant", "steps", 0.0, "hue"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class MovedImages:
+    """An image of a scene, and images of the same scene after one physical transform at several magnitudes.
+
+    Attributes:
+        reference: sRGB-encoded, in [0, 1].
+        moved: likewise, by magnitude; among them the reference again.
+        transform: "translation x", "translation y", "parallax x", "rotation", "scale" or "illuminant HUE".
+        unit: unit of the magnitudes: "degrees", "factor" or "steps" of 0.005 in CIE xy.
+        magnitudes: ascending; 0, for scale 1, is the reference.
+        clipped: share of pixels of each moved image with an over-exposed channel, from its metadata.
+        pixels_per_degree: pixels per degree of visual angle in the middle of the reference, seen from the
+            place of its camera; nan without a camera.
+    """
+
+    reference: Float32[Tensor, "3 height width"]
+    moved: Float32[Tensor, "magnitudes 3 height width"]
+    transform: str
+    unit: str
+    magnitudes: Float64[Tensor, " magnitudes"]
+    clipped: Float64[Tensor, " magnitudes"]
+    pixels_per_degree: float
+
+
+class _Frame(NamedTuple):
+    row: int
+    clipped: float
+    pixels_per_degree: float
+
+
+class _Scene(NamedTuple):
+    """All frames of a scene under one transform."""
+
+    id: str
+    unit: str
+    move: _Move
+    transform: str
+    frames: Frames
+    by_magnitude: Mapping[float, _Frame]
+
+
+@dataclass(frozen=True, eq=False)
+class MovedRows:
+    """A view with one row for each scene and transform: `candlelight.evaluation.views.View` of `MovedImages`.
+
+    Attributes:
+        identity: name, set and split of the data.
+        scenes: the rows.
+        incomplete: ids of the rows that are left out, because their reference is missing, or a magnitude that
+            another scene has.
+    """
+
+    identity: DataIdentity
+    scenes: tuple[_Scene, ...]
+    incomplete: tuple[str, ...]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Set, unit and transform of each row."""
+        return tuple(scene.id for scene in self.scenes)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Unit of each row: the scene."""
+        return tuple(scene.unit for scene in self.scenes)
+
+    @property
+    def known_ids(self) -> frozenset[str]:
+        """Ids of the rows."""
+        return frozenset(self.ids)
+
+    @property
+    def pixels_per_degree(self) -> tuple[float, ...]:
+        """Different values of `MovedImages.pixels_per_degree`, to 1e-3, ascending; none without cameras."""
+        found = (scene.by_magnitude[scene.move.reference].pixels_per_degree for scene in self.scenes)
+        return tuple(sorted({round(one, 3) for one in found if not math.isnan(one)}))
+
+    def __len__(self) -> int:
+        """Count the rows."""
+        return len(self.scenes)
+
+    def __getitem__(self, row: SupportsIndex, /) -> MovedImages:
+        """Read the reference and all moved images of one row."""
+        import torch
+
+        scene = self.scenes[row_number(row, len(self))]
+        magnitudes = sorted(scene.by_magnitude)
+        chosen = [scene.by_magnitude[magnitude] for magnitude in magnitudes]
+        moved = torch.stack([to_srgb(scene.frames[frame.row]["image"]) for frame in chosen])
+        return MovedImages(
+            moved[magnitudes.index(scene.move.reference)],
+            moved,
+            scene.transform,
+            scene.move.unit,
+            torch.tensor(magnitudes, dtype=torch.float64),
+            torch.tensor([frame.clipped for frame in chosen], dtype=torch.float64),
+            scene.by_magnitude[scene.move.reference].pixels_per_degree,
+        )
+
+
+def has_moves(data: str, set_name: str | None = None) -> bool:
+    """Tell whether data are frames or a pack with a set in which only the camera or the illuminant moves.
+
+    Args:
+        data: PATH, LAYOUT:PATH or hf:NAME, see `candlelight.evaluation.views.parse_data`.
+        set_name: ask for this set alone.
+
+    Example:
+        >>> has_moves("iiw:photographs")
+        False
+    """
+    source = parse_data(data)
+    if source.layout != FRAMES or not is_frames(path := local_folder(source.place)):
+        return False
+    sets = list_sets(path)[0]
+    chosen = [info for name, info in sets.items() if set_name in (None, name)]
+    return any(_only_moves(info) for info in chosen)
+
+
+def open_moved_images(
+    data: str | Path,
+    *,
+    set_name: str | None = None,
+    split: str | None = None,
+    limit: int | None = None,
+    transforms: Collection[str] | None = None,
+) -> MovedRows:
+    """Open references with the frames in which the camera or the illuminant moved, as of `invariance`.
+
+    The factor says which transform a set shows: `translation` (by `axis`), `parallax` (a translation in which
+    the camera itself moves), `rotation`, `scale`, or `saturation` (by `hue`). The reference of a scene is its
+    frame of the same set and axis or hue with value 0, for `scale` 1. Every magnitude of the frames that are
+    there counts: a recipe with fewer values, or the part of it that was rendered, is enough.
+
+    Blind to: a scene that changes in other ways between the frames of a unit; the recipe keeps it the same.
+
+    Args:
+        data: folder of frames or pack, with the layer `image`.
+        set_name: the set to read; None for all sets with such a factor.
+        split: split of a pack; may be left out where there is only one.
+        limit: largest number of scenes of each transform, of the scenes that all transforms have; None for
+            all.
+        transforms: names of the transforms to read; None for all. Sets without one of them are not opened.
+
+    Returns:
+        A view with one row for each scene and transform, whose groups are the units of the scenes.
+
+    Raises:
+        InputError: no set has such a factor, no scene of the transforms is complete, or two frames of a scene
+            have the same magnitude.
+
+    Example:
+        >>> open_moved_images("nowhere")
+        Traceback (most recent call last):
+        candlelight.loaders.errors.InputError: nowhere: does not exist; expected a folder of frames, an .h5 \
+file or a folder of them, or a Hugging Face folder
+    """
+    path = local_folder(data)
+    sets = {
+        name: _moved_factor(info)
+        for name, info in list_sets(path)[0].items()
+        if set_name in (None, name) and info.count and _only_moves(info)
+    }
+    if transforms is not None:
+        kinds = {name: _MOVES[factor].transform for name, factor in sets.items()}
+        wanted = {name for name, kind in kinds.items() if any(one.startswith(kind) for one in transforms)}
+        sets = {name: factor for name, factor in sets.items() if name in wanted}
+    if not sets:
+        place = "a set" if set_name is None else f"a set `{set_name}`"
+        raise InputError(
+            f"{path}: expected {place} in which a factor translation (and axis), parallax, rotation, scale, "
+            "or saturation (and hue) alone varies, got none; render the recipe invariance"
+        )
+    whole: dict[str, list[_Scene]] = {}
+    incomplete: list[str] = []
+    readers = {name: open_frames(path, name, split, ("image",)) for name in sets}
+    for name, factor in sets.items():
+        by_transform: dict[str, list[_Scene]] = {}
+        for scene in _scenes(name, factor, readers[name]):
+            by_transform.setdefault(scene.transform, []).append(scene)
+        for transform, found in by_transform.items():
+            if transforms is not None and transform not in transforms:
+                continue
+            needed = {magnitude for scene in found for magnitude in scene.by_magnitude}
+            needed.add(_MOVES[factor].reference)
+            some = whole.setdefault(transform, [])
+            some += [scene for scene in found if needed == set(scene.by_magnitude)]
+            incomplete += [scene.id for scene in found if needed != set(scene.by_magnitude)]
+    scenes = [scene for some in whole.values() for scene in _limited(some, whole.values(), limit)]
+    if not scenes:
+        raise InputError(f"{path}: expected a scene with all magnitudes, got none; render the other frames")
+    first = readers[next(iter(sets))]
+    identity = DataIdentity(first.info.name, "frames", set_name, split, first.info.recipe.sha256)
+    return MovedRows(identity, tuple(scenes), tuple(incomplete))
+
+
+def _limited(
+    scenes: Sequence[_Scene], of_transforms: Collection[Sequence[_Scene]], limit: int | None
+) -> Sequence[_Scene]:
+    """Take the first scenes of those that every transform has, so that all are compared on the same ones."""
+    if limit is None:
+        return scenes
+    shared = set.intersection(*({scene.unit for scene in some} for some in of_transforms))
+    return [scene for scene in scenes if scene.unit in shared][:limit]
+
+
+def _moved_factor(info: SetInfo) -> str:
+    """Name the factor by which the camera or the illuminant moves; "" if there is none."""
+    names = {factor.name for factor in info.factors}
+    found = (name for name, move in _MOVES.items() if {name, move.direction or name} <= names)
+    return next(found, "")
+
+
+def _only_moves(info: SetInfo) -> bool:
+    """Tell whether the factor of a move, and its direction, are all that varies."""
+    if not (factor := _moved_factor(info)):
+        return False
+    return factor in info.varies and set(info.varies) <= {factor, _MOVES[factor].direction}
+
+
+def _scenes(set_name: str, factor: str, frames: Frames) -> Iterator[_Scene]:
+    """Collect the frames of each scene and transform of a set."""
+    move = _MOVES[factor]
+    found: dict[tuple[str, str], dict[float, _Frame]] = {}
+    for row in range(len(frames)):
+        metadata: Metadata = frames.metadata(row)
+        transform = move.transform
+        if move.direction is not None:
+            value = metadata.factors[move.direction]
+            transform += f" {value if isinstance(value, str) else format(value, 'g')}"
+        of_scene = found.setdefault((metadata.unit, transform), {})
+        magnitude = float(metadata.factors[factor])
+        if magnitude in of_scene:
+            raise InputError(
+                f"set `{set_name}`: expected one frame of `{metadata.unit}` for {transform} {magnitude:g}, "
+                "got two; name the scene in `unit_factors` of the recipe"
+            )
+        focal_length = math.nan if metadata.camera is None else metadata.camera.intrinsics[0][0]
+        of_scene[magnitude] = _Frame(row, metadata.checks.clipped, focal_length * math.pi / 180)
+    for (unit, transform), by_magnitude in found.items():
+        yield _Scene(f"{set_name}/{unit}/{transform}", unit, move, transform, frames, by_magnitude)

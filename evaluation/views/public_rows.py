@@ -1,0 +1,203 @@
+"""Open public data sets for views by their layouts, with rows named before an image is read."""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from candlelight.evaluation.views.chosen_rows import NamedRows, Request, choose_rows
+from candlelight.evaluation.views.view_items import DataIdentity
+from candlelight.loaders.errors import InputError, argument
+from candlelight.loaders.public import (
+    ARAP,
+    CUB70,
+    IIW,
+    MAW,
+    MPI3D,
+    SAW,
+    TID2013,
+    Candle,
+    CelebAMaskHQ,
+    DSprites,
+    Hypersim,
+    MITIntrinsic,
+    MultiIllumination,
+    PhotometricStereo,
+    Shapes3D,
+)
+from candlelight.loaders.public.arap import scene_of
+from candlelight.loaders.public.celebamask import CELEBAMASK_SPLITS
+from candlelight.loaders.public.cub70 import CUB70_SPLITS
+from candlelight.loaders.public.mit import MIT_SPLITS
+from candlelight.loaders.public.mpi3d import MPI3D_FILES
+
+_PHOTOGRAPH = re.compile(r"dir_[0-9]+_mip([0-9])\.(jpg|exr)")
+
+
+def _folder(identifier: str) -> str:
+    return identifier.rpartition("/")[0]
+
+
+def _own_ids(data: Any) -> Sequence[str]:
+    return data.ids
+
+
+def _numbers(data: Any) -> Sequence[str]:
+    return [str(number) for number in data.indices.tolist()]
+
+
+def _stems(data: TID2013) -> Sequence[str]:
+    return [f"i{r + 1:02d}_{d + 1:02d}_{n + 1}" for r, d, n in data.factor_table.astype(int).tolist()]
+
+
+@dataclass(frozen=True)
+class PublicLayout:
+    """A public data set.
+
+    Attributes:
+        name: name of the data set.
+        kind: class that reads the data set.
+        splits: values of the class's argument after the folders; empty without splits.
+        ids: lists the ids of all rows; None for a grid, whose rows have only numbers.
+        group: returns the group of a row by its id.
+    """
+
+    name: str
+    kind: type
+    splits: tuple[str, ...] = ()
+    ids: Callable[[Any], Sequence[str]] | None = _own_ids
+    group: Callable[[str], str] = str
+
+
+LAYOUTS = {
+    "mit": PublicLayout("MIT Intrinsic Images", MITIntrinsic, ("all", *MIT_SPLITS)),
+    "arap": PublicLayout("ARAP", ARAP, ("all", "csm"), group=lambda name: scene_of(name).lower()),
+    "hypersim": PublicLayout("Hypersim", Hypersim, ("train", "val", "test"), group=_folder),
+    "iiw": PublicLayout("IIW", IIW, ("all", "train", "test")),
+    "saw": PublicLayout("SAW", SAW, ("train", "val", "test")),
+    "maw": PublicLayout("Measured Albedo in the Wild", MAW, group=_folder),
+    "multi-illumination": PublicLayout(
+        "Multi-Illumination", MultiIllumination, ("all", "train", "test"), group=_folder
+    ),
+    "photometric-stereo": PublicLayout("Photometric Stereo", PhotometricStereo, group=_folder),
+    "cub70": PublicLayout("CUB-70", CUB70, CUB70_SPLITS),
+    "celebamask": PublicLayout("CelebAMask-HQ", CelebAMaskHQ, CELEBAMASK_SPLITS, _numbers),
+    "dsprites": PublicLayout("dSprites", DSprites, ids=None),
+    "mpi3d": PublicLayout("MPI3D", MPI3D, ids=None),
+    "shapes3d": PublicLayout("3D Shapes", Shapes3D, ids=None),
+    "candle": PublicLayout("CANDLE", Candle, ids=_numbers),
+    "tid2013": PublicLayout("TID2013", TID2013, ids=_stems, group=lambda name: name.partition("_")[0]),
+}
+
+# Options of the classes for views that need only the images, of which reading the masks takes most time.
+NO_MASKS = {layout: {"masks": False} for layout in ("cub70", "celebamask")}
+
+
+def open_public(layout: str, root: Path, request: Request, **options: Any) -> NamedRows:
+    """Open a public data set and choose rows.
+
+    Args:
+        layout: one of `LAYOUTS`.
+        root: folder of the data set.
+        request: the split, the set (the variant of MPI3D) and the rows.
+        options: further arguments of the class.
+
+    Raises:
+        InputError: files are missing or damaged; there are several splits, and none is named; or the split,
+            set or row does not exist.
+    """
+    facts = LAYOUTS[layout]
+    split = _split(layout, facts, request)
+    set_name = _variant(root, request) if layout == "mpi3d" else request.set_name
+    if set_name is not None and layout != "mpi3d":
+        raise InputError(f"{request.name}: `{layout}` has no sets, got {set_name!r}; leave the set out")
+    roots = (root, root) if layout == "cub70" else (root,)  # the folder holds both masks and images
+    chosen = [value for value in (split, set_name) if value is not None]
+    reader = facts.kind(*roots, *chosen, **_options(layout, root), **options)
+    identity = DataIdentity(facts.name, layout, set_name, split)
+    return name_public(reader, layout, request, identity)
+
+
+def layout_of(reader: object) -> str | None:
+    """Return the layout of a reader; None for a reader outside `LAYOUTS`."""
+    return next((name for name, facts in LAYOUTS.items() if isinstance(reader, facts.kind)), None)
+
+
+def name_public(
+    reader: Any, layout: str, request: Request, identity: DataIdentity | None = None
+) -> NamedRows:
+    """Choose rows of a reader and name them.
+
+    Raises:
+        InputError: a row does not exist.
+    """
+    facts = LAYOUTS[layout]
+    known = identity or DataIdentity(facts.name, layout)
+    numbers = choose_rows(len(reader), request)
+    if facts.ids is None:
+        names = _grid_ids(layout, numbers)
+        return NamedRows(known, reader, numbers, names, names, lambda: _grid_ids(layout, range(len(reader))))
+    every = facts.ids(reader)
+    ids = [every[number] for number in numbers]
+    return NamedRows(known, reader, numbers, tuple(ids), tuple(map(facts.group, ids)), lambda: every)
+
+
+def _cache_folder() -> Path | None:
+    """Return the folder for unpacked files, ``candlelight`` in the user's cache; None without a home."""
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "candlelight"
+    except RuntimeError:  # a user without HOME whom the system does not know, as in containers
+        return None
+
+
+def _grid_ids(layout: str, numbers: Iterable[int]) -> tuple[str, ...]:
+    return tuple(f"{layout}-{number:06d}" for number in numbers)
+
+
+def _split(layout: str, facts: PublicLayout, request: Request) -> str | None:
+    if request.split in facts.splits or (request.split is None and not facts.splits):
+        return request.split
+    if not facts.splits:
+        raise InputError(f"{request.name}: `{layout}` has no splits, got {request.split!r}; leave it out")
+    requested = (
+        f"choose a split ({argument('split')})"
+        if request.split is None
+        else f"split `{request.split}` is not there"
+    )
+    raise InputError(f"{request.name}: {requested}; expected one of: {', '.join(facts.splits)}")
+
+
+def _variant(root: Path, request: Request) -> str | None:
+    """Choose the variant of MPI3D by its name or by the files in the folder."""
+    if request.set_name in MPI3D_FILES:
+        return request.set_name
+    if request.set_name is not None:
+        known = ", ".join(MPI3D_FILES)
+        raise InputError(f"{request.name}: set `{request.set_name}` is not there; expected one of: {known}")
+    names = {root.name} if root.is_file() else {path.name for path in root.glob("*.npz")}
+    found = [variant for variant, files in MPI3D_FILES.items() if names & set(files)]
+    if len(found) > 1 or (root.is_file() and not found):
+        known = ", ".join(found or MPI3D_FILES)
+        problem = f"choose a set ({argument('set_name')})"
+        raise InputError(f"{request.name}: {problem}; expected one of: {known}")
+    return found[0] if found else None
+
+
+def _options(layout: str, root: Path) -> dict[str, Any]:
+    """Choose further arguments by the files, which come in several sizes, formats and containers."""
+    if layout == "celebamask":
+        return {"groups": "paper"}
+    if layout == "multi-illumination":
+        scenes = sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
+        for scene in scenes:
+            found = [_PHOTOGRAPH.fullmatch(path.name) for path in scene.iterdir()]
+            kinds = sorted({(match[2] != "jpg", match[2], int(match[1])) for match in found if match})
+            if kinds:
+                return {"kind": kinds[0][1], "mip": kinds[0][2]}
+    if layout in ("dsprites", "mpi3d", "shapes3d"):
+        # Rows of HDF5 files are read in place; 3D Shapes prefers HDF5 to npz.
+        in_hdf5 = root.suffix in (".h5", ".hdf5") or (layout == "shapes3d" and any(root.glob("*.h5")))
+        return {"cache": None if in_hdf5 else _cache_folder()}
+    return {}

@@ -1,0 +1,199 @@
+"""Open images in folders of pictures and in Hugging Face data sets."""
+
+import io
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from candlelight.evaluation.views import DataIdentity, Images, open_images, read_picture_groups
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.image_frames import ImageFolder, ImageFrames
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Write three pictures of different sizes; EXIF rotates one of them."""
+    root = tmp_path / "photographs"
+    (root / "deep").mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    Image.fromarray(rng.integers(0, 256, (5, 8, 3), np.uint8)).save(root / "b.png")
+    Image.fromarray(rng.integers(0, 256, (7, 4), np.uint8)).save(root / "deep" / "a.png")
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(rng.integers(0, 256, (3, 9, 3), np.uint8)).save(root / "turned.png", exif=exif)
+    return root
+
+
+def test_pictures_keep_their_size(folder):
+    view = open_images(folder)
+    assert isinstance(view, Images)
+    assert view.ids == view.groups == ("b.png", "deep/a.png", "turned.png")
+    assert view.identity == DataIdentity("photographs", "pictures")
+    with Image.open(folder / "b.png") as image:
+        expected = torch.from_numpy(np.moveaxis(np.asarray(image), 2, 0) / np.float32(255))
+    assert torch.equal(view[0], expected)
+    assert [tuple(image.shape) for image in view] == [(3, 5, 8), (3, 7, 4), (3, 9, 3)]
+
+
+def test_pictures_are_scaled_to_one_size(folder):
+    view = open_images(str(folder), size=(4, 6), limit=2)
+    assert [tuple(image.shape) for image in view] == [(3, 4, 6)] * 2
+    same = ImageFrames(ImageFolder(folder), (4, 6))
+    assert torch.equal(view[1], same[1]["image"].float() / 255)
+    assert view.known_ids == {"b.png", "deep/a.png", "turned.png"}
+    assert open_images(same).ids == ("b.png", "deep/a.png", "turned.png")
+
+
+def test_a_table_groups_pictures_of_the_same_name_by_their_folder(folder, tmp_path):
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others" / "b.png").write_bytes((folder / "b.png").read_bytes())
+    table = folder / "groups.csv"
+    table.write_text(
+        "\ufeffnote,group,picture\r\n,vase,b.png\r\n\r\n,jug,deep/a.png\r\n"
+        ',"vase, new",turned.png\r\n,jug,../others/b.png\r\n',
+        encoding="utf-8",
+    )
+    groups = read_picture_groups(table)
+    assert open_images(folder, groups=groups).groups == ("vase", "jug", "vase, new")
+    assert open_images(folder, groups=groups, rows=[2, 0]).groups == ("vase, new", "vase")
+    (tmp_path / "link").symlink_to("others")
+    assert open_images(tmp_path / "link", groups=groups).groups == ("jug",)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            None,
+            r"^\S+groups.csv: cannot be read as a table of groups: No such file .*; expected a CSV file with",
+        ),
+        (b"picture,group\nb.png,\xff", r"groups.csv: cannot be read as a table of groups: 'utf-8' codec"),
+        (
+            b'picture,group\n"b.png',
+            r"groups.csv: cannot be read as a table of groups: unexpected end of data",
+        ),
+        (b"", r"groups.csv: expected a CSV file with the columns picture,group, got ''"),
+        (b"picture;group\nb.png;a", r"the columns picture,group, got 'picture;group'"),
+        (b"picture,group\nc.png,a", r"line 2: expected the path of a picture, relative .*, got 'c.png,a'"),
+        (
+            b"picture,group\nb.png,a\ngroups.csv,a",
+            r"line 3: expected the path of a picture, .* 'groups.csv,a'",
+        ),
+        (b"picture,group\nb.png,", r"line 2: expected a group, got 'b.png,'"),
+        (b"picture,group\nb.png", r"line 2: expected a group, got 'b.png'"),
+        (b"picture,group\nb.png,a\ndeep/../b.png,a", r"line 3: expected one row for each picture, got 'deep"),
+        (
+            b"picture,group\nb.png,a",
+            r"groups.csv: expected a row for each picture of \S+photographs, got none for 2 of 3, such as "
+            r"deep/a.png; add rows",
+        ),
+    ],
+)
+def test_tables_of_groups_that_do_not_fit(folder, text, message):
+    if text is not None:
+        (folder / "groups.csv").write_bytes(text)
+    with pytest.raises(InputError, match=message):
+        open_images(folder, groups=read_picture_groups(folder / "groups.csv"))
+
+
+def test_pictures_have_no_sets(folder, tmp_path):
+    for requested in ({"set_name": "one"}, {"split": "train"}):
+        with pytest.raises(InputError, match="a folder of pictures has no sets or splits; leave them out"):
+            open_images(folder, **requested)
+    with pytest.raises(InputError, match=r"size: expected height and width of at least 1, got \(0, 4\)"):
+        open_images(folder, size=(0, 4))
+    with pytest.raises(InputError, match=r"nowhere: does not exist; .*; or a folder of pic"):
+        open_images(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="expected images"):
+        open_images(tmp_path / "empty")
+
+
+def test_a_damaged_picture_is_named(folder):
+    (folder / "b.png").write_bytes(b"none")
+    for size in (None, (4, 6)):
+        with pytest.raises(InputError, match=r"photographs: b.png: cannot be read as an image: "):
+            open_images(folder, size=size)[0]
+    view = open_images(folder)
+    (folder / "b.png").unlink()
+    with pytest.raises(InputError, match=r"photographs: b.png: cannot be read: No such file"):
+        view[0]
+
+
+# ---------------------------------------------------------------------------------------------- Hugging Face
+
+
+@pytest.fixture
+def table(datasets):
+    def picture(red):
+        buffer = io.BytesIO()
+        Image.new("RGB", (6, 4), (red, 10, 0)).save(buffer, "PNG")
+        return {"bytes": buffer.getvalue(), "path": None}
+
+    features = datasets.Features({"photo": datasets.Image(), "label": datasets.Value("string")})
+    rows = {"photo": [picture(50 * i) for i in range(4)], "label": list("abcd")}
+    return datasets.Dataset.from_dict(rows, features=features)
+
+
+def reds(view):
+    return [round(255 * float(image[0, 0, 0])) for image in view]
+
+
+def test_a_table_of_pictures_is_read(table, tmp_path):
+    table.save_to_disk(tmp_path / "one")
+    view = open_images(f"hf:{tmp_path / 'one'}")
+    assert reds(view) == [0, 50, 100, 150]
+    assert view.ids == ("row 0", "row 1", "row 2", "row 3")
+    assert (view.identity.name, view.identity.layout) == ("one", "pictures")
+    assert reds(open_images(f"hf:{tmp_path / 'one'}", rows=[3, 1])) == [150, 50]
+
+
+def test_several_splits_need_a_name(datasets, table, tmp_path):
+    both = datasets.DatasetDict({"train": table, "test": table.select([2])})
+    both.save_to_disk(tmp_path / "two")
+    name = f"hf:{tmp_path / 'two'}"
+    with pytest.raises(
+        InputError,
+        match=r"hf:.*two: choose a split \(`split`\); expected one of: train, test$",
+    ):
+        open_images(name)
+    for view in (open_images(name, split="test"), open_images(f"{name}:test")):
+        assert reds(view) == [100]
+        assert view.identity.split == "test"
+    with pytest.raises(InputError, match=r"hf:.*two, split none: cannot be loaded: "):
+        open_images(name, split="none")
+    with pytest.raises(InputError, match="expected hf:NAME, hf:NAME:SPLIT or hf:NAME:SPLIT:CONFIGURATION"):
+        open_images("hf:a:b:c:d")
+    datasets.DatasetDict({"val": table}).save_to_disk(tmp_path / "single")
+    assert open_images(f"hf:{tmp_path / 'single'}").identity.split == "val"
+    alone = datasets.Dataset.from_dict(table[:], features=table.features, split="train")
+    alone.save_to_disk(tmp_path / "alone")
+    assert open_images(f"hf:{tmp_path / 'alone'}", split="train").identity.split == "train"
+    with pytest.raises(InputError, match=r"alone: split `test` is not there; expected one of: train$"):
+        open_images(f"hf:{tmp_path / 'alone'}", split="test")
+
+
+def test_a_folder_in_the_layout_of_the_hub_is_read(table, tmp_path):
+    shard = tmp_path / "hub" / "train-00000-of-00001.parquet"
+    shard.parent.mkdir()
+    table.to_parquet(shard)
+    view = open_images(f"hf:{shard.parent}")
+    assert reds(view) == [0, 50, 100, 150]
+    assert view.identity.split == "train"
+
+
+@pytest.mark.usefixtures("datasets")
+def test_a_missing_data_set_is_refused(monkeypatch):
+    huggingface_hub = pytest.importorskip("huggingface_hub")
+
+    def refuse(*_, **__):
+        raise OSError("offline")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", refuse)
+    monkeypatch.setattr(
+        "huggingface_hub.constants.HF_HUB_OFFLINE", True
+    )  # otherwise it retries for 20 seconds
+    with pytest.raises(InputError, match=r"^hf:nobody/nothing: cannot be loaded: "):
+        open_images("hf:nobody/nothing")
