@@ -19,7 +19,7 @@ from candlelight.evaluation.concepts.set_scores import (
     mean_ratio,
 )
 from candlelight.evaluation.concepts.sets import set_images
-from candlelight.evaluation.intrinsic.score_intrinsic import DecompositionModel
+from candlelight.evaluation.run.named_models import DecompositionModel
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.report.blocks import Block, PicturesBlock, number, png_picture, unbroken
 from candlelight.evaluation.report.tiles import (

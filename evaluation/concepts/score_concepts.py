@@ -52,7 +52,7 @@ from candlelight.evaluation.concepts.set_scores import (
 )
 from candlelight.evaluation.concepts.sets import ChosenSet, choose_sets, few_images, set_images
 from candlelight.evaluation.concepts.solvers import Classifier
-from candlelight.evaluation.intrinsic.score_intrinsic import DecompositionModel
+from candlelight.evaluation.run.named_models import DecompositionModel
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.run.batches import Fingerprint, make_provenance
 from candlelight.evaluation.run.intervals import LEAST_GROUPS, Score, distinct_groups, resampled_interval

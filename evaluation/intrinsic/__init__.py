@@ -1,4 +1,8 @@
-"""Metrics of predicted reflectance and shading: against the truth, against judgements, and over lights."""
+"""Metrics of predicted reflectance and shading: against the truth, against judgements, and over lights.
+
+The records `LMSE`, `WHDR`, `SAW`, `MAW` and `CONSTANCY` of `intrinsic_records` score models by them; an
+evaluation of one's own reads decompositions with `DECOMPOSITIONS`.
+"""
 
 from candlelight.loaders.errors import require_module
 
@@ -7,11 +11,16 @@ require_module("torch")
 from candlelight.evaluation.intrinsic.constancy import chroma_drift as chroma_drift
 from candlelight.evaluation.intrinsic.constancy import chroma_retention as chroma_retention
 from candlelight.evaluation.intrinsic.constancy import material_variation as material_variation
-from candlelight.evaluation.intrinsic.constancy import score_constancy as score_constancy
 from candlelight.evaluation.intrinsic.image_errors import ciede2000 as ciede2000
 from candlelight.evaluation.intrinsic.image_errors import mse as mse
 from candlelight.evaluation.intrinsic.image_errors import psnr as psnr
 from candlelight.evaluation.intrinsic.image_errors import si_mse as si_mse
+from candlelight.evaluation.intrinsic.intrinsic_records import CONSTANCY as CONSTANCY
+from candlelight.evaluation.intrinsic.intrinsic_records import DECOMPOSITIONS as DECOMPOSITIONS
+from candlelight.evaluation.intrinsic.intrinsic_records import LMSE as LMSE
+from candlelight.evaluation.intrinsic.intrinsic_records import MAW as MAW
+from candlelight.evaluation.intrinsic.intrinsic_records import SAW as SAW
+from candlelight.evaluation.intrinsic.intrinsic_records import WHDR as WHDR
 from candlelight.evaluation.intrinsic.judgements import SAWCurve as SAWCurve
 from candlelight.evaluation.intrinsic.judgements import SAWVariant as SAWVariant
 from candlelight.evaluation.intrinsic.judgements import count_smooth as count_smooth
@@ -29,13 +38,8 @@ from candlelight.evaluation.intrinsic.material_albedo import maw_chromaticity as
 from candlelight.evaluation.intrinsic.material_albedo import maw_intensity as maw_intensity
 from candlelight.evaluation.intrinsic.material_albedo import region_means as region_means
 from candlelight.evaluation.intrinsic.material_albedo import resize_for_maw as resize_for_maw
-from candlelight.evaluation.intrinsic.material_albedo import score_maw as score_maw
 from candlelight.evaluation.intrinsic.protocol_records import dssim_crefnet as dssim_crefnet
 from candlelight.evaluation.intrinsic.protocol_records import lmse_crefnet as lmse_crefnet
-from candlelight.evaluation.intrinsic.score_intrinsic import score_baselines as score_baselines
-from candlelight.evaluation.intrinsic.score_intrinsic import score_intrinsic as score_intrinsic
-from candlelight.evaluation.intrinsic.score_judgements import score_saw as score_saw
-from candlelight.evaluation.intrinsic.score_judgements import score_whdr as score_whdr
 from candlelight.evaluation.intrinsic.ssim import SSIM_DEFINITION as SSIM_DEFINITION
 from candlelight.evaluation.intrinsic.ssim import dssim as dssim
 from candlelight.evaluation.intrinsic.ssim import ms_ssim as ms_ssim

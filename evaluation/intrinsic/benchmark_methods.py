@@ -30,6 +30,7 @@ from candlelight.evaluation.models.poisson import PoissonSolver, solve_absolute
 from candlelight.evaluation.models.tap05 import train_tap05
 from candlelight.evaluation.models.tap06 import train_tap06
 from candlelight.evaluation.run.intervals import distinct_groups, group_numbers
+from candlelight.evaluation.run.result import MeanResult
 from candlelight.evaluation.views import DecomposedImage, Decompositions
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.public.mit import MIT_SETS
@@ -284,6 +285,14 @@ TRAINED_METHODS: dict[str, Callable[[Sequence[DecomposedImage]], Any]] = {
 }
 METHODS = (BASELINE, *GRADIENT_METHODS, *TRAINED_METHODS)
 _SEED = 0  # of the split into halves, where the data have no published one
+
+
+ABSOLUTE = " L1"  # ends the name of a method that is integrated with p = 1
+
+
+def is_absolute(result: MeanResult) -> bool:
+    """Tell whether a result is of a method that integrates gradients with p = 1."""
+    return "residual" in result.details
 
 
 class MethodChoice(NamedTuple):

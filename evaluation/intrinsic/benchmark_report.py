@@ -1,29 +1,70 @@
-"""Blocks of a report on the benchmark of 2009 and on named protocols."""
+"""Tables and plots of the benchmark of Grosse et al. 2009."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import compress, pairwise
 
 import numpy as np
 
-from candlelight.evaluation.intrinsic.protocol_records import NEVER_COMPARE, PROTOCOLS
-from candlelight.evaluation.intrinsic.score_methods import absolute_pairs, neighbour_comparisons
-from candlelight.evaluation.intrinsic.score_protocols import changed_orders, model_ranks, protocol_rows
-from candlelight.evaluation.report.blocks import (
-    UNDEFINED,
-    Block,
-    PlotBlock,
-    Section,
-    TableBlock,
-    TextBlock,
-    number,
-    scores_table,
-    settings_table,
-    unbroken,
-)
+from candlelight.evaluation.intrinsic.benchmark_methods import ABSOLUTE, is_absolute
+from candlelight.evaluation.report.blocks import UNDEFINED, Block, PlotBlock, TableBlock, number, unbroken
 from candlelight.evaluation.report.drawing import COLOURS, INK, draw_bars, drawing, label_rows, to_svg
-from candlelight.evaluation.run.result import MeanResult, Result, model_name
+from candlelight.evaluation.run.compare import Comparison, compare
+from candlelight.evaluation.run.result import MeanResult, align_columns, model_name
 
 RANK = "rank"
+
+_COLUMNS = ("lmse", "lmse_reflectance", "lmse_shading", "rank")
+
+
+def method_lines(results: Sequence[MeanResult]) -> list[str]:
+    """Write the table of methods in order, and the comparisons of neighbours."""
+    return [align_columns(summary_rows(results)), *map(str, neighbour_comparisons(results))]
+
+
+def summary_rows(results: Sequence[MeanResult]) -> list[tuple[str, ...]]:
+    """Make the cells of a table with a line for each result; the first row holds the titles.
+
+    Args:
+        results: with the column ``rank`` of `candlelight.evaluation.intrinsic.score_methods.add_ranks`.
+    """
+    titles = (
+        "method",
+        "lmse ↓",
+        "95 % interval",
+        "reflectance",
+        "shading",
+        "mean rank",
+        "failed",
+        "undefined",
+    )
+    rows: list[tuple[str, ...]] = [titles]
+    for result in results:
+        total, reflectance, shading, rank = (result.scores[name] for name in _COLUMNS)
+        name = model_name(result)
+        interval = f"{total.low:.4f} to {total.high:.4f}"
+        parts = (f"{score.value:.4f}" for score in (total, reflectance, shading))
+        value, *others = parts
+        place = "" if math.isnan(rank.value) else f"{rank.value:.2f}"
+        counts = (str(count or "") for count in (len(result.failed), result.undefined))
+        rows.append((name, value, interval, *others, place, *counts))
+    kept = [any(row[column] for row in rows[1:]) for column in range(len(titles))]
+    return [tuple(compress(row, kept)) for row in rows]
+
+
+def absolute_pairs(results: Sequence[MeanResult]) -> list[tuple[MeanResult, MeanResult]]:
+    """Pair each method with its result with p = 1, if there is one."""
+    by_name = {model_name(result): result for result in results}
+    absolute = {name: one for name, one in by_name.items() if is_absolute(one)}
+    names = ((name.removesuffix(ABSOLUTE), one) for name, one in absolute.items())
+    return [(by_name[name], one) for name, one in names if name in by_name]
+
+
+def neighbour_comparisons(results: Sequence[MeanResult]) -> list[Comparison]:
+    """Compare each ranked method with the next one, and p = 1 with p = 2, paired by object."""
+    ranked = [result for result in results if np.isfinite(result.scores["rank"].value)]
+    absolute = [(other, one) for one, other in absolute_pairs(results)]
+    return [compare(one, other) for one, other in (*pairwise(ranked), *absolute)]
 
 
 def benchmark_blocks(results: Sequence[MeanResult]) -> list[Block]:
@@ -119,89 +160,3 @@ def _absolute(pairs: Sequence[tuple[MeanResult, MeanResult]]) -> TableBlock:
     return TableBlock(
         "Mean LMSE with gradients integrated by squared and by absolute errors", head, tuple(rows)
     )
-
-
-_CHOICES = ("colour_space", "scale", "mask", "resize", "window", "mean", "trial")
-
-
-def protocols_section(results: Sequence[Result]) -> Section:
-    """Report results of protocols on one data set.
-
-    Args:
-        results: with the setting ``protocol``.
-    """
-    by_protocol: dict[str, dict[str, Result]] = {}
-    for name in PROTOCOLS:
-        some = [result for result in results if result.about.settings["protocol"] == name]
-        if some:
-            by_protocol[name] = {model_name(result): result for result in some}
-    head, *rows = protocol_rows(by_protocol)
-    caption = "Main score of each protocol (rank of the model); the last row has the ranks of all protocols"
-    table = TableBlock(caption, head, tuple(tuple(map(unbroken, row)) for row in rows))
-    models = {name for some in by_protocol.values() for name in some}
-    several = len(by_protocol) > 1 and len(models) > 1
-    moved: list[Block] = [_protocol_ranks(by_protocol), *_changes(by_protocol)] if several else []
-    never = [
-        TextBlock(text, term="Never compare" if place == 0 else "")
-        for place, text in enumerate(NEVER_COMPARE)
-    ]
-    blocks = (table, *moved, *never, _choices(by_protocol), *_all_scores(by_protocol))
-    return Section("protocols", "Evaluation protocols", blocks)
-
-
-def _protocol_ranks(results: Mapping[str, Mapping[str, Result]]) -> PlotBlock:
-    """Draw the rank of each model in each protocol, and a line along the protocols."""
-    ranks = {protocol: model_ranks(protocol, some) for protocol, some in results.items()}
-    models = list(dict.fromkeys(name for some in results.values() for name in some))
-    with drawing(1.2 + 0.26 * len(ranks)) as figure:
-        axes = figure.subplots()
-        for place, name in enumerate(models):
-            places = [(some[name], row) for row, some in enumerate(ranks.values()) if name in some]
-            colour, style = COLOURS[place % len(COLOURS)], "--o" if place >= len(COLOURS) else "-o"
-            # A small shift keeps equal ranks apart.
-            shift = 0.12 * (place - (len(models) - 1) / 2) / len(models)
-            xs, ys = [rank + shift for rank, _ in places], [row for _, row in places]
-            axes.plot(xs, ys, style, color=colour, markersize=5, label=name)
-        label_rows(axes, list(ranks))
-        axes.set_xticks(range(1, len(models) + 1))
-        axes.set_xlim(0.7, len(models) + 0.3)
-        axes.set_xlabel("rank; 1 is best")
-        axes.grid(axis="x", color=INK, alpha=0.15, linewidth=0.6)
-        axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1), ncols=2)
-        svg = to_svg(figure, "protocols")
-    lists = "; ".join(
-        f"{protocol} {', '.join(f'{name} {rank}' for name, rank in some.items())}"
-        for protocol, some in ranks.items()
-    )
-    return PlotBlock(
-        svg,
-        f"Lines of the rank of each model along the protocols: {lists}.",
-        "Rank of each model by the main score of each protocol, on the same data.",
-    )
-
-
-def _changes(results: Mapping[str, Mapping[str, Result]]) -> list[TextBlock]:
-    lines = changed_orders(results)
-    text = (
-        f"{len(lines)} of {len(results) - 1} pairs of neighbours in the table order the models differently."
-    )
-    return [TextBlock(text, term="Changes of order"), *(TextBlock(line, quiet=True) for line in lines)]
-
-
-def _choices(results: Mapping[str, object]) -> TableBlock:
-    rows = tuple(
-        (name, *(getattr(PROTOCOLS[name], choice).replace("`", "") for choice in _CHOICES))
-        for name in results
-    )
-    head = ("protocol", *(choice.replace("_", " ") for choice in _CHOICES))
-    return TableBlock("Choices of each protocol", head, rows, folded=True)
-
-
-def _all_scores(results: Mapping[str, Mapping[str, Result]]) -> list[Block]:
-    blocks: list[Block] = []
-    for name, some in results.items():
-        same = list(some.values())
-        scores = scores_table(f"All scores of {name}, with 95 % intervals", same)
-        blocks.append(TableBlock(scores.caption, scores.head, scores.rows, folded=True))
-    last = [result for some in results.values() for result in some.values()][:1]
-    return [*blocks, settings_table(last)]

@@ -1,16 +1,17 @@
 """Sections of a report on intrinsic images: errors, judgements, regions, and pictures of decompositions."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from candlelight.evaluation.intrinsic.benchmark_methods import BenchmarkObject, MethodDecomposer
-from candlelight.evaluation.intrinsic.benchmark_report import RANK, benchmark_blocks
+from candlelight.evaluation.intrinsic.benchmark_report import RANK, benchmark_blocks, method_lines
 from candlelight.evaluation.intrinsic.ground_truth import GroundTruth, stack_ground_truth
-from candlelight.evaluation.intrinsic.score_intrinsic import DecompositionModel
 from candlelight.evaluation.report.blocks import (
     Block,
     PicturesBlock,
@@ -31,9 +32,10 @@ from candlelight.evaluation.report.tiles import (
     scale_for_page,
     scale_mask_for_page,
 )
-from candlelight.evaluation.run.named_models import identify_models, predict_decomposition
+from candlelight.evaluation.run.evaluate import Run
+from candlelight.evaluation.run.named_models import predict_decomposition
+from candlelight.evaluation.run.record import Page
 from candlelight.evaluation.run.result import MeanResult, Result, StatisticResult, model_name
-from candlelight.evaluation.views import Decompositions
 from candlelight.loaders.looking.layer_pixels import Pixels
 from candlelight.loaders.looking.sheet import BACKGROUND
 
@@ -112,26 +114,16 @@ _HOW = (
 )
 
 
-def intrinsic_pictures(
-    results: Mapping[str, MeanResult],
-    models: Mapping[str, DecompositionModel],
-    data: Decompositions,
-    *,
-    device: str = "cpu",
-    decompose: MethodDecomposer | None = None,
-) -> list[Block]:
+def intrinsic_pictures(run: Run[Any], results: Mapping[str, MeanResult]) -> list[Block]:
     """Show the decompositions by all models of a median row and the worst rows.
 
     Rows are chosen by the LMSE of the first model. If methods of the benchmark were run, rows are chosen by
     the mean over all results: the best, the median and the worst one.
 
     Args:
-        results: results of `score_intrinsic`, and of `candlelight.evaluation.intrinsic.score_methods`, by
-            model.
-        models: the scored models, which run on these few rows again.
-        data: the scored images.
-        device: torch device of the models.
-        decompose: decomposes rows by the methods of the benchmark.
+        run: the run, whose models run on these few rows again; ``run.kept["decompose"]`` decomposes rows by the
+            methods of the benchmark.
+        results: its results.
 
     Returns:
         A text, and a block of pictures for each row.
@@ -139,12 +131,11 @@ def intrinsic_pictures(
     Raises:
         InputError: a model raised an exception.
     """
-    first = next(iter(results.values()))
-    missing = first.about.settings["missing"]
-    named_models = identify_models(models, [data], "linear", missing) if models else {}
+    decompose: MethodDecomposer | None = run.kept.get("decompose")
     blocks: list[Block] = [TextBlock(_HOW, quiet=True)]
+    first = next(iter(results.values()))
     for label, row in _worst_rows(first) if decompose is None else _typical_rows(results):
-        item, name = data[row], data.ids[row]
+        item, name = run.data[row], run.data.ids[row]
         truth = stack_ground_truth([item])
         true = _shown(truth.reflectance, truth.shading, truth)
         pictures = [
@@ -157,9 +148,10 @@ def intrinsic_pictures(
             if decompose is not None and model in decompose.choices:
                 reflectance, shading = opened.in_colour(decompose(model, row, opened).decomposition)
             else:
-                reflectance, shading, _ = predict_decomposition(
-                    named_models[model], [name], truth.image, truth.mask, device, truth.lights
+                found = predict_decomposition(
+                    run.scored[model], [name], truth.image, truth.mask, run.device, truth.lights
                 )
+                reflectance, shading = found.reflectance.cpu(), found.shading.cpu()
             given = _shown(*_scaled(reflectance, shading, truth), truth)
             caption = f"{model}: {'failed, ' if failed else ''}{_errors(result, row)}"
             pictures.append(png_picture(given, f"Reflectance and shading of {name} by {model}.", caption))
@@ -329,3 +321,13 @@ def _curves(results: Sequence[Result]) -> PlotBlock:
 
 def _numbers(values: Sequence[float | None]) -> list[float]:
     return [np.nan if value is None else value for value in values]
+
+
+LMSE_PAGE = Page(section=intrinsic_section, reading=READING, needs=NEEDS, pictures=intrinsic_pictures)
+METHODS_PAGE = replace(LMSE_PAGE, lines=method_lines)
+WHDR_PAGE = Page(section=whdr_section, reading=WHDR_READING, needs=("whdr",))
+SAW_PAGE = Page(section=saw_section, reading=SAW_READING, needs=("recall", "precision"))
+MAW_PAGE = Page(section=maw_section, reading=MAW_READING, needs=("maw_intensity",))
+CONSTANCY_PAGE = Page(
+    section=constancy_section, reading=CONSTANCY_READING, needs=("c_mat", "chroma_drift")
+)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 from torch.nn.functional import interpolate, max_pool2d
 
+from candlelight.evaluation.catalogue.intrinsic_options import MAWOptions, SAWOptions, WHDROptions
 from candlelight.evaluation.intrinsic.ground_truth import GroundTruth
 from candlelight.evaluation.intrinsic.image_errors import psnr, rescaled, si_mse
 from candlelight.evaluation.intrinsic.lmse import (
@@ -32,8 +33,7 @@ from candlelight.evaluation.intrinsic.masked import (
     score_samples,
     weighted,
 )
-from candlelight.evaluation.intrinsic.material_albedo import score_maw
-from candlelight.evaluation.intrinsic.score_judgements import score_saw, score_whdr
+from candlelight.evaluation.intrinsic.intrinsic_records import MAW, SAW, WHDR
 from candlelight.evaluation.intrinsic.ssim import (
     SSIM_WINDOW,
     check_ssim_images,
@@ -42,7 +42,8 @@ from candlelight.evaluation.intrinsic.ssim import (
     ssim_padded,
 )
 from candlelight.evaluation.run.named_models import encode
-from candlelight.evaluation.run.result import Better, Result
+from candlelight.evaluation.run.record import Better, Evaluation
+from candlelight.evaluation.run.result import Result
 from candlelight.evaluation.views import DecomposedImage
 from candlelight.evaluation.views.view_colours import to_linear
 from candlelight.loaders.public.hypersim_frames import tone_map
@@ -82,6 +83,13 @@ class DecompositionRule:
     average: Average = "arithmetic"
 
 
+class Preset(NamedTuple):
+    """An evaluation with the options of a protocol."""
+
+    evaluation: Evaluation[Any]
+    options: Any
+
+
 @dataclass(frozen=True)
 class PublishedTable:
     """Published numbers, in the unit of the publication.
@@ -109,8 +117,7 @@ class EvaluationProtocol:
         reads: content of the data that is scored.
         better: direction of all columns.
         columns: columns of a result, the main one first.
-        rule: the arithmetic: a rule, or a function of `candlelight.evaluation.intrinsic` that takes models
-            and a view.
+        rule: the arithmetic: a rule, or an evaluation with its options.
         files: data set, and file list or split.
         colour_space: colour space of the compared values.
         scale: alignment of the prediction with the truth.
@@ -129,7 +136,7 @@ class EvaluationProtocol:
     reads: Reads
     better: Better
     columns: tuple[str, ...]
-    rule: DecompositionRule | Callable[..., dict[str, Any]]
+    rule: DecompositionRule | Preset
     files: str
     colour_space: str
     scale: str
@@ -573,7 +580,7 @@ JUDGEMENT_RECORDS = (
         reads="comparisons",
         better="lower",
         columns=("whdr",),
-        rule=partial(score_whdr, threshold=0.10),
+        rule=Preset(WHDR, WHDROptions(threshold=0.10)),
         files="IIW: 1,046 test photographs, every fifth in text order (`--split test`); in some papers all "
         "5,230",
         colour_space="linear, mean of the channels",
@@ -591,7 +598,7 @@ JUDGEMENT_RECORDS = (
         reads="comparisons",
         better="lower",
         columns=("whdr",),
-        rule=partial(score_whdr, threshold=0.10, power=_GAMMA_POWER),
+        rule=Preset(WHDR, WHDROptions(threshold=0.10, power=_GAMMA_POWER)),
         files="as `iiw-whdr`",
         colour_space="power 0.4545 (1/2.2), then the mean of the channels",
         scale="none needed",
@@ -610,7 +617,7 @@ JUDGEMENT_RECORDS = (
         reads="labels",
         better="higher",
         columns=("saw_ap",),
-        rule=partial(score_saw, variant="cgintrinsics2018"),
+        rule=Preset(SAW, SAWOptions(variant="cgintrinsics2018")),
         files="SAW: test photographs (`--split test`), labels without a filter, as CGIntrinsics takes them",
         colour_space="linear, mean of the channels, raised to 1e-4, logarithm",
         scale="none needed",
@@ -628,7 +635,7 @@ JUDGEMENT_RECORDS = (
         reads="labels",
         better="higher",
         columns=("saw_ap",),
-        rule=partial(score_saw, variant="challenge2018", truncate=True, power=_GAMMA_POWER),
+        rule=Preset(SAW, SAWOptions(variant="challenge2018", truncate=True, power=_GAMMA_POWER)),
         files="as `saw`",
         colour_space="power 0.4545 (1/2.2), mean of the channels, raised to 1e-4, logarithm",
         scale="none needed",
@@ -645,7 +652,7 @@ JUDGEMENT_RECORDS = (
         reads="labels",
         better="higher",
         columns=("saw_ap",),
-        rule=partial(score_saw, variant="challenge2018", truncate=True),
+        rule=Preset(SAW, SAWOptions(variant="challenge2018", truncate=True)),
         files="as `saw`",
         colour_space="as `saw`",
         scale="none needed",
@@ -661,7 +668,7 @@ JUDGEMENT_RECORDS = (
         reads="regions",
         better="lower",
         columns=("maw_intensity", "maw_chromaticity"),
-        rule=score_maw,
+        rule=Preset(MAW, MAWOptions()),
         files="MAW: all photographs of the release, without 14 of scene_0",
         colour_space="linear; prediction clipped to [0, 1] and stored as 8-bit sRGB",
         scale="intensity: one for the image; chromaticity: one for each region",

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import compress, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +14,9 @@ from numpy import ndarray
 from scipy.stats import rankdata
 from torch import Tensor
 
+from candlelight.evaluation.catalogue.intrinsic_options import LMSEOptions, MethodsOptions
 from candlelight.evaluation.intrinsic.benchmark_methods import (
+    ABSOLUTE,
     BASELINE,
     FIXED_BASELINES,
     GRADIENT_METHODS,
@@ -28,91 +29,81 @@ from candlelight.evaluation.intrinsic.benchmark_methods import (
     candidate_estimates,
     choose_left_out,
     fixed_estimates,
+    is_absolute,
     local_errors,
 )
 from candlelight.evaluation.intrinsic.ground_truth import stack_ground_truth
-from candlelight.evaluation.intrinsic.score_intrinsic import (
-    COLUMNS,
-    METRIC,
-    VERSION,
+from candlelight.evaluation.intrinsic.intrinsic_records import (
+    DECOMPOSITIONS,
+    LMSE,
     decomposition_errors,
-    intrinsic_settings,
-    score_ranges,
+    open_with_lights,
 )
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
 from candlelight.evaluation.run.batches import Batch, Fingerprint, make_provenance, read_batches
-from candlelight.evaluation.run.compare import Comparison, compare
-from candlelight.evaluation.run.result import MeanResult, model_name
+from candlelight.evaluation.run.evaluate import Run, score
+from candlelight.evaluation.run.named_models import Decomposition
+from candlelight.evaluation.run.record import Evaluation
+from candlelight.evaluation.run.result import MeanResult, Result
 from candlelight.evaluation.run.steps import FinishedSteps, batch_key, model_key
 from candlelight.evaluation.views import DecomposedImage, Decompositions
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument, did_you_mean
 from candlelight.version import RELEASE
 
-ABSOLUTE = " L1"  # ends the name of a method that is integrated with p = 1
 WINDOWS = (10, 20, 40, 80)
 _Batch = Batch[DecomposedImage]
 
 
-class BenchmarkRun(NamedTuple):
-    """Results by name, and `MethodDecomposer`, which decomposes a row by the method of a result again."""
+def method_names(text: str) -> tuple[str, ...]:
+    """Read the names of methods: `all`, or names separated by commas.
 
-    results: dict[str, MeanResult]
-    decompose: MethodDecomposer
+    Raises:
+        InputError: no such method.
+
+    Example:
+        >>> method_names("bas, COL-RET")
+        ('BAS', 'COL-RET')
+    """
+    given = [name.strip().upper() for name in text.split(",") if name.strip()]
+    names = METHODS if given == ["ALL"] else tuple(dict.fromkeys(given))
+    unknown = [name for name in names if name not in METHODS]
+    if unknown or not names:
+        known, got = ", ".join(METHODS), f"`{unknown[0]}`{did_you_mean(unknown[0], METHODS)}" if unknown else "none"
+        raise InputError(f"{argument('methods')}: expected all, or some of {known}, got {got}")
+    return names
 
 
-def score_methods(
-    data: Decompositions,
-    methods: Sequence[str] = METHODS,
-    *,
-    absolute: bool = False,
-    steps: FinishedSteps | None = None,
-) -> BenchmarkRun:
-    """Run the benchmark of Grosse et al. 2009, section 4.
+def _run_benchmark(run: Run[MethodsOptions]) -> dict[str, Result]:
+    """Run the benchmark of Grosse et al. 2009, section 4, and score models beside it; the best is first.
 
     A method has candidates: values of its thresholds. One of them is chosen for each object, by the mean LMSE
     over all other objects (leave-one-out). BAS has two: the image is all shading, or all reflectance. One
     object can tip its choice, so both are scored as fixed choices too. The square root of the image as both
-    parts decides nothing and is the control of all methods of gray images.
+    parts decides nothing and is the control of all methods of gray images. ``l1`` integrates the chosen
+    gradients of each method with p = 1 too (eq. 10); the candidates are those for p = 2, as in the authors'
+    code.
 
-    Args:
-        data: images with their ground-truth decomposition. W and W+RET need images under other lights:
-            `candlelight.evaluation.views.open_decompositions` with ``lights=True``.
-        methods: some of `METHODS`.
-        absolute: whether to integrate the chosen gradients of each method with p = 1 too (eq. 10); the
-            candidates are those for p = 2, as in the authors' code.
-        steps: keeps finished objects, so that an interrupted run resumes.
-
-    Returns:
-        ``results`` by name: one for each method; with BAS, for its two fixed choices and the square root;
-        and, if requested, for each method of gradients with p = 1 (``COL-RET L1``). Their columns and
-        settings are those of `score_intrinsic`, so they can be compared with results of models. ``details``
-        holds the candidates, the LMSE of each of them on each object, the chosen ones, the mean LMSE for
-        windows of `WINDOWS` pixels, and the residuals of the solver with p = 1.
-
-    Raises:
-        InputError: no such method, fewer than two objects (groups), no images under other lights, or images
-            smaller than a window of `lmse`.
-
-    Example:
-        >>> from candlelight.evaluation.views import open_decompositions
-        >>> view = open_decompositions("mit:MIT-intrinsic", split="grosse", lights=True)  # doctest: +SKIP
-        >>> score_methods(view, ["BAS", "COL-RET"]).results["COL-RET"].score  # doctest: +SKIP
+    Columns and settings of the results are those of `LMSE`, so they can be compared with results of models.
+    ``details`` holds the candidates, the LMSE of each of them on each object, the chosen ones, the mean LMSE
+    for windows of `WINDOWS` pixels, and the residuals of the solver with p = 1.
     """
-    unknown = [name for name in methods if name not in METHODS]
-    if unknown or not methods:
-        raise InputError(f"`methods`: expected some of {', '.join(METHODS)}, got {unknown or 'none'}")
+    names, data = method_names(run.options.methods), run.data
+    taken = {*METHODS, *FIXED_BASELINES, *(name + ABSOLUTE for name in METHODS)}
+    if same := taken & run.models.keys():
+        raise InputError(f"`{min(same)}` is the name of a method; give the model another name: NAME=SPEC")
     if len(set(data.groups)) < 2:
         raise InputError("candidates are chosen on other objects: expected two or more, got one; add rows")
-    steps = steps or FinishedSteps()
+    options = LMSEOptions(run.options.leave_edges, run.options.image)
+    errors = replace(run, evaluation=LMSE, options=options, fingerprint=Fingerprint())
     with _one_thread():
-        tables, description = _score_candidates(data, methods, steps)
-        decompose = MethodDecomposer(data, _choose(tables, data, absolute))
-        scored = _score_choices(data, decompose, description, steps)
-    settings = intrinsic_settings(data, "error")
+        tables, description = _score_candidates(data, names, run.steps)
+        decompose = MethodDecomposer(data, _choose(tables, data, run.options.l1))
+        scored = _score_choices(data, decompose, description, run.steps)
+    run.kept["decompose"] = decompose
     results = {}
     for name, choice in decompose.choices.items():
-        about = make_provenance(METRIC, VERSION, "lower", _named(name), description, settings)
-        columns = zip(COLUMNS, scored[name]["errors"].T, strict=True)
+        about = make_provenance(LMSE.name, LMSE.version, "lower", _named(name), description, errors.settings)
+        columns = zip(LMSE.ranges, scored[name]["errors"].T, strict=True)
         results[name] = MeanResult(
             about,
             tuple(data.ids),
@@ -120,14 +111,12 @@ def score_methods(
             {column: tuple(values.tolist()) for column, values in columns},
             (),
             _details(choice, tables[choice.method], scored[name]),
-            score_ranges(COLUMNS),
+            dict(LMSE.ranges),
         )
-    return BenchmarkRun(results, decompose)
-
-
-def is_absolute(result: MeanResult) -> bool:
-    """Tell whether a result is of a method that integrates gradients with p = 1."""
-    return "residual" in result.details
+    if run.models:
+        results |= score(errors)  # type: ignore[arg-type]
+    ranked = add_ranks(results)
+    return dict(sorted(ranked.items(), key=lambda item: item[1].score))
 
 
 def add_ranks(results: Mapping[str, MeanResult]) -> dict[str, MeanResult]:
@@ -187,7 +176,7 @@ def _named(name: str) -> NamedModel:
 
 
 def _key(name: str, **facts: object) -> dict[str, Any]:
-    key = model_key(_named(name), "cpu", metric=METRIC, version=VERSION, **facts)
+    key = model_key(_named(name), "cpu", metric=LMSE.name, version=LMSE.version, **facts)
     assert key is not None  # for the type checker: the methods are our own
     return key
 
@@ -220,7 +209,7 @@ def _score_candidates(
     keys = {name: _key(name, part="candidates") for name in methods}
     tables: dict[str, list[Tensor]] = {name: [] for name in methods}
     for batch in read_batches(data, 1, lambda item: item.image, fingerprint, "choose candidates"):
-        opened = _open(batch, methods)
+        opened = _open_object(batch, methods)
         for name in methods:
             score = partial(_score_row, opened, name)
             step = steps.get_or_compute(batch_key(keys[name], batch, fingerprint), score)
@@ -229,7 +218,7 @@ def _score_candidates(
     return {name: torch.stack(rows).numpy() for name, rows in tables.items()}, described
 
 
-def _open(batch: _Batch, methods: Sequence[str]) -> BenchmarkObject:
+def _open_object(batch: _Batch, methods: Sequence[str]) -> BenchmarkObject:
     stack_ground_truth(batch.items)  # checks shapes and dtypes
     opened = BenchmarkObject(batch.items[0])
     lacking = [name for name in methods if name in GRADIENT_METHODS and GRADIENT_METHODS[name].takes_lights]
@@ -280,8 +269,10 @@ def _score_chosen(
     local = local_errors(opened, GrayDecomposition(*(part[None] for part in decomposition)), fitting)
     windows = torch.full((len(WINDOWS),), torch.nan, dtype=torch.float64)
     windows[: len(fitting)] = local[:, 0].mean(1)
+    coloured = Decomposition(*opened.in_colour(decomposition), torch.zeros(1, dtype=torch.bool))
+    found = decomposition_errors(coloured, truth)
     return {
-        "errors": decomposition_errors(*opened.in_colour(decomposition), truth)[0],
+        "errors": torch.stack([errors[0].double() for errors in found.values()]),
         "windows": windows,
         "residual": torch.tensor(residual, dtype=torch.float64),
     }
@@ -307,54 +298,19 @@ def _details(
     return details | ({"residual": scored["residual"]} if choice.absolute else {})
 
 
-_COLUMNS = ("lmse", "lmse_reflectance", "lmse_shading", "rank")
+def _open(choice: Mapping[str, Any], options: MethodsOptions, models: Mapping[str, Any]) -> Any:
+    """Open decompositions, with images under other lights if a method needs them."""
+    names = [name for name in method_names(options.methods) if name in GRADIENT_METHODS]
+    needy = any(GRADIENT_METHODS[name].takes_lights for name in names)
+    return open_with_lights(choice, options, models, needy)
 
 
-def in_order(results: Mapping[str, MeanResult]) -> list[MeanResult]:
-    """Sort results by their mean LMSE, the best first."""
-    return sorted(results.values(), key=lambda result: result.score)
-
-
-def summary_rows(results: Sequence[MeanResult]) -> list[tuple[str, ...]]:
-    """Make the cells of a table with a line for each result; the first row holds the titles.
-
-    Args:
-        results: with the column ``rank`` of `candlelight.evaluation.intrinsic.score_methods.add_ranks`.
-    """
-    titles = (
-        "method",
-        "lmse ↓",
-        "95 % interval",
-        "reflectance",
-        "shading",
-        "mean rank",
-        "failed",
-        "undefined",
-    )
-    rows: list[tuple[str, ...]] = [titles]
-    for result in results:
-        total, reflectance, shading, rank = (result.scores[name] for name in _COLUMNS)
-        name = model_name(result)
-        interval = f"{total.low:.4f} to {total.high:.4f}"
-        parts = (f"{score.value:.4f}" for score in (total, reflectance, shading))
-        value, *others = parts
-        place = "" if math.isnan(rank.value) else f"{rank.value:.2f}"
-        counts = (str(count or "") for count in (len(result.failed), result.undefined))
-        rows.append((name, value, interval, *others, place, *counts))
-    kept = [any(row[column] for row in rows[1:]) for column in range(len(titles))]
-    return [tuple(compress(row, kept)) for row in rows]
-
-
-def absolute_pairs(results: Sequence[MeanResult]) -> list[tuple[MeanResult, MeanResult]]:
-    """Pair each method with its result with p = 1, if there is one."""
-    by_name = {model_name(result): result for result in results}
-    absolute = {name: one for name, one in by_name.items() if is_absolute(one)}
-    names = ((name.removesuffix(ABSOLUTE), one) for name, one in absolute.items())
-    return [(by_name[name], one) for name, one in names if name in by_name]
-
-
-def neighbour_comparisons(results: Sequence[MeanResult]) -> list[Comparison]:
-    """Compare each ranked method with the next one, and p = 1 with p = 2, paired by object."""
-    ranked = [result for result in results if np.isfinite(result.scores["rank"].value)]
-    absolute = [(other, one) for one, other in absolute_pairs(results)]
-    return [compare(one, other) for one, other in (*pairwise(ranked), *absolute)]
+METHODS_OF_2009 = Evaluation(
+    name="lmse",
+    version=LMSE.version,
+    better="lower",
+    options=MethodsOptions,
+    reads=replace(DECOMPOSITIONS, open=_open),
+    study=_run_benchmark,
+    page="candlelight.evaluation.intrinsic.intrinsic_report:METHODS_PAGE",
+)

@@ -3,12 +3,13 @@
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from candlelight.evaluation.models.model_protocols import IntrinsicModel
 from candlelight.evaluation.models.model_spec import ColourSpace, ModelIdentity, NamedModel
 from candlelight.evaluation.run.hidden_layers import evaluation_mode
 from candlelight.evaluation.run.model_outputs import (
@@ -22,6 +23,9 @@ from candlelight.evaluation.views import View
 from candlelight.loaders.colour import linear_to_srgb, srgb_to_linear
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.verification.checksums import file_sha256
+
+
+DecompositionModel = IntrinsicModel | NamedModel | Predictions
 
 
 def identify_models(
@@ -142,6 +146,8 @@ def decode(image: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         >>> decode(torch.tensor([0.0, 0.5, 1.0]))
         tensor([0.0000, 0.2140, 1.0000])
     """
+    if image.device.type != "cpu":
+        return torch.where(image <= 0.04045, image / 12.92, ((image + 0.055) / 1.055) ** 2.4)
     return torch.from_numpy(srgb_to_linear(image.numpy()))
 
 
@@ -152,7 +158,24 @@ def encode(image: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         >>> encode(torch.tensor([0.0, 0.214, 4.0]))
         tensor([0.0000, 0.5000, 1.0000])
     """
+    if image.device.type != "cpu":
+        clipped = image.clamp(0, 1)
+        return torch.where(clipped <= 0.0031308, 12.92 * clipped, 1.055 * clipped ** (1 / 2.4) - 0.055)
     return torch.from_numpy(linear_to_srgb(image.numpy()))
+
+
+class Decomposition(NamedTuple):
+    """Predicted decompositions, on the device of the model.
+
+    Attributes:
+        reflectance: scene-linear Rec.709.
+        shading: scene-linear.
+        failed: rows whose prediction failed, because it is missing or not finite inside the mask.
+    """
+
+    reflectance: Float[Tensor, "batch 3 height width"]
+    shading: Float[Tensor, "batch 3 height width"]
+    failed: Bool[Tensor, " batch"]
 
 
 def predict_decomposition(
@@ -162,9 +185,7 @@ def predict_decomposition(
     mask: Bool[Tensor, "batch height width"] | None,
     device: str,
     lights: Float[Tensor, "batch lights 3 height width"] | None = None,
-) -> tuple[
-    Float[Tensor, "batch 3 height width"], Float[Tensor, "batch 3 height width"], Bool[Tensor, " batch"]
-]:
+) -> Decomposition:
     """Decompose a batch of scene-linear images.
 
     Args:
@@ -176,34 +197,32 @@ def predict_decomposition(
         lights: the same scenes under other lights, scene-linear; for a model that takes them.
 
     Returns:
-        Reflectance and shading on the CPU, scene-linear, and a flag for each row: whether the prediction
-        failed, because it is missing or not finite inside the mask.
+        Reflectance, shading and failed rows, on the device.
 
     Raises:
         InputError: the output is not a decomposition of the images, or one image does not fit in memory.
     """
     if isinstance(named.model, Predictions):
-        return _look_up(named, ids, image, mask)
+        return Decomposition(*_look_up(named, ids, image, mask))
 
     def run(rows: slice) -> tuple[Tensor, ...]:
         pixels = to_device(named, image[rows], device)
         inside = None if mask is None else mask[rows].clone().to(device)
         others = None if lights is None else to_device(named, lights[rows], device)
-        return tuple(values.cpu() for values in run_intrinsic(named.model, pixels, inside, others))
+        return run_intrinsic(named.model, pixels, inside, others)
 
-    reflectance, shading, failed = run_in_halves(run, len(image))
-    return reflectance, shading, failed
+    return Decomposition(*run_in_halves(run, len(image)))
 
 
 def _look_up(
     named: NamedModel, ids: Sequence[str], image: Tensor, mask: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     reflectance, shading = torch.zeros_like(image), torch.zeros_like(image)
-    failed = torch.ones(len(ids), dtype=torch.bool)
+    failed = torch.ones(len(ids), dtype=torch.bool, device=image.device)
     for row, name in enumerate(ids):
         if name not in named.model.files:
             continue
-        pair = [layer[None] for layer in named.model.read(name)]
+        pair = [layer[None].to(image.device) for layer in named.model.read(name)]
         for layer, values in zip(("reflectance", "shading"), pair, strict=True):
             if values.shape[2:] != image.shape[2:]:
                 raise InputError(

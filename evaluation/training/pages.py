@@ -8,7 +8,8 @@ import torch
 from matplotlib.ticker import MaxNLocator
 
 from candlelight.evaluation.intrinsic.intrinsic_report import intrinsic_pictures
-from candlelight.evaluation.intrinsic.score_intrinsic import DecompositionModel, score_intrinsic
+from candlelight.evaluation.run.evaluate import evaluate
+from candlelight.evaluation.run.named_models import DecompositionModel
 from candlelight.evaluation.models.autoencoders import ConvVAE
 from candlelight.evaluation.models.network import IntrinsicNet
 from candlelight.evaluation.models.retinex import BASELINES

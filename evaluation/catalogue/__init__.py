@@ -1,0 +1,35 @@
+"""The catalogue of the shipped evaluations: their names, options and records, without torch.
+
+An evaluation of one's own needs no entry: ``candlelight evaluate file.py:name`` finds its record.
+"""
+
+from typing import NamedTuple
+
+from candlelight.evaluation.catalogue import intrinsic_options as intrinsic
+
+
+class Entry(NamedTuple):
+    """One evaluation of the catalogue.
+
+    Attributes:
+        record: ``module:name`` of the record.
+        options: dataclass of its options, whose docstring is the help of the command.
+        metric: name of the metric in results.
+    """
+
+    record: str
+    options: type
+    metric: str
+
+
+_INTRINSIC = "candlelight.evaluation.intrinsic"
+CATALOGUE = {
+    "lmse": Entry(f"{_INTRINSIC}.intrinsic_records:LMSE", intrinsic.LMSEOptions, "lmse"),
+    "whdr": Entry(f"{_INTRINSIC}.intrinsic_records:WHDR", intrinsic.WHDROptions, "whdr"),
+    "saw": Entry(f"{_INTRINSIC}.intrinsic_records:SAW", intrinsic.SAWOptions, "saw_ap"),
+    "maw": Entry(f"{_INTRINSIC}.intrinsic_records:MAW", intrinsic.MAWOptions, "maw"),
+    "constancy": Entry(f"{_INTRINSIC}.intrinsic_records:CONSTANCY", intrinsic.ConstancyOptions, "constancy"),
+    "methods": Entry(f"{_INTRINSIC}.score_methods:METHODS_OF_2009", intrinsic.MethodsOptions, "lmse"),
+    "protocols": Entry(f"{_INTRINSIC}.score_protocols:EVERY_PROTOCOL", intrinsic.ProtocolsOptions, ""),
+}
+RECORDS = {name: entry.record for name, entry in CATALOGUE.items()}

@@ -1,0 +1,353 @@
+"""Evaluate models on data by the record of an evaluation: the one loop that every score runs in."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from candlelight.evaluation.catalogue import RECORDS
+from candlelight.evaluation.models.model_spec import NamedModel, open_models, user_file, user_module
+from candlelight.evaluation.run.batches import Batch, Fingerprint, make_provenance
+from candlelight.evaluation.run.named_models import identify_models
+from candlelight.evaluation.run.predictions import MissingResults
+from candlelight.evaluation.run.record import Evaluation, O, make_options
+from candlelight.evaluation.run.result import MeanResult, Provenance, Result, fill_failures
+from candlelight.evaluation.run.steps import FinishedSteps, Step, run_batches
+from candlelight.loaders.errors import InputError, did_you_mean
+
+_Tensors = TypeVar("_Tensors")
+Measured = Iterator[tuple[Any, dict[str, Step]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Run(Generic[O]):
+    """One call of an evaluation: its record, options, data and models.
+
+    Attributes:
+        evaluation: the record.
+        options: its options.
+        data: the rows, as `Reading.open` opened them.
+        models: the user's models, and result files in place of models, by name.
+        device: torch device of the models.
+        batch_size: images per call of a model.
+        missing: see `evaluate`.
+        steps: keeps finished steps.
+        fingerprint: hash of the rows that were read.
+        kept: objects that a study keeps for its pictures.
+    """
+
+    evaluation: Evaluation[O]
+    options: O
+    data: Any
+    models: dict[str, NamedModel]
+    device: str
+    batch_size: int
+    missing: MissingResults
+    steps: FinishedSteps
+    fingerprint: Fingerprint = field(default_factory=Fingerprint)
+    kept: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def scored(self) -> dict[str, NamedModel]:
+        """The user's models and the controls, by name."""
+        return self.models | identify_models(self.evaluation.controls, [], self.evaluation.reads.space, None)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Arguments that change the numbers: the options, and facts about the data."""
+        facts = self.evaluation.facts
+        settings = asdict(self.options) | {"missing": self.missing}  # type: ignore[call-overload]
+        return settings | ({} if facts is None else dict(facts(self.data)))
+
+    def provenance(self, name: str, **settings: object) -> Provenance:
+        """Describe the origin of the result of one model, once all rows were read.
+
+        Args:
+            name: the model.
+            settings: further settings.
+        """
+        record = self.evaluation
+        about = record.name, record.version, record.better, self.scored[name]
+        return make_provenance(*about, self.fingerprint.describe(self.data), self.settings | settings)
+
+    def measured(self) -> Measured:
+        """Measure all rows of all models: yields the prepared rows and each model's tensors, batch by batch.
+
+        A step holds the tensors that `Evaluation.measure` makes, on the CPU, and the flags ``failed``.
+        """
+        record, reads = self.evaluation, self.evaluation.reads
+
+        def prepare(batch: Batch[Any]) -> Any:
+            return to_device(reads.prepare(batch.items), self.device)  # type: ignore[misc]
+
+        def compute(named: NamedModel, ids: Sequence[str], prepared: Any, device: str) -> Step:
+            predicted = reads.predict(named, ids, prepared, device)  # type: ignore[misc]
+            with torch.no_grad():
+                made = dict(record.measure(predicted, prepared, self.options))  # type: ignore[misc]
+            return {**made, "failed": predicted.failed}
+
+        key = {"metric": record.name, "version": record.version, "options": asdict(self.options)}  # type: ignore[call-overload]
+        return run_batches(
+            self.scored,
+            self.data,
+            prepare,
+            compute,
+            fingerprint=self.fingerprint,
+            settings=key,
+            device=self.device,
+            batch_size=self.batch_size,
+            steps=self.steps,
+        )
+
+
+def evaluate(
+    evaluation: Evaluation[Any] | str,
+    data: Any,
+    models: Mapping[str, Any] | Sequence[str] | str = (),
+    *,
+    device: str = "auto",
+    set_name: str | None = None,
+    split: str | None = None,
+    rows: Any = None,
+    limit: int | None = None,
+    batch_size: int = 16,
+    missing: MissingResults = "error",
+    steps: FinishedSteps | None = None,
+    **options: Any,
+) -> dict[str, Result]:
+    """Score models by an evaluation, as ``candlelight evaluate NAME`` does.
+
+    Args:
+        evaluation: a record, the name of a shipped one, or ``file.py:name`` of one's own.
+        data: PATH, LAYOUT:PATH, hf:NAME, a reader, or an opened view.
+        models: by name: a callable, a `NamedModel`, or result files such as `Predictions`; or texts for
+            `candlelight.evaluation.models.open_models`.
+        device: torch device; "auto" is that of the first network in ``models``, else CUDA where there is one.
+        set_name: image set of the data; may be left out where there is only one.
+        split: split of the data; may be left out where there is only one.
+        rows: row numbers, or text such as "0:100".
+        limit: largest number of rows.
+        batch_size: images per call of a model; images of several sizes are never in one call.
+        missing: "error" refuses result files without a file for an id; "fail" counts the id as failed.
+        steps: keeps finished steps, so that an interrupted run resumes.
+        options: options of the evaluation, see its dataclass: ``help(evaluation.options)``.
+
+    Returns:
+        A result for each model and control, by name.
+
+    Raises:
+        InputError: the data, a model or an option cannot be used.
+
+    Example:
+        >>> import torch
+        >>> from candlelight.evaluation.views import DataIdentity, DecomposedImage
+        >>> class Flat:
+        ...     identity, explains = DataIdentity("flat", "memory"), "image"
+        ...     ids, groups, known_ids = ("a",), ("a",), frozenset("a")
+        ...     def __len__(self): return 1
+        ...     def __getitem__(self, row):
+        ...         image = torch.rand(3, 20, 20)
+        ...         return DecomposedImage(image, image, torch.ones_like(image), torch.ones(20, 20).bool())
+        >>> evaluate("lmse", Flat(), ["constant-shading"], device="cpu")["constant-shading"].score < 1e-9
+        True
+    """
+    record = find_evaluation(evaluation) if isinstance(evaluation, str) else evaluation
+    choice = {"data": data, "set_name": set_name, "split": split, "rows": rows, "limit": limit}
+    made = make_options(record.options, options)
+    run = start(record, made, choice, models, device, batch_size, missing, steps or FinishedSteps())
+    return score(run)
+
+
+def start(
+    record: Evaluation[O],
+    options: O,
+    choice: Mapping[str, Any],
+    models: Mapping[str, Any] | Sequence[str] | str,
+    device: str = "auto",
+    batch_size: int = 16,
+    missing: MissingResults = "error",
+    steps: FinishedSteps | None = None,
+) -> Run[O]:
+    """Open models and data of one call; see `evaluate`.
+
+    Raises:
+        InputError: a model or the data cannot be used, or a model has the name of a control.
+    """
+    device = choose_device(device, models)
+    if not isinstance(models, Mapping):
+        models = open_models([models] if isinstance(models, str) else models, device, record.reads.space)
+    if taken := sorted(record.controls.keys() & models.keys()):
+        raise InputError(f"model `{taken[0]}`: the name is that of a control; give another name")
+    view = record.reads.open(choice, options, models)
+    views = [view] if hasattr(view, "known_ids") else []
+    if record.study is None or models:
+        models = identify_models(models, views, record.reads.space, missing)
+    return Run(record, options, view, dict(models), device, batch_size, missing, steps or FinishedSteps())
+
+
+def score(run: Run[Any]) -> dict[str, Result]:
+    """Score the models of a run: by its study, by its summary of all rows, or as means over rows."""
+    record = run.evaluation
+    if record.study is not None:
+        return dict(record.study(run))
+    if record.summarise is not None:
+        return dict(record.summarise(run, run.measured()))
+    return mean_results(run, run.measured())
+
+
+def mean_results(run: Run[Any], measured: Measured) -> dict[str, Result]:
+    """Make the means over rows: failed predictions have the errors of `fill_failures`.
+
+    A prediction that is finite but has an infinite error has failed too.
+    """
+    record = run.evaluation
+    worst: list[Mapping[str, Tensor]] = []
+    steps: dict[str, list[Step]] = {}
+    for prepared, made in measured:
+        worst.append(_worst(run, prepared))
+        for name, step in made.items():
+            steps.setdefault(name, []).append(step)
+    columns = [name for name in worst[0]]
+    sign = -1.0 if record.better == "higher" else 1.0
+    errors = {name: sign * _table(some, columns) for name, some in steps.items()}
+    failed = {
+        name: np.concatenate([step["failed"].numpy() for step in some]) | np.isposinf(errors[name]).any(1)
+        for name, some in steps.items()
+    }
+    return filled_results(run, columns, errors, failed, sign * _table(worst, columns), run.data.ids, run.data.groups)
+
+
+def filled_results(
+    run: Run[Any],
+    columns: Sequence[str],
+    errors: Mapping[str, Any],
+    failed: Mapping[str, Any],
+    worst: Any,
+    ids: Sequence[str],
+    groups: Sequence[str],
+    **settings: Any,
+) -> dict[str, Result]:
+    """Make results of errors by row, where failed predictions count as `fill_failures` says.
+
+    Args:
+        run: the run, whose rows were all read.
+        columns: names of the columns.
+        errors: errors of each model, [rows, columns]; lower is better.
+        failed: failed rows of each model.
+        worst: errors that a failed prediction has at least, [rows, columns]; nan where the truth is undefined.
+        ids: id of each row.
+        groups: group of each row.
+        settings: further settings of the results.
+    """
+    record = run.evaluation
+    filled = fill_failures(errors, failed, worst)
+    relative = any(flags.any() for flags in failed.values()) and set(columns) - record.worst.keys()
+    if relative:
+        settings["filled_among"] = sorted(errors)
+    sign = -1.0 if record.better == "higher" else 1.0
+    results: dict[str, Result] = {}
+    for name, table in filled.items():
+        values = {column: tuple(part.tolist()) for column, part in zip(columns, (sign * table).T, strict=True)}
+        lost = tuple(ids[row] for row in np.flatnonzero(failed[name]).tolist())
+        ranges = {column: record.ranges[column] for column in columns if column in record.ranges}
+        about = run.provenance(name, **settings)
+        results[name] = MeanResult(about, tuple(ids), tuple(groups), values, lost, ranges=ranges)
+    return results
+
+
+def _worst(run: Run[Any], prepared: Any) -> dict[str, Tensor]:
+    """Measure the worst output on prepared rows; nan where the truth leaves a column undefined."""
+    record = run.evaluation
+    with torch.no_grad():
+        found = record.measure(record.reads.worst(prepared), prepared, run.options)  # type: ignore[misc]
+    fixed = record.worst
+    return {
+        name: (values if name not in fixed else values.masked_fill(~values.isnan(), fixed[name])).cpu()
+        for name, values in found.items()
+    }
+
+
+def _table(parts: Sequence[Mapping[str, Tensor]], columns: Sequence[str]) -> Any:
+    stacks = [torch.stack([part[column].double() for column in columns], 1) for part in parts]
+    return torch.cat(stacks).numpy()
+
+
+def to_device(value: _Tensors, device: str) -> _Tensors:
+    """Copy all tensors of a value to a device: of data classes, tuples, lists and dictionaries.
+
+    Example:
+        >>> to_device({"image": torch.ones(1), "count": 3}, "cpu")
+        {'image': tensor([1.]), 'count': 3}
+    """
+    moved: Any = value
+    if isinstance(value, Tensor):
+        moved = value.to(device)
+    elif is_dataclass(value) and not isinstance(value, type):
+        parts = {one.name: to_device(getattr(value, one.name), device) for one in fields(value)}
+        moved = replace(value, **parts)
+    elif isinstance(value, Mapping):
+        moved = {name: to_device(part, device) for name, part in value.items()}
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        moved = type(value)(*(to_device(part, device) for part in value))
+    elif isinstance(value, list | tuple):
+        moved = type(value)(to_device(part, device) for part in value)
+    return moved  # type: ignore[no-any-return]
+
+
+def choose_device(name: str, models: Any = ()) -> str:
+    """Resolve ``auto``, and refuse a device that does not exist here.
+
+    Args:
+        name: torch device, or "auto": that of the first network, else CUDA where there is one, else the CPU.
+        models: models by name.
+
+    Raises:
+        InputError: the device cannot be used.
+    """
+    if name == "auto":
+        given = models.values() if isinstance(models, Mapping) else ()
+        networks = (getattr(model, "model", model) for model in given)
+        for network in networks:
+            if isinstance(network, nn.Module) and (first := next(network.parameters(), None)) is not None:
+                return str(first.device)
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.zeros(1, device=name).cpu()
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"--device {name}: not usable here: {str(error).splitlines()[0][:200]}") from None
+    return name
+
+
+def find_evaluation(name: str) -> Evaluation[Any]:
+    """Find the record of an evaluation: a shipped one by its name, or one's own as ``file.py:name``.
+
+    Raises:
+        InputError: there is no such record.
+
+    Example:
+        >>> find_evaluation("lmse").version
+        2
+        >>> find_evaluation("lsme")
+        Traceback (most recent call last):
+        candlelight.loaders.errors.InputError: evaluation `lsme` is not known; expected one of ...
+    """
+    place, _, attribute = RECORDS.get(name, name).rpartition(":")
+    if not place:
+        known, near = ", ".join(RECORDS), did_you_mean(name, RECORDS)
+        raise InputError(f"evaluation `{name}` is not known; expected one of {known}, or file.py:name{near}")
+    if place.endswith(".py"):
+        with user_file(Path(place)) as module:
+            record = getattr(module, attribute, None)
+            own = [one for one, value in vars(module).items() if isinstance(value, Evaluation)]
+    else:
+        module, _ = user_module(place, name)
+        record, own = getattr(module, attribute, None), []
+    if not isinstance(record, Evaluation):
+        got = "none" if record is None else type(record).__name__
+        raise InputError(f"{name}: expected an `Evaluation` named `{attribute}`, got {got}{did_you_mean(attribute, own)}")
+    return record
