@@ -40,7 +40,9 @@ class LMSEOptions:
 
     files: ClassVar[Files] = PREDICTIONS
     leave_edges: Annotated[
-        int, At(least=0), Help("Of rendered data, leave out pixels as near as this to an edge between objects.")
+        int,
+        At(least=0),
+        Help("Of rendered data, leave out pixels as near as this to an edge between objects."),
     ] = 0
     image: MITImage = "diffuse"
 
@@ -57,13 +59,15 @@ class WHDROptions:
     """
 
     files: ClassVar[Files] = PREDICTIONS
-    threshold: Annotated[float, At(least=0), Help("Smallest relative difference that counts as darker.")] = 0.1
+    threshold: Annotated[float, At(least=0), Help("Smallest relative difference that counts as darker.")] = (
+        0.1
+    )
     power: Power = 1.0
 
 
 @dataclass(frozen=True)
 class SAWOptions:
-    """Measure how well gradients of shading find labelled smooth pixels (average precision, Kovacs et al. 2017).
+    """Measure how well gradients of shading find smooth pixels (average precision, Kovacs et al. 2017).
 
     The labels are those of people (saw:PATH), or made of the truth of rendered data.
 
@@ -85,7 +89,7 @@ class SAWOptions:
 
 @dataclass(frozen=True)
 class MAWOptions:
-    """Measure reflectance on regions of measured or true albedo (Measured Albedo in the Wild, Wu et al. 2023).
+    """Measure reflectance on regions of known albedo (Measured Albedo in the Wild, Wu et al. 2023).
 
     \b
     candlelight evaluate maw maw:MAW --model retinex --out maw.json
@@ -100,7 +104,7 @@ class MAWOptions:
 class ConstancyOptions:
     """Measure how much the predicted reflectance of the same materials changes with the light.
 
-    The controls `gray` and `constant` stand beside the models: a model is good only if it is low in all columns.
+    The controls `gray` and `constant` stand beside the models: a good model is low in all columns.
 
     \b
     candlelight evaluate constancy multi-illumination:MIW --split all --model retinex
@@ -129,7 +133,9 @@ class MethodsOptions:
     ] = "all"
     l1: Annotated[bool, Help("Integrate gradients with p = 1 too.")] = False
     leave_edges: Annotated[
-        int, At(least=0), Help("Of rendered data, leave out pixels as near as this to an edge between objects.")
+        int,
+        At(least=0),
+        Help("Of rendered data, leave out pixels as near as this to an edge between objects."),
     ] = 0
     image: MITImage = "diffuse"
 

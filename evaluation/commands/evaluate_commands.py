@@ -7,31 +7,33 @@ from candlelight.evaluation.commands.causal_command import causal
 from candlelight.evaluation.commands.causal_table_command import causal_table
 from candlelight.evaluation.commands.concepts_command import concepts
 from candlelight.evaluation.commands.coverage_command import coverage
-from candlelight.evaluation.commands.intrinsic_command import intrinsic
+from candlelight.evaluation.commands.evaluation_command import EvaluateGroup, shipped_commands
 from candlelight.evaluation.commands.perception_command import perception
 from candlelight.evaluation.commands.result_commands import compare_command, report
 
 
-@click.group()
+@click.group(cls=EvaluateGroup)
 def evaluate() -> None:
     """Score models, or result files of other programs, on image sets with ground truth.
 
     DATA is a folder of frames or a pack (PATH), a public data set (LAYOUT:PATH, such as mit:MIT-intrinsic),
-    or a data set of the Hugging Face Hub (hf:NAME).
+    or a data set of the Hugging Face Hub (hf:NAME). An evaluation of your own is `file.py:name` in place of a
+    command (docs/own-evaluation.md).
 
     \b
-    candlelight evaluate intrinsic demo/frames --set tabletop_test --model retinex --out lmse.json
+    candlelight evaluate lmse demo/frames --set tabletop_test --model retinex --out lmse.json
     candlelight evaluate concepts demo/frames --set tabletop_test --model retinex --out csm.json
     candlelight evaluate report lmse.json csm.json --out report.html
     """
 
 
+for command in shipped_commands():
+    evaluate.add_command(command)
 evaluate.add_command(causal)
 evaluate.add_command(causal_check)
 evaluate.add_command(causal_table)
 evaluate.add_command(concepts)
 evaluate.add_command(coverage)
-evaluate.add_command(intrinsic)
 evaluate.add_command(perception)
 evaluate.add_command(report)
 evaluate.add_command(compare_command)

@@ -19,7 +19,6 @@ from candlelight.evaluation.concepts.set_scores import (
     mean_ratio,
 )
 from candlelight.evaluation.concepts.sets import set_images
-from candlelight.evaluation.run.named_models import DecompositionModel
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.report.blocks import Block, PicturesBlock, number, png_picture, unbroken
 from candlelight.evaluation.report.tiles import (
@@ -30,7 +29,12 @@ from candlelight.evaluation.report.tiles import (
     scale_for_page,
     values_text,
 )
-from candlelight.evaluation.run.named_models import decode, identify_models, predict_decomposition
+from candlelight.evaluation.run.named_models import (
+    DecompositionModel,
+    decode,
+    identify_models,
+    predict_decomposition,
+)
 from candlelight.evaluation.run.result import StatisticResult
 from candlelight.evaluation.views import ConceptSet, ConceptSets, View
 from candlelight.loaders.looking.layer_pixels import Pixels

@@ -52,11 +52,10 @@ from candlelight.evaluation.concepts.set_scores import (
 )
 from candlelight.evaluation.concepts.sets import ChosenSet, choose_sets, few_images, set_images
 from candlelight.evaluation.concepts.solvers import Classifier
-from candlelight.evaluation.run.named_models import DecompositionModel
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.run.batches import Fingerprint, make_provenance
 from candlelight.evaluation.run.intervals import LEAST_GROUPS, Score, distinct_groups, resampled_interval
-from candlelight.evaluation.run.named_models import identify_models
+from candlelight.evaluation.run.named_models import DecompositionModel, identify_models
 from candlelight.evaluation.run.predictions import Predictions
 from candlelight.evaluation.run.result import StatisticResult
 from candlelight.evaluation.run.steps import FinishedSteps, model_key

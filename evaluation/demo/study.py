@@ -12,17 +12,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from candlelight.evaluation.catalogue.intrinsic_options import LMSEOptions
 from candlelight.evaluation.causal import layer_codes, score_causal
 from candlelight.evaluation.concepts import score_concepts
 from candlelight.evaluation.coverage import layer_heatmaps, score_coverage
 from candlelight.evaluation.coverage.coverage_pictures import coverage_pictures
 from candlelight.evaluation.demo.rebuild import make_if_changed
-from candlelight.evaluation.intrinsic import score_intrinsic
+from candlelight.evaluation.intrinsic import LMSE
 from candlelight.evaluation.intrinsic.intrinsic_report import intrinsic_pictures
 from candlelight.evaluation.models import BASELINES, ColourRetinex, IntrinsicNet, load_model, save_model
 from candlelight.evaluation.models.model_protocols import IntrinsicModel
 from candlelight.evaluation.report.blocks import Block
 from candlelight.evaluation.report.page import write_report
+from candlelight.evaluation.run.evaluate import score, start
 from candlelight.evaluation.run.result import MeanResult, StatisticResult, model_name, package_versions
 from candlelight.evaluation.run.result_files import read_results, write_results
 from candlelight.evaluation.training import train_intrinsic
@@ -162,7 +164,8 @@ def _evaluate(
     test = open_decompositions(data, set_name="tabletop_test")
     models: dict[str, IntrinsicModel] = {NETWORK: network, RETINEX: ColourRetinex()}
     compared = {**models, **BASELINES}
-    intrinsic = score_intrinsic(compared, test, device=device)
+    run = start(LMSE, LMSEOptions(), {"data": test}, compared, device)
+    intrinsic: dict[str, Any] = score(run)
     sets = (
         open_concepts(data, set_name="albedo"),
         open_concepts(data, set_name="illumination"),
@@ -180,7 +183,7 @@ def _evaluate(
         encoders, open_factors(data, set_name="candle"), metrics=("unconfoundedness", "mig"), device=device
     )
     pictures = {
-        "lmse": intrinsic_pictures(intrinsic, compared, test, device=device),
+        "lmse": intrinsic_pictures(run, intrinsic),
         "waiou": coverage_pictures(coverage, methods, parts, device=device),
     }
     return dict(zip(EVALUATIONS, (intrinsic, concepts, coverage, causal), strict=True)), pictures

@@ -1,4 +1,4 @@
-"""The records of scores of decompositions: errors against the truth, judgements, and regions of one material."""
+"""Records that score decompositions: errors against the truth, judgements, and regions of one material."""
 
 import hashlib
 import math
@@ -81,7 +81,9 @@ def open_with_lights(
     """Open decompositions; images under other lights only if they are needed, or a model takes them."""
     if opened(choice["data"]):
         return choice["data"]
-    lights = needy or any(has_parameter(getattr(model, "model", model), "lights") for model in models.values())
+    lights = needy or any(
+        has_parameter(getattr(model, "model", model), "lights") for model in models.values()
+    )
     chosen = {name: getattr(options, name) for name in ("leave_edges", "image") if hasattr(options, name)}
     return open_decompositions(**choice, **chosen, lights=lights)
 
@@ -271,16 +273,16 @@ class _Lit(NamedTuple):
     regions: Int64[Tensor, "batch height width"]
     mask: Bool[Tensor, "batch height width"] | None
     colours: Float[Tensor, "batch count 3"] | None
-    count: int
+    regions_count: int
     keys: list[bytes]
 
 
 def _lit(items: Sequence[RegionImage]) -> _Lit:
     batch = stack_regions(items)
     keys = []
-    for regions, colours in zip(batch.regions, batch.colours if batch.colours is not None else batch.regions):
+    for place, regions in enumerate(batch.regions):
         shown = torch.unique(regions[regions > 0]) - 1
-        parts = (regions, *(() if batch.colours is None else (colours[shown].double(),)))
+        parts = (regions, *(() if batch.colours is None else (batch.colours[place, shown].double(),)))
         told = b"".join(f"{tuple(one.shape)}".encode() + one.numpy().tobytes() for one in parts)
         keys.append(hashlib.sha256(told).digest())
     return _Lit(batch.image, batch.regions, batch.mask, batch.colours, batch.count, keys)
@@ -308,8 +310,8 @@ def _albedo_errors(predicted: Decomposition, batch: RegionBatch, _: object) -> d
     """Compute both errors of MAW on predictions that `resize_for_maw` prepares."""
     if batch.colours is None:
         raise InputError("the regions of the data have no true colours; expected maw:PATH or frames")
-    resized = (part.to(batch.image.device) for part in resize_for_maw(predicted.reflectance, batch.regions))
-    means = region_means(*resized, batch.count)
+    resized, regions = resize_for_maw(predicted.reflectance, batch.regions)
+    means = region_means(resized, regions, batch.count)
     given = means.colours, batch.colours, means.pixels
     return {"maw_intensity": maw_intensity(*given), "maw_chromaticity": maw_chromaticity(*given)}
 
@@ -328,7 +330,7 @@ MAW = Evaluation(
 
 
 def _material_means(predicted: Decomposition, batch: _Lit, _: object) -> dict[str, Tensor]:
-    return {"means": region_means(predicted.reflectance, batch.regions, batch.count).colours}
+    return {"means": region_means(predicted.reflectance, batch.regions, batch.regions_count).colours}
 
 
 _Means = Float64[Tensor, "materials 3"]
@@ -391,7 +393,8 @@ def _add_row(
     regions = batch.regions[place]
     on_device = torch.unique(regions[regions > 0]) - 1
     shown = on_device.cpu()
-    own = region_means(batch.image[place : place + 1], regions[None], batch.count).colours[0].cpu()[shown]
+    image = batch.image[place : place + 1]
+    own = region_means(image, regions[None], batch.regions_count).colours[0].cpu()[shown]
     colours = None if batch.colours is None else batch.colours[place, on_device].double().cpu()
     scene = scenes.setdefault((group, batch.keys[place]), _Scene(group, colours))
     scene.means.setdefault(None, []).append(own)
@@ -439,9 +442,7 @@ CONSTANCY = Evaluation(
     version=1,
     better="lower",
     options=ConstancyOptions,
-    reads=Reading(
-        open=_open_regions, prepare=_lit, predict=_predict_masked, files=PREDICTIONS
-    ),
+    reads=Reading(open=_open_regions, prepare=_lit, predict=_predict_masked, files=PREDICTIONS),
     measure=_material_means,
     summarise=_drifts,
     controls={"gray": gray_reflectance, "constant": constant_reflectance},

@@ -26,6 +26,7 @@ from candlelight.evaluation.report.blocks import (
     unbroken,
 )
 from candlelight.evaluation.report.drawing import COLOURS, INK, draw_bars, drawing, label_rows, to_svg
+from candlelight.evaluation.report.plain_section import plain_section
 from candlelight.evaluation.report.tiles import (
     join_horizontally,
     linear_pixels,
@@ -114,15 +115,15 @@ _HOW = (
 )
 
 
-def intrinsic_pictures(run: Run[Any], results: Mapping[str, MeanResult]) -> list[Block]:
+def intrinsic_pictures(run: Run[Any], results: Mapping[str, Any]) -> list[Block]:
     """Show the decompositions by all models of a median row and the worst rows.
 
     Rows are chosen by the LMSE of the first model. If methods of the benchmark were run, rows are chosen by
     the mean over all results: the best, the median and the worst one.
 
     Args:
-        run: the run, whose models run on these few rows again; ``run.kept["decompose"]`` decomposes rows by the
-            methods of the benchmark.
+        run: the run, whose models run on these few rows again; ``run.kept["decompose"]`` decomposes rows by
+            the methods of the benchmark.
         results: its results.
 
     Returns:
@@ -249,52 +250,6 @@ CONSTANCY_READING = (
     ),
     TextBlock("the true reflectance, but for its chroma.", term="Blind to"),
 )
-_SYNTHETIC = "The labels are synthetic: they are made of the ground truth of rendered images, not by people."
-
-
-def _section(key: str, title: str, results: Sequence[Result], pictures: Sequence[Block]) -> Section:
-    caption = "Scores of each model, with 95 % intervals over groups of images"
-    settings = [result.about.settings for result in results]
-    notes = [_SYNTHETIC] if any(_is_synthetic(one) for one in settings) else []
-    for result in results:
-        if result.failed:
-            notes.append(
-                f"{model_name(result)}: {len(result.failed)} predictions failed (missing or not finite)."
-            )
-        if isinstance(result, MeanResult) and result.undefined:
-            count = f"{result.undefined} of {len(result.ids)}"
-            notes.append(
-                f"{model_name(result)}: {count} rows are left out, because the score is not defined."
-            )
-    plots = [_curves(results)] if key == "saw" else [_bars(results, name) for name in results[0].scores]
-    blocks = scores_table(caption, results), *map(note, notes), *plots, *pictures, settings_table(results)
-    return Section(key, title, blocks)
-
-
-whdr_section = partial(_section, "whdr", "Comparisons of reflectance")
-saw_section = partial(_section, "saw", "Labels of shading")
-maw_section = partial(_section, "maw", "Measured albedo")
-constancy_section = partial(_section, "constancy", "Illumination constancy")
-
-
-def _is_synthetic(settings: dict[str, object]) -> bool:
-    return settings.get("judgements") == "synthetic" or settings.get("synthetic") is True
-
-
-def _bars(results: Sequence[Result], score: str) -> PlotBlock:
-    scores = [result.scores[score] for result in results]
-    table = np.array([[one.value] for one in scores])
-    ends = np.array([[(one.value - one.low, one.high - one.value)] for one in scores])
-    with drawing(0.8 + 0.35 * len(results)) as figure:
-        axes = figure.subplots()
-        draw_bars(axes, table, (score,), np.nan_to_num(ends).clip(min=0))
-        label_rows(axes, [model_name(result) for result in results])
-        axes.set_xlabel(score)
-        svg = to_svg(figure, score)
-    values = ", ".join(f"{model_name(result)} {number(result.scores[score].value)}" for result in results)
-    return PlotBlock(
-        svg, f"Bars of {score} of each model: {values}.", f"{score}; whiskers are 95 % intervals."
-    )
 
 
 def _curves(results: Sequence[Result]) -> PlotBlock:
@@ -323,11 +278,24 @@ def _numbers(values: Sequence[float | None]) -> list[float]:
     return [np.nan if value is None else value for value in values]
 
 
+def saw_section(results: Sequence[Result], pictures: Sequence[Block]) -> Section:
+    """Report average precisions on the same data, with their curves."""
+    return plain_section("saw", "Labels of shading", results, pictures, [_curves(results)])
+
+
 LMSE_PAGE = Page(section=intrinsic_section, reading=READING, needs=NEEDS, pictures=intrinsic_pictures)
 METHODS_PAGE = replace(LMSE_PAGE, lines=method_lines)
-WHDR_PAGE = Page(section=whdr_section, reading=WHDR_READING, needs=("whdr",))
+WHDR_PAGE = Page(
+    section=partial(plain_section, "whdr", "Comparisons of reflectance"),
+    reading=WHDR_READING,
+    needs=("whdr",),
+)
 SAW_PAGE = Page(section=saw_section, reading=SAW_READING, needs=("recall", "precision"))
-MAW_PAGE = Page(section=maw_section, reading=MAW_READING, needs=("maw_intensity",))
+MAW_PAGE = Page(
+    section=partial(plain_section, "maw", "Measured albedo"), reading=MAW_READING, needs=("maw_intensity",)
+)
 CONSTANCY_PAGE = Page(
-    section=constancy_section, reading=CONSTANCY_READING, needs=("c_mat", "chroma_drift")
+    section=partial(plain_section, "constancy", "Illumination constancy"),
+    reading=CONSTANCY_READING,
+    needs=("c_mat", "chroma_drift"),
 )

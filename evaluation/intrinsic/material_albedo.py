@@ -131,7 +131,7 @@ def resize_for_maw(
         regions: number of the region at each pixel, 0 outside.
 
     Returns:
-        Scene-linear reflectance and regions, on the CPU.
+        Scene-linear reflectance and regions, on the device of the prediction; Pillow resizes on the CPU.
 
     Raises:
         InputError: the shapes do not agree, or a prediction is not finite.
@@ -152,7 +152,7 @@ def resize_for_maw(
         small = np.asarray(pixels.resize((width, height), Image.Resampling.BILINEAR))
         resized[row] = image_tensor(small, linear=True)
         numbers[row] = torch.from_numpy(scale_regions(areas.numpy(), MAW_SIZE))
-    return resized, numbers
+    return resized.to(prediction.device), numbers.to(prediction.device)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from torch.nn.functional import interpolate, max_pool2d
 from candlelight.evaluation.catalogue.intrinsic_options import MAWOptions, SAWOptions, WHDROptions
 from candlelight.evaluation.intrinsic.ground_truth import GroundTruth
 from candlelight.evaluation.intrinsic.image_errors import psnr, rescaled, si_mse
+from candlelight.evaluation.intrinsic.intrinsic_records import MAW, SAW, WHDR
 from candlelight.evaluation.intrinsic.lmse import (
     gray,
     lmse,
@@ -33,7 +34,6 @@ from candlelight.evaluation.intrinsic.masked import (
     score_samples,
     weighted,
 )
-from candlelight.evaluation.intrinsic.intrinsic_records import MAW, SAW, WHDR
 from candlelight.evaluation.intrinsic.ssim import (
     SSIM_WINDOW,
     check_ssim_images,

@@ -68,7 +68,10 @@ def method_names(text: str) -> tuple[str, ...]:
     names = METHODS if given == ["ALL"] else tuple(dict.fromkeys(given))
     unknown = [name for name in names if name not in METHODS]
     if unknown or not names:
-        known, got = ", ".join(METHODS), f"`{unknown[0]}`{did_you_mean(unknown[0], METHODS)}" if unknown else "none"
+        known, got = (
+            ", ".join(METHODS),
+            f"`{unknown[0]}`{did_you_mean(unknown[0], METHODS)}" if unknown else "none",
+        )
         raise InputError(f"{argument('methods')}: expected all, or some of {known}, got {got}")
     return names
 
@@ -94,13 +97,14 @@ def _run_benchmark(run: Run[MethodsOptions]) -> dict[str, Result]:
     if len(set(data.groups)) < 2:
         raise InputError("candidates are chosen on other objects: expected two or more, got one; add rows")
     options = LMSEOptions(run.options.leave_edges, run.options.image)
-    errors = replace(run, evaluation=LMSE, options=options, fingerprint=Fingerprint())
+    own: dict[str, Any] = {"evaluation": LMSE, "options": options, "fingerprint": Fingerprint()}
+    errors: Run[Any] = replace(run, **own)
     with _one_thread():
         tables, description = _score_candidates(data, names, run.steps)
         decompose = MethodDecomposer(data, _choose(tables, data, run.options.l1))
         scored = _score_choices(data, decompose, description, run.steps)
     run.kept["decompose"] = decompose
-    results = {}
+    results: dict[str, Any] = {}
     for name, choice in decompose.choices.items():
         about = make_provenance(LMSE.name, LMSE.version, "lower", _named(name), description, errors.settings)
         columns = zip(LMSE.ranges, scored[name]["errors"].T, strict=True)
@@ -114,7 +118,7 @@ def _run_benchmark(run: Run[MethodsOptions]) -> dict[str, Result]:
             dict(LMSE.ranges),
         )
     if run.models:
-        results |= score(errors)  # type: ignore[arg-type]
+        results |= score(errors)
     ranked = add_ranks(results)
     return dict(sorted(ranked.items(), key=lambda item: item[1].score))
 
@@ -313,4 +317,5 @@ METHODS_OF_2009 = Evaluation(
     reads=replace(DECOMPOSITIONS, open=_open),
     study=_run_benchmark,
     page="candlelight.evaluation.intrinsic.intrinsic_report:METHODS_PAGE",
+    needs_models=False,
 )

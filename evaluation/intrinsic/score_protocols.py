@@ -1,50 +1,47 @@
-"""Score models by named protocols: one, or every one that fits the data, and compare their orders."""
+"""Score models by named protocols: one, or every one that fits the data."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from itertools import combinations, groupby, pairwise
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int
 from numpy import ndarray
-from scipy.stats import rankdata
 from torch import Tensor
 
+from candlelight.evaluation.catalogue.intrinsic_options import PREDICTIONS, MAWOptions, ProtocolsOptions
 from candlelight.evaluation.intrinsic.ground_truth import GroundTruth, stack_ground_truth
+from candlelight.evaluation.intrinsic.intrinsic_records import (
+    DECOMPOSITIONS,
+    ERRORS,
+    REGIONS,
+    WHDR,
+    open_with_lights,
+    opened,
+)
 from candlelight.evaluation.intrinsic.lmse import geometric_mean
 from candlelight.evaluation.intrinsic.protocol_records import (
     PROTOCOLS,
     Average,
     DecompositionRule,
     EvaluationProtocol,
-    main_score,
+    Preset,
 )
-from candlelight.evaluation.intrinsic.score_intrinsic import (
-    DecompositionModel,
-    RowErrors,
-    collect_errors,
-    score_ranges,
-)
-from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.run.batches import Fingerprint, make_provenance
+from candlelight.evaluation.run.batches import Fingerprint
+from candlelight.evaluation.run.evaluate import Measured, Run, collect_errors, score
 from candlelight.evaluation.run.intervals import distinct_groups, group_numbers, resampled_interval
 from candlelight.evaluation.run.model_outputs import has_parameter
-from candlelight.evaluation.run.named_models import identify_models, predict_decomposition
-from candlelight.evaluation.run.predictions import MissingResults, Predictions
-from candlelight.evaluation.run.result import (
-    MeanResult,
-    Provenance,
-    Result,
-    StatisticResult,
-    fill_failures,
-)
-from candlelight.evaluation.run.steps import FinishedSteps, Step, run_batches
-from candlelight.evaluation.views import DecomposedImage, Decompositions, View
+from candlelight.evaluation.run.named_models import Decomposition, identify_models
+from candlelight.evaluation.run.predictions import Predictions
+from candlelight.evaluation.run.record import Evaluation, Reading
+from candlelight.evaluation.run.result import MeanResult, Provenance, Result, StatisticResult, fill_failures
+from candlelight.evaluation.views import DecomposedImage, Decompositions
 from candlelight.loaders.errors import InputError, did_you_mean
+
+ALL = "all"
+_PAGE = "candlelight.evaluation.intrinsic.protocol_report:PROTOCOLS_PAGE"
 
 
 class PreparedRows:
@@ -87,101 +84,50 @@ def prepared_view(record: EvaluationProtocol, view: Decompositions) -> Decomposi
     return PreparedRows(view, rule.prepare)
 
 
-def score_rules(
-    models: Mapping[str, Any],
-    data: Decompositions,
-    records: Sequence[EvaluationProtocol],
-    *,
-    device: str,
-    batch_size: int,
-    missing: MissingResults,
-    steps: FinishedSteps | None,
-) -> dict[str, dict[str, Result]]:
-    """Predict each row once, and compute the columns of all protocols.
+def _rules(records: Sequence[EvaluationProtocol]) -> Evaluation[Any]:
+    """Make the evaluation of protocols that show a model the same images: each row is predicted once."""
 
-    Args:
-        models: see `candlelight.evaluation.intrinsic.score_protocols.score_protocol`.
-        data: the rows as they are.
-        records: protocols with the same preparation.
-        device: torch device of the models.
-        batch_size: images per call of a model.
-        missing: see `candlelight.evaluation.intrinsic.score_protocols.score_protocol`.
-        steps: keeps finished batches.
+    def losses(predicted: Decomposition, truth: GroundTruth, _: object) -> dict[str, Tensor]:
+        """Compute the columns of all protocols, negated where higher values are better."""
+        shading = truth.comparable(predicted.shading).double()
+        found: dict[str, Tensor] = {}
+        for record in records:
+            rule, sign = cast(DecompositionRule, record.rule), -1 if record.better == "higher" else 1
+            values = sign * rule.values(predicted.reflectance.double(), shading, truth)
+            names = (f"{record.name} {column}" for column in record.columns)
+            found |= dict(zip(names, values, strict=True))
+        return found
 
-    Returns:
-        Results by protocol and model.
-    """
-    view = prepared_view(records[0], data)
-    named_models, fingerprint = identify_models(models, [view], "linear", missing), Fingerprint()
-    batches = run_batches(
-        named_models,
-        view,
-        lambda batch: stack_ground_truth(batch.items),
-        partial(_step, records),
-        fingerprint=fingerprint,
-        settings={"protocols": [(record.name, record.version) for record in records]},
-        device=device,
-        batch_size=batch_size,
-        steps=steps,
+    def summarise(run: Run[Any], measured: Measured) -> dict[str, Result]:
+        found = collect_errors(run, measured)
+        filled = fill_failures(found.errors, found.failed, found.worst)
+        lost = any(flags.any() for flags in found.failed.values())
+        settings = {"filled_among": sorted(filled)} if lost else {}
+        results, start = {}, 0
+        for record in records:
+            end = start + len(record.columns)
+            sign = -1 if record.better == "higher" else 1
+            own = replace(run.evaluation, name=record.name, version=record.version, better=record.better)
+            about = replace(run, evaluation=own)
+            for name, table in filled.items():
+                failed = tuple(run.data.ids[row] for row in np.flatnonzero(found.failed[name]).tolist())
+                origin = about.provenance(name, **settings)
+                values = sign * table[:, start:end].T
+                results[f"{record.name}: {name}"] = _result(record, origin, values, run.data, failed)
+            start = end
+        return results
+
+    names = ",".join(f"{record.name} {record.version}" for record in records)
+    return Evaluation(
+        name=names,
+        version=1,
+        better="lower",
+        options=ProtocolsOptions,
+        reads=DECOMPOSITIONS,
+        measure=losses,
+        summarise=summarise,
+        facts=lambda view: {"explains": view.explains},
     )
-    found = collect_errors(batches, partial(_zero_losses, records))
-    described = fingerprint.describe(view)
-    settings: dict[str, Any] = {"explains": data.explains, "missing": missing}
-    if any(flags.any() for flags in found.failed.values()):
-        settings["filled_among"] = sorted(named_models)
-    filled = fill_failures(found.errors, found.failed, found.zeros)
-    results: dict[str, dict[str, Result]] = {}
-    start = 0
-    for record in records:
-        end = start + len(record.columns)
-        sign = -1 if record.better == "higher" else 1
-        results[record.name] = {
-            name: _result(
-                record,
-                make_provenance(record.name, record.version, record.better, named, described, settings),
-                sign * filled[name][:, start:end].T,
-                view,
-                _failed_ids(found, name, view),
-            )
-            for name, named in named_models.items()
-        }
-        start = end
-    return results
-
-
-def _step(
-    records: Sequence[EvaluationProtocol],
-    named: NamedModel,
-    ids: Sequence[str],
-    truth: GroundTruth,
-    device: str,
-) -> Step:
-    reflectance, shading, failed = predict_decomposition(
-        named, ids, truth.image, truth.mask, device, truth.lights
-    )
-    return {"errors": _losses(records, reflectance, shading, truth), "failed": failed}
-
-
-@torch.no_grad()
-def _losses(
-    records: Sequence[EvaluationProtocol], reflectance: Tensor, shading: Tensor, truth: GroundTruth
-) -> Float64[Tensor, "rows columns"]:
-    """Compute the columns of all protocols, negated where higher values are better."""
-    parts = []
-    shading = truth.comparable(shading)
-    for record in records:
-        values = cast(DecompositionRule, record.rule).values(reflectance.double(), shading.double(), truth)
-        parts.append(-values if record.better == "higher" else values)
-    return torch.cat(parts).double().T.contiguous()
-
-
-def _zero_losses(records: Sequence[EvaluationProtocol], truth: GroundTruth) -> Tensor:
-    zeros = torch.zeros_like(truth.image)
-    return _losses(records, zeros, zeros, truth)
-
-
-def _failed_ids(found: RowErrors, name: str, view: Decompositions) -> tuple[str, ...]:
-    return tuple(view.ids[row] for row in np.flatnonzero(found.failed[name]).tolist())
 
 
 def _result(
@@ -194,13 +140,23 @@ def _result(
     columns = {name: tuple(row.tolist()) for name, row in zip(record.columns, values, strict=True)}
     average = cast(DecompositionRule, record.rule).average
     if average == "arithmetic":
-        return MeanResult(
-            about, tuple(view.ids), tuple(view.groups), columns, failed, ranges=score_ranges(columns)
-        )
+        ranges = {name: protocol_ranges(name) for name in columns}
+        return MeanResult(about, tuple(view.ids), tuple(view.groups), columns, failed, ranges=ranges)
     statistic = _averages(record.columns, values, average, view.groups)
     scores, replicates = resampled_interval(statistic, view.groups, seed=0)
     details = {"ids": view.ids, "columns": columns}
     return StatisticResult(about, scores, replicates, distinct_groups(view.groups), failed, details)
+
+
+def protocol_ranges(column: str) -> tuple[float, float]:
+    """Return the smallest and the largest possible value of a column of a protocol.
+
+    Example:
+        >>> protocol_ranges("ssim_shading"), protocol_ranges("rmse")
+        ((-1.0, 1.0), (0.0, inf))
+    """
+    ranges = {**ERRORS, "dssim": (0.0, 1.0), "ssim": (-1.0, 1.0), "psnr": (-math.inf, math.inf)}
+    return ranges.get(column.removesuffix("_reflectance").removesuffix("_shading"), (0.0, math.inf))
 
 
 def _averages(
@@ -228,22 +184,6 @@ def _averages(
     return statistic
 
 
-# A member that only such a view has, and the function that opens it.
-_VIEWS = {
-    "decompositions": ("explains", "open_decompositions"),
-    "comparisons": ("origin", "open_judgements"),
-    "labels": ("origin", "open_judgements"),
-    "regions": ("synthetic", "open_regions"),
-}
-
-
-class ProtocolRun(NamedTuple):
-    """Results by protocol and model, and the reason why each other protocol does not fit the data."""
-
-    results: dict[str, dict[str, Result]]
-    left_out: dict[str, str]
-
-
 def named_protocol(name: str) -> EvaluationProtocol:
     """Return a protocol by its name.
 
@@ -262,150 +202,125 @@ mit-grosse, ...; did you mean `mit-grosse`?
     return PROTOCOLS[name]
 
 
-def score_protocol(
-    models: Mapping[str, DecompositionModel],
-    data: Any,
-    protocol: str,
-    *,
-    device: str = "cpu",
-    batch_size: int = 16,
-    missing: MissingResults = "error",
-    steps: FinishedSteps | None = None,
-) -> dict[str, Result]:
-    """Score models by a protocol.
-
-    Failed predictions count as in `candlelight.evaluation.intrinsic.score_intrinsic`; where higher values are
-    better, as the lower of the score of an all-zero image and the lowest score of any model in any row.
-
-    Args:
-        models: see `candlelight.evaluation.intrinsic.score_intrinsic`.
-        data: the view that the protocol reads, of `candlelight.evaluation.views`: decompositions, judgements
-            or regions.
-        protocol: name of a protocol in `PROTOCOLS`.
-        device: torch device of the models.
-        batch_size: images per call of a model.
-        missing: "error" refuses predictions without a file for an id; "fail" counts the id as failed.
-        steps: keeps finished batches, so that an interrupted run resumes.
-
-    Returns:
-        A result for each model, whose settings name the protocol and its version. Its first score is the
-        main column of the protocol. The kind is a mean over rows, or a statistic where the mean over images
-        is not arithmetic.
-
-    Raises:
-        InputError: no such protocol, it does not fit the data, no models, or an output is not a
-            decomposition.
-
-    Example:
-        >>> from candlelight.evaluation.models.retinex import BASELINES
-        >>> from candlelight.evaluation.views import DataIdentity, DecomposedImage
-        >>> class Noise:
-        ...     identity, explains = DataIdentity("noise", "memory"), "image"
-        ...     ids, groups, known_ids = ("a",), ("a",), frozenset("a")
-        ...     def __len__(self): return 1
-        ...     def __getitem__(self, row):
-        ...         draws = torch.rand(2, 3, 20, 20, generator=torch.Generator().manual_seed(0))
-        ...         return DecomposedImage(draws[0] * draws[1], *draws, torch.ones(20, 20).bool())
-        >>> for name in ("mit-grosse", "arap-ordinal"):
-        ...     results = score_protocol(BASELINES, Noise(), name)
-        ...     print(name, {model: round(result.score, 3) for model, result in results.items()})
-        mit-grosse {'constant-reflectance': 0.108, 'constant-shading': 0.113}
-        arap-ordinal {'constant-reflectance': 0.101, 'constant-shading': 0.013}
-    """
-    record = named_protocol(protocol)
-    member, opener = _VIEWS[record.reads]
-    if not hasattr(data, member):
-        raise InputError(
-            f"protocol `{protocol}` reads {record.reads}; expected a view of "
-            f"`candlelight.evaluation.views.{opener}`, got {type(data).__name__}"
-        )
-    if reason := _obstacle(record, data, models):
-        raise InputError(f"protocol `{protocol}`: {reason}")
-    run = {"device": device, "batch_size": batch_size, "missing": missing, "steps": steps}
-    return _score_alike(models, data, [record], run)[protocol]
+# The content of each kind of view, by a member that only such a view has.
+_CONTENTS = {"explains": ("decompositions",), "origin": ("comparisons", "labels"), "synthetic": ("regions",)}
 
 
-def score_protocols(
-    models: Mapping[str, DecompositionModel],
-    views: Mapping[str, View[Any] | InputError],
-    protocols: Iterable[str] | None = None,
-    *,
-    device: str = "cpu",
-    batch_size: int = 16,
-    missing: MissingResults = "error",
-    steps: FinishedSteps | None = None,
-) -> ProtocolRun:
-    """Score models by several protocols; protocols with the same input share the predictions.
+def _open_views(
+    choice: Mapping[str, Any], options: ProtocolsOptions, models: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Open the data as each content that a protocol reads; data without it give the error instead."""
+    records = _chosen(options)
+    if opened(choice["data"]):
+        data = choice["data"]
+        contents = {
+            content for member, some in _CONTENTS.items() if hasattr(data, member) for content in some
+        }
+        kind = type(data).__name__
+        other = InputError(f"{kind} holds {' and '.join(sorted(contents))}; expected other data")
+        return {record.reads: data if record.reads in contents else other for record in records}
+    openers: dict[str, Callable[[], Any]] = {
+        "decompositions": lambda: open_with_lights(choice, options, models),
+        "comparisons": lambda: WHDR.reads.open(choice, None, models),
+        "labels": lambda: WHDR.reads.open(choice, None, models),
+        "regions": lambda: REGIONS.open(choice, MAWOptions(options.longest), models),
+    }
+    views: dict[str, Any] = {}
+    for content in dict.fromkeys(record.reads for record in records):
+        try:
+            views[content] = openers[content]()
+        except InputError as error:
+            views[content] = error
+    return views
 
-    Args:
-        models: see `score_protocol`.
-        views: by what they hold ("decompositions", "comparisons", "labels", "regions"), the view, or the
-            error that opening it raised.
-        protocols: names; all must fit the data. None means all protocols, without those that do not fit.
-        device: see `score_protocol`.
-        batch_size: see `score_protocol`.
-        missing: see `score_protocol`.
-        steps: see `score_protocol`.
 
-    Returns:
-        The results in the order of `PROTOCOLS`, and the reasons of the protocols that were left out.
+def _chosen(options: ProtocolsOptions) -> list[EvaluationProtocol]:
+    """Find the named protocols, repeated or separated by commas, in the order of `PROTOCOLS`; none: all.
 
     Raises:
-        InputError: no such protocol, a named one or every one does not fit the data, or see
-            `score_protocol`.
+        InputError: no such protocol, or `all` beside a name.
     """
-    wanted = [named_protocol(name) for name in (PROTOCOLS if protocols is None else protocols)]
+    names = [name.strip() for text in options.protocol for name in text.split(",") if name.strip()]
+    if options.protocol and not names:
+        raise InputError("--protocol: expected a name, names separated by commas, or all, got none")
+    if ALL in names and len(set(names)) > 1:
+        raise InputError(f"--protocol: expected all, or names, got {', '.join(names)}")
+    wanted = [named_protocol(name) for name in names if name != ALL] or list(PROTOCOLS.values())
+    return sorted({record.name: record for record in wanted}.values(), key=list(PROTOCOLS.values()).index)
+
+
+def _score_protocols(run: Run[ProtocolsOptions]) -> dict[str, Result]:
+    """Score models by protocols; protocols with the same input share the predictions.
+
+    Failed predictions count as in `LMSE`; where higher values are better, as the lower of the score of an
+    all-zero image and the lowest score of any model in any row.
+
+    Returns:
+        Results by ``PROTOCOL: MODEL``, or by model if one protocol is named; settings name protocol and
+        version. The kind is a mean over rows, or a statistic where the mean over images is not arithmetic.
+        The first result notes the protocols that do not fit the data.
+
+    Raises:
+        InputError: a named protocol, or every one, does not fit the data.
+    """
+    every = not [name for name in run.options.protocol if name.strip() != ALL]
     fitting: list[EvaluationProtocol] = []
-    left_out: dict[str, str] = {}
-    for record in sorted(wanted, key=list(PROTOCOLS.values()).index):
-        view = views[record.reads]
-        reason = str(view) if isinstance(view, InputError) else _obstacle(record, view, models)
+    left_out = {}
+    for record in _chosen(run.options):
+        view = run.data[record.reads]
+        reason = str(view) if isinstance(view, InputError) else _obstacle(record, view, run.models)
         if reason is None:
             fitting.append(record)
-        elif protocols is None:
+        elif every:
             left_out[record.name] = reason
         else:
             raise InputError(f"protocol `{record.name}`: {reason}")
     if not fitting:
         raise InputError(f"no protocol fits the data; {next(iter(left_out.values()))}")
-    run = {"device": device, "batch_size": batch_size, "missing": missing, "steps": steps}
     alike: dict[object, list[EvaluationProtocol]] = {}
     for record in fitting:
         rule = record.rule
-        alike.setdefault(rule.prepare if isinstance(rule, DecompositionRule) else record.name, []).append(
-            record
-        )
-    found: dict[str, dict[str, Result]] = {}
+        key = rule.prepare if isinstance(rule, DecompositionRule) else record.name
+        alike.setdefault(key, []).append(record)
+    found: dict[str, Result] = {}
     for records in alike.values():
-        found |= _score_alike(models, views[records[0].reads], records, run)
-    return ProtocolRun({record.name: found[record.name] for record in fitting}, left_out)
+        found |= _score_alike(run, run.data[records[0].reads], records)
+    ordered = {
+        f"{record.name}: {name}": found[f"{record.name}: {name}"] for record in fitting for name in run.models
+    }
+    if left_out:
+        first = next(iter(ordered))
+        notes = [f"left out: {name}: {reason}" for name, reason in left_out.items()]
+        ordered[first] = replace(ordered[first], details=ordered[first].details | {"notes": notes})
+    if len(fitting) == 1 and not every:
+        return {name: ordered[f"{fitting[0].name}: {name}"] for name in run.models}
+    return ordered
 
 
-def _score_alike(
-    models: Mapping[str, DecompositionModel],
-    view: Any,
-    records: Sequence[EvaluationProtocol],
-    run: Mapping[str, Any],
-) -> dict[str, dict[str, Result]]:
+def _score_alike(run: Run[Any], view: Any, records: Sequence[EvaluationProtocol]) -> dict[str, Result]:
     """Score by protocols that show a model the same images; name the protocol in the settings."""
     rule = records[0].rule
-    if isinstance(rule, DecompositionRule):
-        found = score_rules(models, view, records, **run)
+    if isinstance(rule, Preset):
+        evaluation, options = rule
     else:
-        found = {records[0].name: rule(models, view, **run)}
-    return {
-        record.name: {name: _named(record, result) for name, result in found[record.name].items()}
-        for record in records
-    }
+        evaluation, options, view = _rules(records), run.options, prepared_view(records[0], view)
+    models = identify_models(run.models, [view], "linear", run.missing)
+    own = replace(
+        run, evaluation=evaluation, options=options, data=view, models=models, fingerprint=Fingerprint()
+    )
+    found = score(own)
+    if isinstance(rule, Preset):
+        found = {f"{records[0].name}: {name}": result for name, result in found.items()}
+    by_name = {record.name: record for record in records}
+    return {name: _named(by_name[name.partition(": ")[0]], result) for name, result in found.items()}
 
 
 def _named(record: EvaluationProtocol, result: Result) -> Result:
     own = {"protocol": record.name, "protocol_version": record.version}
-    about = replace(result.about, settings=result.about.settings | own)
-    return replace(result, about=about)
+    return replace(result, about=replace(result.about, settings=result.about.settings | own))
 
 
-def _obstacle(record: EvaluationProtocol, view: Any, models: Mapping[str, DecompositionModel]) -> str | None:
+def _obstacle(record: EvaluationProtocol, view: Any, models: Mapping[str, Any]) -> str | None:
     """Tell why data cannot carry a protocol, from the first row that shows it; None if they can."""
     first = view[0] if len(view) else None
     if first is None:
@@ -439,82 +354,12 @@ def _obstacle(record: EvaluationProtocol, view: Any, models: Mapping[str, Decomp
     return None
 
 
-ProtocolResults = Mapping[str, Mapping[str, Result]]
-
-
-def model_ranks(protocol: str, results: Mapping[str, Result]) -> dict[str, int]:
-    """Rank models by the main score of a protocol: 1 is best, equal scores share the best rank.
-
-    Scores are equal that agree in six digits, so that rounding decides nothing: predictions which differ only
-    in their scale have equal scores of every protocol that aligns them.
-
-    Args:
-        protocol: name of the protocol.
-        results: by model.
-
-    Returns:
-        The rank of each model with a defined score.
-    """
-    record = PROTOCOLS[protocol]
-    scores = {name: main_score(result, record) for name, result in results.items()}
-    known = {name: float(f"{score:.6g}") for name, score in scores.items() if not math.isnan(score)}
-    sign = -1 if record.better == "higher" else 1
-    ranks = rankdata([sign * score for score in known.values()], method="min")
-    return dict(zip(known, map(int, ranks), strict=True))
-
-
-def protocol_rows(results: ProtocolResults) -> list[tuple[str, ...]]:
-    """Make the cells of a table: for each protocol, the main score and its direction, and each model's.
-
-    A cell of a model is its score and, in brackets, its rank; the last row has the ranks of all protocols.
-
-    Args:
-        results: by protocol and model.
-    """
-    models = list(dict.fromkeys(name for some in results.values() for name in some))
-    rows: list[tuple[str, ...]] = [("protocol", "score", *models)]
-    places: dict[str, list[int]] = {name: [] for name in models}
-    for protocol, some in results.items():
-        record, ranks = PROTOCOLS[protocol], model_ranks(protocol, some)
-        cells = []
-        for name in models:
-            value = main_score(some[name], record) if name in some else math.nan
-            cells.append(f"{value:.4g} ({ranks[name]})" if name in ranks else "undefined")
-            places[name] += [ranks[name]] if name in ranks else []
-        rows.append((protocol, f"{record.columns[0]} {'↓' if record.better == 'lower' else '↑'}", *cells))
-    return [*rows, ("ranks", "", *(_reach(places[name]) for name in models))]
-
-
-def changed_orders(results: ProtocolResults) -> list[str]:
-    """Say for each pair of neighbouring protocols in which two models change places how they are ordered.
-
-    Args:
-        results: by protocol and model.
-
-    Returns:
-        A line for each such pair; equal models are joined by "=".
-    """
-    lines = []
-    ranks = {protocol: model_ranks(protocol, some) for protocol, some in results.items()}
-    for one, other in pairwise(ranks):
-        shared = sorted(ranks[one].keys() & ranks[other].keys())
-        moved = (
-            (ranks[one][a] - ranks[one][b]) * (ranks[other][a] - ranks[other][b])
-            for a, b in combinations(shared, 2)
-        )
-        if any(product < 0 for product in moved):
-            lines.append(f"{one}: {_order(ranks[one])}; {other}: {_order(ranks[other])}")
-    return lines
-
-
-def _reach(places: list[int]) -> str:
-    if not places:
-        return "undefined"
-    low, high = min(places), max(places)
-    return str(low) if low == high else f"{low} to {high}"
-
-
-def _order(ranks: Mapping[str, int]) -> str:
-    """Write models from the best to the worst."""
-    ordered = sorted(ranks, key=ranks.__getitem__)
-    return ", ".join(" = ".join(equal) for _, equal in groupby(ordered, key=ranks.__getitem__))
+EVERY_PROTOCOL = Evaluation(
+    name="protocols",
+    version=1,
+    better="neither",
+    options=ProtocolsOptions,
+    reads=Reading(open=_open_views, files=PREDICTIONS),
+    study=_score_protocols,
+    page=_PAGE,
+)

@@ -1,33 +1,27 @@
 """Write a report as one self-contained HTML file with scores and image sets."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import jinja2
 from markupsafe import Markup
 
+from candlelight.evaluation.catalogue import CATALOGUE
 from candlelight.evaluation.causal import causal_report
 from candlelight.evaluation.concepts import concepts_report, tcav_report
 from candlelight.evaluation.coverage import causal_check_report, coverage_report
 from candlelight.evaluation.coverage.fit_methods import split_method_names
-from candlelight.evaluation.intrinsic import intrinsic_report
-from candlelight.evaluation.intrinsic.benchmark_report import protocols_section
-from candlelight.evaluation.intrinsic.intrinsic_report import (
-    CONSTANCY_READING,
-    MAW_READING,
-    SAW_READING,
-    WHDR_READING,
-    constancy_section,
-    maw_section,
-    saw_section,
-    whdr_section,
-)
+from candlelight.evaluation.intrinsic.protocol_report import protocols_section
 from candlelight.evaluation.perception import perception_report
 from candlelight.evaluation.report.blocks import Block, Section, TableBlock, setting_text
+from candlelight.evaluation.report.plain_section import plain_section
 from candlelight.evaluation.report.sets_section import sets_section
-from candlelight.evaluation.run.result import MeanResult, Result, StatisticResult, model_name
+from candlelight.evaluation.run.evaluate import find_evaluation
+from candlelight.evaluation.run.record import Page
+from candlelight.evaluation.run.result import MeanResult, Result, model_name
 from candlelight.evaluation.run.result_files import REMEDY
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.looking.sheet import write_file
@@ -36,59 +30,41 @@ from candlelight.loaders.samples import Frames
 _PROTOCOL = "protocol"  # setting of results of named protocols
 
 
-class MetricSection(NamedTuple):
-    """How a report shows the results of one metric.
-
-    Attributes:
-        result: class of the results.
-        make: makes the section of results on the same data.
-        reading: paragraphs on how to read the scores.
-        needs: names of the columns, settings and details that the section shows.
-        overview: makes a further section if there are several.
-    """
-
-    result: type[Result]
-    make: Callable[[Any, Sequence[Block]], Section]
-    reading: tuple[Block, ...]
-    needs: tuple[str, ...]
-    overview: Callable[[Sequence[Any]], Section] | None = None
-
-
-METRIC_SECTIONS = {
-    "lmse": MetricSection(
-        MeanResult, intrinsic_report.intrinsic_section, intrinsic_report.READING, intrinsic_report.NEEDS
+OLD_PAGES = {  # of evaluations that are not in the catalogue yet
+    "csm": Page(
+        section=concepts_report.concepts_section, reading=concepts_report.READING, needs=concepts_report.NEEDS
     ),
-    "whdr": MetricSection(MeanResult, whdr_section, WHDR_READING, ("whdr",)),
-    "saw_ap": MetricSection(StatisticResult, saw_section, SAW_READING, ("recall", "precision")),
-    "maw": MetricSection(MeanResult, maw_section, MAW_READING, ("maw_intensity",)),
-    "constancy": MetricSection(MeanResult, constancy_section, CONSTANCY_READING, ("c_mat", "chroma_drift")),
-    "csm": MetricSection(
-        StatisticResult, concepts_report.concepts_section, concepts_report.READING, concepts_report.NEEDS
+    "tcav": Page(section=tcav_report.tcav_section, reading=tcav_report.READING, needs=tcav_report.NEEDS),
+    "waiou": Page(
+        section=coverage_report.coverage_section,
+        reading=coverage_report.READING,
+        needs=coverage_report.NEEDS,
+        overview=coverage_report.coverage_overview,
     ),
-    "tcav": MetricSection(MeanResult, tcav_report.tcav_section, tcav_report.READING, tcav_report.NEEDS),
-    "waiou": MetricSection(
-        StatisticResult,
-        coverage_report.coverage_section,
-        coverage_report.READING,
-        coverage_report.NEEDS,
-        coverage_report.coverage_overview,
+    "causal_check": Page(
+        section=causal_check_report.causal_check_section,
+        reading=causal_check_report.READING,
+        needs=causal_check_report.NEEDS,
     ),
-    "causal_check": MetricSection(
-        StatisticResult,
-        causal_check_report.causal_check_section,
-        causal_check_report.READING,
-        causal_check_report.NEEDS,
+    "causal": Page(
+        section=causal_report.causal_section, reading=causal_report.READING, needs=causal_report.NEEDS
     ),
-    "causal": MetricSection(
-        StatisticResult, causal_report.causal_section, causal_report.READING, causal_report.NEEDS
-    ),
-    "perception": MetricSection(
-        StatisticResult,
-        perception_report.perception_section,
-        perception_report.READING,
-        perception_report.NEEDS,
+    "perception": Page(
+        section=perception_report.perception_section,
+        reading=perception_report.READING,
+        needs=perception_report.NEEDS,
     ),
 }
+
+
+def page_of(metric: str) -> Page:
+    """Find how the results of a metric are shown; a metric of a user's own gets a table and bars."""
+    if metric in OLD_PAGES:
+        return OLD_PAGES[metric]
+    names = [name for name, entry in CATALOGUE.items() if entry.metric == metric]
+    page = find_evaluation(names[0]).page_of() if names else None
+    key = re.sub(r"[^a-z0-9]+", "-", metric.lower())
+    return page or Page(section=partial(plain_section, key, metric))
 
 
 def write_report(
@@ -166,7 +142,10 @@ def _sections(results: Sequence[Result], pictures: Mapping[str, Sequence[Block]]
     every = list({result.to_json(): result for result in results}.values())  # without duplicates
     results = [result for result in every if _PROTOCOL not in result.about.settings]
     protocols = [result for result in every if _PROTOCOL in result.about.settings]
-    for metric, kind in METRIC_SECTIONS.items():
+    known = [entry.metric for entry in CATALOGUE.values()] + list(OLD_PAGES)
+    metrics = dict.fromkeys(result.about.metric for result in results)
+    for metric in sorted(metrics, key=lambda name: known.index(name) if name in known else len(known)):
+        kind = page_of(metric)
         alike: dict[str, list[Result]] = {}
         for result in results:
             if result.about.metric == metric:
@@ -174,7 +153,7 @@ def _sections(results: Sequence[Result], pictures: Mapping[str, Sequence[Block]]
                 alike.setdefault(repr((result.about.data, result.about.settings)), []).append(result)
         for place, some in enumerate(alike.values()):
             suffix = f"-{place + 1}" if place else ""
-            section = kind.make(some, pictures.get(metric + suffix, ()))
+            section = kind.section(some, pictures.get(metric + suffix, ()))
             key = section.key + suffix
             blocks = section.blocks if place else (*kind.reading, *section.blocks)
             title = _title(section, some, list(alike.values()))
@@ -192,11 +171,9 @@ def _sections(results: Sequence[Result], pictures: Mapping[str, Sequence[Block]]
     return sections
 
 
-def _check(result: Result, kind: MetricSection) -> None:
+def _check(result: Result, kind: Page) -> None:
     """Refuse a result, such as one of another program, that lacks a field that its section shows."""
     metric = result.about.metric
-    if not isinstance(result, kind.result):
-        raise InputError(f"a result of `{metric}` is of the wrong kind, {type(result).__name__}")
     parts = result.columns if isinstance(result, MeanResult) else result.details
     missing = [f"`{name}`" for name in kind.needs if name not in parts and name not in result.about.settings]
     if missing:

@@ -1,10 +1,9 @@
 """Evaluate models on data by the record of an evaluation: the one loop that every score runs in."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -55,7 +54,10 @@ class Run(Generic[O]):
     @property
     def scored(self) -> dict[str, NamedModel]:
         """The user's models and the controls, by name."""
-        return self.models | identify_models(self.evaluation.controls, [], self.evaluation.reads.space, None)
+        controls = self.evaluation.controls
+        return self.models | (
+            identify_models(controls, [], self.evaluation.reads.space, None) if controls else {}
+        )
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -185,7 +187,7 @@ def start(
         raise InputError(f"model `{taken[0]}`: the name is that of a control; give another name")
     view = record.reads.open(choice, options, models)
     views = [view] if hasattr(view, "known_ids") else []
-    if record.study is None or models:
+    if record.needs_models or models:
         models = identify_models(models, views, record.reads.space, missing)
     return Run(record, options, view, dict(models), device, batch_size, missing, steps or FinishedSteps())
 
@@ -200,26 +202,47 @@ def score(run: Run[Any]) -> dict[str, Result]:
     return mean_results(run, run.measured())
 
 
-def mean_results(run: Run[Any], measured: Measured) -> dict[str, Result]:
-    """Make the means over rows: failed predictions have the errors of `fill_failures`.
+class Errors(NamedTuple):
+    """Errors of all rows, lower is better: arrays [rows, columns].
+
+    Attributes:
+        columns: names of the columns.
+        errors: errors of each model.
+        failed: failed rows of each model.
+        worst: errors that a failed prediction has at least; nan where the truth leaves a column undefined.
+    """
+
+    columns: tuple[str, ...]
+    errors: dict[str, Any]
+    failed: dict[str, Any]
+    worst: Any
+
+
+def collect_errors(run: Run[Any], measured: Measured) -> Errors:
+    """Join the columns of all rows; they are negated where higher values are better.
 
     A prediction that is finite but has an infinite error has failed too.
     """
-    record = run.evaluation
     worst: list[Mapping[str, Tensor]] = []
     steps: dict[str, list[Step]] = {}
     for prepared, made in measured:
         worst.append(_worst(run, prepared))
         for name, step in made.items():
             steps.setdefault(name, []).append(step)
-    columns = [name for name in worst[0]]
-    sign = -1.0 if record.better == "higher" else 1.0
+    columns = tuple(worst[0])
+    sign = -1.0 if run.evaluation.better == "higher" else 1.0
     errors = {name: sign * _table(some, columns) for name, some in steps.items()}
     failed = {
         name: np.concatenate([step["failed"].numpy() for step in some]) | np.isposinf(errors[name]).any(1)
         for name, some in steps.items()
     }
-    return filled_results(run, columns, errors, failed, sign * _table(worst, columns), run.data.ids, run.data.groups)
+    return Errors(columns, errors, failed, sign * _table(worst, columns))
+
+
+def mean_results(run: Run[Any], measured: Measured) -> dict[str, Result]:
+    """Make the means over rows."""
+    columns, errors, failed, worst = collect_errors(run, measured)
+    return filled_results(run, columns, errors, failed, worst, run.data.ids, run.data.groups)
 
 
 def filled_results(
@@ -239,7 +262,7 @@ def filled_results(
         columns: names of the columns.
         errors: errors of each model, [rows, columns]; lower is better.
         failed: failed rows of each model.
-        worst: errors that a failed prediction has at least, [rows, columns]; nan where the truth is undefined.
+        worst: errors that a failed prediction has at least, [rows, columns]; nan where there is no truth.
         ids: id of each row.
         groups: group of each row.
         settings: further settings of the results.
@@ -252,7 +275,9 @@ def filled_results(
     sign = -1.0 if record.better == "higher" else 1.0
     results: dict[str, Result] = {}
     for name, table in filled.items():
-        values = {column: tuple(part.tolist()) for column, part in zip(columns, (sign * table).T, strict=True)}
+        values = {
+            column: tuple(part.tolist()) for column, part in zip(columns, (sign * table).T, strict=True)
+        }
         lost = tuple(ids[row] for row in np.flatnonzero(failed[name]).tolist())
         ranges = {column: record.ranges[column] for column in columns if column in record.ranges}
         about = run.provenance(name, **settings)
@@ -296,7 +321,7 @@ def to_device(value: _Tensors, device: str) -> _Tensors:
         moved = type(value)(*(to_device(part, device) for part in value))
     elif isinstance(value, list | tuple):
         moved = type(value)(to_device(part, device) for part in value)
-    return moved  # type: ignore[no-any-return]
+    return moved
 
 
 def choose_device(name: str, models: Any = ()) -> str:
@@ -349,5 +374,7 @@ def find_evaluation(name: str) -> Evaluation[Any]:
         record, own = getattr(module, attribute, None), []
     if not isinstance(record, Evaluation):
         got = "none" if record is None else type(record).__name__
-        raise InputError(f"{name}: expected an `Evaluation` named `{attribute}`, got {got}{did_you_mean(attribute, own)}")
+        raise InputError(
+            f"{name}: expected an `Evaluation` named `{attribute}`, got {got}{did_you_mean(attribute, own)}"
+        )
     return record

@@ -24,7 +24,6 @@ from candlelight.loaders.colour import linear_to_srgb, srgb_to_linear
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.verification.checksums import file_sha256
 
-
 DecompositionModel = IntrinsicModel | NamedModel | Predictions
 
 

@@ -6,6 +6,7 @@ This module imports no torch, so that the help of a command, which is made of th
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
+from importlib import import_module
 from types import NoneType, UnionType
 from typing import (
     TYPE_CHECKING,
@@ -131,8 +132,8 @@ class Option:
 def options_of(kind: type) -> list[Option]:
     """Read the options of an evaluation from its dataclass.
 
-    Types of fields are bool, int, float, str, `Path` or a ``Literal`` of texts; ``X | None``; ``tuple[X, ...]``
-    for a repeatable option; and ``tuple[X, X]`` for values that are given together.
+    Types of fields are bool, int, float, str, `Path` or a ``Literal`` of texts; ``X | None``;
+    ``tuple[X, ...]`` for a repeatable option; and ``tuple[X, X]`` for values that are given together.
 
     Example:
         >>> @dataclass(frozen=True)
@@ -216,8 +217,8 @@ class Reading:
     """Rows that evaluations read, and the output of models that they score.
 
     Attributes:
-        open: opens the data: takes ``data``, ``set_name``, ``split``, ``rows`` and ``limit`` as a mapping, the
-            options and the models; an opened view is returned as it is.
+        open: opens the data: takes ``data``, ``set_name``, ``split``, ``rows`` and ``limit`` as a mapping,
+            the options and the models; an opened view is returned as it is.
         prepare: makes tensors of neighbouring rows with one image size, once for all models; the mechanism
             copies them to the device.
         predict: runs a model on prepared rows: takes the model, the ids and the prepared rows, and returns an
@@ -243,7 +244,7 @@ class Page:
         section: makes the blocks of a page from results on the same data and from pictures.
         reading: blocks on how to read the scores.
         needs: names of columns, settings and details that the section shows.
-        pictures: makes blocks that show rows: takes a `candlelight.evaluation.run.evaluate.Run` and the results.
+        pictures: makes blocks that show rows, from a `candlelight.evaluation.run.evaluate.Run` and results.
         overview: makes a further section of results that belong to several sections.
         lines: makes the text of the terminal from the results; None for the table of scores and comparisons.
     """
@@ -276,11 +277,12 @@ class Evaluation(Generic[O]):
         study: makes the results by model from a `candlelight.evaluation.run.evaluate.Run`.
         controls: models by name that are scored beside the user's.
         ranges: smallest and largest possible value of columns.
-        worst: values of failed predictions, for columns that have a worst value; other columns take the larger
-            error of `Reading.worst` and of any model in any row.
+        worst: values of failed predictions, for columns that have a worst value; other columns take the
+            larger error of `Reading.worst` and of any model in any row.
         facts: describes the data beyond its name, for the settings of results: takes the view.
         page: how results are shown, or ``module:name`` of it, so that scoring imports no plots; None for a
             table and bars of each column.
+        needs_models: whether a call needs a model, or result files.
     """
 
     name: str
@@ -296,3 +298,12 @@ class Evaluation(Generic[O]):
     worst: Mapping[str, float] = field(default_factory=dict)
     facts: Callable[[Any], Mapping[str, Any]] | None = None
     page: Page | str | None = None
+    needs_models: bool = True
+
+    def page_of(self) -> Page | None:
+        """Import and return how results are shown."""
+        if not isinstance(self.page, str):
+            return self.page
+        module, _, name = self.page.partition(":")
+        page: Page = getattr(import_module(module), name)
+        return page

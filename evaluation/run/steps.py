@@ -74,13 +74,13 @@ class FinishedSteps:
 
         Args:
             key: names and values of everything that the step depends on; None computes it each time.
-            compute: computes the step: CPU tensors by name, of dtypes that numpy has.
+            compute: computes the step: tensors by name, of dtypes that numpy has; they are moved to the CPU.
 
         Raises:
             InputError: a file cannot be written.
         """
         if self.folder is None or key is None:
-            return dict(compute())
+            return {name: values.cpu() for name, values in compute().items()}
         name = hashlib.sha256(json.dumps(to_json_values(key), sort_keys=True).encode()).hexdigest()
         path = self.folder / f"{name}.npz"
         self._used.add(path)
@@ -88,7 +88,7 @@ class FinishedSteps:
             self.reused += 1
             return kept
         step = {
-            name: values.contiguous() for name, values in compute().items()
+            name: values.cpu().contiguous() for name, values in compute().items()
         }  # contiguous, as read from a file
         self.computed += 1
         self._write(path, step)
@@ -241,7 +241,7 @@ def run_batches(
         view: the rows; their items have an ``image``.
         prepare: makes the input of ``compute`` of a batch, once for all models.
         compute: computes the step of a model from the ids of the rows, the prepared batch and the device:
-            CPU tensors by name.
+            tensors by name, which are moved to the CPU.
         fingerprint: is extended by every row.
         settings: all arguments that ``compute`` depends on, with the metric and its version.
         device: torch device of the models.

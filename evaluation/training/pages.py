@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from matplotlib.ticker import MaxNLocator
 
+from candlelight.evaluation.catalogue.intrinsic_options import LMSEOptions
+from candlelight.evaluation.intrinsic.intrinsic_records import LMSE
 from candlelight.evaluation.intrinsic.intrinsic_report import intrinsic_pictures
-from candlelight.evaluation.run.evaluate import evaluate
-from candlelight.evaluation.run.named_models import DecompositionModel
 from candlelight.evaluation.models.autoencoders import ConvVAE
 from candlelight.evaluation.models.network import IntrinsicNet
 from candlelight.evaluation.models.retinex import BASELINES
@@ -30,6 +30,8 @@ from candlelight.evaluation.report.tiles import (
     join_horizontally,
     scale_for_page,
 )
+from candlelight.evaluation.run.evaluate import score, start
+from candlelight.evaluation.run.named_models import DecompositionModel
 from candlelight.evaluation.training.train_causal import CausalHistory
 from candlelight.evaluation.training.train_intrinsic import History
 from candlelight.evaluation.views import Decompositions, Images
@@ -98,8 +100,9 @@ def write_training_page(
         write_page(path, "Training", [section])
         return path
     models: dict[str, DecompositionModel] = {"network": network, **BASELINES}
-    results = score_intrinsic(models, held_out, device=device)
-    pictures = [*curves, *intrinsic_pictures(results, models, held_out, device=device)]
+    run = start(LMSE, LMSEOptions(), {"data": held_out}, models, device)
+    results = score(run)
+    pictures = [*curves, *intrinsic_pictures(run, results)]
     return write_report(
         path, list(results.values()), title="Training", settings=facts, pictures={"lmse": pictures}
     )

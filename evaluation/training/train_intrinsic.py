@@ -12,8 +12,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from candlelight.evaluation.intrinsic.score_intrinsic import COLUMNS, decomposition_errors
+from candlelight.evaluation.intrinsic.intrinsic_records import decomposition_errors
 from candlelight.evaluation.models.network import IntrinsicNet
+from candlelight.evaluation.run.named_models import Decomposition
 from candlelight.evaluation.training.concept_losses import style_content_loss
 from candlelight.evaluation.training.intrinsic_data import (
     TrainingBatch,
@@ -188,7 +189,8 @@ class History:
     Attributes:
         training: mean loss over the steps of the epoch, during which the weights change; the losses of
             different regimes are not comparable.
-        validation: mean LMSE (`score_intrinsic`) on the held-out rows after each epoch; empty without them.
+        validation: mean LMSE (`candlelight.evaluation.intrinsic.LMSE`) on the held-out rows after each
+            epoch; empty without them.
     """
 
     training: tuple[float, ...]
@@ -324,8 +326,10 @@ class _Run:
         for start in range(0, len(rows), batch_size):
             truth = reader.read(rows[start : start + batch_size])
             reflectance, shading = self.network(truth.image.to(self.device))
-            errors = decomposition_errors(reflectance.cpu(), shading.cpu(), truth)
-            found.append(errors[:, COLUMNS.index("lmse")])
+            predicted = Decomposition(
+                reflectance.cpu(), shading.cpu(), truth.mask.new_zeros(len(truth.image))
+            )
+            found.append(decomposition_errors(predicted, truth)["lmse"].double())
         return float(torch.cat(found).nanmean())
 
 

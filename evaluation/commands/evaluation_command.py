@@ -1,0 +1,187 @@
+"""Commands of evaluations, made of their records: arguments, options, files, results and pages."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING
+from pathlib import Path
+from typing import Any
+
+import click
+
+from candlelight.evaluation.catalogue import CATALOGUE
+from candlelight.evaluation.commands.evaluate_options import (
+    check_outputs,
+    data_options,
+    end_steps,
+    missing_option,
+    model_option,
+    open_files,
+    open_steps,
+    run_options,
+    show_page,
+    show_results,
+)
+from candlelight.evaluation.run.record import Files, Option, make_options, options_of
+from candlelight.loaders.errors import InputError
+
+_CHOICE = ("set_name", "split", "rows", "limit")
+
+
+class EvaluateGroup(click.Group):
+    """The group of evaluations: the shipped ones, and a user's own as ``file.py:name`` or ``module:name``."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command by name; of a record in a file, make it."""
+        if cmd_name in self.commands or ":" not in cmd_name:
+            return super().get_command(ctx, cmd_name)
+        from candlelight.evaluation.run.evaluate import find_evaluation
+
+        record = find_evaluation(cmd_name)
+        files = getattr(record.options, "files", record.reads.files)
+        return evaluation_command(cmd_name, record.options, files)
+
+
+def shipped_commands() -> list[click.Command]:
+    """Make the commands of the catalogue; nothing heavy is imported for it."""
+    return [
+        evaluation_command(name, entry.options, getattr(entry.options, "files", None))
+        for name, entry in CATALOGUE.items()
+    ]
+
+
+def evaluation_command(name: str, options: type, files: Files | None) -> click.Command:
+    """Make the command of an evaluation.
+
+    Args:
+        name: name of the evaluation, as `candlelight.evaluation.run.evaluate.find_evaluation` knows it.
+        options: dataclass of its options; the docstring is the help.
+        files: result files in place of models; None if there are none.
+    """
+
+    def run(**values: Any) -> None:
+        _run(name, files, values)
+
+    run.__doc__ = options.__doc__
+    command: Any = run_options(run)
+    for one in reversed(options_of(options)):
+        command = option_of(one)(command)
+    if files is not None:
+        command = _files_options(files)(missing_option(command))
+    command = data_options(model_option(command))
+    made: click.Command = click.command(name)(command)
+    return made
+
+
+def option_of(one: Option) -> Callable[[Any], Any]:
+    """Make the option of click of an option of an evaluation: its flag, type, range, default and help."""
+    flag = "--" + (one.help.flag or one.name).replace("_", "-")
+    if one.kind is bool:
+        flag = f"--no-{flag[2:]}" if one.default else flag
+        return click.option(
+            flag, one.name, is_flag=True, default=one.default, flag_value=not one.default, help=one.help.text
+        )
+    default = None if one.default is MISSING or one.many else one.default
+    shown: Any = one.help.default or default is not None
+    return click.option(
+        flag,
+        one.name,
+        type=_type(one),
+        default=default,
+        multiple=one.many,
+        nargs=one.count,
+        required=one.default is MISSING,
+        show_default=shown,
+        metavar=one.help.metavar,
+        help=one.help.text,
+    )
+
+
+def _type(one: Option) -> Any:
+    if one.choices:
+        return click.Choice(one.choices)
+    if one.kind is Path:
+        return click.Path(path_type=Path)
+    bounds = one.bounds
+    low = bounds.above if bounds.least is None else bounds.least
+    high = bounds.below if bounds.most is None else bounds.most
+    if one.kind not in (int, float) or (low is None and high is None):
+        return one.kind
+    kind: Any = click.IntRange if one.kind is int else click.FloatRange
+    return kind(low, high, min_open=low != bounds.least, max_open=high != bounds.most)
+
+
+def _files_options(files: Files) -> Callable[[Any], Any]:
+    """Make the repeatable option of result files, and the options of their reader."""
+
+    def add(command: Any) -> Any:
+        if "png" in files.takes:
+            command = click.option(
+                "--png", type=click.Choice(["srgb", "linear"]), help=f"Transfer curve of PNG {files.name}."
+            )(command)
+        return click.option(
+            f"--{files.name}",
+            "files",
+            multiple=True,
+            metavar="[NAME=]PATH",
+            help=f"{files.what}, written by another program; scored in place of a model; repeatable.",
+        )(command)
+
+    return add
+
+
+def _run(name: str, files: Files | None, values: dict[str, Any]) -> None:
+    """Run an evaluation: open what it needs, score, print, and write files and the page."""
+    from candlelight.evaluation.run.evaluate import choose_device, find_evaluation, score, start
+
+    record = find_evaluation(name)
+    out, page = values.pop("out"), values.pop("page")
+    check_outputs(out, page)
+    device = choose_device(values.pop("device"))
+    choice = {"data": values.pop("data"), **{one: values.pop(one) for one in _CHOICE}}
+    missing = values.pop("missing", "error")
+    taken = {one: values.pop(one) for one in (files.takes if files else ())}
+    sources = _open_sources(
+        record, values.pop("models"), values.pop("files", ()), files, device, taken, missing
+    )
+    options = make_options(record.options, values)
+    steps = open_steps(out)
+    run = start(record, options, choice, sources, device, missing=missing, steps=steps)
+    results = score(run)
+    shown = record.page_of()
+    kept = list(results.values())
+    lines = None if shown is None or shown.lines is None else shown.lines(kept)
+    show_results(kept, out, lines)
+    if page:
+        pictures = shown.pictures(run, results) if shown is not None and shown.pictures else ()
+        show_page(page, kept, pictures)
+    end_steps(steps)
+
+
+def _open_sources(
+    record: Any,
+    models: Sequence[str],
+    paths: Sequence[str],
+    files: Files | None,
+    device: str,
+    taken: Mapping[str, Any],
+    missing: str,
+) -> dict[str, Any]:
+    """Open models, and result files in place of models, by name.
+
+    Raises:
+        InputError: nothing to score, two of one name, or options of result files without files.
+    """
+    from importlib import import_module
+
+    from candlelight.evaluation.models import open_models
+
+    given = {one: value for one, value in taken.items() if value is not None}
+    given |= {"missing": missing} if missing != "error" else {}
+    if given and not paths:
+        one, value = next(iter(given.items()))
+        raise InputError(f"--{one} {value}: needs result files (--{files.name if files else 'predictions'})")
+    opened: dict[str, Any] = dict(open_models(models, device, record.reads.space))
+    if files is None:
+        return opened
+    module, _, attribute = files.opens.partition(":")
+    reader = getattr(import_module(module), attribute)
+    return open_files(paths, opened, lambda path: reader(path, **taken), needed=record.needs_models)
