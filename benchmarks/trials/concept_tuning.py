@@ -38,11 +38,11 @@ from candlelight.evaluation.concepts import (
     pixel_loss,
     score_concepts,
 )
-from candlelight.evaluation.intrinsic import score_constancy, score_intrinsic
 from candlelight.evaluation.intrinsic.ground_truth import stack_ground_truth
 from candlelight.evaluation.models import IntrinsicNet, load_model, save_model
 from candlelight.evaluation.models.model_spec import NETWORKS
 from candlelight.evaluation.run.compare import compare
+from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.named_models import decode
 from candlelight.evaluation.training import fine_tune
 from candlelight.evaluation.views import (
@@ -91,7 +91,7 @@ def main() -> None:
             networks[f"{name}, seed {seed}"] = tuned(
                 path, networks["before"], training, fitting, unrelated, seed=seed, **options
             )
-    regions = score_constancy(networks, open_regions(given.relit, set_name="test"))
+    regions = evaluate("constancy", open_regions(given.relit, set_name="test"), networks)
     constancy = {name: result.scores["c_mat"].value for name, result in regions.items()}
     test = open_decompositions(given.relit, set_name="test")
     others = open_images(given.negatives, rows=range(half, 2 * half))
@@ -131,7 +131,7 @@ def print_scores(
 ) -> None:
     """Print CSM_R, sensitivities, cosines, constancy and LMSE of each network, and means over seeds."""
     csm = score_concepts(networks, None, sets, negatives, test, runs=RUNS)
-    lmse = score_intrinsic(networks, test)
+    lmse = evaluate("lmse", test, networks)
     columns: dict[str, list[float]] = {}
     rows: list[list[object]] = []
     for name, network in networks.items():

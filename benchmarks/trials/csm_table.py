@@ -26,11 +26,12 @@ from torch import Tensor
 from benchmarks.processes import print_table
 from candlelight.evaluation.concepts import score_concepts
 from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, METRICS
-from candlelight.evaluation.intrinsic import dssim, score_intrinsic, score_saw, score_whdr
+from candlelight.evaluation.intrinsic import dssim
 from candlelight.evaluation.intrinsic.ground_truth import stack_ground_truth
 from candlelight.evaluation.models import open_models
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.perception import LPIPS, load_lpips
+from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.named_models import encode, identify_models, predict_decomposition
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.views import (
@@ -80,11 +81,11 @@ def main() -> None:
                 score = result.scores[f"{metric} {alignment}, all sets"].value
                 columns[name][f"{metric.upper()} {alignment}"] = score
     judged = open_judgements(path, **choice, rows=rows)
-    for name, whdr in score_whdr(models, judged).items():
+    for name, whdr in evaluate("whdr", judged, models).items():
         columns[name]["WHDR"] = whdr.score
-    for name, saw in score_saw(models, judged, variant="kovacs2017").items():
+    for name, saw in evaluate("saw", judged, models, variant="kovacs2017").items():
         columns[name]["SAW AP"] = saw.score
-    for name, errors in score_intrinsic(models, test).items():
+    for name, errors in evaluate("lmse", test, models).items():
         for label, metric in (("MSE", "si_mse"), ("LMSE", "lmse")):
             for branch in BRANCHES:
                 columns[name][f"{label} {branch}"] = errors.scores[f"{metric}_{branch}"].value

@@ -26,9 +26,9 @@ from numpy import ndarray
 from PIL import Image
 
 from benchmarks.processes import candlelight, print_table
-from candlelight.evaluation.intrinsic import score_constancy, score_intrinsic
 from candlelight.evaluation.models import BASELINES, ColourRetinex, load_model
 from candlelight.evaluation.report.tiles import linear_pixels
+from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.intervals import mean_p_value, seed_interval
 from candlelight.evaluation.run.result import Score
 from candlelight.evaluation.views import open_decompositions, open_regions
@@ -56,7 +56,7 @@ def main() -> None:
     regions = open_regions(given.frames, set_name="test")
     models = {**networks, "retinex": ColourRetinex(), **BASELINES}
     found: dict[str, dict[str, float]] = {}
-    for results in (score_intrinsic(models, test), score_constancy(models, regions)):
+    for results in (evaluate("lmse", test, models), evaluate("constancy", regions, models)):
         for name, result in results.items():
             found.setdefault(name, {}).update({key: score.value for key, score in result.scores.items()})
     (given.runs / "scores.json").write_text(json.dumps(found, indent=2) + "\n")

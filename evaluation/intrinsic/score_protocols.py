@@ -209,16 +209,17 @@ _CONTENTS = {"explains": ("decompositions",), "origin": ("comparisons", "labels"
 def _open_views(
     choice: Mapping[str, Any], options: ProtocolsOptions, models: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Open the data as each content that a protocol reads; data without it give the error instead."""
-    records = _chosen(options)
-    if opened(choice["data"]):
-        data = choice["data"]
-        contents = {
-            content for member, some in _CONTENTS.items() if hasattr(data, member) for content in some
-        }
-        kind = type(data).__name__
-        other = InputError(f"{kind} holds {' and '.join(sorted(contents))}; expected other data")
-        return {record.reads: data if record.reads in contents else other for record in records}
+    """Open the data as each content that a protocol reads; data without it give the error instead.
+
+    Data may be an opened view too, or views by content: "decompositions", "comparisons", "labels", "regions".
+    """
+    data, wanted = choice["data"], dict.fromkeys(record.reads for record in _chosen(options))
+    if opened(data):
+        held = [content for member, some in _CONTENTS.items() if hasattr(data, member) for content in some]
+        data = {content: data for content in held}
+    if isinstance(data, Mapping):
+        lacking = InputError(f"the data hold {' and '.join(data)} alone; give other data")
+        return {content: data.get(content, lacking) for content in wanted}
     openers: dict[str, Callable[[], Any]] = {
         "decompositions": lambda: open_with_lights(choice, options, models),
         "comparisons": lambda: WHDR.reads.open(choice, None, models),
@@ -226,7 +227,7 @@ def _open_views(
         "regions": lambda: REGIONS.open(choice, MAWOptions(options.longest), models),
     }
     views: dict[str, Any] = {}
-    for content in dict.fromkeys(record.reads for record in records):
+    for content in wanted:
         try:
             views[content] = openers[content]()
         except InputError as error:

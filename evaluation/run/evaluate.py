@@ -242,6 +242,9 @@ def collect_errors(run: Run[Any], measured: Measured) -> Errors:
 def mean_results(run: Run[Any], measured: Measured) -> dict[str, Result]:
     """Make the means over rows."""
     columns, errors, failed, worst = collect_errors(run, measured)
+    if np.isnan(worst).all():
+        name, column = run.data.identity.name, columns[0]
+        raise InputError(f"`{name}`: `{column}` is not defined for any row; give data with what it compares")
     return filled_results(run, columns, errors, failed, worst, run.data.ids, run.data.groups)
 
 

@@ -37,7 +37,7 @@ def identify_models(
 
     Args:
         models: by name: a `NamedModel`, any other callable, or `Predictions`, `Heatmaps` or `Codes`.
-        views: the data that will be read.
+        views: the data that will be read; ids are not matched without any.
         default_space: colour space of the images for a callable without an attribute ``colour_space``.
         missing: see `match_ids`.
 
@@ -67,7 +67,8 @@ def _identify(
         known_ids = frozenset[str]().union(*(view.known_ids for view in views))
         set_names = dict.fromkeys(view.identity.set_name or view.identity.name for view in views)
         label = f"{model.folder}, for {', '.join(set_names)}" if len(set_names) > 1 else str(model.folder)
-        match_ids(model.ids, scored_ids, known_ids, missing, label)
+        if views:
+            match_ids(model.ids, scored_ids, known_ids, missing, label)
         return NamedModel(_files(name, model), model, "linear")
     if isinstance(model, Codes):
         return NamedModel(ModelIdentity(name, "files", None, file_sha256(model.path)), model, "linear")

@@ -26,7 +26,7 @@ def few_resamples(monkeypatch) -> None:
         "candlelight.evaluation.concepts.score_concepts",
         "candlelight.evaluation.coverage.score_causal_check",
         "candlelight.evaluation.coverage.score_coverage",
-        "candlelight.evaluation.intrinsic.score_judgements",
+        "candlelight.evaluation.intrinsic.intrinsic_records",
         "candlelight.evaluation.perception.score_perception",
         "candlelight.evaluation.intrinsic.score_protocols",
     ):

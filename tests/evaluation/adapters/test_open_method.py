@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from candlelight.evaluation.intrinsic import score_intrinsic
 from candlelight.evaluation.models.model_spec import PUBLISHED_METHODS, ModelIdentity, open_model, open_models
+from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.model_outputs import run_intrinsic
 from candlelight.evaluation.run.steps import model_key
 from candlelight.loaders.errors import InputError
@@ -29,7 +29,7 @@ def test_methods_are_scored_and_say_in_the_result_what_was_never_run(published, 
     assert (found.identity.name, found.identity.source, found.colour_space) == ("theirs", "adapter", "srgb")
     assert "adapter never run with the published weights" in str(found.identity.version)
     assert model_key(found, "cpu") is not None
-    result = score_intrinsic({"theirs": found}, scenes)["theirs"]
+    result = evaluate("lmse", scenes, {"theirs": found})["theirs"]
     assert result.failed == ()
     assert result.about.model["version"] == found.identity.version
     assert result.about.model["sha256"] == found.identity.sha256
@@ -73,7 +73,7 @@ def test_exceptions_of_the_network_name_the_file_of_the_checkout(published, scen
     code.write_text(text, encoding="utf-8")
     found = open_model(f"cgintrinsics:{checkout}:{weights}")
     with pytest.raises(InputError, match=r"raised KeyError: 'gone' \(networks.py, line \d+\), given float32"):
-        score_intrinsic({"cgintrinsics": found}, scenes)
+        evaluate("lmse", scenes, {"cgintrinsics": found})
 
 
 @pytest.mark.parametrize("method", CHECKOUTS)

@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from benchmarks.trials.grosse import Capture, chosen, decompose, local_error, score
-from candlelight.evaluation.intrinsic import score_intrinsic
-from candlelight.evaluation.intrinsic.score_methods import score_methods
 from candlelight.evaluation.models import ColourRetinex, GrayRetinex, Weiss
+from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.views import DecomposedImage
 
 WHITE = 257.0  # of the authors' images
@@ -44,7 +43,7 @@ def captured(item: DecomposedImage) -> Capture:
 
 
 def test_scores_of_all_candidates_equal_the_restatement(dark_objects) -> None:
-    results = score_methods(dark_objects, ["BAS", "GR-RET", "COL-RET", "W", "W+RET"]).results
+    results = evaluate("methods", dark_objects, methods=",".join(["BAS", "GR-RET", "COL-RET", "W", "W+RET"]))
     results.pop("square root")
     for result in results.values():
         for row, item in enumerate(dark_objects.items):
@@ -67,7 +66,7 @@ def test_scores_of_all_candidates_equal_the_restatement(dark_objects) -> None:
     ],
 )
 def test_models_equal_the_restatement(dark_objects, method: str, model, candidate: list[float]) -> None:
-    columns = score_intrinsic({"model": model}, dark_objects)["model"].columns
+    columns = evaluate("lmse", dark_objects, {"model": model})["model"].columns
     for row, item in enumerate(dark_objects.items):
         given = captured(item)
         shading, reflectance = decompose(given, method, candidate)
@@ -87,7 +86,7 @@ def test_weiss_keeps_the_black_of_the_image(dark_objects) -> None:
 
 
 def test_absolute_errors_come_close_to_the_reweighted_squares_of_the_authors(dark_objects) -> None:
-    results = score_methods(dark_objects, ["COL-RET", "W"], absolute=True).results
+    results = evaluate("methods", dark_objects, methods=",".join(["COL-RET", "W"]), l1=True)
     for name in ("COL-RET L1", "W L1"):
         for row, item in enumerate(dark_objects.items):
             wanted = score(captured(item), *chosen(name, results[name].details, row))

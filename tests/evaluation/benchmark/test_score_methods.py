@@ -1,18 +1,15 @@
 import json
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.intrinsic import lmse_score, score_intrinsic
+from candlelight.evaluation.intrinsic import lmse_score
 from candlelight.evaluation.intrinsic.benchmark_methods import FIXED_BASELINES, GRADIENT_METHODS, METHODS
-from candlelight.evaluation.intrinsic.score_methods import (
-    add_ranks,
-    neighbour_comparisons,
-    score_methods,
-    summary_rows,
-)
+from candlelight.evaluation.intrinsic.benchmark_report import neighbour_comparisons, summary_rows
+from candlelight.evaluation.intrinsic.score_methods import add_ranks
 from candlelight.evaluation.models import (
     ColourRetinex,
     GrayRetinex,
@@ -21,6 +18,7 @@ from candlelight.evaluation.models import (
     constant_shading,
 )
 from candlelight.evaluation.run.compare import compare
+from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.loaders.errors import InputError
 
@@ -38,14 +36,15 @@ def model_at(name: str, values: list[float]):
 
 def test_scores_are_those_of_the_models_of_the_chosen_candidates(objects) -> None:
     view = objects()
-    run = score_methods(view, GRADIENT)
+    run = evaluate("methods", view, methods=",".join(GRADIENT))
     for name in GRADIENT_METHODS:
-        details = run.results[name].details
+        details = run[name].details
         for row, number in enumerate(details["chosen"]):
             one = replace_rows(view, row)
             model = model_at(name, details["candidates"][number])
-            wanted = score_intrinsic({"model": model}, one)["model"].columns
-            for column, values in run.results[name].columns.items():
+            wanted = evaluate("lmse", one, {"model": model})["model"].columns
+            for column in wanted:
+                values = run[name].columns[column]
                 assert values[row] == pytest.approx(wanted[column][0], rel=1e-3, abs=1e-7), (name, column)
 
 
@@ -57,7 +56,7 @@ def replace_rows(view, row: int):
 
 def test_every_candidate_is_scored_and_the_others_choose(objects) -> None:
     view = objects()
-    result = score_methods(view, ["GR-RET"]).results["GR-RET"]
+    result = evaluate("methods", view, methods="GR-RET")["GR-RET"]
     table = np.array(result.details["lmse_of_candidates"])
     assert table.shape == (4, len(result.details["candidates"])) == (4, 15)
     for row in range(4):
@@ -74,20 +73,23 @@ def test_every_candidate_is_scored_and_the_others_choose(objects) -> None:
 
 
 def test_moving_shadows_and_smooth_shading_need_lights_and_a_threshold(objects) -> None:
-    scores = {name: result.score for name, result in score_methods(objects(), GRADIENT).results.items()}
+    scores = {
+        name: result.score
+        for name, result in evaluate("methods", objects(), methods=",".join(GRADIENT)).items()
+    }
     best = scores.pop("W+RET")
     assert best < 0.05 * min(scores.values())
 
 
 def test_fixed_baselines_are_the_constant_models(objects) -> None:
     view = objects()
-    results = score_methods(view, ["BAS"]).results
+    results = evaluate("methods", view, methods="BAS")
     models = {
         "BAS shading": constant_reflectance,
         "BAS reflectance": constant_shading,
         "square root": lambda image: (image.mean(1, keepdim=True).sqrt().expand_as(image),) * 2,
     }
-    for name, result in score_intrinsic(models, view).items():
+    for name, result in evaluate("lmse", view, models).items():
         for column in ("lmse", "lmse_reflectance", "lmse_shading"):
             assert results[name].columns[column] == pytest.approx(result.columns[column], rel=1e-3)
     pair = [results["BAS"].columns["lmse"][row] for row in range(4)]
@@ -96,8 +98,9 @@ def test_fixed_baselines_are_the_constant_models(objects) -> None:
 
 
 def test_absolute_errors_are_integrated_on_request(objects) -> None:
-    results = score_methods(objects(), ["BAS", "GR-RET", "W"], absolute=True).results
-    assert list(results) == ["BAS", "GR-RET", "W", *FIXED_BASELINES, "GR-RET L1", "W L1"]
+    results = evaluate("methods", objects(), methods="BAS,GR-RET,W", l1=True)
+    assert list(results) == sorted(results, key=lambda name: results[name].score)
+    assert {*results} == {"BAS", "GR-RET", "W", *FIXED_BASELINES, "GR-RET L1", "W L1"}
     assert max(results["GR-RET L1"].details["residual"]) < 1e-3
     assert results["GR-RET L1"].details["chosen"] == results["GR-RET"].details["chosen"]
     assert results["GR-RET L1"].columns != results["GR-RET"].columns
@@ -105,29 +108,29 @@ def test_absolute_errors_are_integrated_on_request(objects) -> None:
 
 def test_results_can_be_compared_with_models(objects) -> None:
     view = objects(6)
-    method = score_methods(view, ["W"]).results["W"]
-    model = score_intrinsic({"flat": constant_shading}, view)["flat"]
+    method = evaluate("methods", view, methods="W")["W"]
+    model = evaluate("lmse", view, {"flat": constant_shading})["flat"]
     assert compare(method, model).winner == "first"
     for item in view.items:
         object.__setattr__(item, "lights", None)
-    again = score_intrinsic({"flat": constant_shading}, view)["flat"]
+    again = evaluate("lmse", view, {"flat": constant_shading})["flat"]
     assert compare(method, again).difference == compare(method, model).difference
 
 
 def test_ranks_leave_out_the_fixed_choices_and_p_1(objects) -> None:
-    results = add_ranks(score_methods(objects(), ["BAS", "GR-RET", "W"], absolute=True).results)
+    results = evaluate("methods", objects(), methods="BAS,GR-RET,W", l1=True)
     ranked = [name for name, result in results.items() if not np.isnan(result.columns["rank"]).all()]
-    assert ranked == ["BAS", "GR-RET", "W"]
+    assert sorted(ranked) == ["BAS", "GR-RET", "W"]
     assert np.sum([results[name].columns["rank"] for name in ranked], 0).tolist() == [6.0] * 4
     rows = summary_rows(list(results.values()))
     assert rows[0][-1] == "mean rank"
-    assert [row[0] for row in rows if not row[-1]] == [*FIXED_BASELINES, "GR-RET L1", "W L1"]
+    assert {row[0] for row in rows if not row[-1]} == {*FIXED_BASELINES, "GR-RET L1", "W L1"}
     pairs = {(one.first, one.second) for one in neighbour_comparisons(list(results.values()))}
-    assert pairs == {("BAS", "GR-RET"), ("GR-RET", "W"), ("GR-RET L1", "GR-RET"), ("W L1", "W")}
+    assert pairs == {*pairwise(ranked), ("GR-RET L1", "GR-RET"), ("W L1", "W")}
 
 
 def test_windows_larger_than_an_image_are_undefined(objects) -> None:
-    windows = score_methods(objects(), ["BAS"]).results["BAS"].details["windows"]
+    windows = evaluate("methods", objects(), methods="BAS")["BAS"].details["windows"]
     assert [name for name, value in windows.items() if value is None] == ["40", "80"]
     assert 0 < windows["10"] < 1
 
@@ -135,11 +138,11 @@ def test_windows_larger_than_an_image_are_undefined(objects) -> None:
 @pytest.mark.slow
 def test_an_interrupted_run_resumes_to_the_same_results(objects, tmp_path) -> None:
     view, methods = objects(3), ["BAS", "GR-RET", "W"]
-    whole = score_methods(view, methods).results
+    whole = evaluate("methods", view, methods=",".join(methods))
     steps = FinishedSteps(tmp_path / "steps")
-    score_methods(view, methods[:2], steps=steps)
+    evaluate("methods", view, methods=",".join(methods[:2]), steps=steps)
     count, again = steps.count(), FinishedSteps(tmp_path / "steps")
-    assert score_methods(view, methods, steps=again).results == whole
+    assert evaluate("methods", view, methods=",".join(methods), steps=again) == whole
     assert again.reused == count > 0
 
 
@@ -147,7 +150,7 @@ def test_the_number_of_threads_is_restored(objects) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        score_methods(objects(2), ["BAS"])
+        evaluate("methods", objects(2), methods="BAS")
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
@@ -157,7 +160,7 @@ def test_a_row_without_light_is_left_out(objects) -> None:
     view = objects()
     dark = view.items[1]
     view.items[1] = replace(dark, shading=torch.zeros_like(dark.shading))
-    results = add_ranks(score_methods(view, ["BAS", "GR-RET"]).results)
+    results = add_ranks(evaluate("methods", view, methods="BAS,GR-RET"))
     assert {result.undefined for result in results.values()} == {1}
     assert np.isnan(results["BAS"].columns["rank"][1])
     assert np.isfinite(results["BAS"].columns["rank"][0])
@@ -167,7 +170,7 @@ def test_a_row_without_light_is_left_out(objects) -> None:
 def test_a_model_may_have_a_name_that_ends_like_p_1(objects) -> None:
     view = objects()
     named = {"net L1": constant_shading, "net": constant_reflectance}
-    results = add_ranks({**score_methods(view, ["W"]).results, **score_intrinsic(named, view)})
+    results = add_ranks({**evaluate("methods", view, methods="W"), **evaluate("lmse", view, named)})
     assert np.isfinite(results["net L1"].columns["rank"]).all()
     pairs = {frozenset((one.first, one.second)) for one in neighbour_comparisons(list(results.values()))}
     assert pairs == {frozenset(("W", "net L1")), frozenset(("net L1", "net"))}
@@ -176,8 +179,8 @@ def test_a_model_may_have_a_name_that_ends_like_p_1(objects) -> None:
 @pytest.mark.parametrize(
     ("methods", "message"),
     [
-        (["RETINEX"], r"`methods`: expected some of BAS, GR-RET, .*, got \['RETINEX'\]"),
-        ([], "`methods`: expected some of BAS, .*, got none"),
+        (["RETINEX"], "`methods`: expected all, or some of BAS, GR-RET, .*, got `RETINEX`"),
+        ([], "`methods`: expected all, or some of BAS, .*, got none"),
         (["W", "GR-RET"], "^W: needs images under several lights, and the data have none"),
     ],
 )
@@ -185,17 +188,17 @@ def test_methods_that_cannot_run(objects, methods, message) -> None:
     view = objects()
     view.items = [replace(item, lights=None) for item in view.items]
     with pytest.raises(InputError, match=message):
-        score_methods(view, methods)
+        evaluate("methods", view, methods=",".join(methods))
 
 
 def test_one_object_is_refused(objects) -> None:
     with pytest.raises(
         InputError, match="candidates are chosen on other objects: expected two or more, got one"
     ):
-        score_methods(objects(1), ["GR-RET"])
+        evaluate("methods", objects(1), methods="GR-RET")
 
 
 def test_results_are_json_with_details(objects) -> None:
-    result = score_methods(objects(), ["COL-RET"]).results["COL-RET"]
+    result = evaluate("methods", objects(), methods="COL-RET")["COL-RET"]
     assert json.loads(result.to_json())["details"]["thresholds"] == ["brightness", "chroma"]
     assert METHODS[0] == "BAS"

@@ -8,10 +8,10 @@ from candlelight.evaluation.intrinsic.constancy import (
     chroma_drift,
     chroma_retention,
     material_variation,
-    score_constancy,
 )
 from candlelight.evaluation.intrinsic.material_albedo import region_means
 from candlelight.evaluation.models.retinex import constant_shading
+from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.predictions import open_predictions
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.views import RegionImage
@@ -68,7 +68,7 @@ class Oracle:
 
 
 def test_true_reflectance_is_perfect_up_to_a_scale_per_light(view) -> None:
-    result = score_constancy({"oracle": Oracle(view, drift=2)}, view)["oracle"]
+    result = evaluate("constancy", view, {"oracle": Oracle(view, drift=2)})["oracle"]
     for column in ("c_mat", "chroma_drift", "chroma_loss"):
         assert max(result.columns[column]) < 1e-6
     # Scales 1, 2, 4 and 8, 16, 32: their deviation over their mean.
@@ -78,7 +78,7 @@ def test_true_reflectance_is_perfect_up_to_a_scale_per_light(view) -> None:
 
 
 def test_scores_are_those_of_the_metrics(view) -> None:
-    result = score_constancy({"image": constant_shading}, view, batch_size=4)["image"]
+    result = evaluate("constancy", view, {"image": constant_shading}, batch_size=4)["image"]
     for row, scene in enumerate((view.items[:LIGHTS], view.items[LIGHTS:])):
         means = [region_means(one.image[None], one.regions[None], 3).colours for one in scene]
         lights = torch.stack(means, 1)
@@ -92,7 +92,7 @@ def test_scores_are_those_of_the_metrics(view) -> None:
 
 
 def test_controls_stand_in_every_table(view) -> None:
-    results = score_constancy({"image": constant_shading}, view)
+    results = evaluate("constancy", view, {"image": constant_shading})
     assert list(results) == ["image", "gray", "constant"]
     assert results["constant"].columns == {
         "c_mat": pytest.approx((0, 0), abs=1e-9),
@@ -106,24 +106,26 @@ def test_controls_stand_in_every_table(view) -> None:
     assert results["image"].scores["chroma_drift"].value > 0.01
     assert results["gray"].about.settings["controls"] == ["gray", "constant"]
     with pytest.raises(InputError, match="model `gray`: the name is that of a control; give another name"):
-        score_constancy({"gray": constant_shading}, view)
+        evaluate("constancy", view, {"gray": constant_shading})
 
 
 def test_rows_of_a_group_with_other_colours_are_another_scene(memory_view) -> None:
     items, repainted = make_items()[:LIGHTS], make_items(PALETTE.flip(1))[:LIGHTS]
     view = memory_view(items + repainted[:2] + make_items()[-1:], ("cup",) * 6, synthetic=True)
-    result = score_constancy({"image": constant_shading}, view)["image"]
+    result = evaluate("constancy", view, {"image": constant_shading})["image"]
     assert (result.ids, result.groups) == (("cup#1", "cup#2"), ("cup", "cup"))
     assert result.about.settings["rows_with_one_light"] == 1  # its regions are those of no other row
-    alone = score_constancy({"image": constant_shading}, memory_view(items, ("cup",) * 3, synthetic=True))
+    alone = evaluate(
+        "constancy", memory_view(items, ("cup",) * 3, synthetic=True), {"image": constant_shading}
+    )
     assert result.columns["c_mat"][0] == alone["image"].columns["c_mat"][0]
 
 
 def test_interleaved_rows_and_batches_of_any_size_give_the_same(view, memory_view) -> None:
     order = [3, 0, 4, 1, 5, 2]
     mixed = memory_view([view.items[row] for row in order], [GROUPS[row] for row in order], synthetic=True)
-    expected = score_constancy({"image": constant_shading}, view)["image"]
-    found = score_constancy({"image": constant_shading}, mixed, batch_size=1)["image"]
+    expected = evaluate("constancy", view, {"image": constant_shading})["image"]
+    found = evaluate("constancy", mixed, {"image": constant_shading}, batch_size=1)["image"]
     assert found.ids == ("office", "kitchen")
     for column in COLUMNS:
         assert found.columns[column] == pytest.approx(expected.columns[column][::-1])
@@ -131,7 +133,7 @@ def test_interleaved_rows_and_batches_of_any_size_give_the_same(view, memory_vie
 
 def test_without_true_colours_the_loss_of_chroma_is_undefined(memory_view) -> None:
     view = memory_view(make_items(colours=None), GROUPS, synthetic=False)
-    result = score_constancy({"image": constant_shading}, view)["image"]
+    result = evaluate("constancy", view, {"image": constant_shading})["image"]
     assert all(map(math.isnan, result.columns["chroma_loss"]))
     assert result.undefined == 0
     assert result.about.settings["synthetic"] is False
@@ -142,8 +144,8 @@ def test_scenes_without_regions_or_light_are_left_out_and_counted(memory_view) -
     for item in items[:LIGHTS]:
         item.regions[:] = 0
     items[LIGHTS + 1].image[:] = 0
-    result = score_constancy(
-        {"one": lambda image: (image + 1, image)}, memory_view(items, GROUPS, synthetic=True)
+    result = evaluate(
+        "constancy", memory_view(items, GROUPS, synthetic=True), {"one": lambda image: (image + 1, image)}
     )
     assert all(math.isnan(value) for column in COLUMNS for value in result["one"].columns[column])
     assert (result["one"].undefined, result["one"].failed) == (2, ())
@@ -153,9 +155,9 @@ def test_a_scene_of_one_region_has_no_scaled_variation(memory_view) -> None:
     items = make_items()[:LIGHTS]
     for item in items:
         item.regions[item.regions > 1] = 0
-    result = score_constancy({"image": constant_shading}, memory_view(items, ("a",) * 3, synthetic=True))[
-        "image"
-    ]
+    result = evaluate(
+        "constancy", memory_view(items, ("a",) * 3, synthetic=True), {"image": constant_shading}
+    )["image"]
     assert math.isnan(result.columns["c_mat"][0])
     assert result.columns["c_mat_unscaled"][0] > 0
     assert math.isnan(result.columns["chroma_loss"][0])
@@ -168,9 +170,9 @@ def test_failed_scenes_count_as_the_worst(view, bad) -> None:
         output[1] = bad
         return output, image
 
-    alone = score_constancy({"failing": failing}, view, batch_size=6)["failing"]
+    alone = evaluate("constancy", view, {"failing": failing}, batch_size=6)["failing"]
     assert alone.failed == ("kitchen",)
-    drift = score_constancy({"image": constant_shading}, view)["image"].columns["chroma_drift"][0]
+    drift = evaluate("constancy", view, {"image": constant_shading})["image"].columns["chroma_drift"][0]
     expected = (math.sqrt(LIGHTS - 1), math.sqrt(LIGHTS - 1), drift, 1)
     assert [alone.columns[name][0] for name in COLUMNS] == pytest.approx(expected)
     assert [alone.columns[name][1] for name in COLUMNS] == pytest.approx((0, 0, 0, 1), abs=1e-9)
@@ -182,13 +184,17 @@ def test_predictions_and_finished_steps_give_the_same(view, tmp_path) -> None:
         np.savez(tmp_path / "files" / f"{name}.npz", reflectance=item.image, shading=torch.ones(3, 12, 16))
     predictions = open_predictions(tmp_path / "files")
     steps = [FinishedSteps(tmp_path / "steps") for _ in range(2)]
-    found = [score_constancy({"files": predictions}, view, steps=one, batch_size=3)["files"] for one in steps]
-    expected = score_constancy({"image": constant_shading}, view)["image"]
+    found = [
+        evaluate("constancy", view, {"files": predictions}, steps=one, batch_size=3)["files"] for one in steps
+    ]
+    expected = evaluate("constancy", view, {"image": constant_shading})["image"]
     assert found[0].columns == {name: pytest.approx(values) for name, values in expected.columns.items()}
     assert found[0].to_json() == found[1].to_json()
     assert [one.reused for one in steps] == [0, 2]
     (tmp_path / "files" / "row-1.npz").unlink()
-    failing = score_constancy({"files": open_predictions(tmp_path / "files")}, view, missing="fail")["files"]
+    failing = evaluate("constancy", view, {"files": open_predictions(tmp_path / "files")}, missing="fail")[
+        "files"
+    ]
     assert failing.failed == ("kitchen",)
 
 
@@ -200,6 +206,6 @@ def test_data_without_a_second_light_or_regions_and_no_models_are_refused(view, 
             InputError,
             match="`row`: expected rows of one scene with equal regions under several lights, got none",
         ):
-            score_constancy({"image": constant_shading}, refused)
-    with pytest.raises(InputError, match="expected at least one model beside the controls, got none"):
-        score_constancy({}, view)
+            evaluate("constancy", refused, {"image": constant_shading})
+    with pytest.raises(InputError, match="expected at least one model, got none"):
+        evaluate("constancy", view, {})

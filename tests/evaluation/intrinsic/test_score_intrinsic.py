@@ -8,16 +8,18 @@ import torch
 
 from candlelight.evaluation.intrinsic.ground_truth import stack_ground_truth
 from candlelight.evaluation.intrinsic.image_errors import mse, si_mse
+from candlelight.evaluation.intrinsic.intrinsic_records import decomposition_errors
 from candlelight.evaluation.intrinsic.lmse import lmse_score
-from candlelight.evaluation.intrinsic.score_intrinsic import decomposition_errors, score_intrinsic
 from candlelight.evaluation.models.retinex import constant_shading
+from candlelight.evaluation.run.evaluate import evaluate
+from candlelight.evaluation.run.named_models import Decomposition
 from candlelight.evaluation.run.predictions import open_predictions
 from candlelight.evaluation.views import DecomposedImage
 from candlelight.loaders.errors import InputError
 
 
 def score(model, view, **options):
-    return score_intrinsic({"model": model}, view, **options)["model"]
+    return evaluate("lmse", view, {"model": model}, **options)["model"]
 
 
 @pytest.fixture
@@ -59,7 +61,8 @@ def test_unknown_channels_of_the_shading_are_left_out(view, decompositions) -> N
 
     def scores(items, shading):
         given = stack_ground_truth(items)
-        return decomposition_errors(truth.reflectance, given.comparable(shading), given)
+        predicted = Decomposition(truth.reflectance, shading, torch.zeros(3, dtype=torch.bool))
+        return decomposition_errors(predicted, given)
 
     plain = [replace(view[row], shading=gray_light[row]) for row in range(3)]
     red = [replace(item, shading_known=known[row]) for row, item in enumerate(plain)]
@@ -121,7 +124,7 @@ def test_failed_prediction_never_improves_the_mean(view, bad: float, branch: int
         return output
 
     models = {"whole": constant_shading, "failing": failing}
-    results = score_intrinsic(models, view, batch_size=5)
+    results = evaluate("lmse", view, models, batch_size=5)
     whole, result = results["whole"], results["failing"]
     assert result.failed == (view.ids[0],)
     assert result.columns["lmse"][0] == result.columns["lmse_shading"][0] == 1
@@ -212,7 +215,7 @@ def test_model_that_works_in_place_does_not_affect_others(view) -> None:
         return image.zero_(), torch.ones_like(image)
 
     alone = score(constant_shading, view)
-    after = score_intrinsic({"in place": in_place, "model": constant_shading}, view)["model"]
+    after = evaluate("lmse", view, {"in place": in_place, "model": constant_shading})["model"]
     assert after.to_json() == alone.to_json()
 
 
@@ -286,7 +289,7 @@ def test_result_records_its_provenance(view) -> None:
 )
 def test_bad_arguments(view, models, options, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        score_intrinsic(models, view, **options)
+        evaluate("lmse", view, models, **options)
 
 
 def test_no_rows_and_small_images_are_refused(decompositions) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import math
-from inspect import unwrap
 
 import numpy as np
 import pytest
@@ -10,10 +9,10 @@ import torch
 from PIL import Image
 
 from candlelight.evaluation.intrinsic.judgements import count_smooth, saw_curve, whdr
-from candlelight.evaluation.intrinsic.score_judgements import score_saw, score_whdr
 from candlelight.evaluation.models.model_spec import open_model
 from candlelight.evaluation.models.retinex import constant_reflectance, constant_shading
 from candlelight.evaluation.run.compare import compare
+from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.predictions import open_predictions
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.views import Comparisons, JudgedImage, open_judgements
@@ -21,7 +20,7 @@ from candlelight.loaders.errors import InputError
 from candlelight.loaders.public.saw import LABEL_FOLDER
 
 SIZES = [(24, 36), (36, 24), (24, 36), (24, 36)]
-SCORERS = {"whdr": score_whdr, "saw_ap": score_saw}
+SCORERS = {"whdr": "whdr", "saw_ap": "saw"}
 
 
 def pixels(row):
@@ -82,24 +81,29 @@ def judged(iiw, saw):
 def score(metric, models, view, **options):
     if metric == "saw_ap":
         options.setdefault("variant", "cgintrinsics2018")
-    return SCORERS[metric](models, view, **options)
+    return evaluate(SCORERS[metric], view, models, **options)
 
 
 def test_whdr_is_the_mean_over_photographs(judged):
     view = judged["whdr"]
-    result = score_whdr({"flat": constant_shading}, view, batch_size=2)["flat"]
+    result = evaluate("whdr", view, {"flat": constant_shading}, batch_size=2)["flat"]
     wanted = [float(whdr(view[row].image[None].double(), [view[row].comparisons])) for row in range(4)]
     assert result.columns["whdr"] == pytest.approx(wanted, nan_ok=True)
     assert 0 < result.score < 1
     assert result.score == pytest.approx(np.mean(wanted[:3]))
     assert (result.undefined, result.failed, result.about.better) == (1, (), "lower")
-    assert result.about.settings == {"threshold": 0.1, "missing": "error", "judgements": "human"}
+    assert result.about.settings == {
+        "threshold": 0.1,
+        "power": 1.0,
+        "missing": "error",
+        "judgements": "human",
+    }
 
 
 @pytest.mark.parametrize("variant", ["kovacs2017", "cgintrinsics2018", "challenge2018"])
 def test_saw_is_one_curve_of_all_photographs(judged, variant):
     view = judged["saw_ap"]
-    result = score_saw({"whole": constant_reflectance}, view, variant=variant, batch_size=2)["whole"]
+    result = evaluate("saw", view, {"whole": constant_reflectance}, variant=variant, batch_size=2)["whole"]
     items = [view[row] for row in range(4)]
     counts = [count_smooth(i.image[None], i.labels[None], variant, i.image[None])[0] for i in items]
     curve = saw_curve(sum(counts), variant)
@@ -110,13 +114,15 @@ def test_saw_is_one_curve_of_all_photographs(judged, variant):
         sizes = [sum(int((item.labels == label).sum()) for item in items) for label in range(3)]
         assert result.details["weights"] == sizes
     assert (result.groups, result.failed, result.about.better) == (("0", "1", "2", "3"), (), "higher")
-    settings = {"variant": variant, "truncate": False, "missing": "error", "judgements": "human"}
-    assert result.about.settings == settings
+    settings = {"variant": variant, "truncate": False, "power": 1.0}
+    assert result.about.settings == settings | {"missing": "error", "judgements": "human"}
 
 
 def test_truncation_reaches_the_counts(judged):
     exact, rounded = (
-        score_saw({"m": constant_reflectance}, judged["saw_ap"], variant="challenge2018", truncate=cut)["m"]
+        evaluate("saw", judged["saw_ap"], {"m": constant_reflectance}, variant="challenge2018", truncate=cut)[
+            "m"
+        ]
         for cut in (False, True)
     )
     assert rounded.details["weights"][2] != exact.details["weights"][2]
@@ -125,7 +131,7 @@ def test_truncation_reaches_the_counts(judged):
 
 def test_threshold_reaches_the_comparisons(judged):
     models = {"flat": constant_shading}
-    one, other = (score_whdr(models, judged["whdr"], threshold=t)["flat"] for t in (0.1, 3.0))
+    one, other = (evaluate("whdr", judged["whdr"], models, threshold=t)["flat"] for t in (0.1, 3.0))
     assert one.columns != other.columns
     assert other.about.settings["threshold"] == 3.0
 
@@ -143,7 +149,7 @@ def test_power_is_that_of_a_model_which_raises_its_values(judged, metric):
     assert found.score == pytest.approx(wanted.score, rel=1e-6)
     assert found.score != score(metric, {"m": linear}, judged[metric])["m"].score
     assert found.about.settings == wanted.about.settings | {"power": 0.4545}
-    with pytest.raises(InputError, match="`power` must be above 0 and finite, got 0"):
+    with pytest.raises(InputError, match="`power`: expected above 0, got 0"):
         score(metric, {"m": linear}, judged[metric], power=0.0)
 
 
@@ -179,14 +185,14 @@ def test_failed_prediction_never_improves_the_score(judged, metric, bad):
 )
 def test_every_answer_of_a_failed_photograph_is_wrong(judged, variant, wanted):
     view = judged["saw_ap"]
-    result = score_saw({"m": lambda image: (image, image * math.nan)}, view, variant=variant)["m"]
+    result = evaluate("saw", view, {"m": lambda image: (image, image * math.nan)}, variant=variant)["m"]
     assert result.failed == view.ids
     assert set(result.details["recall"]) == set(result.details["precision"]) == {0}
     assert result.score == wanted
 
 
 def test_failed_photograph_without_judgements_stays_undefined(judged):
-    result = score_whdr({"m": lambda image: (image * math.nan, image)}, judged["whdr"])["m"]
+    result = evaluate("whdr", judged["whdr"], {"m": lambda image: (image * math.nan, image)})["m"]
     assert result.columns["whdr"][:3] == (1, 1, 1)
     assert math.isnan(result.columns["whdr"][3])
 
@@ -228,11 +234,13 @@ def test_interrupted_run_resumes_with_the_same_result(judged, metric, tmp_path):
 def test_data_without_the_judgements_are_refused(judged):
     models = {"m": constant_shading}
     with pytest.raises(InputError, match=r"^the data have no comparisons; expected iiw:PATH or frames$"):
-        score_whdr(models, judged["saw_ap"])
+        evaluate("whdr", judged["saw_ap"], models)
     with pytest.raises(InputError, match=r"^the data have no labels; expected saw:PATH or frames$"):
-        score_saw(models, judged["whdr"], variant="kovacs2017")
-    with pytest.raises(InputError, match=r"^`variant` must be one of"):
-        unwrap(score_saw)(models, judged["saw_ap"], variant="kovacs")
+        evaluate("saw", judged["whdr"], models, variant="kovacs2017")
+    with pytest.raises(
+        InputError, match=r"^`variant`: expected one of kovacs2017, .*did you mean `kovacs2017`"
+    ):
+        evaluate("saw", judged["saw_ap"], models, variant="kovacs")
 
 
 def drawn_frame(row):
@@ -277,12 +285,12 @@ class Oracle:
 
 def test_truth_is_perfect_and_better_than_the_constants(frames):
     models = {"truth": Oracle(frames), "flat": constant_shading, "white": constant_reflectance}
-    rates = {name: result.score for name, result in score_whdr(models, frames).items()}
+    rates = {name: result.score for name, result in evaluate("whdr", frames, models).items()}
     assert rates["truth"] == 0
     assert rates["flat"] > 0.1
     assert rates["white"] > 0.1
     for variant in ("kovacs2017", "cgintrinsics2018", "challenge2018"):
-        results = score_saw(models, frames, variant=variant)
+        results = evaluate("saw", frames, models, variant=variant)
         precisions = {name: result.score for name, result in results.items()}
         assert precisions["truth"] == pytest.approx(1, abs=1e-3)
         assert precisions["flat"] == pytest.approx(0.5, abs=1e-3)
@@ -292,11 +300,11 @@ def test_truth_is_perfect_and_better_than_the_constants(frames):
 
 def test_interval_is_over_groups_and_models_are_paired(frames):
     models = {"truth": Oracle(frames), "white": constant_reflectance}
-    few = score_saw(models, frames, variant="cgintrinsics2018")["white"]
+    few = evaluate("saw", frames, models, variant="cgintrinsics2018")["white"]
     assert few.groups == tuple("abcd")
     assert math.isnan(few.scores["saw_ap"].low)
     frames.groups = frames.ids
-    results = score_saw(models, frames, variant="cgintrinsics2018")
+    results = evaluate("saw", frames, models, variant="cgintrinsics2018")
     interval = results["white"].scores["saw_ap"]
     assert interval.low < interval.value < interval.high
     assert len(results["white"].replicates["saw_ap"]) == 40
@@ -305,7 +313,7 @@ def test_interval_is_over_groups_and_models_are_paired(frames):
 
 def test_replicates_are_scores_of_drawn_images(frames):
     frames.groups = frames.ids
-    result = score_saw({"white": constant_reflectance}, frames, variant="kovacs2017")["white"]
+    result = evaluate("saw", frames, {"white": constant_reflectance}, variant="kovacs2017")["white"]
     counts = torch.stack([count_smooth(i.image[None], i.labels[None], "kovacs2017")[0] for i in frames.items])
     for draw, value in zip(
         np.random.default_rng(0).integers(8, size=(40, 8)), result.replicates["saw_ap"], strict=True

@@ -10,9 +10,9 @@ from candlelight.evaluation.intrinsic.material_albedo import (
     maw_intensity,
     region_means,
     resize_for_maw,
-    score_maw,
 )
 from candlelight.evaluation.models.retinex import constant_reflectance, constant_shading
+from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.predictions import open_predictions
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.views import RegionImage, Regions
@@ -22,7 +22,7 @@ PALETTE = torch.tensor([[0.8, 0.1, 0.1], [0.2, 0.5, 0.3], [0.4, 0.4, 0.4]])
 
 
 def score(model, view, **options):
-    return score_maw({"model": model}, view, **options)["model"]
+    return evaluate("maw", view, {"model": model}, **options)["model"]
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_failed_predictions_count_as_the_worst(view, bad) -> None:
         output[0, 0, -1, -1] = bad
         return output, torch.ones_like(image)
 
-    results = score_maw({"whole": constant_shading, "failing": failing}, view, batch_size=4)
+    results = evaluate("maw", view, {"whole": constant_shading, "failing": failing}, batch_size=4)
     assert results["failing"].failed == (view.ids[0],)
     assert results["failing"].about.settings["filled_among"] == ["failing", "whole"]
     for column, values in results["failing"].columns.items():
@@ -150,7 +150,12 @@ def test_predictions_and_finished_steps_give_the_same(view, tmp_path) -> None:
 def test_results_record_the_size_and_whether_the_images_are_rendered(view, memory_view) -> None:
     about = score(constant_shading, view).about
     assert (about.metric, about.better) == ("maw", "lower")
-    assert about.settings == {"missing": "error", "size": [240, 320], "synthetic": False}
+    assert about.settings == {
+        "longest": 1024,
+        "missing": "error",
+        "size": [240, 320],
+        "synthetic": False,
+    }
     rendered = memory_view(view.items, synthetic=True)
     assert score(constant_shading, rendered).about.settings["synthetic"] is True
 
@@ -158,7 +163,7 @@ def test_results_record_the_size_and_whether_the_images_are_rendered(view, memor
 def test_regions_without_colours_are_refused(view, memory_view) -> None:
     items = [RegionImage(item.image, item.regions) for item in view.items]
     with pytest.raises(
-        InputError, match="regions of `row` have no true colours; expected maw:PATH or frames"
+        InputError, match="the regions of the data have no true colours; expected maw:PATH or frames"
     ):
         score(constant_shading, memory_view(items, synthetic=False))
 
@@ -184,12 +189,12 @@ def test_views_of_the_caller_are_checked(view, change, message) -> None:
 
 
 def test_rows_without_any_region_are_refused(view, memory_view) -> None:
-    with pytest.raises(InputError, match=r"^`row`: expected rows with regions of one material, got none$"):
+    with pytest.raises(InputError, match=r"^`row`: `maw_intensity` is not defined for any row; "):
         score(constant_shading, memory_view(view.items[3:], synthetic=False))
 
 
 def test_no_models_and_no_rows_are_refused(view, memory_view) -> None:
     with pytest.raises(InputError, match="expected at least one model, got none"):
-        score_maw({}, view)
+        evaluate("maw", view, {})
     with pytest.raises(InputError, match="no rows to read"):
         score(constant_shading, memory_view([], synthetic=False))

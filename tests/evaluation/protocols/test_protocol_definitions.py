@@ -12,7 +12,7 @@ from numpy import ndarray
 from PIL import Image
 
 from candlelight.evaluation.intrinsic.protocol_records import PROTOCOLS
-from candlelight.evaluation.intrinsic.score_protocols import score_protocol
+from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.result import MeanResult
 from candlelight.evaluation.views import Comparisons, DecomposedImage, JudgedImage, RegionImage
 
@@ -221,7 +221,7 @@ def test_protocol_equals_its_definition(memory_view, name: str, channels: int) -
     columns, size = DEFINITIONS[name]
     items = [drawn(seed, *size, channels) for seed in range(3)]
     view = memory_view(items, groups=("a", "b", "b"), explains="image")
-    result = score_protocol({"m": model}, view, name, batch_size=2)["m"]
+    result = evaluate("protocols", view, {"m": model}, protocol=(name,), batch_size=2)["m"]
     rows = np.array([columns(layers_of(item)) for item in items])
     if isinstance(result, MeanResult):
         for place, column in enumerate(PROTOCOLS[name].columns):
@@ -249,7 +249,7 @@ def judged(seed: int) -> JudgedImage:
 @pytest.mark.parametrize(("name", "power"), [("iiw-whdr", 1.0), ("iiw-gamma", 0.4545)])
 def test_comparisons_equal_their_definition(memory_view, name: str, power: float) -> None:
     items = [judged(seed) for seed in range(3)]
-    result = score_protocol({"m": model}, memory_view(items, origin="human"), name)["m"]
+    result = evaluate("protocols", memory_view(items, origin="human"), {"m": model}, protocol=(name,))["m"]
     wanted = []
     for item in items:
         made = item.comparisons
@@ -269,7 +269,7 @@ def test_comparisons_equal_their_definition(memory_view, name: str, power: float
 )
 def test_labels_equal_their_definition(memory_view, name: str, variant: str, power: float) -> None:
     items = [judged(seed) for seed in range(2)]
-    result = score_protocol({"m": model}, memory_view(items, origin="human"), name)["m"]
+    result = evaluate("protocols", memory_view(items, origin="human"), {"m": model}, protocol=(name,))["m"]
     counts = 0
     for item in items:
         image, labels = item.image.numpy(), item.labels.numpy()
@@ -289,7 +289,9 @@ def test_regions_equal_their_definition(memory_view) -> None:
         regions[:10, :20], regions[15:, 5:25], regions[20:, 30:] = 1, 2, 3
         colours = rng.uniform(0.05, 0.9, (3, 3)).astype(np.float32)
         items.append(RegionImage(*map(torch.from_numpy, (image, regions, colours))))
-    result = score_protocol({"m": model}, memory_view(items, synthetic=False), "maw-2023")["m"]
+    result = evaluate("protocols", memory_view(items, synthetic=False), {"m": model}, protocol=("maw-2023",))[
+        "m"
+    ]
     for row, item in enumerate(items):
         files = np.rint(255 * srgb(predicted(item.image.numpy())[0])).astype(np.uint8)
         small = np.asarray(

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from candlelight.evaluation.intrinsic.score_protocols import changed_orders, model_ranks, protocol_rows
+from candlelight.evaluation.intrinsic.protocol_report import changed_orders, model_ranks, protocol_rows
 from candlelight.evaluation.run.intervals import Score
 from candlelight.evaluation.run.result import Provenance, StatisticResult
 

@@ -2,18 +2,19 @@
 
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.intrinsic import geometric_mean, score_intrinsic
+from candlelight.evaluation.intrinsic import geometric_mean
 from candlelight.evaluation.intrinsic.protocol_records import PROTOCOLS, ordinal_input
-from candlelight.evaluation.intrinsic.score_intrinsic import score_ranges
-from candlelight.evaluation.intrinsic.score_protocols import PreparedRows, score_protocol, score_protocols
+from candlelight.evaluation.intrinsic.score_protocols import PreparedRows, protocol_ranges
 from candlelight.evaluation.models.model_spec import open_model
 from candlelight.evaluation.models.retinex import BASELINES, constant_reflectance, constant_shading
 from candlelight.evaluation.run.compare import compare
+from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.predictions import open_predictions
 from candlelight.evaluation.run.result import MeanResult, StatisticResult
 from candlelight.evaluation.run.steps import FinishedSteps
@@ -68,20 +69,34 @@ def views(pair, memory_view):
     }
 
 
-def test_score_intrinsic_takes_the_name_of_a_protocol(view, views) -> None:
-    found = score_intrinsic(BASELINES, view, protocol="mit-grosse")
-    assert {name: one.to_json() for name, one in found.items()} == {
-        name: one.to_json() for name, one in score_protocol(BASELINES, view, "mit-grosse").items()
-    }
-    plain = score_intrinsic(BASELINES, view)
+class Found(NamedTuple):
+    results: dict
+    left_out: dict
+
+
+def every(views, models, names=()):
+    """Score by several protocols: results by protocol and model, and the reasons of those that do not fit."""
+    results, left_out = {}, {}
+    for key, result in evaluate("protocols", views, models, protocol=tuple(names)).items():
+        protocol, _, model = key.partition(": ")
+        results.setdefault(protocol, {})[model] = result
+        for note in result.details.get("notes", ()):
+            _, name, reason = note.split(": ", 2)
+            left_out[name] = reason
+    return Found(results, left_out)
+
+
+def test_a_protocol_of_lmse_agrees_with_lmse(view, views) -> None:
+    found = evaluate("protocols", view, BASELINES, protocol=("mit-grosse",))
+    plain = evaluate("lmse", view, BASELINES)
     for name, result in found.items():
         assert result.columns["lmse"] == pytest.approx(plain[name].columns["lmse"], rel=1e-5)
-    judged = score_intrinsic(BASELINES, views["comparisons"], "iiw-whdr")
+    judged = evaluate("protocols", views["comparisons"], BASELINES, protocol=("iiw-whdr",))
     assert {result.about.metric for result in judged.values()} == {"whdr"}
 
 
 def test_results_name_protocol_and_version(views) -> None:
-    made = score_protocols(BASELINES, views)
+    made = every(views, BASELINES)
     assert list(made.results) == list(PROTOCOLS)
     assert made.left_out == {}
     for name, some in made.results.items():
@@ -98,9 +113,9 @@ def test_results_name_protocol_and_version(views) -> None:
 
 def test_together_is_the_same_as_one_by_one(views) -> None:
     names = ("mit-barron", "sintel", "hypersim-marigold", "interiorverse-linear", "saw-challenge")
-    made = score_protocols(BASELINES, views, names)
+    made = every(views, BASELINES, names)
     for name in names:
-        alone = score_protocol(BASELINES, views[PROTOCOLS[name].reads], name)
+        alone = evaluate("protocols", views[PROTOCOLS[name].reads], BASELINES, protocol=(name,))
         for model, result in alone.items():
             assert made.results[name][model].scores == result.scores
 
@@ -113,16 +128,16 @@ def test_models_see_the_prepared_images_and_are_run_once_for_all_protocols_of_on
         return image, torch.ones_like(image)
 
     names = ["mit-grosse", "sintel", "stanford-orb", "mit-barron", "arap-ordinal"]
-    score_protocols({"spy": spy}, views, names)
+    every(views, {"spy": spy}, names)
     assert sorted(seen) == [(24, 32), (384, 512)]
 
 
 def test_geometric_mean_and_mean_over_groups(view) -> None:
-    result = score_protocol(BASELINES, view, "mit-barron")["constant-shading"]
+    result = evaluate("protocols", view, BASELINES, protocol=("mit-barron",))["constant-shading"]
     rows = torch.tensor(result.details["columns"]["lmse"])
     assert result.score == pytest.approx(geometric_mean(rows).item())
     assert result.score != pytest.approx(rows.mean().item(), rel=1e-4)
-    orb = score_protocol(BASELINES, view, "stanford-orb")["constant-shading"]
+    orb = evaluate("protocols", view, BASELINES, protocol=("stanford-orb",))["constant-shading"]
     values = np.array(orb.details["columns"]["psnr_reflectance"])
     groups = [values[:1], values[1:3], values[3:7], values[7:]]
     assert orb.score == pytest.approx(np.mean([group.mean() for group in groups]))
@@ -133,7 +148,7 @@ def test_geometric_mean_and_mean_over_groups(view) -> None:
 def test_statistics_have_intervals_and_are_compared(memory_view) -> None:
     view = memory_view([noise(seed) for seed in range(8)], explains="image")
     for name in ("mit-barron", "stanford-orb"):
-        results = score_protocol(BASELINES, view, name)
+        results = evaluate("protocols", view, BASELINES, protocol=(name,))
         interval = next(iter(results["constant-shading"].scores.values()))
         assert interval.low < interval.value < interval.high
         assert str(compare(results["constant-shading"], results["constant-reflectance"]))
@@ -141,7 +156,7 @@ def test_statistics_have_intervals_and_are_compared(memory_view) -> None:
 
 def test_groups_drawn_twice_count_twice(view) -> None:
     """The replicates are means of the means of drawn groups."""
-    result = score_protocol(BASELINES, view, "stanford-orb")["constant-shading"]
+    result = evaluate("protocols", view, BASELINES, protocol=("stanford-orb",))["constant-shading"]
     values = np.array(result.details["columns"]["psnr_reflectance"])
     means = np.array([values[:1].mean(), values[1:3].mean(), values[3:7].mean(), values[7:].mean()])
     draws = np.random.default_rng(0).integers(4, size=(40, 4))
@@ -156,7 +171,7 @@ def test_failed_predictions_never_improve_a_score(pair, name: str) -> None:
         return output, torch.ones_like(image)
 
     sources = {"whole": constant_shading, "failing": failing, "flat": constant_reflectance}
-    results = score_protocol(sources, pair, name)
+    results = evaluate("protocols", pair, sources, protocol=(name,))
     assert results["failing"].failed == (pair.ids[0],)
     assert results["failing"].about.settings["filled_among"] == sorted(sources)
     for column in PROTOCOLS[name].columns:
@@ -185,7 +200,7 @@ def test_exact_predictions_are_the_best(view, name: str) -> None:
 
     if name == "hypersim-marigold":  # its images are tone-mapped
         return
-    assert score_protocol({"m": truth}, view, name)["m"].score == math.inf
+    assert evaluate("protocols", view, {"m": truth}, protocol=(name,))["m"].score == math.inf
 
 
 def test_rows_without_truth_are_left_out_and_counted(memory_view) -> None:
@@ -193,11 +208,13 @@ def test_rows_without_truth_are_left_out_and_counted(memory_view) -> None:
     items[1].mask[:] = False
     view = memory_view(items, explains="image")
     for name in ("mit-grosse", "sintel", "hypersim-marigold"):
-        result = score_protocol(BASELINES, view, name)["constant-shading"]
+        result = evaluate("protocols", view, BASELINES, protocol=(name,))["constant-shading"]
         assert result.undefined == 1
     for name in ("mit-barron", "stanford-orb"):
-        one = score_protocol(BASELINES, memory_view(items[:1], explains="image"), name)["constant-shading"]
-        two = score_protocol(BASELINES, view, name)["constant-shading"]
+        one = evaluate("protocols", memory_view(items[:1], explains="image"), BASELINES, protocol=(name,))[
+            "constant-shading"
+        ]
+        two = evaluate("protocols", view, BASELINES, protocol=(name,))["constant-shading"]
         assert two.score == pytest.approx(one.score)
 
 
@@ -208,7 +225,10 @@ def test_rows_of_a_black_truth_are_left_out_and_counted(memory_view, name: str) 
     getattr(black, layer)[:] = 0
     column = f"psnr_{layer}"
     views = [memory_view(items, explains="image") for items in ([noise(0)], [noise(0), black])]
-    one, two = (score_protocol(BASELINES, view, name)["constant-shading"].scores[column] for view in views)
+    one, two = (
+        evaluate("protocols", view, BASELINES, protocol=(name,))["constant-shading"].scores[column]
+        for view in views
+    )
     assert math.isfinite(two.value)
     assert two.value == pytest.approx(one.value)
 
@@ -216,20 +236,22 @@ def test_rows_of_a_black_truth_are_left_out_and_counted(memory_view, name: str) 
 def test_intervals_of_protocols_stay_in_the_range_of_each_score(memory_view) -> None:
     view = memory_view([noise(row) for row in range(3)], explains="image")
     for name in ("mit-grosse", "sintel", "interiorverse-marigold"):
-        for column, score in score_protocol(BASELINES, view, name)["constant-shading"].scores.items():
-            least, largest = score_ranges([column])[column]
+        for column, score in evaluate("protocols", view, BASELINES, protocol=(name,))[
+            "constant-shading"
+        ].scores.items():
+            least, largest = protocol_ranges(column)
             assert least <= score.low <= score.high <= largest
 
 
 def test_interrupted_run_resumes_with_the_same_result(pair, tmp_path) -> None:
     models = {"m": open_model("constant-shading")}
-    plain = score_protocol(models, pair, "sintel", batch_size=1)["m"]
+    plain = evaluate("protocols", pair, models, protocol=("sintel",), batch_size=1)["m"]
     for reused in (0, 2):
         steps = FinishedSteps(tmp_path / "steps")
-        found = score_protocol(models, pair, "sintel", batch_size=1, steps=steps)["m"]
+        found = evaluate("protocols", pair, models, protocol=("sintel",), batch_size=1, steps=steps)["m"]
         assert (found.to_json(), steps.reused) == (plain.to_json(), reused)
     steps = FinishedSteps(tmp_path / "steps")
-    score_protocol(models, pair, "mit-grosse", batch_size=1, steps=steps)
+    evaluate("protocols", pair, models, protocol=("mit-grosse",), batch_size=1, steps=steps)
     assert steps.reused == 0
 
 
@@ -238,18 +260,14 @@ def test_files_of_another_program(views, tmp_path) -> None:
     for row, name in enumerate(view.ids):
         np.savez(tmp_path / f"{name}.npz", reflectance=view[row].image, shading=torch.ones(3, 24, 32))
     files = {"files": open_predictions(tmp_path)}
-    made = score_protocols(
-        files,
-        {**views, "comparisons": view, "labels": view}
-        | {name: InputError("none") for name in ("comparisons", "labels", "regions")},
-    )
-    same = score_protocol({"files": constant_shading}, view, "mit-grosse")["files"]
+    made = every({"decompositions": view}, files)
+    same = evaluate("protocols", view, {"files": constant_shading}, protocol=("mit-grosse",))["files"]
     assert made.results["mit-grosse"]["files"].columns["lmse"] == pytest.approx(same.columns["lmse"])
     assert made.left_out["arap-ordinal"] == (
         "images are resized to 384x512 (height x width), and the files of `files` have the size of the data"
     )
     with pytest.raises(InputError, match="protocol `arap-ordinal`: images are resized to 384x512"):
-        score_protocol(files, view, "arap-ordinal")
+        evaluate("protocols", view, files, protocol=("arap-ordinal",))
 
 
 def test_prepared_rows_are_a_view(view) -> None:
@@ -292,9 +310,9 @@ def test_hypersim_rows_of_its_own_reader_are_not_prepared_again(view) -> None:
         seen.append(image)
         return image, torch.ones_like(image)
 
-    score_protocol({"spy": spy}, view, "hypersim-marigold")
+    evaluate("protocols", view, {"spy": spy}, protocol=("hypersim-marigold",))
     view.identity = view.identity.__class__("hypersim", "hypersim")
-    score_protocol({"spy": spy}, view, "hypersim-marigold")
+    evaluate("protocols", view, {"spy": spy}, protocol=("hypersim-marigold",))
     images = torch.stack([view[row].image for row in range(8)])
     assert not torch.equal(seen[0], images)
     assert torch.equal(seen[1], images)
@@ -304,20 +322,18 @@ def test_hypersim_rows_of_its_own_reader_are_not_prepared_again(view) -> None:
     ("name", "data", "message"),
     [
         ("mit-gross", "decompositions", "protocol `mit-gross` is not known; .*did you mean `mit-grosse`?"),
-        ("all", "decompositions", "protocol `all` is not known; expected one of mit-grosse, "),
         (
             "iiw-whdr",
             "decompositions",
-            "protocol `iiw-whdr` reads comparisons; expected a view of "
-            "`candlelight.evaluation.views.open_judgements`, got MemoryView",
+            "protocol `iiw-whdr`: the data hold decompositions alone; give other data",
         ),
-        ("maw-2023", "labels", "protocol `maw-2023` reads regions; expected .*open_regions"),
-        ("sintel", "regions", "protocol `sintel` reads decompositions; expected .*open_decompositions"),
+        ("maw-2023", "labels", "protocol `maw-2023`: the data hold comparisons and labels alone"),
+        ("sintel", "regions", "protocol `sintel`: the data hold regions alone"),
     ],
 )
 def test_wrong_names_and_views_are_one_line(views, name, data, message) -> None:
     with pytest.raises(InputError, match=message) as caught:
-        score_protocol(BASELINES, views[data], name)
+        evaluate("protocols", views[data], BASELINES, protocol=(name,))
     assert "\n" not in str(caught.value)
 
 
@@ -330,7 +346,7 @@ def test_data_without_the_content_are_refused_or_left_out(views, memory_view) ->
         "labels": InputError("iiw: has no labels"),
         "regions": memory_view([RegionImage(image, torch.ones(24, 32).long())], synthetic=False),
     }
-    made = score_protocols(BASELINES, poor)
+    made = every(poor, BASELINES)
     assert list(made.results) == [
         *(n for n in DECOMPOSED if n not in ("mit-grosse", "sintel", "sintel-crefnet"))
     ]
@@ -341,24 +357,22 @@ def test_data_without_the_content_are_refused_or_left_out(views, memory_view) ->
     assert made.left_out["maw-2023"] == "the regions of the data have no true colours"
     for name in ("iiw-whdr", "saw", "maw-2023", "sintel"):
         with pytest.raises(InputError, match=rf"^protocol `{name}`: "):
-            score_protocols(BASELINES, poor, ["stanford-orb", name])
+            every(poor, BASELINES, ["stanford-orb", name])
     no_regions = RegionImage(image, torch.zeros(24, 32).long(), torch.ones(1, 3))
-    made = score_protocols(BASELINES, poor | {"regions": memory_view([no_regions], synthetic=True)})
+    made = every(poor | {"regions": memory_view([no_regions], synthetic=True)}, BASELINES)
     assert made.left_out["maw-2023"] == "the data have no regions of one material"
     nothing = {content: InputError("nowhere is missing") for content in poor}
     with pytest.raises(InputError, match=r"^no protocol fits the data; nowhere is missing$"):
-        score_protocols(BASELINES, nothing)
+        every(nothing, BASELINES)
 
 
 def test_photographs_without_any_region_are_left_out(views, memory_view) -> None:
     none = torch.zeros(24, 32, dtype=torch.int64)
     blank = [RegionImage(image.image, none, torch.zeros(0, 3)) for image in views["regions"]]
     views["regions"] = memory_view([*blank, views["regions"][0]], synthetic=True)
-    assert "maw-2023" in score_protocols(BASELINES, views).results
+    assert "maw-2023" in every(views, BASELINES).results
     views["regions"] = memory_view(blank, synthetic=True)
-    assert score_protocols(BASELINES, views).left_out == {
-        "maw-2023": "the data have no regions of one material"
-    }
+    assert every(views, BASELINES).left_out == {"maw-2023": "the data have no regions of one material"}
 
 
 def test_a_model_of_several_lights_leaves_out_protocols_that_show_one_image(views, memory_view) -> None:
@@ -368,10 +382,10 @@ def test_a_model_of_several_lights_leaves_out_protocols_that_show_one_image(view
     models = {"plain": constant_shading, "brightest": brightest}
     items = [replace(item, lights=torch.rand(4, 3, 24, 32)) for item in views["decompositions"]]
     views["decompositions"] = memory_view(items, explains="image")
-    made = score_protocols(models, views)
+    made = every(views, models)
     assert list(made.results) == ["mit-grosse", "mit-barron", "sintel", "sintel-crefnet", "stanford-orb"]
     message = "`brightest` takes images under several lights, and a model is shown one image here"
     assert set(made.left_out.values()) == {message}
     for name in ("arap-ordinal", "iiw-whdr", "saw", "maw-2023"):
         with pytest.raises(InputError, match=rf"^protocol `{name}`: {message}$"):
-            score_protocol(models, views[PROTOCOLS[name].reads], name)
+            evaluate("protocols", views[PROTOCOLS[name].reads], models, protocol=(name,))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from candlelight.evaluation.intrinsic.score_intrinsic import COLUMNS
 from numpy import ndarray
 from torch import Tensor
 
@@ -15,7 +16,6 @@ from candlelight.evaluation.causal.code_inputs import discretise
 from candlelight.evaluation.causal.information import mutual_information_matrix
 from candlelight.evaluation.causal.irs import irs
 from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BranchScore, Ratios, SetScore
-from candlelight.evaluation.intrinsic.score_intrinsic import COLUMNS
 from candlelight.evaluation.run.intervals import Score, resampled_interval
 from candlelight.evaluation.run.result import MeanResult, Provenance, StatisticResult
 from candlelight.loaders.frame_folder import FrameFolder

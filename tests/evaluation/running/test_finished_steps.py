@@ -11,10 +11,10 @@ import torch
 from candlelight.evaluation.causal import score_causal
 from candlelight.evaluation.concepts import score_concepts
 from candlelight.evaluation.coverage import score_coverage
-from candlelight.evaluation.intrinsic import score_intrinsic
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
 from candlelight.evaluation.run import result
 from candlelight.evaluation.run import steps as finished_steps
+from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.intervals import resampled_interval
 from candlelight.evaluation.run.steps import RECORD, FinishedSteps, model_key
 from candlelight.evaluation.views import ConceptSet, PartImage
@@ -85,7 +85,7 @@ def evaluations(memory_view, decompositions, monkeypatch):
     return {
         "intrinsic": (
             _split,
-            lambda model, **options: score_intrinsic({"m": model}, decomposed, **options)["m"],
+            lambda model, **options: evaluate("lmse", decomposed, {"m": model}, **options)["m"],
         ),
         "coverage": (
             lambda image: image[:, :2],

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.intrinsic import score_baselines, score_intrinsic
 from candlelight.evaluation.models.network import IntrinsicNet
+from candlelight.evaluation.models.retinex import BASELINES
+from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.training import SmallRows, intrinsic_loss, train_intrinsic
 from candlelight.evaluation.training import intrinsic_data as training_rows
 from candlelight.evaluation.training.intrinsic_data import TrainingRows, draw_batches
@@ -36,8 +37,8 @@ def test_learns_what_transfers_to_new_scenes(scenes) -> None:
     network, history = train_intrinsic(scenes(48, seed=0), seed=0, epochs=15, width=8)
     assert history.training[-1] < 0.7 * history.training[0]
     unseen = scenes(16, seed=1)
-    trivial = min(result.score for result in score_baselines(unseen).values())
-    found = score_intrinsic({"network": network}, unseen)["network"]
+    trivial = min(result.score for result in evaluate("lmse", unseen, BASELINES).values())
+    found = evaluate("lmse", unseen, {"network": network})["network"]
     assert found.score < 0.75 * trivial
     # Reflectance and shading come in their true scale, too.
     assert found.scores["mse_reflectance"].value < 0.04
