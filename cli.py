@@ -16,7 +16,7 @@ if Path(sys.argv[0]).stem == "candlelight" and signal.getsignal(signal.SIGINT) i
 
 import click
 
-from candlelight.evaluation.commands.evaluate_commands import evaluate
+from candlelight.evaluation.commands.evaluate_commands import evaluate_group
 from candlelight.evaluation.commands.experiment_commands import perception_group
 from candlelight.evaluation.commands.train_command import train
 from candlelight.generators.commands.asset_commands import assets
@@ -299,7 +299,7 @@ def doctor() -> None:
         raise UseError("rendering needs something that is missing; see above")
 
 
-for command in (assets, evaluate, export, pack, perception_group, plan, push, recipes, train):
+for command in (assets, evaluate_group, export, pack, perception_group, plan, push, recipes, train):
     main.add_command(command)
 
 if __name__ == "__main__":

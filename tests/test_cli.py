@@ -44,7 +44,21 @@ def test_the_commands_of_the_design_exist():
     assert set(perception.commands) == {"experiment", "fit"}
     evaluate = main.commands["evaluate"]
     assert isinstance(evaluate, click.Group)
-    scored = {"intrinsic", "concepts", "coverage", "causal-check", "causal", "causal-table", "perception"}
+    scored = {
+        "lmse",
+        "whdr",
+        "saw",
+        "maw",
+        "constancy",
+        "methods",
+        "protocols",
+        "concepts",
+        "coverage",
+        "causal-check",
+        "causal",
+        "causal-table",
+        "perception",
+    }
     assert set(evaluate.commands) == {*scored, "report", "compare"}
 
 
@@ -192,10 +206,10 @@ def test_a_plan_is_written_and_can_be_limited(tmp_path):
         (("info", "nowhere"), "nowhere: does not exist; expected a folder of frames"),
         (("pack", "nowhere", "--to", "hub", "--out", "pack"), "nowhere"),
         (("pack", "nowhere", "--to", "zip", "--out", "pack"), "zip"),
-        (("evaluate", "intrinsic", "nowhere", "--model", "retinex"), "nowhere"),
-        (("evaluate", "intrinsic", "nowhere", "--model", "genius"), "genius"),
+        (("evaluate", "lmse", "nowhere", "--model", "retinex"), "nowhere"),
+        (("evaluate", "lmse", "nowhere", "--model", "genius"), "genius"),
         (("evaluate", "causal", "nowhere", "--model", "retinex", "--layer", "a"), "hidden layers"),
-        (("evaluate", "intrinsic", "nowhere", "--model", "retinex", "--device", "toaster"), "toaster"),
+        (("evaluate", "lmse", "nowhere", "--model", "retinex", "--device", "toaster"), "toaster"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

@@ -109,16 +109,14 @@ def test_a_network_is_trained_and_scored_on_a_loaded_pack(rendered):
 def test_evaluations_on_the_command_line(rendered):
     frames, weights = rendered / "frames", rendered / "study" / "network.pt"
     out = rendered / "lmse.json"
-    printed = run(
-        "evaluate", "intrinsic", frames, "--set", "tabletop_test", "--model", "retinex", "--out", out
-    )
+    printed = run("evaluate", "lmse", frames, "--set", "tabletop_test", "--model", "retinex", "--out", out)
     assert printed.splitlines()[1].startswith("retinex")
     (result,) = read_results(out)
     assert len(result.ids) == 4
     # The hash of the data does not depend on the form of the pack.
     for form in ("hdf5", "hub"):
         words = (rendered / form, "--set", "tabletop_test", "--model", "retinex", "--out", out)
-        run("evaluate", "intrinsic", *words)
+        run("evaluate", "lmse", *words)
         (other,) = read_results(out)
         assert other.columns == result.columns
         assert other.about.data["sha256"] == result.about.data["sha256"]

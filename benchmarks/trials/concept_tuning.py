@@ -30,6 +30,7 @@ import numpy as np
 import torch
 
 from benchmarks.processes import print_table
+from candlelight.evaluation import evaluate
 from candlelight.evaluation.concepts import (
     directional_derivatives,
     fit_cavs,
@@ -42,7 +43,6 @@ from candlelight.evaluation.intrinsic.ground_truth import stack_ground_truth
 from candlelight.evaluation.models import IntrinsicNet, load_model, save_model
 from candlelight.evaluation.models.model_spec import NETWORKS
 from candlelight.evaluation.run.compare import compare
-from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.named_models import decode
 from candlelight.evaluation.training import fine_tune
 from candlelight.evaluation.views import (

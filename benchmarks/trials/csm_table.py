@@ -24,6 +24,7 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from benchmarks.processes import print_table
+from candlelight.evaluation import evaluate
 from candlelight.evaluation.concepts import score_concepts
 from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, METRICS
 from candlelight.evaluation.intrinsic import dssim
@@ -31,7 +32,6 @@ from candlelight.evaluation.intrinsic.ground_truth import stack_ground_truth
 from candlelight.evaluation.models import open_models
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.perception import LPIPS, load_lpips
-from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.named_models import encode, identify_models, predict_decomposition
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.views import (

@@ -1,6 +1,6 @@
 r"""Compare results of the 2009 benchmark with a slow restatement of its authors' program.
 
-    candlelight evaluate intrinsic mit:MIT-intrinsic --split grosse --methods all --l1 --model weiss \
+    candlelight evaluate methods mit:MIT-intrinsic --split grosse --l1 --model weiss \
         --out lmse.json
     python -m benchmarks.trials.grosse MIT-intrinsic lmse.json
 

@@ -26,9 +26,9 @@ from numpy import ndarray
 from PIL import Image
 
 from benchmarks.processes import candlelight, print_table
+from candlelight.evaluation import evaluate
 from candlelight.evaluation.models import BASELINES, ColourRetinex, load_model
 from candlelight.evaluation.report.tiles import linear_pixels
-from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.intervals import mean_p_value, seed_interval
 from candlelight.evaluation.run.result import Score
 from candlelight.evaluation.views import open_decompositions, open_regions

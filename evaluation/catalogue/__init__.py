@@ -26,8 +26,8 @@ _INTRINSIC = "candlelight.evaluation.intrinsic"
 CATALOGUE = {
     "lmse": Entry(f"{_INTRINSIC}.intrinsic_records:LMSE", intrinsic.LMSEOptions, "lmse"),
     "whdr": Entry(f"{_INTRINSIC}.intrinsic_records:WHDR", intrinsic.WHDROptions, "whdr"),
-    "saw": Entry(f"{_INTRINSIC}.intrinsic_records:SAW", intrinsic.SAWOptions, "saw_ap"),
-    "maw": Entry(f"{_INTRINSIC}.intrinsic_records:MAW", intrinsic.MAWOptions, "maw"),
+    "saw": Entry(f"{_INTRINSIC}.intrinsic_records:SAW_PRECISION", intrinsic.SAWOptions, "saw_ap"),
+    "maw": Entry(f"{_INTRINSIC}.intrinsic_records:MAW_ERROR", intrinsic.MAWOptions, "maw"),
     "constancy": Entry(f"{_INTRINSIC}.intrinsic_records:CONSTANCY", intrinsic.ConstancyOptions, "constancy"),
     "methods": Entry(f"{_INTRINSIC}.score_methods:METHODS_OF_2009", intrinsic.MethodsOptions, "lmse"),
     "protocols": Entry(f"{_INTRINSIC}.score_protocols:EVERY_PROTOCOL", intrinsic.ProtocolsOptions, ""),

@@ -19,7 +19,7 @@ Power = Annotated[
     At(above=0),
     Help("Power to which predictions are raised first; 1 is scene-linear, 0.4545 is gamma 2.2."),
 ]
-MITImage = Annotated[
+InputImage = Annotated[
     Literal["diffuse", "original"],
     Help("Image of MIT Intrinsic Images that is decomposed: without or with highlights.", flag="input"),
 ]
@@ -44,7 +44,7 @@ class LMSEOptions:
         At(least=0),
         Help("Of rendered data, leave out pixels as near as this to an edge between objects."),
     ] = 0
-    image: MITImage = "diffuse"
+    image: InputImage = "diffuse"
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class MethodsOptions:
         At(least=0),
         Help("Of rendered data, leave out pixels as near as this to an edge between objects."),
     ] = 0
-    image: MITImage = "diffuse"
+    image: InputImage = "diffuse"
 
 
 @dataclass(frozen=True)

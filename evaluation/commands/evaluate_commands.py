@@ -12,8 +12,8 @@ from candlelight.evaluation.commands.perception_command import perception
 from candlelight.evaluation.commands.result_commands import compare_command, report
 
 
-@click.group(cls=EvaluateGroup)
-def evaluate() -> None:
+@click.group("evaluate", cls=EvaluateGroup)
+def evaluate_group() -> None:
     """Score models, or result files of other programs, on image sets with ground truth.
 
     DATA is a folder of frames or a pack (PATH), a public data set (LAYOUT:PATH, such as mit:MIT-intrinsic),
@@ -28,12 +28,12 @@ def evaluate() -> None:
 
 
 for command in shipped_commands():
-    evaluate.add_command(command)
-evaluate.add_command(causal)
-evaluate.add_command(causal_check)
-evaluate.add_command(causal_table)
-evaluate.add_command(concepts)
-evaluate.add_command(coverage)
-evaluate.add_command(perception)
-evaluate.add_command(report)
-evaluate.add_command(compare_command)
+    evaluate_group.add_command(command)
+evaluate_group.add_command(causal)
+evaluate_group.add_command(causal_check)
+evaluate_group.add_command(causal_table)
+evaluate_group.add_command(concepts)
+evaluate_group.add_command(coverage)
+evaluate_group.add_command(perception)
+evaluate_group.add_command(report)
+evaluate_group.add_command(compare_command)

@@ -135,15 +135,9 @@ def choose_device(name: str) -> str:
     Raises:
         InputError: the device cannot be used.
     """
-    import torch
+    from candlelight.evaluation.run.evaluate import pick_device
 
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        torch.zeros(1, device=name).cpu()
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(f"--device {name}: not usable here: {str(error).splitlines()[0][:200]}") from None
-    return name
+    return pick_device(name)
 
 
 def check_outputs(out: Sequence[Path], page: Path | None) -> None:

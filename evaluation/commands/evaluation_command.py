@@ -130,12 +130,12 @@ def _files_options(files: Files) -> Callable[[Any], Any]:
 
 def _run(name: str, files: Files | None, values: dict[str, Any]) -> None:
     """Run an evaluation: open what it needs, score, print, and write files and the page."""
-    from candlelight.evaluation.run.evaluate import choose_device, find_evaluation, score, start
+    from candlelight.evaluation.run.evaluate import find_evaluation, pick_device, score, start
 
     record = find_evaluation(name)
     out, page = values.pop("out"), values.pop("page")
     check_outputs(out, page)
-    device = choose_device(values.pop("device"))
+    device = pick_device(values.pop("device"))
     choice = {"data": values.pop("data"), **{one: values.pop(one) for one in _CHOICE}}
     missing = values.pop("missing", "error")
     taken = {one: values.pop(one) for one in (files.takes if files else ())}

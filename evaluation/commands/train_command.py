@@ -99,7 +99,7 @@ def train_decomposition(
     \b
     candlelight render relit --out relit
     candlelight train intrinsic relit --set train --regime multi-illumination --out net.pt --report net.html
-    candlelight evaluate intrinsic relit --set test --model net.pt --model retinex
+    candlelight evaluate lmse relit --set test --model net.pt --model retinex
     """
     import torch
 

@@ -105,7 +105,7 @@ def pack_and_study(frames: Path, out: Path, tell: Tell) -> list[str]:
         *("", *results.summary(), ""),
         f"Open {results.report} in a browser. Next steps:",
         *_activation(),
-        f"  candlelight evaluate intrinsic {frames} --set tabletop_test --model {results.weights}",
+        f"  candlelight evaluate lmse {frames} --set tabletop_test --model {results.weights}",
         "  candlelight render candle --limit 20 --out candle",
     ]
 

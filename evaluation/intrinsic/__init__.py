@@ -1,7 +1,7 @@
 """Metrics of predicted reflectance and shading: against the truth, against judgements, and over lights.
 
-The records `LMSE`, `WHDR`, `SAW`, `MAW` and `CONSTANCY` of `intrinsic_records` score models by them; an
-evaluation of one's own reads decompositions with `DECOMPOSITIONS`.
+The records `LMSE`, `WHDR`, `SAW_PRECISION`, `MAW_ERROR` and `CONSTANCY` score models by them; an evaluation of
+one's own reads images with their decomposition by `DECOMPOSITIONS`.
 """
 
 from candlelight.loaders.errors import require_module
@@ -18,8 +18,8 @@ from candlelight.evaluation.intrinsic.image_errors import si_mse as si_mse
 from candlelight.evaluation.intrinsic.intrinsic_records import CONSTANCY as CONSTANCY
 from candlelight.evaluation.intrinsic.intrinsic_records import DECOMPOSITIONS as DECOMPOSITIONS
 from candlelight.evaluation.intrinsic.intrinsic_records import LMSE as LMSE
-from candlelight.evaluation.intrinsic.intrinsic_records import MAW as MAW
-from candlelight.evaluation.intrinsic.intrinsic_records import SAW as SAW
+from candlelight.evaluation.intrinsic.intrinsic_records import MAW_ERROR as MAW_ERROR
+from candlelight.evaluation.intrinsic.intrinsic_records import SAW_PRECISION as SAW_PRECISION
 from candlelight.evaluation.intrinsic.intrinsic_records import WHDR as WHDR
 from candlelight.evaluation.intrinsic.judgements import SAWCurve as SAWCurve
 from candlelight.evaluation.intrinsic.judgements import SAWVariant as SAWVariant

@@ -43,7 +43,7 @@ from candlelight.evaluation.intrinsic.material_albedo import (
 )
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.models.retinex import constant_reflectance
-from candlelight.evaluation.run.evaluate import Measured, Run, filled_results
+from candlelight.evaluation.run.evaluate import Measured, Run, filled_results, mean_results
 from candlelight.evaluation.run.intervals import distinct_groups, resampled_interval
 from candlelight.evaluation.run.model_outputs import has_parameter
 from candlelight.evaluation.run.named_models import Decomposition, predict_decomposition
@@ -81,9 +81,8 @@ def open_with_lights(
     """Open decompositions; images under other lights only if they are needed, or a model takes them."""
     if opened(choice["data"]):
         return choice["data"]
-    lights = needy or any(
-        has_parameter(getattr(model, "model", model), "lights") for model in models.values()
-    )
+    bare = (getattr(model, "model", model) for model in models.values())
+    lights = needy or any(callable(model) and has_parameter(model, "lights") for model in bare)
     chosen = {name: getattr(options, name) for name in ("leave_edges", "image") if hasattr(options, name)}
     return open_decompositions(**choice, **chosen, lights=lights)
 
@@ -253,7 +252,7 @@ def _precision(
     return statistic
 
 
-SAW = Evaluation(
+SAW_PRECISION = Evaluation(
     name="saw_ap",
     version=1,
     better="higher",
@@ -316,13 +315,23 @@ def _albedo_errors(predicted: Decomposition, batch: RegionBatch, _: object) -> d
     return {"maw_intensity": maw_intensity(*given), "maw_chromaticity": maw_chromaticity(*given)}
 
 
-MAW = Evaluation(
+def _region_means(run: Run[MAWOptions], measured: Measured) -> dict[str, Result]:
+    """Make the means over rows; data without any region are refused."""
+    results = mean_results(run, measured)
+    if all(math.isnan(result.score) for result in results.values()):
+        name = run.data.identity.name
+        raise InputError(f"`{name}`: expected rows with regions of one material, got none")
+    return results
+
+
+MAW_ERROR = Evaluation(
     name="maw",
     version=1,
     better="lower",
     options=MAWOptions,
     reads=REGIONS,
     measure=_albedo_errors,
+    summarise=_region_means,
     ranges={"maw_intensity": (0.0, math.inf), "maw_chromaticity": (0.0, math.inf)},
     facts=lambda view: {"size": list(MAW_SIZE), "synthetic": view.synthetic},
     page=f"{_PAGES}:MAW_PAGE",

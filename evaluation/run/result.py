@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64
@@ -28,11 +28,11 @@ from candlelight.evaluation.run.json_values import (
     to_json_values,
     with_canonical_nan,
 )
+from candlelight.evaluation.run.record import Better as Better
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.foreign_text import printable
 from candlelight.version import code_version
 
-Better = Literal["lower", "higher", "neither"]
 _PRINTED_LINES = 18  # of a printed result, below its heading
 _NAME_LENGTH = 40  # characters of a model's name in a table
 

@@ -29,7 +29,7 @@ TESTS = Path(__file__).parents[1]
 DOCS = TESTS.parent / "docs" / "evaluation.md"
 START, END = "<!-- made by tests/evaluation/test_tables.py -->", "<!-- end of the tables -->"
 PROGRESS = re.compile(r"it/s|row/s|batch/s|\?it|: +[0-9]+%")
-COMMANDS = ("intrinsic", "concepts", "coverage", "causal")
+COMMANDS = ("lmse", "concepts", "coverage", "causal")
 VISION = "folder of transformers"
 PUBLISHED = "METHOD:CHECKOUT:WEIGHTS"
 MODELS = ("shipped", "weights", "module:callable", "file.py:callable", VISION, PUBLISHED, "files")
@@ -111,7 +111,7 @@ def write_models(root: Path) -> dict[str, dict[str, list[str]]]:
     (root / "own_models.py").write_text(CODE)
     weights = save_model(IntrinsicNet(width=2, seed=0), root / "network.pt")
     published = write_published(root / "published")
-    names = {"intrinsic": "split", "concepts": "split", "coverage": "heatmaps", "causal": "codes"}
+    names = {"lmse": "split", "concepts": "split", "coverage": "heatmaps", "causal": "codes"}
     found: dict[str, dict[str, list[str]]] = {kind: {} for kind in MODELS[:-1]}
     for command in COMMANDS:
         hidden = command in ("coverage", "causal")
@@ -175,7 +175,7 @@ def write_files(root: Path, frames: str) -> dict[str, list[str]]:
     codes = np.stack([grid[place].numpy().mean((1, 2)) for place in range(len(grid))])
     np.savez(root / "codes.npz", ids=np.array(grid.ids), codes=codes)
     return {
-        "intrinsic": ["--predictions", str(root / "split-grid")],
+        "lmse": ["--predictions", str(root / "split-grid")],
         "concepts": ["--predictions", str(root / "split")],
         "coverage": ["--heatmaps", str(root / "maps")],
         "causal": ["--codes", str(root / "codes.npz")],

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from candlelight.evaluation import evaluate
 from candlelight.evaluation.models.model_spec import PUBLISHED_METHODS, ModelIdentity, open_model, open_models
-from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.model_outputs import run_intrinsic
 from candlelight.evaluation.run.steps import model_key
 from candlelight.loaders.errors import InputError

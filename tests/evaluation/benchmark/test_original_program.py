@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from benchmarks.trials.grosse import Capture, chosen, decompose, local_error, score
+from candlelight.evaluation import evaluate
 from candlelight.evaluation.models import ColourRetinex, GrayRetinex, Weiss
-from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.views import DecomposedImage
 
 WHITE = 257.0  # of the authors' images

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from candlelight.evaluation import evaluate
 from candlelight.evaluation.intrinsic import lmse_score
 from candlelight.evaluation.intrinsic.benchmark_methods import FIXED_BASELINES, GRADIENT_METHODS, METHODS
 from candlelight.evaluation.intrinsic.benchmark_report import neighbour_comparisons, summary_rows
@@ -18,7 +19,6 @@ from candlelight.evaluation.models import (
     constant_shading,
 )
 from candlelight.evaluation.run.compare import compare
-from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.loaders.errors import InputError
 

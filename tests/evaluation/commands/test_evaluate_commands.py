@@ -14,25 +14,25 @@ RETINEX = ("--model", "retinex")
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("intrinsic", "nowhere"), "nothing to score: give a --model, or result files of another program"),
-        (("intrinsic", "nowhere", *RETINEX), "nowhere: does not exist; expected a folder of frames"),
-        (("intrinsic", "nowhere", *RETINEX, *RETINEX), "two models are named `retinex`"),
-        (("intrinsic", "nowhere", "--model", "retinx"), "did you mean `retinex`?"),
+        (("lmse", "nowhere"), "nothing to score: give a --model, or result files of another program"),
+        (("lmse", "nowhere", *RETINEX), "nowhere: does not exist; expected a folder of frames"),
+        (("lmse", "nowhere", *RETINEX, *RETINEX), "two models are named `retinex`"),
+        (("lmse", "nowhere", "--model", "retinx"), "did you mean `retinex`?"),
         (
-            ("intrinsic", "nowhere", *RETINEX, "--out", "no/folder.json"),
+            ("lmse", "nowhere", *RETINEX, "--out", "no/folder.json"),
             "its folder does not exist",
         ),
         (
-            ("intrinsic", "nowhere", *RETINEX, "--out", "a.txt"),
+            ("lmse", "nowhere", *RETINEX, "--out", "a.txt"),
             "expected a file name that ends in .json",
         ),
         (
-            ("intrinsic", "nowhere", *RETINEX, "--out", "a.csv", "--out", "a.csv"),
+            ("lmse", "nowhere", *RETINEX, "--out", "a.csv", "--out", "a.csv"),
             "--out: expected different files, got one of a.csv, a.csv twice",
         ),
-        (("intrinsic", "nowhere", *RETINEX, "--device", "abacus"), "--device abacus: not usable here"),
-        (("intrinsic", "mitt:x", *RETINEX), "did you mean `mit`?"),
-        (("intrinsic", "nowhere", "--predictions", "none"), "none"),
+        (("lmse", "nowhere", *RETINEX, "--device", "abacus"), "--device abacus: not usable here"),
+        (("lmse", "mitt:x", *RETINEX), "did you mean `mit`?"),
+        (("lmse", "nowhere", "--predictions", "none"), "none"),
         (
             ("concepts", "nowhere", *RETINEX, "--layer", "a,b,c"),
             "--layer a,b,c: expected NAME, or",

@@ -1,4 +1,4 @@
-"""``candlelight evaluate intrinsic``: the benchmark, judgements and regions, options that contradict."""
+"""``candlelight evaluate methods``, and judgements and regions of rendered sets."""
 
 import csv
 import json
@@ -82,7 +82,7 @@ def plain(frames, tmp_path_factory) -> Path:
 
 
 def run(*words: object, code: int = 0) -> str:
-    result = CliRunner().invoke(main, ["evaluate", "intrinsic", *map(str, words)])
+    result = CliRunner().invoke(main, ["evaluate", *map(str, words)])
     assert result.exit_code == code, (result.output, result.exc_info)
     return result.output
 
@@ -90,7 +90,7 @@ def run(*words: object, code: int = 0) -> str:
 def test_benchmark_writes_tables_and_a_page(copy, tmp_path, check_shown, shown_block) -> None:
     files = [tmp_path / name for name in ("lmse.json", "lmse.csv", "lmse.html")]
     text = run(
-        *(f"mit:{copy}", "--split", "all", "--methods", METHODS, "--l1", "--model", "retinex"),
+        *("methods", f"mit:{copy}", "--split", "all", "--methods", METHODS, "--l1", "--model", "retinex"),
         *("--out", files[0], "--out", files[1], "--report", files[2]),
     )
     shown = shown_block("intrinsic.md", "method ")  # W+RET is not among METHODS
@@ -128,7 +128,7 @@ def test_input_with_highlights_is_another_image(copy, tmp_path) -> None:
     scores = []
     for image in ("diffuse", "original"):
         out = tmp_path / f"{image}.json"
-        run(f"mit:{copy}", "--split", "all", "--methods", "GR-RET", "--input", image, "--out", out)
+        run("methods", f"mit:{copy}", "--split", "all", "--methods", "GR-RET", "--input", image, "--out", out)
         result = json.loads(out.read_text())["results"][0]
         assert result["about"]["data"].get("image") == (None if image == "diffuse" else image)
         scores.append(result["columns"]["lmse"])
@@ -143,7 +143,7 @@ def test_objects_without_a_mask_leave_a_page_without_ranks(copy, tmp_path) -> No
         path = tmp_path / "data" / name / "mask.png"
         path.write_bytes(encode_png(np.zeros((32, 60), np.uint16)))
     page = tmp_path / "lmse.html"
-    text = run(f"mit:{tmp_path}", "--split", "all", "--methods", "BAS", "--report", page)
+    text = run("methods", f"mit:{tmp_path}", "--split", "all", "--methods", "BAS", "--report", page)
     assert text.splitlines()[0].endswith("undefined")
     assert "Mean rank" not in page.read_text()
 
@@ -151,7 +151,7 @@ def test_objects_without_a_mask_leave_a_page_without_ranks(copy, tmp_path) -> No
 def test_ranks_of_two_calls_are_not_compared(copy, tmp_path) -> None:
     files = [tmp_path / name for name in ("a.json", "b.json")]
     for file, methods in zip(files, ("BAS,GR-RET,W", "gr-ret, BAS"), strict=True):
-        run(f"mit:{copy}", "--split", "all", "--methods", methods, "--out", file)
+        run("methods", f"mit:{copy}", "--split", "all", "--methods", methods, "--out", file)
     words = ["evaluate", "compare", *map(str, files)]
     assert CliRunner().invoke(main, words).exit_code == 0
     refused = CliRunner().invoke(main, [*words, "--column", "rank"])
@@ -160,14 +160,14 @@ def test_ranks_of_two_calls_are_not_compared(copy, tmp_path) -> None:
 
 
 def test_weiss_is_a_model_too(copy) -> None:
-    assert "weiss " in run(f"mit:{copy}", "--split", "all", "--model", "weiss")
+    assert "weiss " in run("lmse", f"mit:{copy}", "--split", "all", "--model", "weiss")
 
 
 @pytest.mark.parametrize(("score", "metric"), [("whdr", "whdr"), ("saw", "saw_ap"), ("maw", "maw_intensity")])
 def test_other_scores_run_on_rendered_sets(frames, plain, tmp_path, score: str, metric: str) -> None:
     out, page = tmp_path / "scores.json", tmp_path / "scores.html"
     data = plain if score == "maw" else frames
-    words = (data, "--set", "negatives", "--model", "retinex", "--score", score)
+    words = (score, data, "--set", "negatives", "--model", "retinex")
     assert metric in run(*words, "--out", out, "--report", page)
     about = json.loads(out.read_text())["results"][0]["about"]
     assert "synthetic" in (about["settings"].get("judgements"), *about["settings"])
@@ -182,36 +182,27 @@ def test_other_scores_run_on_rendered_sets(frames, plain, tmp_path, score: str, 
     ],
 )
 def test_scores_of_materials_need_regions(frames, score: str, message: str) -> None:
-    output = run(frames, "--set", "illumination", "--model", "retinex", "--score", score, code=2)
+    output = run(score, frames, "--set", "illumination", "--model", "retinex", code=2)
     assert message in output.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--methods", "GR-RET,WEIS"), "--methods: expected all, or some of BAS, GR-RET, "),
-        (("--methods", "GR-RET", "--score", "whdr"), "--methods: only for --score lmse, got `whdr`"),
-        (("--l1",), "--l1: needs --methods"),
-        (("--leave-edges", 2, "--score", "maw"), "--leave-edges: only for --score lmse, got `maw`"),
-        (("--threshold", 0.2), "--threshold: only for --score whdr, got `lmse`"),
-        (("--longest", 9, "--score", "saw"), "--longest: only for --score maw or constancy, got `saw`"),
-        (("--input", "original", "--score", "maw"), "--input: only for --score lmse, got `maw`"),
-        (("--leave-edges", 2), "`mit` has no objects; leave_edges must be 0"),
-        (("--methods", "BAS", "--model", "BAS=retinex"), "`BAS` is the name of a method"),
-        (
-            ("--methods", "BAS", "--rows", "0:1"),
-            "candidates are chosen on other objects: expected two or more",
-        ),
-        (("--score", "saw"), "`mit` has no judgements"),
+        (("methods", "--methods", "GR-RET,WEIS"), "--methods: expected all, or some of BAS, GR-RET, "),
+        (("methods", "--methods", "BAS", "--model", "BAS=retinex"), "`BAS` is the name of a method"),
+        (("methods", "--methods", "BAS", "--rows", "0:1"), "expected two or more, got one; add rows"),
+        (("lmse", "--model", "retinex", "--leave-edges", 2), "`mit` has no objects; leave_edges must be 0"),
+        (("saw", "--model", "retinex"), "`mit` has no judgements"),
     ],
 )
 def test_bad_options_give_one_line(copy, words, message) -> None:
-    options = ("--model", "retinex") if "--methods" not in words else ()
-    output = run(f"mit:{copy}", "--split", "all", *options, *words, code=2)
+    name, *options = words
+    output = run(name, f"mit:{copy}", "--split", "all", *options, code=2)
     assert message in output
     assert output.strip().count("\n") == 0
 
 
 def test_methods_without_lights_are_refused_on_frames(frames) -> None:
-    output = run(frames, "--set", "negatives", "--methods", "W", code=2)
+    output = run("methods", frames, "--set", "negatives", "--methods", "W", code=2)
     assert "W: needs images under several lights, and the data have none" in output.splitlines()[-1]

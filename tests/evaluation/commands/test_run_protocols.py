@@ -1,4 +1,4 @@
-"""``candlelight evaluate intrinsic --protocol``: one, several and all; options that contradict; the page."""
+"""``candlelight evaluate protocols``: one, several and all, and the page."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def frames(tmp_path_factory) -> Path:
 
 def run(data: object, *words: object, code: int = 0) -> str:
     options = () if str(data).startswith("nowhere") else ("--set", "negatives", "--limit", "2")
-    line = ["evaluate", "intrinsic", data, *options, *MODELS, "--device", "cpu", *words]
+    line = ["evaluate", "protocols", data, *options, *MODELS, "--device", "cpu", *words]
     result = CliRunner().invoke(main, [str(word) for word in line])
     assert result.exit_code == code, (result.output, result.exc_info)
     return result.output
@@ -52,7 +52,7 @@ def test_all_protocols_on_rendered_frames(frames, tmp_path) -> None:
     assert [line.split()[0] for line in lines[start + 1 : start + 17]] == names
     assert lines[start + 17].startswith("ranks ")
     assert "never comparable" in lines[start + 18]
-    assert "left out: maw-2023: the data have no regions of one material" in lines
+    assert "note: left out: maw-2023: the data have no regions of one material" in lines
     changes = int(re.search(r"^(\d+) of 15 pairs", text, re.MULTILINE)[1])
     assert len(re.findall(r"^[a-z0-9-]+: .*; [a-z0-9-]+: ", text, re.MULTILINE)) == changes
     results = read_results(out)
@@ -93,7 +93,7 @@ def test_interrupted_run_resumes(frames, tmp_path, monkeypatch) -> None:
     out = tmp_path / "out.json"
     line = [
         "evaluate",
-        "intrinsic",
+        "protocols",
         frames,
         "--set",
         "negatives",
@@ -112,7 +112,8 @@ def test_interrupted_run_resumes(frames, tmp_path, monkeypatch) -> None:
 
 def test_results_of_a_protocol_are_not_compared_with_others(frames, tmp_path) -> None:
     files = [tmp_path / f"{name}.json" for name in ("plain", "protocol")]
-    run(frames, "--score", "whdr", "--out", files[0])
+    words = (frames, "--set", "negatives", "--limit", 2, *MODELS, "--device", "cpu", "--out", files[0])
+    assert CliRunner().invoke(main, ["evaluate", "whdr", *map(str, words)]).exit_code == 0
     run(frames, "--protocol", "iiw-whdr", "--out", files[1])
     done = CliRunner().invoke(main, ["evaluate", "compare", *map(str, files)])
     assert done.exit_code == 2
@@ -139,15 +140,6 @@ def test_files_of_another_program_leave_out_the_resized_protocol(frames, tmp_pat
         (("--protocol", "arap-ordnal"), "did you mean `arap-ordinal`?"),
         (("--protocol", ","), "--protocol: expected a name, names separated by commas, or all, got none"),
         (("--protocol", "all,saw"), "--protocol: expected all, or names, got all, saw"),
-        (("--protocol", "saw", "--score", "saw"), "--score: not with --protocol, which sets every choice"),
-        (("--protocol", "saw", "--methods", "all"), "--methods: not with --protocol"),
-        (("--protocol", "saw", "--l1"), "--l1: not with --protocol"),
-        (("--protocol", "iiw-whdr", "--threshold", "0.2"), "--threshold: not with --protocol"),
-        (("--protocol", "saw", "--saw-variant", "kovacs2017"), "--saw-variant: not with --protocol"),
-        (("--protocol", "all", "--leave-edges", "2"), "--leave-edges: not with --protocol"),
-        (("--protocol", "mit-grosse", "--input", "original"), "--input: not with --protocol"),
-        (("--protocol", "maw-2023", "--longest", "9"), "--longest: not with --protocol"),
-        (("--protocol", "all", "--out", "a.csv"), "a.csv: CSV takes one protocol, because columns differ"),
     ],
 )
 def test_bad_options_give_one_line(frames, words, message) -> None:
@@ -175,13 +167,13 @@ def test_photographs_carry_the_protocols_of_their_judgements(tmp_path) -> None:
     made = module_from_spec(spec)
     spec.loader.exec_module(made)
     made.write_iiw(tmp_path)
-    line = ["evaluate", "intrinsic", f"iiw:{tmp_path}", "--split", "all", *MODELS, "--protocol"]
+    line = ["evaluate", "protocols", f"iiw:{tmp_path}", "--split", "all", *MODELS, "--protocol"]
     done = CliRunner().invoke(main, [*line, "all"])
     assert done.exit_code == 0, done.output
     assert "left out: mit-grosse: " in done.output
     assert "`iiw` has no decompositions" in done.output
     assert "left out: saw: the data have no labels" in done.output
-    assert len(re.findall("^left out: ", done.output, re.MULTILINE)) == len(PROTOCOLS) - 2
+    assert len(re.findall("^note: left out: ", done.output, re.MULTILINE)) == len(PROTOCOLS) - 2
     refused = CliRunner().invoke(main, [*line, "mit-grosse"])
     assert refused.exit_code == 2
     assert "protocol `mit-grosse`: iiw:" in refused.output

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from candlelight.evaluation import evaluate
 from candlelight.evaluation.intrinsic.constancy import (
     chroma_drift,
     chroma_retention,
@@ -11,7 +12,6 @@ from candlelight.evaluation.intrinsic.constancy import (
 )
 from candlelight.evaluation.intrinsic.material_albedo import region_means
 from candlelight.evaluation.models.retinex import constant_shading
-from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.predictions import open_predictions
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.views import RegionImage

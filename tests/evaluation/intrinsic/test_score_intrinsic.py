@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from candlelight.evaluation import evaluate
 from candlelight.evaluation.intrinsic.ground_truth import stack_ground_truth
 from candlelight.evaluation.intrinsic.image_errors import mse, si_mse
 from candlelight.evaluation.intrinsic.intrinsic_records import decomposition_errors
 from candlelight.evaluation.intrinsic.lmse import lmse_score
 from candlelight.evaluation.models.retinex import constant_shading
-from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.named_models import Decomposition
 from candlelight.evaluation.run.predictions import open_predictions
 from candlelight.evaluation.views import DecomposedImage

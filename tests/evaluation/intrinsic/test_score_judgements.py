@@ -8,11 +8,11 @@ import pytest
 import torch
 from PIL import Image
 
+from candlelight.evaluation import evaluate
 from candlelight.evaluation.intrinsic.judgements import count_smooth, saw_curve, whdr
 from candlelight.evaluation.models.model_spec import open_model
 from candlelight.evaluation.models.retinex import constant_reflectance, constant_shading
 from candlelight.evaluation.run.compare import compare
-from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.predictions import open_predictions
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.views import Comparisons, JudgedImage, open_judgements

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from candlelight.evaluation import evaluate
 from candlelight.evaluation.intrinsic.material_albedo import (
     maw_chromaticity,
     maw_intensity,
@@ -12,7 +13,6 @@ from candlelight.evaluation.intrinsic.material_albedo import (
     resize_for_maw,
 )
 from candlelight.evaluation.models.retinex import constant_reflectance, constant_shading
-from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.predictions import open_predictions
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.views import RegionImage, Regions
@@ -189,7 +189,7 @@ def test_views_of_the_caller_are_checked(view, change, message) -> None:
 
 
 def test_rows_without_any_region_are_refused(view, memory_view) -> None:
-    with pytest.raises(InputError, match=r"^`row`: `maw_intensity` is not defined for any row; "):
+    with pytest.raises(InputError, match=r"^`row`: expected rows with regions of one material, got none$"):
         score(constant_shading, memory_view(view.items[3:], synthetic=False))
 
 

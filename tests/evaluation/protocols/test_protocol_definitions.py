@@ -11,8 +11,8 @@ import torch
 from numpy import ndarray
 from PIL import Image
 
+from candlelight.evaluation import evaluate
 from candlelight.evaluation.intrinsic.protocol_records import PROTOCOLS
-from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.result import MeanResult
 from candlelight.evaluation.views import Comparisons, DecomposedImage, JudgedImage, RegionImage
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from candlelight.evaluation import evaluate
 from candlelight.evaluation.intrinsic import geometric_mean
 from candlelight.evaluation.intrinsic.protocol_records import PROTOCOLS, ordinal_input
 from candlelight.evaluation.intrinsic.score_protocols import PreparedRows, protocol_ranges
 from candlelight.evaluation.models.model_spec import open_model
 from candlelight.evaluation.models.retinex import BASELINES, constant_reflectance, constant_shading
 from candlelight.evaluation.run.compare import compare
-from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.predictions import open_predictions
 from candlelight.evaluation.run.result import MeanResult, StatisticResult
 from candlelight.evaluation.run.steps import FinishedSteps

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from candlelight.evaluation.intrinsic.score_intrinsic import COLUMNS
 from numpy import ndarray
 from torch import Tensor
 
@@ -16,6 +15,7 @@ from candlelight.evaluation.causal.code_inputs import discretise
 from candlelight.evaluation.causal.information import mutual_information_matrix
 from candlelight.evaluation.causal.irs import irs
 from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BranchScore, Ratios, SetScore
+from candlelight.evaluation.intrinsic.intrinsic_records import LMSE
 from candlelight.evaluation.run.intervals import Score, resampled_interval
 from candlelight.evaluation.run.result import MeanResult, Provenance, StatisticResult
 from candlelight.loaders.frame_folder import FrameFolder
@@ -116,7 +116,7 @@ def intrinsic() -> list[MeanResult]:
     """Two models on three rows; for the second model, LMSE is undefined in row 1 and row 3 failed."""
 
     def result(name: str, *lmse: float, failed: tuple[str, ...] = ()) -> MeanResult:
-        columns = {column: lmse for column in COLUMNS}
+        columns = {column: lmse for column in LMSE.ranges}
         columns["lmse_reflectance"] = tuple(2 * value for value in lmse)
         ids = ("a", "b", "c")
         return MeanResult(about("lmse", name, "lower"), ids, ids, columns, failed)

@@ -30,7 +30,7 @@ def codes(image):
 """
 SETS = ("--albedo", "grid", "--illumination", "none", "--negatives", "free", "--runs", "2")
 COMMANDS = {
-    "intrinsic": ("split", 3 * 3, "median LMSE of split", ()),
+    "lmse": ("split", 3 * 3, "median LMSE of split", ()),
     "concepts": (
         "split",
         2 * (3 + 2),  # images of two sets, and two images with their decompositions
@@ -96,7 +96,7 @@ def test_predictions_that_are_missing_are_shown_as_failed(root, tmp_path):
         path.parent.mkdir(parents=True, exist_ok=True)
         np.savez(path, reflectance=images[row].numpy(), shading=images[row].numpy())
     page = tmp_path / "page.html"
-    done = run(root, "intrinsic", page, "--predictions", tmp_path / "mine", "--missing", "fail")
+    done = run(root, "lmse", page, "--predictions", tmp_path / "mine", "--missing", "fail")
     assert done.exit_code == 0, (done.output, done.exc_info)
     assert f"{images.ids[0]}: largest LMSE of mine" in page.read_text()
     assert (

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from candlelight.evaluation import evaluate
 from candlelight.evaluation.causal import score_causal
 from candlelight.evaluation.concepts import score_concepts
 from candlelight.evaluation.coverage import score_coverage
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
 from candlelight.evaluation.run import result
 from candlelight.evaluation.run import steps as finished_steps
-from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.intervals import resampled_interval
 from candlelight.evaluation.run.steps import RECORD, FinishedSteps, model_key
 from candlelight.evaluation.views import ConceptSet, PartImage

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from candlelight.evaluation import evaluate
 from candlelight.evaluation.models.network import IntrinsicNet
 from candlelight.evaluation.models.retinex import BASELINES
-from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.training import SmallRows, intrinsic_loss, train_intrinsic
 from candlelight.evaluation.training import intrinsic_data as training_rows
 from candlelight.evaluation.training.intrinsic_data import TrainingRows, draw_batches
