@@ -1,15 +1,18 @@
-"""Open public data sets for views by their layouts, with rows named before an image is read."""
+"""Texts that name data, PATH, LAYOUT:PATH or hf:NAME, and the public data sets by their layouts."""
 
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from candlelight.evaluation.views.chosen_rows import NamedRows, Request, choose_rows
-from candlelight.evaluation.views.view_items import DataIdentity
-from candlelight.loaders.errors import InputError, argument
+from candlelight.evaluation.views.named_rows import FRAMES, NamedRows, Request, choose_rows
+from candlelight.evaluation.views.view_types import DataIdentity
+from candlelight.loaders.errors import InputError, argument, did_you_mean
+from candlelight.loaders.files.urls import local_folder
+from candlelight.loaders.hub.hub_cache import download_snapshot
 from candlelight.loaders.public import (
     ARAP,
     CUB70,
@@ -34,6 +37,10 @@ from candlelight.loaders.public.mit import MIT_SPLITS
 from candlelight.loaders.public.mpi3d import MPI3D_FILES
 
 _PHOTOGRAPH = re.compile(r"dir_[0-9]+_mip([0-9])\.(jpg|exr)")
+
+
+def _first(identifier: str) -> str:
+    return identifier.partition("/")[0]
 
 
 def _folder(identifier: str) -> str:
@@ -72,7 +79,7 @@ class PublicLayout:
 
 
 LAYOUTS = {
-    "mit": PublicLayout("MIT Intrinsic Images", MITIntrinsic, ("all", *MIT_SPLITS)),
+    "mit": PublicLayout("MIT Intrinsic Images", MITIntrinsic, ("all", *MIT_SPLITS), group=_first),
     "arap": PublicLayout("ARAP", ARAP, ("all", "csm"), group=lambda name: scene_of(name).lower()),
     "hypersim": PublicLayout("Hypersim", Hypersim, ("train", "val", "test"), group=_folder),
     "iiw": PublicLayout("IIW", IIW, ("all", "train", "test")),
@@ -91,17 +98,126 @@ LAYOUTS = {
     "tid2013": PublicLayout("TID2013", TID2013, ids=_stems, group=lambda name: name.partition("_")[0]),
 }
 
-# Options of the classes for views that need only the images, of which reading the masks takes most time.
-NO_MASKS = {layout: {"masks": False} for layout in ("cub70", "celebamask")}
+HUGGING_FACE = "hf"
+_PREFIXES = (*LAYOUTS, HUGGING_FACE)
 
 
-def open_public(layout: str, root: Path, request: Request, **options: Any) -> NamedRows:
-    """Open a public data set and choose rows.
+@dataclass(frozen=True)
+class DataText:
+    """Parsed text that names data: layout "frames", "hf" or a public layout, and a path or a name."""
+
+    layout: str
+    place: str
+
+
+def parse_data(text: str | Path) -> DataText:
+    """Parse text that names data.
+
+    Args:
+        text: PATH, LAYOUT:PATH or hf:NAME; text that is an existing path always counts as a path.
+
+    Raises:
+        InputError: the layout is unknown, or nothing follows it.
+
+    Example:
+        >>> parse_data("mit:data/MIT-intrinsic"), parse_data("frames")
+        (DataText(layout='mit', place='data/MIT-intrinsic'), DataText(layout='frames', place='frames'))
+        >>> parse_data("cub7:birds")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        candlelight.loaders.errors.InputError: cub7:birds: there is no such path and no layout `cub7`; \
+expected a path or one of mit:PATH, ..., hf:NAME; did you mean `cub70`?
+    """
+    name = str(text)
+    prefix, colon, place = name.partition(":")
+    is_url = prefix == "file" or "://" in name
+    if isinstance(text, Path) or not colon or is_url or _exists(name):
+        return DataText(FRAMES, name)
+    if prefix in _PREFIXES:
+        if not place:
+            raise InputError(f"expected {_form(prefix)}, got `{name}` with nothing after the colon")
+        return DataText(prefix, place)
+    if len(prefix) == 1 or "/" in prefix or "\\" in prefix:  # a drive, or a missing path
+        return DataText(FRAMES, name)
+    raise InputError(
+        f"{name}: there is no such path and no layout `{prefix}`; expected a path or one of "
+        f"{', '.join(map(_form, _PREFIXES))}{did_you_mean(prefix, _PREFIXES)}"
+    )
+
+
+def split_text(text: str) -> tuple[str, dict[str, str]]:
+    """Split the text of secondary data: PATH[:SET[:SPLIT]], LAYOUT:PATH[:SPLIT] or hf:NAME.
+
+    Args:
+        text: text from the user; it stays whole if the path before the colons does not exist.
+
+    Returns:
+        Text for `parse_data`, and set and split as keyword arguments of `open_data`.
+
+    Example:
+        >>> split_text(".:negatives:train"), split_text("frames")
+        (('.', {'set_name': 'negatives', 'split': 'train'}), ('frames', {}))
+        >>> split_text("mit:.:grosse"), split_text("hf:me/sets:train")
+        (('mit:.', {'split': 'grosse'}), ('hf:me/sets:train', {}))
+    """
+    source = parse_data(text) if text.partition(":")[0] in _PREFIXES else DataText(FRAMES, text)
+    words: list[str] = []
+    place = source.place
+    while ":" in place and not _exists(place):
+        place, _, word = place.rpartition(":")
+        words.insert(0, word)
+    names = ("split",) if source.layout in LAYOUTS else ("set_name", "split")
+    if source.layout == HUGGING_FACE or not _exists(place) or len(words) > len(names):
+        return text, {}
+    data = f"{source.layout}:{place}" if source.layout in LAYOUTS else place
+    return data, dict(zip(names, words, strict=False))
+
+
+def hub_folder(name: str, patterns: list[str] | None = None) -> Path:
+    """Return a folder of a data set of the Hugging Face Hub.
+
+    Args:
+        name: an existing folder, or the name of a data set, which is downloaded to the Hub's cache.
+        patterns: patterns of the files to download; None for all.
+
+    Raises:
+        InputError: the data set cannot be downloaded.
+    """
+    if Path(name).is_dir():
+        return Path(name)
+    return download_snapshot(f"hf:{name}", name, patterns, "dataset")
+
+
+def folder_of_sets(request: Request, text: DataText | None) -> Path:
+    """Return the folder of data of which all sets are read.
+
+    Raises:
+        InputError: the data are a reader, or rows are given.
+    """
+    if text is None or request.rows is not None:
+        given = request.name if text is None else "rows"
+        raise InputError(
+            f"expected a folder or hf:NAME, all sets of which are read up to `limit`, got {given}"
+        )
+    return local_folder(text.place) if text.layout == FRAMES else hub_folder(text.place)
+
+
+def _form(prefix: str) -> str:
+    return "hf:NAME" if prefix == HUGGING_FACE else f"{prefix}:PATH"
+
+
+def _exists(name: str) -> bool:
+    with suppress(OSError):  # a name that is too long
+        return Path(name).exists()
+    return False
+
+
+def open_public(layout: str, root: Path, request: Request, **options: Any) -> tuple[Any, DataIdentity]:
+    """Open a public data set.
 
     Args:
         layout: one of `LAYOUTS`.
         root: folder of the data set.
-        request: the split, the set (the variant of MPI3D) and the rows.
+        request: the split, and the set (the variant of MPI3D).
         options: further arguments of the class.
 
     Raises:
@@ -116,8 +232,7 @@ def open_public(layout: str, root: Path, request: Request, **options: Any) -> Na
     roots = (root, root) if layout == "cub70" else (root,)  # the folder holds both masks and images
     chosen = [value for value in (split, set_name) if value is not None]
     reader = facts.kind(*roots, *chosen, **_options(layout, root), **options)
-    identity = DataIdentity(facts.name, layout, set_name, split)
-    return name_public(reader, layout, request, identity)
+    return reader, DataIdentity(facts.name, layout, set_name, split)
 
 
 def layout_of(reader: object) -> str | None:
@@ -125,23 +240,22 @@ def layout_of(reader: object) -> str | None:
     return next((name for name, facts in LAYOUTS.items() if isinstance(reader, facts.kind)), None)
 
 
-def name_public(
-    reader: Any, layout: str, request: Request, identity: DataIdentity | None = None
-) -> NamedRows:
+def name_public(reader: Any, request: Request, identity: DataIdentity) -> NamedRows:
     """Choose rows of a reader and name them.
 
     Raises:
         InputError: a row does not exist.
     """
-    facts = LAYOUTS[layout]
-    known = identity or DataIdentity(facts.name, layout)
+    facts, layout = LAYOUTS[identity.layout], identity.layout
     numbers = choose_rows(len(reader), request)
     if facts.ids is None:
         names = _grid_ids(layout, numbers)
-        return NamedRows(known, reader, numbers, names, names, lambda: _grid_ids(layout, range(len(reader))))
+        return NamedRows(
+            identity, reader, numbers, names, names, lambda: _grid_ids(layout, range(len(reader)))
+        )
     every = facts.ids(reader)
     ids = [every[number] for number in numbers]
-    return NamedRows(known, reader, numbers, tuple(ids), tuple(map(facts.group, ids)), lambda: every)
+    return NamedRows(identity, reader, numbers, tuple(ids), tuple(map(facts.group, ids)), lambda: every)
 
 
 def _cache_folder() -> Path | None:

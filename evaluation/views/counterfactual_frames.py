@@ -1,18 +1,19 @@
-"""Open rendered images together with their counterfactuals, in which one region was changed."""
+"""Rendered images together with their counterfactuals, in which one region was changed."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 from jaxtyping import Float32
 
-from candlelight.evaluation.views.frame_rows import list_sets
-from candlelight.evaluation.views.part_view import open_parts
+from candlelight.evaluation.views.data_layouts import DataText, folder_of_sets
+from candlelight.evaluation.views.image_contents import PartOptions, part_layers, read_part_frame
+from candlelight.evaluation.views.named_rows import ChosenRows, Content, Request, list_sets, open_frame_rows
 from candlelight.evaluation.views.view_colours import to_srgb
-from candlelight.evaluation.views.view_items import DataIdentity, PartImage
+from candlelight.evaluation.views.view_types import DataIdentity, PartImage
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.files.urls import local_folder
 from candlelight.loaders.open_frames import open_frames
 from candlelight.loaders.samples import Frames, row_number
 from candlelight.loaders.schema import Metadata, ObjectRecord
@@ -58,7 +59,15 @@ class _Original(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CounterfactualRows:
-    """A view of frames that have counterfactuals: `View` of `CounterfactualImages`."""
+    """A view of frames that have counterfactuals: `View` of `CounterfactualImages`.
+
+    The metadata tell which region a counterfactual changes: the part whose material differs, or else, where
+    no part differs, the background. A counterfactual whose image equals the original, such as the same scene
+    set again, is left out, and so is an original without any counterfactual.
+
+    Blind to: interventions on the background that change the objects' pixels as well. An environment lights
+    the objects; an intervention on a lamp counts as one on the background.
+    """
 
     identity: DataIdentity
     originals: tuple[_Original, ...]
@@ -111,45 +120,15 @@ class CounterfactualRows:
         )
 
 
-def open_counterfactuals(
-    data: str | Path, *, set_name: str | None = None, split: str | None = None, limit: int | None = None
-) -> CounterfactualRows:
-    """Open frames together with their counterfactuals, such as those of the recipe `parts-recoloured`.
-
-    The metadata tell which region a counterfactual changes: the part whose material differs, or else, where
-    no part differs, the background. A counterfactual whose image equals the original, such as the same scene
-    set again, is left out, and so is an original without any counterfactual.
-
-    Blind to: interventions on the background that change the objects' pixels as well. An environment lights
-    the objects; an intervention on a lamp counts as one on the background.
-
-    Args:
-        data: folder of frames or pack, with layers `image`, `object` and `part`.
-        set_name: set of the original frames; None for all sets that have counterfactuals.
-        split: split of a pack; may be left out where there is only one.
-        limit: largest number of original frames of each set; None for all.
-
-    Returns:
-        A view with one row for each original frame.
-
-    Raises:
-        InputError: there are no counterfactuals, or one changes several parts, an object as a whole, or its
-            place.
-
-    Example:
-        >>> open_counterfactuals("nowhere")
-        Traceback (most recent call last):
-        candlelight.loaders.errors.InputError: nowhere: does not exist; expected a folder of frames, an .h5 \
-file or a folder of them, or a Hugging Face folder
-    """
-    path = local_folder(data)
+def _open_counterfactuals(request: Request, text: DataText | None, options: Any) -> CounterfactualRows:
+    path, split = folder_of_sets(request, text), request.split
     pairs = [
         (original, changed)
         for changed, original in _counterfactual_sets(path, split)
-        if set_name in (None, original)
+        if request.set_name in (None, original)
     ]
     if not pairs:
-        wanted = "sets" if set_name is None else f"a set `{set_name}`"
+        wanted = "sets" if request.set_name is None else f"a set `{request.set_name}`"
         raise InputError(
             f"{path}: expected {wanted} with counterfactuals, got none; render the recipe parts-recoloured"
         )
@@ -158,12 +137,14 @@ file or a folder of them, or a Hugging Face folder
         changed = [
             open_frames(path, other, split, ("image",)) for original, other in pairs if original == name
         ]
-        found = _originals(open_parts(path, set_name=name, split=split, by="part"), changed)
-        originals += list(found)[:limit]
+        by_part = PartOptions("part")
+        named = open_frame_rows(path, Request(path, name, split), partial(part_layers, options=by_part))
+        parts = ChosenRows(named, partial(read_part_frame, named, by_part))
+        originals += list(_originals(parts, changed))[: request.limit]
     if not originals:
         raise InputError(f"{path}: expected counterfactuals of rendered frames, got none; render all sets")
     first = originals[0].parts.identity
-    return CounterfactualRows(replace(first, set_name=set_name), tuple(originals))
+    return CounterfactualRows(replace(first, set_name=request.set_name), tuple(originals))
 
 
 def _counterfactual_sets(path: Path, split: str | None) -> Iterator[tuple[str, str]]:
@@ -221,3 +202,10 @@ def changed_region(original: Metadata, changed: Metadata) -> str:
 def _without_materials(record: ObjectRecord) -> ObjectRecord:
     parts = tuple(part.model_copy(update={"material": "", "base_color": None}) for part in record.parts)
     return record.model_copy(update={"parts": parts})
+
+
+COUNTERFACTUALS = Content(
+    "counterfactuals",
+    layers=lambda available, options: ("image", "object", "part"),
+    open=_open_counterfactuals,
+)

@@ -1,4 +1,4 @@
-"""Open rendered references together with the frames in which the camera or the illuminant moved."""
+"""Rendered references together with the frames in which the camera or the illuminant moved."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 from jaxtyping import Float32, Float64
 
-from candlelight.evaluation.views.data_source import FRAMES, parse_data
-from candlelight.evaluation.views.frame_rows import is_frames, list_sets
+from candlelight.evaluation.views.data_layouts import DataText, folder_of_sets, parse_data
+from candlelight.evaluation.views.named_rows import FRAMES, Content, Request, is_frames, list_sets
 from candlelight.evaluation.views.view_colours import to_srgb
-from candlelight.evaluation.views.view_items import DataIdentity
+from candlelight.evaluation.views.view_types import DataIdentity
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.urls import local_folder
 from candlelight.loaders.open_frames import open_frames
@@ -87,6 +87,14 @@ class _Scene(NamedTuple):
 class MovedRows:
     """A view with one row for each scene and transform: `candlelight.evaluation.views.View` of `MovedImages`.
 
+    The factor says which transform a set shows, as in the recipe `invariance`: `translation` (by `axis`),
+    `parallax` (a translation in which the camera itself moves), `rotation`, `scale`, or `saturation` (by
+    `hue`). The reference of a scene is its frame of the same set and axis or hue with value 0, for `scale` 1.
+    Every magnitude of the frames that are there counts: a recipe with fewer values, or the part of it that
+    was rendered, is enough. The groups are the units of the scenes.
+
+    Blind to: a scene that changes in other ways between the frames of a unit; the recipe keeps it the same.
+
     Attributes:
         identity: name, set and split of the data.
         scenes: the rows.
@@ -161,60 +169,21 @@ def has_moves(data: str, set_name: str | None = None) -> bool:
     return any(_only_moves(info) for info in chosen)
 
 
-def open_moved_images(
-    data: str | Path,
-    *,
-    set_name: str | None = None,
-    split: str | None = None,
-    limit: int | None = None,
-    transforms: Collection[str] | None = None,
-) -> MovedRows:
-    """Open references with the frames in which the camera or the illuminant moved, as of `invariance`.
+@dataclass(frozen=True)
+class MovedOptions:
+    """Options of `open_data("moved", ...)`.
 
-    The factor says which transform a set shows: `translation` (by `axis`), `parallax` (a translation in which
-    the camera itself moves), `rotation`, `scale`, or `saturation` (by `hue`). The reference of a scene is its
-    frame of the same set and axis or hue with value 0, for `scale` 1. Every magnitude of the frames that are
-    there counts: a recipe with fewer values, or the part of it that was rendered, is enough.
-
-    Blind to: a scene that changes in other ways between the frames of a unit; the recipe keeps it the same.
-
-    Args:
-        data: folder of frames or pack, with the layer `image`.
-        set_name: the set to read; None for all sets with such a factor.
-        split: split of a pack; may be left out where there is only one.
-        limit: largest number of scenes of each transform, of the scenes that all transforms have; None for
-            all.
+    Attributes:
         transforms: names of the transforms to read; None for all. Sets without one of them are not opened.
-
-    Returns:
-        A view with one row for each scene and transform, whose groups are the units of the scenes.
-
-    Raises:
-        InputError: no set has such a factor, no scene of the transforms is complete, or two frames of a scene
-            have the same magnitude.
-
-    Example:
-        >>> open_moved_images("nowhere")
-        Traceback (most recent call last):
-        candlelight.loaders.errors.InputError: nowhere: does not exist; expected a folder of frames, an .h5 \
-file or a folder of them, or a Hugging Face folder
     """
-    path = local_folder(data)
-    sets = {
-        name: _moved_factor(info)
-        for name, info in list_sets(path)[0].items()
-        if set_name in (None, name) and info.count and _only_moves(info)
-    }
-    if transforms is not None:
-        kinds = {name: _MOVES[factor].transform for name, factor in sets.items()}
-        wanted = {name for name, kind in kinds.items() if any(one.startswith(kind) for one in transforms)}
-        sets = {name: factor for name, factor in sets.items() if name in wanted}
-    if not sets:
-        place = "a set" if set_name is None else f"a set `{set_name}`"
-        raise InputError(
-            f"{path}: expected {place} in which a factor translation (and axis), parallax, rotation, scale, "
-            "or saturation (and hue) alone varies, got none; render the recipe invariance"
-        )
+
+    transforms: Collection[str] | None = None
+
+
+def _open_moved(request: Request, text: DataText | None, options: MovedOptions) -> MovedRows:
+    path = folder_of_sets(request, text)
+    set_name, split, transforms = request.set_name, request.split, options.transforms
+    sets = _moved_sets(path, set_name, transforms)
     whole: dict[str, list[_Scene]] = {}
     incomplete: list[str] = []
     readers = {name: open_frames(path, name, split, ("image",)) for name in sets}
@@ -230,12 +199,36 @@ file or a folder of them, or a Hugging Face folder
             some = whole.setdefault(transform, [])
             some += [scene for scene in found if needed == set(scene.by_magnitude)]
             incomplete += [scene.id for scene in found if needed != set(scene.by_magnitude)]
-    scenes = [scene for some in whole.values() for scene in _limited(some, whole.values(), limit)]
+    scenes = [scene for some in whole.values() for scene in _limited(some, whole.values(), request.limit)]
     if not scenes:
         raise InputError(f"{path}: expected a scene with all magnitudes, got none; render the other frames")
     first = readers[next(iter(sets))]
-    identity = DataIdentity(first.info.name, "frames", set_name, split, first.info.recipe.sha256)
+    identity = DataIdentity(first.info.name, FRAMES, set_name, split, first.info.recipe.sha256)
     return MovedRows(identity, tuple(scenes), tuple(incomplete))
+
+
+def _moved_sets(path: Path, set_name: str | None, transforms: Collection[str] | None) -> dict[str, str]:
+    """List the sets of the transforms, each with its factor.
+
+    Raises:
+        InputError: there is none.
+    """
+    sets = {
+        name: _moved_factor(info)
+        for name, info in list_sets(path)[0].items()
+        if set_name in (None, name) and info.count and _only_moves(info)
+    }
+    if transforms is not None:
+        kinds = {name: _MOVES[factor].transform for name, factor in sets.items()}
+        wanted = {name for name, kind in kinds.items() if any(one.startswith(kind) for one in transforms)}
+        sets = {name: factor for name, factor in sets.items() if name in wanted}
+    if not sets:
+        place = "a set" if set_name is None else f"a set `{set_name}`"
+        raise InputError(
+            f"{path}: expected {place} in which a factor translation (and axis), parallax, rotation, scale, "
+            "or saturation (and hue) alone varies, got none; render the recipe invariance"
+        )
+    return sets
 
 
 def _limited(
@@ -283,3 +276,8 @@ def _scenes(set_name: str, factor: str, frames: Frames) -> Iterator[_Scene]:
         of_scene[magnitude] = _Frame(row, metadata.checks.clipped, focal_length * math.pi / 180)
     for (unit, transform), by_magnitude in found.items():
         yield _Scene(f"{set_name}/{unit}/{transform}", unit, move, transform, frames, by_magnitude)
+
+
+MOVED = Content(
+    "moved frames", layers=lambda available, options: ("image",), options=MovedOptions, open=_open_moved
+)
