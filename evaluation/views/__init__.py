@@ -1,7 +1,7 @@
 """Views: the part of a data set that an evaluation reads, the same for every kind of data.
 
-`open_data` opens PATH, LAYOUT:PATH, hf:NAME or a reader as one of its contents. Rows are chosen and named before
-an image is read.
+`open_data` opens PATH, LAYOUT:PATH, hf:NAME or a reader as one of its contents. Rows are chosen and named
+before an image is read.
 """
 
 from candlelight.evaluation.views.concept_sets import match_controls as match_controls
@@ -10,14 +10,9 @@ from candlelight.evaluation.views.counterfactual_frames import CounterfactualIma
 from candlelight.evaluation.views.counterfactual_frames import CounterfactualRows as CounterfactualRows
 from candlelight.evaluation.views.data_layouts import LAYOUTS as LAYOUTS
 from candlelight.evaluation.views.data_layouts import parse_data as parse_data
-from candlelight.evaluation.views.image_contents import ImageOptions as ImageOptions
-from candlelight.evaluation.views.image_contents import PartOptions as PartOptions
 from candlelight.evaluation.views.image_contents import PictureGroups as PictureGroups
 from candlelight.evaluation.views.image_contents import read_picture_groups as read_picture_groups
-from candlelight.evaluation.views.intrinsic_contents import DecompositionOptions as DecompositionOptions
-from candlelight.evaluation.views.intrinsic_contents import RegionOptions as RegionOptions
 from candlelight.evaluation.views.moved_frames import MovedImages as MovedImages
-from candlelight.evaluation.views.moved_frames import MovedOptions as MovedOptions
 from candlelight.evaluation.views.moved_frames import MovedRows as MovedRows
 from candlelight.evaluation.views.moved_frames import has_moves as has_moves
 from candlelight.evaluation.views.named_rows import parse_rows as parse_rows

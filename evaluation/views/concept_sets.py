@@ -3,20 +3,15 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from candlelight.evaluation.views.image_contents import image_layer, read_image
 from candlelight.evaluation.views.named_rows import ChosenRows, Content, FrameRows, NamedRows
-from candlelight.evaluation.views.view_types import ConceptSet, Varies
+from candlelight.evaluation.views.view_types import ConceptSet, Tensor, Varies
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.public import MITIntrinsic
 from candlelight.loaders.samples import Frames, factor_value
 from candlelight.loaders.schema import FactorValue, Metadata
-
-if TYPE_CHECKING:
-    from torch import Tensor
-else:
-    Tensor = Any
 
 _SHARED = {"mit": "object", "photometric-stereo": "object"}  # other data: the scene
 _LIGHTS = 10  # of each object of MIT Intrinsic Images
@@ -151,7 +146,6 @@ CONCEPTS = Content(
     image_layer,
     arguments=lambda layout, options: {"lights": True} if layout == "mit" else {},
     reader=lambda layout, reader: _MITLights(reader) if layout == "mit" else reader,
-    frame=read_image,
     public=read_image,
     view=_concepts,
 )

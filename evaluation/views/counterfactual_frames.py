@@ -4,24 +4,26 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
+from typing import Any, NamedTuple
 
 from jaxtyping import Float32
 
 from candlelight.evaluation.views.data_layouts import DataText, folder_of_sets
 from candlelight.evaluation.views.image_contents import PartOptions, part_layers, read_part_frame
-from candlelight.evaluation.views.named_rows import ChosenRows, Content, Request, list_sets, open_frame_rows
+from candlelight.evaluation.views.named_rows import (
+    ChosenRows,
+    Content,
+    Request,
+    list_sets,
+    name_items,
+    open_frame_rows,
+)
 from candlelight.evaluation.views.view_colours import to_srgb
-from candlelight.evaluation.views.view_types import DataIdentity, PartImage
+from candlelight.evaluation.views.view_types import PartImage, Tensor
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.open_frames import open_frames
-from candlelight.loaders.samples import Frames, row_number
+from candlelight.loaders.samples import Frames
 from candlelight.loaders.schema import Metadata, ObjectRecord
-
-if TYPE_CHECKING:
-    from torch import Tensor
-else:
-    Tensor = Any
 
 BACKGROUND_REGION = "background"  # region of all pixels that show no part
 
@@ -57,8 +59,7 @@ class _Original(NamedTuple):
     changes: tuple[_Change, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class CounterfactualRows:
+class CounterfactualRows(ChosenRows[CounterfactualImages]):
     """A view of frames that have counterfactuals: `View` of `CounterfactualImages`.
 
     The metadata tell which region a counterfactual changes: the part whose material differs, or else, where
@@ -69,28 +70,10 @@ class CounterfactualRows:
     the objects; an intervention on a lamp counts as one on the background.
     """
 
-    identity: DataIdentity
-    originals: tuple[_Original, ...]
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """Id of each original frame."""
-        return tuple(original.id for original in self.originals)
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """Unit of each original frame."""
-        return tuple(original.unit for original in self.originals)
-
-    @property
-    def known_ids(self) -> frozenset[str]:
-        """Ids of the rows."""
-        return frozenset(self.ids)
-
     def factor_values(self, name: str) -> tuple[str, ...] | None:
         """Return the value of a categorical factor for each original; None if a set has no such factor."""
         values = []
-        for original in self.originals:
+        for original in self.named.reader:
             named = original.parts.named
             factors = {info.name: place for place, info in enumerate(named.reader.set_info.factors)}
             known = named.reader.set_info.factors[factors[name]].values if name in factors else None
@@ -99,25 +82,20 @@ class CounterfactualRows:
             values.append(str(known[int(named.table[original.row, factors[name]])]))
         return tuple(values)
 
-    def __len__(self) -> int:
-        """Count the original frames."""
-        return len(self.originals)
 
-    def __getitem__(self, row: SupportsIndex, /) -> CounterfactualImages:
-        """Read one original frame and its counterfactuals."""
-        import torch
+def _read_original(original: _Original) -> CounterfactualImages:
+    import torch
 
-        original = self.originals[row_number(row, len(self))]
-        shown = original.parts[original.row]
-        everywhere = torch.ones(shown.image.shape[1:], dtype=torch.bool)
-        covered = torch.stack([~everywhere, *shown.masks.values()]).any(0)
-        images: dict[str, list[Tensor]] = {}
-        for change in original.changes:
-            images.setdefault(change.region, []).append(to_srgb(change.frames[change.row]["image"]))
-        changed = {region: torch.stack(some) for region, some in images.items()}
-        return CounterfactualImages(
-            shown.image, {**shown.masks, BACKGROUND_REGION: ~covered}, shown.label, changed
-        )
+    shown = original.parts[original.row]
+    everywhere = torch.ones(shown.image.shape[1:], dtype=torch.bool)
+    covered = torch.stack([~everywhere, *shown.masks.values()]).any(0)
+    images: dict[str, list[Tensor]] = {}
+    for change in original.changes:
+        images.setdefault(change.region, []).append(to_srgb(change.frames[change.row]["image"]))
+    changed = {region: torch.stack(some) for region, some in images.items()}
+    return CounterfactualImages(
+        shown.image, {**shown.masks, BACKGROUND_REGION: ~covered}, shown.label, changed
+    )
 
 
 def _open_counterfactuals(request: Request, text: DataText | None, options: Any) -> CounterfactualRows:
@@ -138,13 +116,14 @@ def _open_counterfactuals(request: Request, text: DataText | None, options: Any)
             open_frames(path, other, split, ("image",)) for original, other in pairs if original == name
         ]
         by_part = PartOptions("part")
-        named = open_frame_rows(path, Request(path, name, split), partial(part_layers, options=by_part))
-        parts = ChosenRows(named, partial(read_part_frame, named, by_part))
+        rows = open_frame_rows(path, Request(path, name, split), partial(part_layers, options=by_part))
+        parts = ChosenRows(rows, partial(read_part_frame, rows, by_part))
         originals += list(_originals(parts, changed))[: request.limit]
     if not originals:
         raise InputError(f"{path}: expected counterfactuals of rendered frames, got none; render all sets")
     first = originals[0].parts.identity
-    return CounterfactualRows(replace(first, set_name=request.set_name), tuple(originals))
+    named = name_items(replace(first, set_name=request.set_name), tuple(originals))
+    return CounterfactualRows(named, lambda row: _read_original(originals[row]))
 
 
 def _counterfactual_sets(path: Path, split: str | None) -> Iterator[tuple[str, str]]:

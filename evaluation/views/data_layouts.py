@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,26 +10,10 @@ from typing import Any
 
 from candlelight.evaluation.views.named_rows import FRAMES, NamedRows, Request, choose_rows
 from candlelight.evaluation.views.view_types import DataIdentity
+from candlelight.loaders import public
 from candlelight.loaders.errors import InputError, argument, did_you_mean
 from candlelight.loaders.files.urls import local_folder
 from candlelight.loaders.hub.hub_cache import download_snapshot
-from candlelight.loaders.public import (
-    ARAP,
-    CUB70,
-    IIW,
-    MAW,
-    MPI3D,
-    SAW,
-    TID2013,
-    Candle,
-    CelebAMaskHQ,
-    DSprites,
-    Hypersim,
-    MITIntrinsic,
-    MultiIllumination,
-    PhotometricStereo,
-    Shapes3D,
-)
 from candlelight.loaders.public.arap import scene_of
 from candlelight.loaders.public.celebamask import CELEBAMASK_SPLITS
 from candlelight.loaders.public.cub70 import CUB70_SPLITS
@@ -47,16 +31,21 @@ def _folder(identifier: str) -> str:
     return identifier.rpartition("/")[0]
 
 
-def _own_ids(data: Any) -> Sequence[str]:
-    return data.ids
+def _own_ids(reader: Any, rows: Iterable[int]) -> list[str]:
+    ids = reader.ids
+    return [ids[row] for row in rows]
 
 
-def _numbers(data: Any) -> Sequence[str]:
-    return [str(number) for number in data.indices.tolist()]
+def _numbers(reader: Any, rows: Iterable[int]) -> list[str]:
+    return [str(reader.indices[row]) for row in rows]
 
 
-def _stems(data: TID2013) -> Sequence[str]:
-    return [f"i{r + 1:02d}_{d + 1:02d}_{n + 1}" for r, d, n in data.factor_table.astype(int).tolist()]
+def _grid(reader: Any, rows: Iterable[int]) -> list[str]:
+    return [f"{layout_of(reader)}-{row:06d}" for row in rows]
+
+
+def _stems(reader: Any, rows: Iterable[int]) -> list[str]:
+    return ["i{:02d}_{:02d}_{}".format(*(reader.factor_table[row].astype(int) + 1)) for row in rows]
 
 
 @dataclass(frozen=True)
@@ -67,35 +56,35 @@ class PublicLayout:
         name: name of the data set.
         kind: class that reads the data set.
         splits: values of the class's argument after the folders; empty without splits.
-        ids: lists the ids of all rows; None for a grid, whose rows have only numbers.
+        ids: names rows, by the reader and their numbers.
         group: returns the group of a row by its id.
     """
 
     name: str
     kind: type
     splits: tuple[str, ...] = ()
-    ids: Callable[[Any], Sequence[str]] | None = _own_ids
+    ids: Callable[[Any, Iterable[int]], list[str]] = _own_ids
     group: Callable[[str], str] = str
 
 
 LAYOUTS = {
-    "mit": PublicLayout("MIT Intrinsic Images", MITIntrinsic, ("all", *MIT_SPLITS), group=_first),
-    "arap": PublicLayout("ARAP", ARAP, ("all", "csm"), group=lambda name: scene_of(name).lower()),
-    "hypersim": PublicLayout("Hypersim", Hypersim, ("train", "val", "test"), group=_folder),
-    "iiw": PublicLayout("IIW", IIW, ("all", "train", "test")),
-    "saw": PublicLayout("SAW", SAW, ("train", "val", "test")),
-    "maw": PublicLayout("Measured Albedo in the Wild", MAW, group=_folder),
+    "mit": PublicLayout("MIT Intrinsic Images", public.MITIntrinsic, ("all", *MIT_SPLITS), group=_first),
+    "arap": PublicLayout("ARAP", public.ARAP, ("all", "csm"), group=lambda name: scene_of(name).lower()),
+    "hypersim": PublicLayout("Hypersim", public.Hypersim, ("train", "val", "test"), group=_folder),
+    "iiw": PublicLayout("IIW", public.IIW, ("all", "train", "test")),
+    "saw": PublicLayout("SAW", public.SAW, ("train", "val", "test")),
+    "maw": PublicLayout("Measured Albedo in the Wild", public.MAW, group=_folder),
     "multi-illumination": PublicLayout(
-        "Multi-Illumination", MultiIllumination, ("all", "train", "test"), group=_folder
+        "Multi-Illumination", public.MultiIllumination, ("all", "train", "test"), group=_folder
     ),
-    "photometric-stereo": PublicLayout("Photometric Stereo", PhotometricStereo, group=_folder),
-    "cub70": PublicLayout("CUB-70", CUB70, CUB70_SPLITS),
-    "celebamask": PublicLayout("CelebAMask-HQ", CelebAMaskHQ, CELEBAMASK_SPLITS, _numbers),
-    "dsprites": PublicLayout("dSprites", DSprites, ids=None),
-    "mpi3d": PublicLayout("MPI3D", MPI3D, ids=None),
-    "shapes3d": PublicLayout("3D Shapes", Shapes3D, ids=None),
-    "candle": PublicLayout("CANDLE", Candle, ids=_numbers),
-    "tid2013": PublicLayout("TID2013", TID2013, ids=_stems, group=lambda name: name.partition("_")[0]),
+    "photometric-stereo": PublicLayout("Photometric Stereo", public.PhotometricStereo, group=_folder),
+    "cub70": PublicLayout("CUB-70", public.CUB70, CUB70_SPLITS),
+    "celebamask": PublicLayout("CelebAMask-HQ", public.CelebAMaskHQ, CELEBAMASK_SPLITS, _numbers),
+    "dsprites": PublicLayout("dSprites", public.DSprites, ids=_grid),
+    "mpi3d": PublicLayout("MPI3D", public.MPI3D, ids=_grid),
+    "shapes3d": PublicLayout("3D Shapes", public.Shapes3D, ids=_grid),
+    "candle": PublicLayout("CANDLE", public.Candle, ids=_numbers),
+    "tid2013": PublicLayout("TID2013", public.TID2013, ids=_stems, group=lambda name: name.partition("_")[0]),
 }
 
 HUGGING_FACE = "hf"
@@ -246,16 +235,10 @@ def name_public(reader: Any, request: Request, identity: DataIdentity) -> NamedR
     Raises:
         InputError: a row does not exist.
     """
-    facts, layout = LAYOUTS[identity.layout], identity.layout
-    numbers = choose_rows(len(reader), request)
-    if facts.ids is None:
-        names = _grid_ids(layout, numbers)
-        return NamedRows(
-            identity, reader, numbers, names, names, lambda: _grid_ids(layout, range(len(reader)))
-        )
-    every = facts.ids(reader)
-    ids = [every[number] for number in numbers]
-    return NamedRows(identity, reader, numbers, tuple(ids), tuple(map(facts.group, ids)), lambda: every)
+    facts, numbers = LAYOUTS[identity.layout], choose_rows(len(reader), request)
+    ids = tuple(facts.ids(reader, numbers))
+    groups = tuple(map(facts.group, ids))
+    return NamedRows(identity, reader, numbers, ids, groups, lambda: facts.ids(reader, range(len(reader))))
 
 
 def _cache_folder() -> Path | None:
@@ -264,10 +247,6 @@ def _cache_folder() -> Path | None:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "candlelight"
     except RuntimeError:  # a user without HOME whom the system does not know, as in containers
         return None
-
-
-def _grid_ids(layout: str, numbers: Iterable[int]) -> tuple[str, ...]:
-    return tuple(f"{layout}-{number:06d}" for number in numbers)
 
 
 def _split(layout: str, facts: PublicLayout, request: Request) -> str | None:

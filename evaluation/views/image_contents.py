@@ -1,11 +1,11 @@
-"""Contents with sRGB-encoded images: images alone, which pictures have too, factors, parts and rated pairs."""
+"""Contents with sRGB-encoded images: images alone, also pictures, factors, parts and rated pairs."""
 
 import csv
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from jaxtyping import Float64
 from numpy import ndarray
@@ -23,7 +23,7 @@ from candlelight.evaluation.views.named_rows import (
     is_frames,
 )
 from candlelight.evaluation.views.view_colours import to_srgb
-from candlelight.evaluation.views.view_types import DataIdentity, PartImage, RatedPair
+from candlelight.evaluation.views.view_types import DataIdentity, PartImage, RatedPair, Tensor
 from candlelight.loaders.errors import InputError, argument, blaming
 from candlelight.loaders.files.decode_image import IMAGE_SUFFIXES, decode_image
 from candlelight.loaders.files.safe_decoding import open_image
@@ -34,11 +34,6 @@ from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST
 from candlelight.loaders.public.text_lists import wrong_line
 from candlelight.loaders.samples import to_tensors
 from candlelight.loaders.schema import FactorInfo
-
-if TYPE_CHECKING:
-    from torch import Tensor
-else:
-    Tensor = Any
 
 _PICTURES = "pictures"  # layout of folders and tables of pictures
 _SIDEWAYS = range(5, 9)  # EXIF orientations that swap height and width
@@ -248,7 +243,6 @@ IMAGES = Content(
     image_layer,
     options=ImageOptions,
     arguments=_without_masks,
-    frame=read_image,
     public=read_image,
     open=_open_pictures,
 )
@@ -281,7 +275,6 @@ FACTORS = Content(
     ("cub70", "celebamask", "dsprites", "mpi3d", "shapes3d", "candle", "tid2013"),
     image_layer,
     arguments=_without_masks,
-    frame=read_image,
     public=read_image,
     view=_factors,
 )
@@ -339,7 +332,8 @@ def _parts(named: NamedRows, read: Callable[[int], PartImage], options: PartOpti
     layout = named.identity.layout
     if layout != FRAMES and options.by != "part":
         raise InputError(
-            f"{named.identity.name}: `{layout}` has only masks of parts; choose by part ({argument('by')} part)"
+            f"{named.identity.name}: `{layout}` has only masks of parts; choose by part "
+            f"({argument('by')} part)"
         )
     return ChosenRows(named, read)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from candlelight.evaluation.views.named_rows import FRAMES, ChosenRows, Content, NamedRows
 from candlelight.evaluation.views.synthetic_judgements import synthetic_comparisons, synthetic_labels
@@ -14,6 +14,7 @@ from candlelight.evaluation.views.view_types import (
     JudgedImage,
     Origin,
     RegionImage,
+    Tensor,
 )
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
@@ -21,11 +22,6 @@ from candlelight.loaders.mixed_edges import mixed_edges
 from candlelight.loaders.public.image_formats import to_tensor
 from candlelight.loaders.regions import constant_regions, scale_regions
 from candlelight.loaders.schema import Metadata
-
-if TYPE_CHECKING:
-    from torch import Tensor
-else:
-    Tensor = Any
 
 _JUDGED = ("albedo", "shading", "depth", "normal", "object")
 
@@ -38,7 +34,7 @@ class DecompositionOptions:
     """Options of `open_data("decompositions", ...)`.
 
     Attributes:
-        lights: whether to read the captures of MIT Intrinsic Images under ten more lights; other data have none.
+        lights: whether to read the captures of MIT Intrinsic Images under ten more lights; others have none.
         image: image of MIT Intrinsic Images: "diffuse", as in the benchmark, or "original" with highlights.
         leave_edges: pixels of frames as near as this to another object are left out of the mask, because
             layers are anti-aliased and mix both surfaces there (`candlelight.loaders.mixed_edges`, which

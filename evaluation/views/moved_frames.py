@@ -4,24 +4,27 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
+from typing import NamedTuple
 
 from jaxtyping import Float32, Float64
 
 from candlelight.evaluation.views.data_layouts import DataText, folder_of_sets, parse_data
-from candlelight.evaluation.views.named_rows import FRAMES, Content, Request, is_frames, list_sets
+from candlelight.evaluation.views.named_rows import (
+    FRAMES,
+    ChosenRows,
+    Content,
+    Request,
+    is_frames,
+    list_sets,
+    name_items,
+)
 from candlelight.evaluation.views.view_colours import to_srgb
-from candlelight.evaluation.views.view_types import DataIdentity
+from candlelight.evaluation.views.view_types import DataIdentity, Tensor
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.urls import local_folder
 from candlelight.loaders.open_frames import open_frames
-from candlelight.loaders.samples import Frames, row_number
+from candlelight.loaders.samples import Frames
 from candlelight.loaders.schema import Metadata, SetInfo
-
-if TYPE_CHECKING:
-    from torch import Tensor
-else:
-    Tensor = Any
 
 
 class _Move(NamedTuple):
@@ -84,7 +87,7 @@ class _Scene(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class MovedRows:
+class MovedRows(ChosenRows[MovedImages]):
     """A view with one row for each scene and transform: `candlelight.evaluation.views.View` of `MovedImages`.
 
     The factor says which transform a set shows, as in the recipe `invariance`: `translation` (by `axis`),
@@ -96,58 +99,22 @@ class MovedRows:
     Blind to: a scene that changes in other ways between the frames of a unit; the recipe keeps it the same.
 
     Attributes:
-        identity: name, set and split of the data.
-        scenes: the rows.
         incomplete: ids of the rows that are left out, because their reference is missing, or a magnitude that
             another scene has.
     """
 
-    identity: DataIdentity
-    scenes: tuple[_Scene, ...]
     incomplete: tuple[str, ...]
 
     @property
-    def ids(self) -> tuple[str, ...]:
-        """Set, unit and transform of each row."""
-        return tuple(scene.id for scene in self.scenes)
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """Unit of each row: the scene."""
-        return tuple(scene.unit for scene in self.scenes)
-
-    @property
-    def known_ids(self) -> frozenset[str]:
-        """Ids of the rows."""
-        return frozenset(self.ids)
+    def scenes(self) -> tuple[_Scene, ...]:
+        """Scene and transform of each row."""
+        return self.named.reader
 
     @property
     def pixels_per_degree(self) -> tuple[float, ...]:
         """Different values of `MovedImages.pixels_per_degree`, to 1e-3, ascending; none without cameras."""
         found = (scene.by_magnitude[scene.move.reference].pixels_per_degree for scene in self.scenes)
         return tuple(sorted({round(one, 3) for one in found if not math.isnan(one)}))
-
-    def __len__(self) -> int:
-        """Count the rows."""
-        return len(self.scenes)
-
-    def __getitem__(self, row: SupportsIndex, /) -> MovedImages:
-        """Read the reference and all moved images of one row."""
-        import torch
-
-        scene = self.scenes[row_number(row, len(self))]
-        magnitudes = sorted(scene.by_magnitude)
-        chosen = [scene.by_magnitude[magnitude] for magnitude in magnitudes]
-        moved = torch.stack([to_srgb(scene.frames[frame.row]["image"]) for frame in chosen])
-        return MovedImages(
-            moved[magnitudes.index(scene.move.reference)],
-            moved,
-            scene.transform,
-            scene.move.unit,
-            torch.tensor(magnitudes, dtype=torch.float64),
-            torch.tensor([frame.clipped for frame in chosen], dtype=torch.float64),
-            scene.by_magnitude[scene.move.reference].pixels_per_degree,
-        )
 
 
 def has_moves(data: str, set_name: str | None = None) -> bool:
@@ -184,27 +151,27 @@ def _open_moved(request: Request, text: DataText | None, options: MovedOptions) 
     path = folder_of_sets(request, text)
     set_name, split, transforms = request.set_name, request.split, options.transforms
     sets = _moved_sets(path, set_name, transforms)
-    whole: dict[str, list[_Scene]] = {}
-    incomplete: list[str] = []
     readers = {name: open_frames(path, name, split, ("image",)) for name in sets}
-    for name, factor in sets.items():
-        by_transform: dict[str, list[_Scene]] = {}
-        for scene in _scenes(name, factor, readers[name]):
-            by_transform.setdefault(scene.transform, []).append(scene)
-        for transform, found in by_transform.items():
-            if transforms is not None and transform not in transforms:
-                continue
-            needed = {magnitude for scene in found for magnitude in scene.by_magnitude}
-            needed.add(_MOVES[factor].reference)
-            some = whole.setdefault(transform, [])
-            some += [scene for scene in found if needed == set(scene.by_magnitude)]
-            incomplete += [scene.id for scene in found if needed != set(scene.by_magnitude)]
+    found = [scene for name, factor in sets.items() for scene in _scenes(name, factor, readers[name])]
+    found = [scene for scene in found if transforms is None or scene.transform in transforms]
+    needed: dict[tuple[Frames, str], set[float]] = {}
+    for scene in found:
+        all_of_it = needed.setdefault((scene.frames, scene.transform), {scene.move.reference})
+        all_of_it.update(scene.by_magnitude)
+    whole: dict[str, list[_Scene]] = {scene.transform: [] for scene in found}
+    incomplete = []
+    for scene in found:
+        if needed[scene.frames, scene.transform] == set(scene.by_magnitude):
+            whole[scene.transform].append(scene)
+        else:
+            incomplete.append(scene.id)
     scenes = [scene for some in whole.values() for scene in _limited(some, whole.values(), request.limit)]
     if not scenes:
         raise InputError(f"{path}: expected a scene with all magnitudes, got none; render the other frames")
-    first = readers[next(iter(sets))]
-    identity = DataIdentity(first.info.name, FRAMES, set_name, split, first.info.recipe.sha256)
-    return MovedRows(identity, tuple(scenes), tuple(incomplete))
+    info = readers[next(iter(sets))].info
+    identity = DataIdentity(info.name, FRAMES, set_name, split, info.recipe.sha256)
+    named = name_items(identity, tuple(scenes))
+    return MovedRows(named, lambda row: _read_scene(scenes[row]), tuple(incomplete))
 
 
 def _moved_sets(path: Path, set_name: str | None, transforms: Collection[str] | None) -> dict[str, str]:
@@ -229,6 +196,23 @@ def _moved_sets(path: Path, set_name: str | None, transforms: Collection[str] | 
             "or saturation (and hue) alone varies, got none; render the recipe invariance"
         )
     return sets
+
+
+def _read_scene(scene: _Scene) -> MovedImages:
+    import torch
+
+    magnitudes = sorted(scene.by_magnitude)
+    chosen = [scene.by_magnitude[magnitude] for magnitude in magnitudes]
+    moved = torch.stack([to_srgb(scene.frames[frame.row]["image"]) for frame in chosen])
+    return MovedImages(
+        moved[magnitudes.index(scene.move.reference)],
+        moved,
+        scene.transform,
+        scene.move.unit,
+        torch.tensor(magnitudes, dtype=torch.float64),
+        torch.tensor([frame.clipped for frame in chosen], dtype=torch.float64),
+        scene.by_magnitude[scene.move.reference].pixels_per_degree,
+    )
 
 
 def _limited(

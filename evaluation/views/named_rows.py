@@ -126,6 +126,13 @@ class ChosenRows(Generic[_Item]):
         return self.read(self.named.numbers[row_number(row, len(self))])
 
 
+def name_items(identity: DataIdentity, items: Sequence[Any]) -> NamedRows:
+    """Name rows by the ``id`` and ``unit`` of the items that they are read from, in place of a reader."""
+    ids = tuple(item.id for item in items)
+    units = tuple(item.unit for item in items)
+    return NamedRows(identity, items, tuple(range(len(items))), ids, units, lambda: ids)
+
+
 @dataclass(frozen=True)
 class NoOptions:
     """Options of a content that has none of its own."""
@@ -146,8 +153,8 @@ class Content:
         only: layouts that have an option, by its name; the other options do nothing where they do not apply.
         arguments: further arguments of a class of `candlelight.loaders.public`, of the layout and options.
         reader: makes the reader whose rows the view has, of the layout and its own reader.
-        frame: reads one row of frames.
         public: reads one row of public data.
+        frame: reads one row of frames; None if ``public`` does.
         view: makes a view of the rows, a function that reads one row, and the options.
         open: opens data in another way, of the request, the parsed text and the options; returns None for
             data that are opened in the usual way.
@@ -160,8 +167,8 @@ class Content:
     only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     arguments: Callable[[str, Any], dict[str, Any]] = lambda layout, options: {}
     reader: Callable[[str, Any], Any] = lambda layout, reader: reader
-    frame: Callable[[NamedRows, Any, int], Any] | None = None
     public: Callable[[NamedRows, Any, int], Any] | None = None
+    frame: Callable[[NamedRows, Any, int], Any] | None = None
     view: Callable[[Any, Any, Any], Any] = lambda named, read, options: ChosenRows(named, read)
     open: Callable[[Request, Any, Any], Any] | None = None
 

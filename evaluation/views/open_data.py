@@ -3,10 +3,10 @@
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 from candlelight.evaluation.views.concept_sets import CONCEPTS
-from candlelight.evaluation.views.counterfactual_frames import COUNTERFACTUALS, CounterfactualRows
+from candlelight.evaluation.views.counterfactual_frames import COUNTERFACTUALS
 from candlelight.evaluation.views.data_layouts import (
     HUGGING_FACE,
     LAYOUTS,
@@ -20,7 +20,7 @@ from candlelight.evaluation.views.data_layouts import (
 )
 from candlelight.evaluation.views.image_contents import FACTORS, IMAGES, PAIRS, PARTS
 from candlelight.evaluation.views.intrinsic_contents import DECOMPOSITIONS, JUDGEMENTS, REGIONS
-from candlelight.evaluation.views.moved_frames import MOVED, MovedRows
+from candlelight.evaluation.views.moved_frames import MOVED
 from candlelight.evaluation.views.named_rows import (
     FRAMES,
     Content,
@@ -30,32 +30,13 @@ from candlelight.evaluation.views.named_rows import (
     name_frames,
     open_frame_rows,
 )
-from candlelight.evaluation.views.view_types import (
-    ConceptSets,
-    DataIdentity,
-    Decompositions,
-    Factors,
-    Images,
-    Judgements,
-    Parts,
-    RatedPairs,
-    Regions,
-)
+from candlelight.evaluation.views.view_types import DataIdentity
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError, argument, did_you_mean
 
-ContentKind = Literal[
-    "decompositions",
-    "concepts",
-    "parts",
-    "factors",
-    "judgements",
-    "regions",
-    "pairs",
-    "images",
-    "moved",
-    "counterfactuals",
-]
+_OfFrames = Literal["moved", "counterfactuals"]
+_OfPhotographs = Literal["images", "factors", "parts", "pairs", "concepts"]
+ContentKind = Literal["decompositions", "judgements", "regions", _OfPhotographs, _OfFrames]
 CONTENTS: dict[ContentKind, Content] = {
     "decompositions": DECOMPOSITIONS,
     "concepts": CONCEPTS,
@@ -68,30 +49,6 @@ CONTENTS: dict[ContentKind, Content] = {
     "moved": MOVED,
     "counterfactuals": COUNTERFACTUALS,
 }
-
-
-@overload
-def open_data(kind: Literal["decompositions"], data: Any, **options: Any) -> Decompositions: ...
-@overload
-def open_data(kind: Literal["concepts"], data: Any, **options: Any) -> ConceptSets: ...
-@overload
-def open_data(kind: Literal["parts"], data: Any, **options: Any) -> Parts: ...
-@overload
-def open_data(kind: Literal["factors"], data: Any, **options: Any) -> Factors: ...
-@overload
-def open_data(kind: Literal["judgements"], data: Any, **options: Any) -> Judgements: ...
-@overload
-def open_data(kind: Literal["regions"], data: Any, **options: Any) -> Regions: ...
-@overload
-def open_data(kind: Literal["pairs"], data: Any, **options: Any) -> RatedPairs: ...
-@overload
-def open_data(kind: Literal["images"], data: Any, **options: Any) -> Images: ...
-@overload
-def open_data(kind: Literal["moved"], data: Any, **options: Any) -> MovedRows: ...
-@overload
-def open_data(kind: Literal["counterfactuals"], data: Any, **options: Any) -> CounterfactualRows: ...
-@overload
-def open_data(kind: ContentKind, data: Any, **options: Any) -> Any: ...
 
 
 def open_data(
@@ -181,7 +138,7 @@ lights, image, leave_edges; did you mean `lights`?
         return view
     _check_only(request, layout, content, chosen)
     named = _name_rows(request, text, layout, content, chosen)
-    read = content.frame if layout == FRAMES else content.public
+    read: Any = (layout == FRAMES and content.frame) or content.public
     return content.view(named, partial(read, named, chosen), chosen)
 
 
@@ -258,8 +215,8 @@ def _check_only(request: Request, layout: str, content: Content, chosen: Any) ->
     for name, layouts in content.only.items():
         if layout not in layouts and getattr(chosen, name) != getattr(content.options, name):
             raise InputError(
-                f"{request.name}: `{layout}` takes no {argument(name)}, which is for {', '.join(layouts)} alone; "
-                "leave it out"
+                f"{request.name}: `{layout}` takes no {argument(name)}, which is for "
+                f"{', '.join(layouts)} alone; leave it out"
             )
 
 

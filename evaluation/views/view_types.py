@@ -13,7 +13,7 @@ from candlelight.loaders.schema import FactorInfo, FactorValue
 
 # Importing views must not import torch; tests still check shapes and dtypes.
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor as Tensor
 else:
     Tensor = Any
 
