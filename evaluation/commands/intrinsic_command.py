@@ -206,12 +206,12 @@ def _score_errors(
     from candlelight.evaluation.intrinsic import score_intrinsic
     from candlelight.evaluation.models.model_spec import NamedModel
     from candlelight.evaluation.run.model_outputs import has_parameter
-    from candlelight.evaluation.views import open_decompositions
+    from candlelight.evaluation.views import open_data
 
     names = () if methods is None else method_names(methods)
     models = [one.model for one in sources.values() if isinstance(one, NamedModel)]
     lights = needs_lights(names) or any(has_parameter(model, "lights") for model in models)
-    view = open_decompositions(data, **choice, lights=lights)
+    view = open_data("decompositions", data, **choice, lights=lights)
     benchmark = run_benchmark(names, view, sources, l1, run["steps"]) if names else None
     results = dict(benchmark.results) if benchmark else {}
     if sources:
@@ -228,9 +228,9 @@ def _score_judgements(
     score: str, sources: Mapping[str, Any], data: str, choice: dict[str, Any], run: dict[str, Any]
 ) -> "Mapping[str, Result]":
     from candlelight.evaluation.intrinsic import score_saw, score_whdr
-    from candlelight.evaluation.views import open_judgements
+    from candlelight.evaluation.views import open_data
 
-    view = open_judgements(data, **choice)
+    view = open_data("judgements", data, **choice)
     return score_whdr(sources, view, **run) if score == "whdr" else score_saw(sources, view, **run)
 
 
@@ -238,7 +238,7 @@ def _score_regions(
     score: str, sources: Mapping[str, Any], data: str, choice: dict[str, Any], run: dict[str, Any]
 ) -> "Mapping[str, Result]":
     from candlelight.evaluation.intrinsic import score_constancy, score_maw
-    from candlelight.evaluation.views import open_regions
+    from candlelight.evaluation.views import open_data
 
-    view = open_regions(data, **choice)
+    view = open_data("regions", data, **choice)
     return score_maw(sources, view, **run) if score == "maw" else score_constancy(sources, view, **run)

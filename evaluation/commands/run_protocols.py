@@ -108,15 +108,15 @@ def _open_views(
     """Open the data as each content that a protocol reads; data without it give the error instead."""
     from candlelight.evaluation.models.model_spec import NamedModel
     from candlelight.evaluation.run.model_outputs import has_parameter
-    from candlelight.evaluation.views import open_decompositions, open_judgements, open_regions
+    from candlelight.evaluation.views import open_data
 
     models = [one.model for one in sources.values() if isinstance(one, NamedModel)]
     lights = any(has_parameter(model, "lights") for model in models)
     openers: dict[str, Callable[[], View[Any]]] = {
-        "decompositions": lambda: open_decompositions(data, **choice, lights=lights),
-        "comparisons": lambda: open_judgements(data, **choice),
-        "labels": lambda: open_judgements(data, **choice),
-        "regions": lambda: open_regions(data, **choice, longest=longest),
+        "decompositions": lambda: open_data("decompositions", data, **choice, lights=lights),
+        "comparisons": lambda: open_data("judgements", data, **choice),
+        "labels": lambda: open_data("judgements", data, **choice),
+        "regions": lambda: open_data("regions", data, **choice, longest=longest),
     }
     views: dict[str, View[Any] | InputError] = {}
     for content in needed:

@@ -240,7 +240,7 @@ def score_constancy(
     Args:
         models: by name: an `IntrinsicModel` that takes scene-linear images, a `NamedModel` of
             `candlelight.evaluation.models.open_model`, or `Predictions` of another program.
-        data: images with regions, from `candlelight.evaluation.views.open_regions`.
+        data: images with regions, from `open_data("regions", ...)`.
         device: torch device of the models.
         batch_size: images per call of a model.
         missing: "error" refuses predictions without a file for an id; "fail" counts the id as failed.

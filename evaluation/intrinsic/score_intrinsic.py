@@ -213,7 +213,7 @@ def score_intrinsic(
         models: by name: an `IntrinsicModel` that takes scene-linear images, a `NamedModel` of
             `candlelight.evaluation.models.open_model`, or `Predictions` of another program.
         data: images with their ground-truth decomposition, from
-            `candlelight.evaluation.views.open_decompositions`; for some protocols another view.
+            `open_data("decompositions", ...)`; for some protocols another view.
         protocol: name of an evaluation protocol in
             `candlelight.evaluation.intrinsic.protocol_records.PROTOCOLS`.
         device: torch device of the models.

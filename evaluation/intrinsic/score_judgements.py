@@ -64,7 +64,7 @@ def score_whdr(
         models: by name: an `IntrinsicModel` that takes scene-linear images, a `NamedModel` of
             `candlelight.evaluation.models.open_model`, or `Predictions` of another program, of the size of
             the images.
-        data: images with comparisons, from `candlelight.evaluation.views.open_judgements`: IIW or frames.
+        data: images with comparisons, from `open_data("judgements", ...)`: IIW or frames.
         threshold: see `whdr`.
         power: reflectance is raised to it before points are compared: 1 compares scene-linear values as
             Bell et al. do; CGIntrinsics and BigTime have 0.4545. Values below 0 then count as 0.
@@ -152,7 +152,7 @@ def score_saw(
 
     Args:
         models: see `score_whdr`.
-        data: images with labels, from `candlelight.evaluation.views.open_judgements`: SAW or frames.
+        data: images with labels, from `open_data("judgements", ...)`: SAW or frames.
         variant: see `saw_average_precision`; the numbers of two variants are not comparable.
         truncate: see `saw_average_precision`.
         power: shading is raised to it before gradients are taken: 1 scores scene-linear shading; CGIntrinsics

@@ -76,7 +76,7 @@ def score_methods(
 
     Args:
         data: images with their ground-truth decomposition. W and W+RET need images under other lights:
-            `candlelight.evaluation.views.open_decompositions` with ``lights=True``.
+            `open_data("decompositions", ...)` with ``lights=True``.
         methods: some of `METHODS`.
         absolute: whether to integrate the chosen gradients of each method with p = 1 too (eq. 10); the
             candidates are those for p = 2, as in the authors' code.
@@ -94,8 +94,9 @@ def score_methods(
             smaller than a window of `lmse`.
 
     Example:
-        >>> from candlelight.evaluation.views import open_decompositions
-        >>> view = open_decompositions("mit:MIT-intrinsic", split="grosse", lights=True)  # doctest: +SKIP
+        >>> from candlelight.evaluation.views import open_data
+        >>> mit = {"split": "grosse", "lights": True}
+        >>> view = open_data("decompositions", "mit:MIT-intrinsic", **mit)  # doctest: +SKIP
         >>> score_methods(view, ["BAS", "COL-RET"]).results["COL-RET"].score  # doctest: +SKIP
     """
     unknown = [name for name in methods if name not in METHODS]

@@ -228,12 +228,12 @@ def _averages(
     return statistic
 
 
-# A member that only such a view has, and the function that opens it.
+# A member that only such a view has, and the kind of `open_data` that has it.
 _VIEWS = {
-    "decompositions": ("explains", "open_decompositions"),
-    "comparisons": ("origin", "open_judgements"),
-    "labels": ("origin", "open_judgements"),
-    "regions": ("synthetic", "open_regions"),
+    "decompositions": ("explains", "decompositions"),
+    "comparisons": ("origin", "judgements"),
+    "labels": ("origin", "judgements"),
+    "regions": ("synthetic", "regions"),
 }
 
 
@@ -313,11 +313,11 @@ def score_protocol(
         arap-ordinal {'constant-reflectance': 0.101, 'constant-shading': 0.013}
     """
     record = named_protocol(protocol)
-    member, opener = _VIEWS[record.reads]
+    member, kind = _VIEWS[record.reads]
     if not hasattr(data, member):
         raise InputError(
             f"protocol `{protocol}` reads {record.reads}; expected a view of "
-            f"`candlelight.evaluation.views.{opener}`, got {type(data).__name__}"
+            f'`open_data("{kind}", ...)`, got {type(data).__name__}'
         )
     if reason := _obstacle(record, data, models):
         raise InputError(f"protocol `{protocol}`: {reason}")

@@ -41,7 +41,8 @@ def _numbers(reader: Any, rows: Iterable[int]) -> list[str]:
 
 
 def _grid(reader: Any, rows: Iterable[int]) -> list[str]:
-    return [f"{layout_of(reader)}-{row:06d}" for row in rows]
+    layout = layout_of(reader)
+    return [f"{layout}-{row:06d}" for row in rows]
 
 
 def _stems(reader: Any, rows: Iterable[int]) -> list[str]:
@@ -182,11 +183,10 @@ def folder_of_sets(request: Request, text: DataText | None) -> Path:
     Raises:
         InputError: the data are a reader, or rows are given.
     """
-    if text is None or request.rows is not None:
-        given = request.name if text is None else "rows"
-        raise InputError(
-            f"expected a folder or hf:NAME, all sets of which are read up to `limit`, got {given}"
-        )
+    if request.rows is not None:
+        raise InputError(f"rows: not for whole sets of a folder; choose by `limit`, got {request.rows!r}")
+    if text is None:
+        raise InputError(f"expected PATH or hf:NAME, whose sets are read as a whole, got {request.name}")
     return local_folder(text.place) if text.layout == FRAMES else hub_folder(text.place)
 
 

@@ -161,15 +161,12 @@ def _open_pictures(
     request: Request, text: DataText | None, options: ImageOptions
 ) -> ChosenRows[Tensor] | None:
     """Open a folder of pictures or a table of the Hub; return None for other data."""
-    if text is None:
-        return None
-    if text.layout == HUGGING_FACE:
+    named = None
+    if text is not None and text.layout == HUGGING_FACE:
         named = _open_table(text.place, request)
-    elif text.layout == FRAMES and not is_frames(path := local_folder(text.place)):
+    elif text is not None and text.layout == FRAMES and not is_frames(path := local_folder(text.place)):
         named = _open_folder(path, request, options.groups)
-    else:
-        named = None
-    return named and ChosenRows(named, partial(_read_picture, named.reader, options.size))
+    return None if named is None else ChosenRows(named, partial(_read_picture, named.reader, options.size))
 
 
 def _open_folder(path: Path, request: Request, groups: PictureGroups | None) -> NamedRows:
@@ -313,10 +310,10 @@ def read_part_frame(named: NamedRows, options: PartOptions, row: int) -> PartIma
     masks: dict[str, Any] = {}
     for instance, record in enumerate(objects, start=1):
         shown = sample["object"] == instance
-        named = {record.type: shown}
+        found = {record.type: shown}
         if options.by == "part":
-            named = {part.name: shown & (sample["part"] == part.index) for part in record.parts}
-        for name, mask in named.items():
+            found = {part.name: shown & (sample["part"] == part.index) for part in record.parts}
+        for name, mask in found.items():
             masks[name] = masks[name] | mask if name in masks else mask
     types = {record.type for record in objects}
     return PartImage(to_srgb(sample["image"]), masks, types.pop() if len(types) == 1 else None)

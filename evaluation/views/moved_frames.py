@@ -154,14 +154,14 @@ def _open_moved(request: Request, text: DataText | None, options: MovedOptions) 
     readers = {name: open_frames(path, name, split, ("image",)) for name in sets}
     found = [scene for name, factor in sets.items() for scene in _scenes(name, factor, readers[name])]
     found = [scene for scene in found if transforms is None or scene.transform in transforms]
-    needed: dict[tuple[Frames, str], set[float]] = {}
+    needed: dict[tuple[str, str], set[float]] = {}
     for scene in found:
-        all_of_it = needed.setdefault((scene.frames, scene.transform), {scene.move.reference})
-        all_of_it.update(scene.by_magnitude)
+        rendered = needed.setdefault((scene.frames.set_name, scene.transform), {scene.move.reference})
+        rendered.update(scene.by_magnitude)
     whole: dict[str, list[_Scene]] = {scene.transform: [] for scene in found}
     incomplete = []
     for scene in found:
-        if needed[scene.frames, scene.transform] == set(scene.by_magnitude):
+        if needed[scene.frames.set_name, scene.transform] == set(scene.by_magnitude):
             whole[scene.transform].append(scene)
         else:
             incomplete.append(scene.id)

@@ -162,7 +162,7 @@ class Content:
 
     noun: str
     layouts: tuple[str, ...] = ()
-    layers: Callable[[Collection[str], Any], tuple[str, ...]] | None = None
+    layers: Callable[..., tuple[str, ...]] | None = None
     options: type = NoOptions
     only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     arguments: Callable[[str, Any], dict[str, Any]] = lambda layout, options: {}

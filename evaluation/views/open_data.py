@@ -168,7 +168,7 @@ of the layouts tid2013
             if not Path(text).exists():
                 raise
     place, choice = split_text(text)
-    return open_data(kind, place, **choice, **options)
+    return open_data(kind, place, **{**choice, **options})
 
 
 def _is_view(data: object) -> bool:
@@ -200,8 +200,8 @@ def _check_layout(request: Request, text: DataText | None, content: Content) -> 
         layout = layout_of(request.data) or (FRAMES if hasattr(request.data, "set_info") else None)
     if layout is None:
         raise InputError(
-            "expected PATH, LAYOUT:PATH, hf:NAME, a reader of frames or one of candlelight.loaders.public, "
-            f"or a view, got {request.name}"
+            "expected PATH, LAYOUT:PATH, hf:NAME, a view, a reader of frames or one of "
+            f"candlelight.loaders.public, got {request.name}"
         )
     if layout not in content.layouts and (layout != FRAMES or content.layers is None):
         having = [FRAMES] if content.layers else []
@@ -229,7 +229,7 @@ def _name_rows(
             arguments = content.arguments(layout, chosen)
             reader, identity = open_public(layout, Path(text.place), request, **arguments)
         return name_public(content.reader(layout, reader), request, identity)
-    layers_of = partial(content.layers, options=chosen)
+    layers_of: Any = content.layers and partial(content.layers, options=chosen)
     if text is None:
         return name_frames(request.data, request, layers_of)
     place = text.place if text.layout == FRAMES else hub_folder(text.place)

@@ -40,7 +40,7 @@ def frames(memory_view, monkeypatch):
         items.append(CounterfactualImages(image, masks, None, changed))
     kinds = {"species": ("001.Black_footed_Albatross", *2 * ("002.Laysan_Albatross",))}
     view, asked = memory_view(items, factor_values=kinds.get), []
-    monkeypatch.setattr(views, "open_counterfactuals", lambda data, **choice: asked.append(choice) or view)
+    monkeypatch.setattr(views, "open_data", lambda kind, data, **choice: asked.append(choice) or view)
     return view, asked
 
 

@@ -196,7 +196,7 @@ def test_scores_of_materials_need_regions(frames, score: str, message: str) -> N
         (("--threshold", 0.2), "--threshold: only for --score whdr, got `lmse`"),
         (("--longest", 9, "--score", "saw"), "--longest: only for --score maw or constancy, got `saw`"),
         (("--input", "original", "--score", "maw"), "--input: only for --score lmse, got `maw`"),
-        (("--leave-edges", 2), "`mit` has no objects; leave_edges must be 0"),
+        (("--leave-edges", 2), "`mit` takes no --leave-edges, which is for frames alone; leave it out"),
         (("--methods", "BAS", "--model", "BAS=retinex"), "`BAS` is the name of a method"),
         (
             ("--methods", "BAS", "--rows", "0:1"),

@@ -41,9 +41,9 @@ def halves(memory_view, monkeypatch):
     view = memory_view(images, factors=FACTORS, table=table)
     items = [PartImage(image, {"half": mask}) for image, mask in zip(images, masks, strict=True)]
     parts = memory_view(items)
+    opened = {"factors": view, "parts": parts}
     for module in (views, read_foreground):
-        monkeypatch.setattr(module, "open_factors", lambda _data, **_choice: view)
-    monkeypatch.setattr(read_foreground, "open_parts", lambda _data, **_choice: parts)
+        monkeypatch.setattr(module, "open_data", lambda kind, _data, **_choice: opened[kind])
     return view
 
 

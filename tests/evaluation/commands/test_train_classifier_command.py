@@ -37,7 +37,7 @@ def sides(memory_view, monkeypatch):
         images[row, :, 20 * (row % 2) :][:, :20] += 0.6
     table = np.stack([1 + np.arange(COUNT) % 2, rng.uniform(0, 1, COUNT), np.zeros(COUNT)], 1)
     view = memory_view([torch.from_numpy(image) for image in images], factors=FACTORS, table=table)
-    monkeypatch.setattr(views, "open_factors", lambda _data, **_choice: view)
+    monkeypatch.setattr(views, "open_data", lambda _kind, _data, **_choice: view)
     return view
 
 

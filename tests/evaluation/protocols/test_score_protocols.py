@@ -309,10 +309,10 @@ def test_hypersim_rows_of_its_own_reader_are_not_prepared_again(view) -> None:
             "iiw-whdr",
             "decompositions",
             "protocol `iiw-whdr` reads comparisons; expected a view of "
-            "`candlelight.evaluation.views.open_judgements`, got MemoryView",
+            r'`open_data\("judgements", ...\)`, got MemoryView',
         ),
-        ("maw-2023", "labels", "protocol `maw-2023` reads regions; expected .*open_regions"),
-        ("sintel", "regions", "protocol `sintel` reads decompositions; expected .*open_decompositions"),
+        ("maw-2023", "labels", "protocol `maw-2023` reads regions; expected .*regions"),
+        ("sintel", "regions", "protocol `sintel` reads decompositions; expected .*decompositions"),
     ],
 )
 def test_wrong_names_and_views_are_one_line(views, name, data, message) -> None:
