@@ -9,9 +9,9 @@ r"""Print CSM beside the errors and judgements of the same models, as Tables 1 a
 The first argument names the test frames, the second a folder with the sets `albedo` and `illumination`, the
 third the negatives. WHDR and the average precision of SAW are of judgements that are made of the ground truth
 of the test frames (`open_data("judgements", ...)`). MSE, DSSIM and LPIPS are taken after the best scale of
-each image; LPIPS of sRGB-encoded values that are clipped at 1. Shading is divided by its largest true value for
-DSSIM and LPIPS. With three models or more, Spearman's rank correlations of all columns follow, all turned so that
-high is good: 1 says that two columns rank the models alike.
+each image; LPIPS of sRGB-encoded values that are clipped at 1. Shading is divided by its largest true value
+for DSSIM and LPIPS. With three models or more, Spearman's rank correlations of all columns follow, all turned
+so that high is good: 1 says that two columns rank the models alike.
 """
 
 import argparse

@@ -5,12 +5,12 @@ import torch
 from click.testing import CliRunner
 
 from candlelight.cli import main
+from candlelight.evaluation import views
 from candlelight.evaluation.coverage import vebi
 from candlelight.evaluation.coverage.measure_regions import ALL_PARTS
 from candlelight.evaluation.models import open_model
 from candlelight.evaluation.run.result_files import read_results
 from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages
-from candlelight.loaders import views
 
 pytestmark = pytest.mark.usefixtures("fixed_code")
 SIDE = 32

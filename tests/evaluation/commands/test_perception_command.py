@@ -11,12 +11,12 @@ from click.testing import CliRunner
 from PIL import Image
 
 from candlelight.cli import main
+from candlelight.evaluation import views
 from candlelight.evaluation.perception import TransformFamily
 from candlelight.evaluation.report.blocks import number
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.result_files import read_results
 from candlelight.evaluation.views import RatedPair
-from candlelight.loaders import views
 from candlelight.loaders.frames import write_dataset_info, write_frame
 from candlelight.loaders.samples import Frame
 from candlelight.loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo, array_sha256

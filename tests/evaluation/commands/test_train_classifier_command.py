@@ -10,12 +10,12 @@ import torch
 from click.testing import CliRunner
 
 from candlelight.cli import main
+from candlelight.evaluation import views
 from candlelight.evaluation.commands import train_classifier_command
 from candlelight.evaluation.coverage import ResizedImages
 from candlelight.evaluation.models.build_backbone import BackboneName, build_backbone
 from candlelight.evaluation.models.classifiers import TrainedOn, load_classifier
 from candlelight.evaluation.training import factor_labels
-from candlelight.loaders import views
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo
 from candlelight.loaders.verification.checksums import file_sha256

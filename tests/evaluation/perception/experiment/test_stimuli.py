@@ -191,7 +191,7 @@ def moved_view(magnitudes=MAGNITUDES):
         for name, values in magnitudes.items()
         for scene in "ab"
     )
-    return MovedView(name_items(DataIdentity("moved", "frames"), scenes), None, ())
+    return MovedView(name_items(DataIdentity("moved", "frames"), scenes), MovedView.__getitem__, ())
 
 
 def test_moved_frames_are_shown_at_rendered_magnitudes():
