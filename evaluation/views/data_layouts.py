@@ -88,8 +88,8 @@ LAYOUTS = {
     "tid2013": PublicLayout("TID2013", public.TID2013, ids=_stems, group=lambda name: name.partition("_")[0]),
 }
 
-HUGGING_FACE = "hf"
-_PREFIXES = (*LAYOUTS, HUGGING_FACE)
+HUB = "hf"
+_PREFIXES = (*LAYOUTS, HUB)
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def split_text(text: str) -> tuple[str, dict[str, str]]:
         place, _, word = place.rpartition(":")
         words.insert(0, word)
     names = ("split",) if source.layout in LAYOUTS else ("set_name", "split")
-    if source.layout == HUGGING_FACE or not _exists(place) or len(words) > len(names):
+    if source.layout == HUB or not _exists(place) or len(words) > len(names):
         return text, {}
     data = f"{source.layout}:{place}" if source.layout in LAYOUTS else place
     return data, dict(zip(names, words, strict=False))
@@ -191,7 +191,7 @@ def folder_of_sets(request: Request, text: DataText | None) -> Path:
 
 
 def _form(prefix: str) -> str:
-    return "hf:NAME" if prefix == HUGGING_FACE else f"{prefix}:PATH"
+    return "hf:NAME" if prefix == HUB else f"{prefix}:PATH"
 
 
 def _exists(name: str) -> bool:

@@ -11,7 +11,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 from PIL import ExifTags
 
-from candlelight.evaluation.views.data_layouts import HUGGING_FACE, LAYOUTS, DataText, hub_folder
+from candlelight.evaluation.views.data_layouts import HUB, LAYOUTS, DataText, hub_folder
 from candlelight.evaluation.views.named_rows import (
     FRAMES,
     ChosenRows,
@@ -162,7 +162,7 @@ def _open_pictures(
 ) -> ChosenRows[Tensor] | None:
     """Open a folder of pictures or a table of the Hub; return None for other data."""
     named = None
-    if text is not None and text.layout == HUGGING_FACE:
+    if text is not None and text.layout == HUB:
         named = _open_table(text.place, request)
     elif text is not None and text.layout == FRAMES and not is_frames(path := local_folder(text.place)):
         named = _open_folder(path, request, options.groups)
@@ -352,4 +352,4 @@ def _read_pair(named: NamedRows, options: Any, row: int) -> RatedPair:
     return RatedPair(*images, float(data.mos[row]), float(data.mos_std[row]))
 
 
-PAIRS = Content("rated pairs", ("tid2013",), public=_read_pair)
+RATED_PAIRS = Content("rated pairs", ("tid2013",), public=_read_pair)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from candlelight.evaluation.views.concept_sets import CONCEPTS
 from candlelight.evaluation.views.counterfactual_frames import COUNTERFACTUALS
 from candlelight.evaluation.views.data_layouts import (
-    HUGGING_FACE,
+    HUB,
     LAYOUTS,
     DataText,
     hub_folder,
@@ -18,7 +18,7 @@ from candlelight.evaluation.views.data_layouts import (
     parse_data,
     split_text,
 )
-from candlelight.evaluation.views.image_contents import FACTORS, IMAGES, PAIRS, PARTS
+from candlelight.evaluation.views.image_contents import FACTORS, IMAGES, PARTS, RATED_PAIRS
 from candlelight.evaluation.views.intrinsic_contents import DECOMPOSITIONS, JUDGEMENTS, REGIONS
 from candlelight.evaluation.views.moved_frames import MOVED
 from candlelight.evaluation.views.named_rows import (
@@ -35,8 +35,8 @@ from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError, argument, did_you_mean
 
 _OfFrames = Literal["moved", "counterfactuals"]
-_OfPhotographs = Literal["images", "factors", "parts", "pairs", "concepts"]
-ContentKind = Literal["decompositions", "judgements", "regions", _OfPhotographs, _OfFrames]
+_OfImages = Literal["images", "factors", "parts", "pairs", "concepts"]
+ContentKind = Literal["decompositions", "judgements", "regions", _OfImages, _OfFrames]
 CONTENTS: dict[ContentKind, Content] = {
     "decompositions": DECOMPOSITIONS,
     "concepts": CONCEPTS,
@@ -44,7 +44,7 @@ CONTENTS: dict[ContentKind, Content] = {
     "factors": FACTORS,
     "judgements": JUDGEMENTS,
     "regions": REGIONS,
-    "pairs": PAIRS,
+    "pairs": RATED_PAIRS,
     "images": IMAGES,
     "moved": MOVED,
     "counterfactuals": COUNTERFACTUALS,
@@ -190,7 +190,7 @@ def _checked_options(kind: str, content: Content, options: dict[str, Any]) -> An
 def _check_layout(request: Request, text: DataText | None, content: Content) -> str:
     """Name the layout of the data, "frames" for all frames, and refuse data without the content."""
     if text is not None:
-        layout: str | None = FRAMES if text.layout == HUGGING_FACE else text.layout
+        layout: str | None = FRAMES if text.layout == HUB else text.layout
     elif request.set_name is not None or request.split is not None:
         raise InputError(
             f"expected no set and no split with a reader, which is already open, got set "
