@@ -11,7 +11,8 @@ from typing import Any
 from candlelight.evaluation.views.named_rows import FRAMES, NamedRows, Request, choose_rows
 from candlelight.evaluation.views.view_types import DataIdentity
 from candlelight.loaders import public
-from candlelight.loaders.errors import InputError, argument, did_you_mean
+from candlelight.loaders.choices import choose_name
+from candlelight.loaders.errors import InputError, did_you_mean
 from candlelight.loaders.files.urls import local_folder
 from candlelight.loaders.hub.hub_cache import download_snapshot
 from candlelight.loaders.public.arap import scene_of
@@ -250,32 +251,21 @@ def _cache_folder() -> Path | None:
 
 
 def _split(layout: str, facts: PublicLayout, request: Request) -> str | None:
-    if request.split in facts.splits or (request.split is None and not facts.splits):
-        return request.split
-    if not facts.splits:
+    if facts.splits:
+        return choose_name(request.name, "split", list(facts.splits), request.split)
+    if request.split is not None:
         raise InputError(f"{request.name}: `{layout}` has no splits, got {request.split!r}; leave it out")
-    requested = (
-        f"choose a split ({argument('split')})"
-        if request.split is None
-        else f"split `{request.split}` is not there"
-    )
-    raise InputError(f"{request.name}: {requested}; expected one of: {', '.join(facts.splits)}")
+    return None
 
 
 def _variant(root: Path, request: Request) -> str | None:
     """Choose the variant of MPI3D by its name or by the files in the folder."""
-    if request.set_name in MPI3D_FILES:
-        return request.set_name
-    if request.set_name is not None:
-        known = ", ".join(MPI3D_FILES)
-        raise InputError(f"{request.name}: set `{request.set_name}` is not there; expected one of: {known}")
     names = {root.name} if root.is_file() else {path.name for path in root.glob("*.npz")}
     found = [variant for variant, files in MPI3D_FILES.items() if names & set(files)]
-    if len(found) > 1 or (root.is_file() and not found):
-        known = ", ".join(found or MPI3D_FILES)
-        problem = f"choose a set ({argument('set_name')})"
-        raise InputError(f"{request.name}: {problem}; expected one of: {known}")
-    return found[0] if found else None
+    if request.set_name is None and not found and not root.is_file():
+        return None
+    known = list(MPI3D_FILES) if request.set_name is not None or not found else found
+    return choose_name(request.name, "set", known, request.set_name)
 
 
 def _options(layout: str, root: Path) -> dict[str, Any]:

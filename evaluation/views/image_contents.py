@@ -24,6 +24,7 @@ from candlelight.evaluation.views.named_rows import (
 )
 from candlelight.evaluation.views.view_colours import to_srgb
 from candlelight.evaluation.views.view_types import DataIdentity, PartImage, RatedPair, Tensor
+from candlelight.loaders.choices import choose_name
 from candlelight.loaders.errors import InputError, argument, blaming
 from candlelight.loaders.files.decode_image import IMAGE_SUFFIXES, decode_image
 from candlelight.loaders.files.safe_decoding import open_image
@@ -189,15 +190,9 @@ def _open_table(place: str, request: Request) -> NamedRows | None:
     found = load_hugging_face(name, wanted, set_name)
     # A data set saved without a dict of splits may know its split.
     splits = found if isinstance(found, dict) else {found.split and str(found.split): found}
-    if len(splits) > 1:
-        raise InputError(
-            f"{request.name}: choose a split ({argument('split')}); expected one of: {', '.join(splits)}"
-        )
-    [(own, table)] = splits.items()
-    if None not in (wanted, own) and wanted != own:
-        raise InputError(f"{request.name}: split `{wanted}` is not there; expected one of: {own}")
+    own = None if None in splits else choose_name(request.name, "split", list(splits), wanted)
     identity = DataIdentity(Path(name).name, _PICTURES, set_name, own or wanted)
-    return _name_pictures(ImageTable(table, request.name), request, identity)
+    return _name_pictures(ImageTable(splits[own], request.name), request, identity)
 
 
 def _is_pack(name: str) -> bool:
@@ -213,11 +208,7 @@ def _is_pack(name: str) -> bool:
 def _name_pictures(source: ImageFolder | ImageTable, request: Request, identity: DataIdentity) -> NamedRows:
     numbers = choose_rows(len(source), request)
     ids = tuple(source.name(number) for number in numbers)
-
-    def every_id() -> Collection[str]:
-        return [source.name(number) for number in range(len(source))]
-
-    return NamedRows(identity, source, numbers, ids, ids, every_id)
+    return NamedRows(identity, source, numbers, ids, ids, lambda: map(source.name, range(len(source))))
 
 
 def _read_picture(source: ImageFolder | ImageTable, size: tuple[int, int] | None, number: int) -> Tensor:

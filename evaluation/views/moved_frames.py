@@ -1,7 +1,7 @@
 """Rendered references together with the frames in which the camera or the illuminant moved."""
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -165,12 +165,18 @@ def _open_moved(request: Request, text: DataText | None, options: MovedOptions) 
             whole[scene.transform].append(scene)
         else:
             incomplete.append(scene.id)
-    scenes = [scene for some in whole.values() for scene in _limited(some, whole.values(), request.limit)]
+    if request.limit is not None and whole:  # all transforms are compared on the same scenes
+        shared = set.intersection(*({scene.unit for scene in some} for some in whole.values()))
+        whole = {
+            name: [scene for scene in some if scene.unit in shared][: request.limit]
+            for name, some in whole.items()
+        }
+    scenes = tuple(scene for some in whole.values() for scene in some)
     if not scenes:
         raise InputError(f"{path}: expected a scene with all magnitudes, got none; render the other frames")
     info = readers[next(iter(sets))].info
     identity = DataIdentity(info.name, FRAMES, set_name, split, info.recipe.sha256)
-    named = name_items(identity, tuple(scenes))
+    named = name_items(identity, scenes)
     return MovedRows(named, lambda row: _read_scene(scenes[row]), tuple(incomplete))
 
 
@@ -213,16 +219,6 @@ def _read_scene(scene: _Scene) -> MovedImages:
         torch.tensor([frame.clipped for frame in chosen], dtype=torch.float64),
         scene.by_magnitude[scene.move.reference].pixels_per_degree,
     )
-
-
-def _limited(
-    scenes: Sequence[_Scene], of_transforms: Collection[Sequence[_Scene]], limit: int | None
-) -> Sequence[_Scene]:
-    """Take the first scenes of those that every transform has, so that all are compared on the same ones."""
-    if limit is None:
-        return scenes
-    shared = set.intersection(*({scene.unit for scene in some} for some in of_transforms))
-    return [scene for scene in scenes if scene.unit in shared][:limit]
 
 
 def _moved_factor(info: SetInfo) -> str:
