@@ -9,11 +9,11 @@ from candlelight.loaders.schema import schema_order
 _PARAMETERS = {"set": "set_name", "split": "split"}
 
 
-def choose_name(path: Path, kind: str, names: list[str], wanted: str | None) -> str:
+def choose_name(path: Path | str, kind: str, names: list[str], wanted: str | None) -> str:
     """Choose a set or split by its name, or the only one if no name is given.
 
     Args:
-        path: where the sets or splits are, for messages.
+        path: where the sets or splits are, a path or the text that names the data, for messages.
         kind: "set" or "split", for messages.
         names: names to choose from.
         wanted: the name, or None.

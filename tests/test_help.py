@@ -85,8 +85,10 @@ EXAMPLES = sorted({example for path in commands(main) for example in examples_of
 
 @pytest.fixture(autouse=True)
 def folders(tmp_path, monkeypatch):
-    """Work in a folder with the folders of assets that examples name."""
+    """Work in a folder with the folders of assets and the evaluation that examples name."""
     monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "own-evaluation.md").read_text(encoding="utf-8")
+    (tmp_path / "psnr.py").write_text(FENCED.search(page)[2])
     for name in ("colours", "objects"):
         (tmp_path / name).mkdir()
 
@@ -95,8 +97,9 @@ def parse(words):
     """Parse the words of an example by the parameters of its command, without running the command."""
     command = main
     while isinstance(command, click.Group) and words:
-        assert words[0] in command.commands, f"there is no command {words[0]}"
-        command, words = command.commands[words[0]], words[1:]
+        found = command.get_command(click.Context(command), words[0])
+        assert found is not None, f"there is no command {words[0]}"
+        command, words = found, words[1:]
     return command.make_context(str(command.name), list(words))
 
 

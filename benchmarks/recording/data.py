@@ -128,12 +128,12 @@ def _write_predictions(cache: Path, root: Path) -> None:
     """Write decompositions of the demo: of all sets, of test frames but one, and of these in each form."""
     from PIL import Image
 
-    from candlelight.evaluation.views import open_images
+    from candlelight.evaluation.views import open_data
 
     for name in ("arrays", "lacking", "all", *(f"{one}/{kind}" for one in ("png", "npy") for kind in _KINDS)):
         (root / name).mkdir(parents=True)
     for chosen in ("tabletop_test", "albedo", "illumination", "negatives"):
-        view = open_images(str(cache / "demo" / "frames"), set_name=chosen)
+        view = open_data("images", str(cache / "demo" / "frames"), set_name=chosen)
         for row, name in enumerate(view.ids):
             image = view[row].numpy() ** 2.2
             shading = image.max(0)
@@ -153,11 +153,11 @@ def _write_predictions(cache: Path, root: Path) -> None:
 
 def _write_heatmaps(cache: Path, root: Path) -> None:
     """Write three heatmaps of each image of two sets: the channels of the image, averaged over blocks."""
-    from candlelight.evaluation.views import open_images
+    from candlelight.evaluation.views import open_data
 
     for folder, data, chosen in (("candle", "demo/frames", "candle"), ("parts", "parts", None)):
         (root / folder).mkdir(parents=True)
-        view = open_images(str(cache / data), set_name=chosen)
+        view = open_data("images", str(cache / data), set_name=chosen)
         for row, name in enumerate(view.ids):
             image = view[row].numpy()
             high, wide = (side // 4 for side in image.shape[1:])
@@ -173,9 +173,9 @@ def _write_codes(cache: Path, root: Path) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    from candlelight.evaluation.views import open_factors
+    from candlelight.evaluation.views import open_data
 
-    view = open_factors(str(cache / "demo" / "frames"), set_name="candle")
+    view = open_data("factors", str(cache / "demo" / "frames"), set_name="candle")
     draws = np.random.default_rng(0)
     mixed = view.table @ draws.normal(size=(view.table.shape[1], 4))
     codes = mixed + 0.1 * draws.normal(size=mixed.shape)

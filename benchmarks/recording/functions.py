@@ -84,14 +84,14 @@ def concepts() -> dict[str, Any]:
     from candlelight.evaluation.concepts import csm
     from candlelight.evaluation.models import load_model
     from candlelight.evaluation.training import fine_tune
-    from candlelight.evaluation.views import open_concepts, open_decompositions, open_images
+    from candlelight.evaluation.views import open_data
 
     one, two, three, four = (torch.rand(4, generator=_draws(seed)) for seed in range(4))
     tuned, history = fine_tune(
         load_model("demo/study/network.pt"),
-        open_decompositions("demo/frames", set_name="tabletop", limit=12),
-        open_concepts("demo/frames", set_name="illumination"),
-        open_images("demo/frames", set_name="negatives"),
+        open_data("decompositions", "demo/frames", set_name="tabletop", limit=12),
+        open_data("concepts", "demo/frames", set_name="illumination"),
+        open_data("images", "demo/frames", set_name="negatives"),
         layer="reflectance.blocks.2",
         seed=0,
         epochs=1,

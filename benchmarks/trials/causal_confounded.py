@@ -52,13 +52,7 @@ from candlelight.evaluation.run.json_values import to_json
 from candlelight.evaluation.run.result import Result, Score, StatisticResult, model_name
 from candlelight.evaluation.run.result_files import read_results, write_results
 from candlelight.evaluation.run.steps import FinishedSteps
-from candlelight.evaluation.views import (
-    BACKGROUND_REGION,
-    open_counterfactuals,
-    open_factors,
-    open_parts,
-    split_secondary,
-)
+from candlelight.evaluation.views import BACKGROUND_REGION, open_secondary
 
 BASELINE_MAPS = ("noise", "centre")
 
@@ -79,8 +73,7 @@ def check_effects(
     one: FittedClassifier, frames: str, limit: int | None, scale: EffectScale, pixels: ChangedPixels
 ) -> list[Result]:
     """Run the causal check of all methods of a classifier."""
-    path, choice = split_secondary(frames)
-    view = open_counterfactuals(path, limit=limit, **choice)
+    view = open_secondary("counterfactuals", None, frames, limit=limit)
     methods, networks = methods_and_networks(one)
     found = score_causal_check(methods, networks, view, scale=scale, pixels=pixels, size=one.size)
     return list(found.values())
@@ -88,12 +81,11 @@ def check_effects(
 
 def cover_parts(one: FittedClassifier, frames: str, ids: Sequence[str], steps: FinishedSteps) -> list[Result]:
     """Score the coverage of parts by all methods of a classifier, on images by id."""
-    path, choice = split_secondary(frames)
-    factors = open_factors(path, **choice)
+    factors = open_secondary("factors", None, frames)
     wanted = set(ids)
     rows = [row for row, name in enumerate(factors.ids) if name in wanted]
-    view = open_parts(path, by="part", rows=rows, **choice)
-    labels = one.class_numbers(open_factors(path, rows=rows, **choice))
+    view = open_secondary("parts", None, frames, by="part", rows=rows)
+    labels = one.class_numbers(open_secondary("factors", None, frames, rows=rows))
     methods, _ = methods_and_networks(one)
     found = score_coverage(methods, view, labels=labels, size=one.size, steps=steps)
     masks = [mask for row in range(len(view)) for mask in view[row].masks.items()]

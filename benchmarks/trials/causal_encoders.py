@@ -29,7 +29,7 @@ from candlelight.evaluation.run.predictions import Codes
 from candlelight.evaluation.run.result import package_versions, score_grid
 from candlelight.evaluation.run.result_files import write_results
 from candlelight.evaluation.run.steps import FinishedSteps
-from candlelight.evaluation.views import Factors, open_factors
+from candlelight.evaluation.views import Factors, open_data
 
 CODES = 10
 FACTORS = ("object_type", "color", "size", "rotation", "scene")  # of the published tables
@@ -100,7 +100,7 @@ def main(frames: Path, network: Path, results: Path) -> None:
     """Score five encoders on FRAMES; write the page and the scores to RESULTS."""
     results.mkdir(parents=True, exist_ok=True)
     start, processor = time.perf_counter(), time.process_time()
-    view = open_factors(frames)
+    view = open_data("factors", frames)
     encoders = encode_all(view, network, results)
     steps = FinishedSteps(results / "steps")
     found = list(score_causal(encoders, view, FACTORS, metrics=tuple(CODE_METRICS), steps=steps).values())

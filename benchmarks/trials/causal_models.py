@@ -29,7 +29,7 @@ from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.training import CausalModel, causal_settings, train_causal
 from candlelight.evaluation.training.causal_data import CausalSettings, read_foreground
 from candlelight.evaluation.training.training_record import hold_out
-from candlelight.evaluation.views import Factors, open_factors
+from candlelight.evaluation.views import Factors, open_data
 
 WORST_ERROR, LEAST_MIG = 0.3, 0.3
 FOREGROUND = ("none", "box", "mask")
@@ -55,7 +55,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     given.runs.mkdir(exist_ok=True)
-    view = open_factors(given.frames)
+    view = open_data("factors", given.frames)
     if given.trial == "easy":
         easy(view, given.runs, given.steps)
     else:

@@ -45,15 +45,7 @@ from candlelight.evaluation.models.model_spec import NETWORKS
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.named_models import decode
 from candlelight.evaluation.training import fine_tune
-from candlelight.evaluation.views import (
-    ConceptSets,
-    Decompositions,
-    Images,
-    open_concepts,
-    open_decompositions,
-    open_images,
-    open_regions,
-)
+from candlelight.evaluation.views import ConceptSets, Decompositions, Images, open_data
 
 START = "net-supervised"
 LAYER = "reflectance.blocks.2"
@@ -81,9 +73,9 @@ def main() -> None:
     torch.set_num_threads(1)
     given.runs.mkdir(exist_ok=True)
     fitting, held_out = halves(given.concepts)
-    half = len(open_images(given.negatives)) // 2
-    training = open_decompositions(given.relit, set_name="train", rows=range(ROWS))
-    unrelated = open_images(given.negatives, rows=range(half))
+    half = len(open_data("images", given.negatives)) // 2
+    training = open_data("decompositions", given.relit, set_name="train", rows=range(ROWS))
+    unrelated = open_data("images", given.negatives, rows=range(half))
     networks = {"before": load_model(NETWORKS[START])}
     for seed in range(given.seeds):
         for name, options in TUNINGS.items():
@@ -91,19 +83,19 @@ def main() -> None:
             networks[f"{name}, seed {seed}"] = tuned(
                 path, networks["before"], training, fitting, unrelated, seed=seed, **options
             )
-    regions = evaluate("constancy", open_regions(given.relit, set_name="test"), networks)
+    regions = evaluate("constancy", open_data("regions", given.relit, set_name="test"), networks)
     constancy = {name: result.scores["c_mat"].value for name, result in regions.items()}
-    test = open_decompositions(given.relit, set_name="test")
-    others = open_images(given.negatives, rows=range(half, 2 * half))
+    test = open_data("decompositions", given.relit, set_name="test")
+    others = open_data("images", given.negatives, rows=range(half, 2 * half))
     print_scores(networks, constancy, given.seeds, held_out, others, test)
 
 
 def halves(folder: Path) -> tuple[ConceptSets, ConceptSets]:
     """Open the illumination sets of every second scene, and those of the other scenes."""
-    sets = open_concepts(folder, set_name="illumination").sets
+    sets = open_data("concepts", folder, set_name="illumination").sets
     scenes = list(dict.fromkeys(one.fixed["scene"] for one in sets))
     rows = [sorted(r for one in sets if one.fixed["scene"] in scenes[k::2] for r in one.rows) for k in (0, 1)]
-    one, other = (open_concepts(folder, set_name="illumination", rows=some) for some in rows)
+    one, other = (open_data("concepts", folder, set_name="illumination", rows=some) for some in rows)
     return one, other
 
 

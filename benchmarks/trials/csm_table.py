@@ -8,10 +8,10 @@ r"""Print CSM beside the errors and judgements of the same models, as Tables 1 a
 
 The first argument names the test frames, the second a folder with the sets `albedo` and `illumination`, the
 third the negatives. WHDR and the average precision of SAW are of judgements that are made of the ground truth
-of the test frames (`open_judgements`). MSE, DSSIM and LPIPS are taken after the best scale of each image;
-LPIPS of sRGB-encoded values that are clipped at 1. Shading is divided by its largest true value for DSSIM
-and LPIPS. With three models or more, Spearman's rank correlations of all columns follow, all turned so that
-high is good: 1 says that two columns rank the models alike.
+of the test frames (`open_data("judgements", ...)`). MSE, DSSIM and LPIPS are taken after the best scale of
+each image; LPIPS of sRGB-encoded values that are clipped at 1. Shading is divided by its largest true value
+for DSSIM and LPIPS. With three models or more, Spearman's rank correlations of all columns follow, all turned
+so that high is good: 1 says that two columns rank the models alike.
 """
 
 import argparse
@@ -34,14 +34,7 @@ from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.perception import LPIPS, load_lpips
 from candlelight.evaluation.run.named_models import encode, identify_models, predict_decomposition
 from candlelight.evaluation.run.steps import FinishedSteps
-from candlelight.evaluation.views import (
-    Decompositions,
-    open_concepts,
-    open_decompositions,
-    open_images,
-    open_judgements,
-    split_secondary,
-)
+from candlelight.evaluation.views import Decompositions, open_data, open_secondary
 
 HIGHER = ("CSM_S", "CSM_R", "SAW AP")  # first words of the columns where higher is better
 
@@ -62,14 +55,12 @@ def main() -> None:
     distance = None if given.lpips is None else load_lpips(*given.lpips)
     models = open_models(given.model, "cpu")
     columns: dict[str, dict[str, float]] = {name: {} for name in models}
-    path, choice = split_secondary(given.test)
-    rows = range(0, len(open_decompositions(path, **choice)), given.every)
-    test = open_decompositions(path, **choice, rows=rows)
-    place, negatives = split_secondary(given.negatives)
+    rows = range(0, len(open_secondary("decompositions", None, given.test)), given.every)
+    test = open_secondary("decompositions", None, given.test, rows=rows)
     found = score_concepts(
         models,
-        *(open_concepts(given.concepts, set_name=name) for name in METRICS),
-        open_images(place, **negatives, limit=500),
+        *(open_data("concepts", given.concepts, set_name=name) for name in METRICS),
+        open_secondary("images", None, given.negatives, limit=500),
         test,
         runs=given.runs,
         max_sets=given.max_sets,
@@ -80,7 +71,7 @@ def main() -> None:
             for alignment in ALIGNMENTS:
                 score = result.scores[f"{metric} {alignment}, all sets"].value
                 columns[name][f"{metric.upper()} {alignment}"] = score
-    judged = open_judgements(path, **choice, rows=rows)
+    judged = open_secondary("judgements", None, given.test, rows=rows)
     for name, whdr in evaluate("whdr", judged, models).items():
         columns[name]["WHDR"] = whdr.score
     for name, saw in evaluate("saw", judged, models, variant="kovacs2017").items():

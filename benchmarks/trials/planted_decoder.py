@@ -49,7 +49,7 @@ from candlelight.evaluation.run.intervals import Score, mean_interval
 from candlelight.evaluation.run.json_values import to_json
 from candlelight.evaluation.training import train_factor_heads
 from candlelight.evaluation.training.training_record import hold_out
-from candlelight.evaluation.views import Factors, open_factors
+from candlelight.evaluation.views import Factors, open_data
 
 AMOUNTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 DRAWN = (0.0, 0.3)  # amounts whose counterfactuals are drawn
@@ -211,14 +211,14 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=20)
     given = parser.parse_args()
     given.results.mkdir(exist_ok=True)
-    view = open_factors(given.grid)
+    view = open_data("factors", given.grid)
     seen = RenderedGrid.read(view)
     heads, stored = known_heads(view, seen, given.results, given.epochs)
     accuracy = stored["accuracy"][-1]
     print(f"held-out accuracy on {len(stored['held_out'])} images: {accuracy}")
     grids = {given.grid.name: (seen, torch.tensor(stored["held_out"]))}
     for folder in given.other:
-        other = RenderedGrid.read(open_factors(folder), seen)
+        other = RenderedGrid.read(open_data("factors", folder), seen)
         grids[folder.name] = (other, torch.arange(len(other.classes)))
     scores, axioms = {}, {}
     for title, (grid, rows) in grids.items():

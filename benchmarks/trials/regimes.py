@@ -31,7 +31,7 @@ from candlelight.evaluation.models import BASELINES, ColourRetinex, load_model
 from candlelight.evaluation.report.tiles import linear_pixels
 from candlelight.evaluation.run.intervals import mean_p_value, seed_interval
 from candlelight.evaluation.run.result import Score
-from candlelight.evaluation.views import open_decompositions, open_regions
+from candlelight.evaluation.views import open_data
 
 REGIMES = ("supervised", "multi-illumination", "unsupervised")
 CONSTANCY = ("c_mat", "chroma_drift", "chroma_loss")
@@ -52,8 +52,8 @@ def main() -> None:
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda job: train(given.frames, given.runs, given.epochs, *job), jobs))
     networks = {f"{regime}-{seed}": load_model(weights(given.runs, seed, regime)) for seed, regime in jobs}
-    test = open_decompositions(given.frames, set_name="test")
-    regions = open_regions(given.frames, set_name="test")
+    test = open_data("decompositions", given.frames, set_name="test")
+    regions = open_data("regions", given.frames, set_name="test")
     models = {**networks, "retinex": ColourRetinex(), **BASELINES}
     found: dict[str, dict[str, float]] = {}
     for results in (evaluate("lmse", test, models), evaluate("constancy", regions, models)):

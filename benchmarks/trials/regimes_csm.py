@@ -32,7 +32,7 @@ from candlelight.evaluation.models.model_spec import open_model
 from candlelight.evaluation.run.intervals import seed_interval
 from candlelight.evaluation.run.result import StatisticResult
 from candlelight.evaluation.run.steps import FinishedSteps
-from candlelight.evaluation.views import ConceptSet, open_concepts, open_decompositions, open_images
+from candlelight.evaluation.views import ConceptSet, open_data
 
 CONDITIONS = (*ALIGNMENTS, *(alignment + CONTROLLED for alignment in ALIGNMENTS))
 
@@ -49,18 +49,18 @@ def main() -> None:
     models: dict[str, Any] = {"retinex": open_model("retinex")}
     for regime, seed in itertools.product(REGIMES, range(given.seeds)):
         models[f"{regime}-{seed}"] = open_model(str(weights(given.runs, seed, regime)))
-    negatives = open_images(given.negatives)
-    test = open_decompositions(given.frames, set_name="test", rows=range(0, 300, 5))
-    poses = open_concepts(given.controls, set_name="albedo_pose")
+    negatives = open_data("images", given.negatives)
+    test = open_data("decompositions", given.frames, set_name="test", rows=range(0, 300, 5))
+    poses = open_data("concepts", given.controls, set_name="albedo_pose")
     results = score_concepts(
         models,
-        open_concepts(given.concepts, set_name="albedo"),
-        open_concepts(given.concepts, set_name="illumination"),
+        open_data("concepts", given.concepts, set_name="albedo"),
+        open_data("concepts", given.concepts, set_name="illumination"),
         negatives,
         test,
         controls={
             "albedo": poses,
-            "illumination": open_concepts(given.controls, set_name="illumination_pose"),
+            "illumination": open_data("concepts", given.controls, set_name="illumination_pose"),
         },
         steps=FinishedSteps(given.runs / "csm.partial"),
     )

@@ -22,7 +22,7 @@ from candlelight.evaluation.commands.explanation_options import (
 from candlelight.evaluation.coverage.fit_methods import TrainingImages, read_training_images
 from candlelight.evaluation.run.result_files import check_writable
 from candlelight.evaluation.run.steps import FinishedSteps, model_key
-from candlelight.evaluation.views import open_factors, split_secondary
+from candlelight.evaluation.views import open_secondary
 from candlelight.loaders.errors import InputError
 
 
@@ -62,12 +62,11 @@ def study(
     """Open a classifier within a ``with`` block, after which finished steps are deleted."""
     check_writable(out, (".json",))
     torch.set_num_threads(1)
-    path, choice = split_secondary(data)
-    factors = open_factors(path, **choice)
+    factors = open_secondary("factors", None, data)
     given = {"bound": 10.0, "topics": 10, "prototypes": 10, "epochs": 30, "seed": 0} | settings
     options = ExplanationOptions(methods, None, fit_limit, None, None, **given)
     steps = FinishedSteps(out.with_name(f"{out.name}.partial"))
-    (fitted,) = fit_classifiers(path, [model], options, factors, None, steps, "cpu")
+    (fitted,) = fit_classifiers(data, [model], options, factors, None, steps, "cpu")
     rows = [row for row, name in enumerate(factors.ids) if name not in fitted.seen_ids]
     if not rows:
         raise InputError(f"{data}: has no held-out image of {model}; train it with --validation 0.25")

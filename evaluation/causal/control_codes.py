@@ -91,8 +91,8 @@ def supervised_codes(
 
     Example:
         >>> from candlelight.evaluation.causal.factor_table import tabulate_factors
-        >>> from candlelight.evaluation.views import open_factors
-        >>> view = open_factors("demo/frames", set_name="candle")  # doctest: +SKIP
+        >>> from candlelight.evaluation.views import open_data
+        >>> view = open_data("factors", "demo/frames", set_name="candle")  # doctest: +SKIP
         >>> supervised_codes(view, tabulate_factors(view)).accuracy["lights"] > 0.5  # doctest: +SKIP
         True
     """

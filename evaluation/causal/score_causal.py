@@ -100,7 +100,7 @@ def score_causal(
             "linear". A `torch.nn.Module` runs in evaluation mode and must be on ``device``. If it has a
             method ``decode`` from codes to images in [0, 1], its counterfactual generativeness is computed
             too, and the distance of decoded counterfactuals from rendered ones (`rendered_counterfactuals`).
-        data: images with at least two varying factors, from `candlelight.evaluation.views.open_factors`.
+        data: images with at least two varying factors, from `open_data("factors", ...)`.
         factors: names of the factors; none takes all that vary.
         metrics: names of `CODE_METRICS`. "dci" is left out for encoders of more than `DCI_CODES` codes.
         controls: whether to score `CODE_CONTROLS` as well: random codes, as many as those of the first

@@ -86,7 +86,7 @@ def causal_check(
     from candlelight.evaluation.coverage.causal_check_report import causal_check_pictures
     from candlelight.evaluation.coverage.score_causal_check import METRIC
     from candlelight.evaluation.report.page import write_report
-    from candlelight.evaluation.views import open_counterfactuals
+    from candlelight.evaluation.views import open_data
 
     if not explanations.method or explanations.fit is None:
         raise InputError("give a --method, and the images on which methods learn concepts (--fit)")
@@ -94,7 +94,7 @@ def causal_check(
     check_outputs(out, page)
     steps = open_steps(out)
     chosen = choose_device(device)
-    view = open_counterfactuals(data, set_name=set_name, split=split, limit=limit)
+    view = open_data("counterfactuals", data, set_name=set_name, split=split, limit=limit)
     calls: list[list[Any]] = []
     pictures: dict[Any, list[Any]] = {}  # by size: a page has a section for each
     for one in fit_classifiers(data, models, explanations, None, size, steps, chosen):

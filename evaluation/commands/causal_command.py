@@ -15,7 +15,6 @@ from candlelight.evaluation.commands.evaluate_options import (
     model_option,
     open_files,
     open_layers,
-    open_secondary,
     open_steps,
     run_options,
     show_page,
@@ -122,7 +121,7 @@ def causal(
     from candlelight.evaluation.causal.measure_codes import metric_names
     from candlelight.evaluation.run.predictions import open_codes
     from candlelight.evaluation.run.result import score_grid
-    from candlelight.evaluation.views import open_factors
+    from candlelight.evaluation.views import open_data, open_secondary
     from candlelight.loaders.errors import InputError
 
     if counterfactuals and not models:
@@ -131,11 +130,11 @@ def causal(
     steps = open_steps(out)
     chosen = choose_device(device)
     encoders = open_files(files, open_layers(models, layer, chosen, layer_codes), open_codes)
-    view: Factors = open_factors(data, **choice)
-    others: Factors | None = open_secondary(open_factors, data, counterfactuals) if counterfactuals else None
+    view: Factors = open_data("factors", data, **choice)
+    others: Factors | None = open_secondary("factors", data, counterfactuals) if counterfactuals else None
     if selection:
         others = others or view
-        view = open_factors(data, **choice | {"rows": select_confounded(view, selection, choice)})
+        view = open_data("factors", data, **choice | {"rows": select_confounded(view, selection, choice)})
     if size is not None:
         view, others = ResizedFactors(view, size), others and ResizedFactors(others, size)
     found = score_causal(

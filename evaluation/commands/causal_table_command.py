@@ -12,7 +12,6 @@ from candlelight.evaluation.commands.evaluate_options import (
     data_options,
     device_option,
     end_steps,
-    open_secondary,
     open_steps,
 )
 from candlelight.evaluation.commands.train_causal_command import AUTOENCODER_MODELS, autoencoder_options
@@ -151,15 +150,15 @@ def _open_images(
 ) -> tuple["Factors", "Factors"]:
     """Open the images of a table, and those among which rendered counterfactuals are found."""
     from candlelight.evaluation.causal.factor_table import ResizedFactors
-    from candlelight.evaluation.views import open_factors
+    from candlelight.evaluation.views import open_data, open_secondary
     from candlelight.loaders.errors import InputError
 
-    whole = open_factors(data, **choice)
+    whole = open_data("factors", data, **choice)
     if lacking := [name for name in table.factors if name not in {info.name for info in whole.factors}]:
         raise InputError(f"expected {table.data}; {data} has no factor `{lacking[0]}`")
     numbers = [whole.named.numbers[row] for row in _rows(whole, table, images, choice)]
-    view: Factors = open_factors(data, **{**choice, "rows": numbers, "limit": None})
-    others: Factors = open_secondary(open_factors, data, counterfactuals) if counterfactuals else whole
+    view: Factors = open_data("factors", data, **{**choice, "rows": numbers, "limit": None})
+    others: Factors = open_secondary("factors", data, counterfactuals) if counterfactuals else whole
     if size is not None:
         view, others = (ResizedFactors(one, int(size)) for one in (view, others))
     return view, others

@@ -16,7 +16,6 @@ from candlelight.evaluation.commands.evaluate_options import (
     files_option,
     model_option,
     open_files,
-    open_secondary,
     open_steps,
     run_options,
     show_page,
@@ -219,7 +218,7 @@ def concepts(
     from candlelight.evaluation.models import open_models
     from candlelight.evaluation.run.predictions import open_predictions
     from candlelight.evaluation.run.result import table
-    from candlelight.evaluation.views import open_concepts, open_decompositions, open_images
+    from candlelight.evaluation.views import open_data, open_secondary
 
     check_needed(files, png=png)
     places = _split_layers(layer)
@@ -232,25 +231,22 @@ def concepts(
     steps = open_steps(out)
     chosen = choose_device(device)
     sources = open_files(files, open_models(models, chosen), lambda path: open_predictions(path, png))
-    test = open_decompositions(data, **choice)
+    test = open_data("decompositions", data, **choice)
     albedo_sets, illumination_sets = (
-        None if name == "none" else open_secondary(open_concepts, data, name)
-        for name in (albedo, illumination)
+        None if name == "none" else open_secondary("concepts", data, name) for name in (albedo, illumination)
     )
     control_sets: Any = {
-        name: open_secondary(open_concepts, data, source) for name, source in control_sources.items()
+        name: open_secondary("concepts", data, source) for name, source in control_sources.items()
     }
     # A folder of images is resized to the test frames; rendered data keep their size.
     image_size = size or tuple(test[0].image.shape[1:])
-    unrelated = open_secondary(open_images, data, negatives, limit=negatives_limit, size=image_size)
+    unrelated = open_secondary("images", data, negatives, limit=negatives_limit, size=image_size)
     if planted:
         views = [test]
         for name in dict.fromkeys((albedo, illumination, negatives, *control_sources.values())):
             limit = negatives_limit if name == negatives else None
             try:
-                views += (
-                    [] if name == "none" else [open_secondary(open_decompositions, data, name, limit=limit)]
-                )
+                views += [] if name == "none" else [open_secondary("decompositions", data, name, limit=limit)]
             except InputError as error:
                 raise InputError(f"--planted: needs the ground truth of all images: {error}") from error
         sources |= planted_decompositions(views)

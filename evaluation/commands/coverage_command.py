@@ -164,7 +164,7 @@ def coverage(
     from candlelight.evaluation.coverage.score_coverage import METRIC
     from candlelight.evaluation.report.page import write_report
     from candlelight.evaluation.run.predictions import open_heatmaps
-    from candlelight.evaluation.views import LAYOUTS, open_parts, parse_data
+    from candlelight.evaluation.views import LAYOUTS, open_data, parse_data
 
     parameters = OpenParameters(
         k, rank, _parse_proportions(proportions), choose, pooling, threshold_at, compat, threshold, reduce
@@ -182,7 +182,7 @@ def coverage(
             data, models, explanations, steps, by=by, size=size, device=chosen, choice=choice
         )
     else:
-        comparisons = [CoverageComparison(open_parts(data, by=by, **choice), {}, size)]
+        comparisons = [CoverageComparison(open_data("parts", data, by=by, **choice), {}, size)]
     masked = {name: MASK_CONTROLS[name] for name in ("object", "exact parts")}
     results: list[Any] = []
     pictures: dict[str, Any] = {}

@@ -243,31 +243,6 @@ def split_pairs(pairs: Sequence[str], option: str) -> dict[str, str]:
     return found
 
 
-def open_secondary(open_view: Callable[..., Any], data: str, text: str, **options: Any) -> Any:
-    """Open a second data set, such as negatives: a set of DATA, a path, LAYOUT:PATH or hf:NAME.
-
-    Args:
-        open_view: a function of `candlelight.evaluation.views` that opens a view.
-        data: the argument DATA.
-        text: SET, PATH[:SET[:SPLIT]], LAYOUT:PATH[:SPLIT] or hf:NAME. A set of DATA takes precedence over a
-            path of the same name; ./NAME means the path.
-        options: further arguments of ``open_view``.
-
-    Raises:
-        InputError: the data cannot be opened.
-    """
-    from candlelight.evaluation.views import split_secondary
-
-    if ":" not in text and "/" not in text:
-        try:
-            return open_view(data, set_name=text, **options)
-        except InputError:
-            if not Path(text).exists():
-                raise
-    path, choice = split_secondary(text)
-    return open_view(path, **choice, **options)
-
-
 def open_layers(
     models: Sequence[str], layers: Sequence[str], device: str, take: Callable[[Any, str], Any]
 ) -> dict[str, Any]:

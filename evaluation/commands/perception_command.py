@@ -136,8 +136,8 @@ def _fit(
     """Fit the transductions to rated pairs, and describe these."""
     from candlelight.evaluation.perception import fit_rated_pairs
     from candlelight.evaluation.run.batches import Fingerprint
-    from candlelight.evaluation.views import open_pairs
+    from candlelight.evaluation.views import open_data
 
-    pairs, read = open_pairs(rated), Fingerprint()
+    pairs, read = open_data("pairs", rated), Fingerprint()
     fitted = fit_rated_pairs(named, pairs, device=device, steps=steps, fingerprint=read)
     return fitted, read.describe(pairs)

@@ -74,7 +74,7 @@ def _open_images(
     data: str, moves: str | None, kinds: Sequence[str], hues: int, kernel: Any, given: dict[str, Any]
 ) -> OpenedMoves:
     from candlelight.evaluation.perception import PAPER_PIXELS_PER_DEGREE, MoveSource, paper_families
-    from candlelight.evaluation.views import open_images
+    from candlelight.evaluation.views import open_data
 
     if moves in ("physical", "both"):
         raise InputError(f"--moves {moves}: {data} has no frames that moved; render the recipe invariance")
@@ -88,20 +88,22 @@ def _open_images(
     settings = {"pixels_per_degree": per_degree, "canvas": canvas or "mirror", "kernel": kernel}
     origin = "assumed, as the paper does for ImageNet" if stated is None else "as stated"
     note = f"{per_degree:g} pixels per degree of visual angle, {origin}"
-    return OpenedMoves({"image plane": MoveSource(open_images(data, **given), chosen)}, settings, (note,))
+    return OpenedMoves(
+        {"image plane": MoveSource(open_data("images", data, **given), chosen)}, settings, (note,)
+    )
 
 
 def _open_frames(
     data: str, moves: str | None, kinds: Sequence[str], hues: int, kernel: Any, given: dict[str, Any]
 ) -> OpenedMoves:
     from candlelight.evaluation.perception import MoveSource, image_plane_family
-    from candlelight.evaluation.views import open_moved_images
+    from candlelight.evaluation.views import open_data
 
     for name, reason in _ONLY_FOR_PICTURES.items():
         if given.pop(name) is not None:
             flag = name.replace("_", "-")
             raise InputError(f"--{flag}: not for frames in which camera or light moved: {reason}")
-    frames = open_moved_images(data, transforms=list(_transform_names(kinds, hues)), **given)
+    frames = open_data("moved", data, transforms=list(_transform_names(kinds, hues)), **given)
     kernel = kernel or "cubic"
     sources = {
         "physical": MoveSource(frames),

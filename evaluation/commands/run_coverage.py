@@ -88,9 +88,9 @@ def open_comparisons(
     Raises:
         InputError: no images are left to score, or as `fit_classifiers`.
     """
-    from candlelight.evaluation.views import open_factors, open_parts
+    from candlelight.evaluation.views import open_data
 
-    factors = open_factors(data, **choice)
+    factors = open_data("factors", data, **choice)
     fitted = fit_classifiers(data, specs, options, factors, size, steps, device)
     seen = frozenset[str]().union(*(one.seen_ids for one in fitted))
     kept = [factors.named.numbers[row] for row, name in enumerate(factors.ids) if name not in seen]
@@ -100,7 +100,7 @@ def open_comparisons(
             "classifier is trained (--validation), or name another --split or --rows"
         )
     scored = {**choice, "rows": kept, "limit": None}
-    view, shown = open_parts(data, by=by, **scored), open_factors(data, **scored)
+    view, shown = open_data("parts", data, by=by, **scored), open_data("factors", data, **scored)
     learned = len(factors) - len(kept)
     return [replace(_compare(one, view, shown, steps, device), learned=learned) for one in fitted]
 

@@ -11,7 +11,6 @@ from candlelight.evaluation.commands.evaluate_options import (
     check_outputs,
     choose_device,
     end_steps,
-    open_secondary,
     open_steps,
     show_page,
     show_results,
@@ -109,7 +108,7 @@ def run_tcav(
     from candlelight.evaluation.models import open_models
     from candlelight.evaluation.run.compare import compare
     from candlelight.evaluation.run.result import table
-    from candlelight.evaluation.views import open_images, read_picture_groups
+    from candlelight.evaluation.views import open_data, read_picture_groups
 
     if not models:
         raise InputError("nothing to score: give a --model")
@@ -119,7 +118,7 @@ def run_tcav(
     steps = open_steps(out)
     chosen = choose_device(device)
     networks = open_models(models, chosen, "srgb")
-    test = open_images(data, size=size, **choice)
+    test = open_data("images", data, size=size, **choice)
     # Pictures are resized to the test images; rendered data keep their size.
     fitted = size or tuple(test[0].shape[1:])
     views = _open_each("--concept", concepts, data, fitted, of_pictures)
@@ -176,10 +175,10 @@ def vectors_table(results: Sequence["MeanResult"]) -> str:
 
 def _open_images(option: str, data: str, text: str, **options: Any) -> Any:
     """Open the images that an option names; errors name the option."""
-    from candlelight.evaluation.views import open_images
+    from candlelight.evaluation.views import open_secondary
 
     try:
-        return open_secondary(open_images, data, text, **options)
+        return open_secondary("images", data, text, **options)
     except InputError as error:
         raise InputError(f"{option}: {error}") from error
 

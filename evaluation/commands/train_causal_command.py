@@ -140,7 +140,7 @@ def train_codes(
     from candlelight.evaluation.run.result_files import check_writable
     from candlelight.evaluation.training import causal_settings, hold_out, train_causal, write_record
     from candlelight.evaluation.training.causal_data import read_foreground
-    from candlelight.evaluation.views import open_factors
+    from candlelight.evaluation.views import open_data
     from candlelight.loaders.errors import InputError
 
     if kind == "none" and options["foreground"] is not None:
@@ -152,7 +152,7 @@ def train_codes(
     choice = {name: options.pop(name) for name in ("set_name", "split", "rows", "limit")}
     settings = causal_settings(model, **{name: one for name, one in options.items() if one is not None})
     chosen, side = choose_device(device), None if size is None else int(size)
-    view = open_factors(data, **choice)
+    view = open_data("factors", data, **choice)
     images = view if side is None else ResizedImages(view, (side, side))
     held_out = hold_out(view.groups, validation, seed)
     foreground = None if kind == "none" else read_foreground(data, kind, side, **choice)

@@ -86,12 +86,12 @@ def train_labels(
     from candlelight.evaluation.models.classifiers import TrainedOn, save_classifier
     from candlelight.evaluation.run.result_files import check_writable
     from candlelight.evaluation.training import factor_labels, hold_out, train_classifier, write_record
-    from candlelight.evaluation.views import open_factors
+    from candlelight.evaluation.views import open_data
     from candlelight.loaders.verification.checksums import file_sha256
 
     check_writable(out, (".pt",))
     check_writable(out.with_suffix(".json"))
-    view = open_factors(data, **choice)
+    view = open_data("factors", data, **choice)
     labels, classes = factor_labels(view, label)
     square = None if size is None else (size, size)
     images = view if square is None else ResizedImages(view, square)

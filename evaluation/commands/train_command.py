@@ -105,10 +105,10 @@ def train_decomposition(
 
     from candlelight.evaluation.models import save_model
     from candlelight.evaluation.training import SmallRows, hold_out, train_intrinsic, write_record
-    from candlelight.evaluation.views import open_decompositions
+    from candlelight.evaluation.views import open_data
 
     _check_files(out, page)
-    view = SmallRows(open_decompositions(data, **choice), size=size)
+    view = SmallRows(open_data("decompositions", data, **choice), size=size)
     held_out = hold_out(view.groups, validation, seed)
     chosen, state = choose_device(device), out.with_name(f"{out.name}.partial")
     settings = {

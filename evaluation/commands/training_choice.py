@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from candlelight.evaluation.commands.evaluate_options import open_secondary
 from candlelight.loaders.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,12 +34,12 @@ def training_rows(
     Raises:
         InputError: the images cannot be opened, or none is known to be learned and ``--fit`` is missing.
     """
-    from candlelight.evaluation.views import open_factors
+    from candlelight.evaluation.views import open_secondary
 
     view: Factors | None = factors
     if options.fit is not None:
         try:
-            view = open_secondary(open_factors, data, options.fit)
+            view = open_secondary("factors", data, options.fit)
         except InputError as error:
             raise InputError(f"--fit {options.fit}: {error}") from error
     known = trained_ids(trained, view) if view else frozenset()

@@ -321,9 +321,9 @@ def score_concepts(
         negatives: unrelated images, at least 4. Use at least twice as many as images in the largest concept
             set, so that random vectors are trained on sets of that size.
         test: images with their ground-truth decomposition.
-        controls: control sets by concept, such as ``{"albedo": open_concepts(..., set_name="albedo_pose")}``:
-            images of the same scenes in which camera or poses vary
-            (`candlelight.evaluation.views.match_controls`).
+        controls: control sets by concept, such as
+            ``{"albedo": open_data("concepts", ..., set_name="albedo_pose")}``: images of the same scenes in
+            which camera or poses vary (`candlelight.evaluation.views.match_controls`).
         layer: None for the output, the name of one hidden layer, or two names (reflectance first).
         runs: vectors for each set and branch, at least 2; 80 are enough according to the paper.
         seed: seed of all random draws.

@@ -92,13 +92,13 @@ def set_images(view: ConceptSets, chosen: ConceptSet) -> SetImages:
     """Make a view of the images of one concept set, for `score_tcav`.
 
     Args:
-        view: from `candlelight.evaluation.views.open_concepts`.
+        view: from `open_data("concepts", ...)`.
         chosen: one of its ``sets``, or a control that `candlelight.evaluation.views.match_controls` found in
             it.
 
     Example:
-        >>> from candlelight.evaluation.views import open_concepts
-        >>> sets = open_concepts("frames", set_name="albedo")  # doctest: +SKIP
+        >>> from candlelight.evaluation.views import open_data
+        >>> sets = open_data("concepts", "frames", set_name="albedo")  # doctest: +SKIP
         >>> {f"set {n}": set_images(sets, one) for n, one in enumerate(sets.sets)}  # doctest: +SKIP
     """
     return SetImages(view, chosen.rows)

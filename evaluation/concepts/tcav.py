@@ -279,7 +279,7 @@ def score_tcav(
         models: networks by name, on ``device``. Images are sRGB-encoded, in [0, 1], unless the network has an
             attribute ``colour_space`` that says "linear".
         concepts: images of each concept, by name; 20 or more are advised. `set_images` makes such a view of
-            one set of `open_concepts`.
+            one set of `open_data("concepts", ...)`.
         negatives: images without the concepts, at least 4. Use at least twice as many as images in the
             largest concept, so that random vectors are trained on sets of that size.
         test: images at which the target is differentiated.
@@ -308,8 +308,8 @@ def score_tcav(
             output; images have several sizes; there are too few images; or a number is not finite.
 
     Example:
-        >>> from candlelight.evaluation.views import open_images
-        >>> striped, plain, zebras = map(open_images, ("striped", "plain", "zebras"))  # doctest: +SKIP
+        >>> from candlelight.evaluation.views import open_data
+        >>> striped, plain, zebras = (open_data("images", one) for one in folders)  # doctest: +SKIP
         >>> views = {"striped": striped}, plain, zebras  # doctest: +SKIP
         >>> score_tcav({"net": net}, *views, layers=["layer4"], target="logit:340")["net"]  # doctest: +SKIP
     """

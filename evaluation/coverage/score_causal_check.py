@@ -364,7 +364,7 @@ def score_causal_check(
             on ``device``. A `MaskControl` explains by the masks alone.
         classifier: gives logits [batch, classes] for the same images; a mapping by the name of the method if
             methods explain different classifiers.
-        data: images with their counterfactuals, from `candlelight.evaluation.views.open_counterfactuals`.
+        data: images with their counterfactuals, from `open_data("counterfactuals", ...)`.
         labels: class of each image, for the accuracy of the classifiers.
         scale: see `causal_effects`.
         pixels: "all" shows the classifier the counterfactuals as they are; "region" takes only the pixels of

@@ -99,7 +99,7 @@ def score_coverage(
             of another program; a `MaskControl` explains by the masks alone. Fitted methods and callables
             receive sRGB-encoded images in [0, 1] on ``device``; callables whose
             ``colour_space`` is "linear" receive scene-linear images.
-        data: images with masks, from `candlelight.evaluation.views.open_parts`.
+        data: images with masks, from `open_data("parts", ...)`.
         parameters: parameters that the paper leaves open.
         part_of: names of the parts to score; all parts if None.
         controls: methods each of which is scored in a comparison of its own, because WAIoU of a method

@@ -28,13 +28,7 @@ from candlelight.evaluation.run.evaluate import score, start
 from candlelight.evaluation.run.result import MeanResult, StatisticResult, model_name, package_versions
 from candlelight.evaluation.run.result_files import read_results, write_results
 from candlelight.evaluation.training import train_intrinsic
-from candlelight.evaluation.views import (
-    open_concepts,
-    open_decompositions,
-    open_factors,
-    open_images,
-    open_parts,
-)
+from candlelight.evaluation.views import open_data
 from candlelight.loaders.open_frames import open_frames
 
 EVALUATIONS = ("intrinsic", "concepts", "coverage", "causal")
@@ -122,7 +116,7 @@ def run_study(
 
 def _train(data: Path, out: Path, epochs: int, seed: int, device: str) -> None:
     started = time.monotonic()
-    training = open_decompositions(data, set_name="tabletop")
+    training = open_data("decompositions", data, set_name="tabletop")
     network, history = train_intrinsic(
         training, seed=seed, epochs=epochs, batch_size=4, width=_NETWORK_WIDTH, device=device
     )
@@ -161,26 +155,29 @@ def _evaluate(
     data: Path, network: IntrinsicNet, seed: int, device: str
 ) -> tuple[dict[str, Any], dict[str, list[Block]]]:
     """Compute the results by evaluation and model, and pictures by metric."""
-    test = open_decompositions(data, set_name="tabletop_test")
+    test = open_data("decompositions", data, set_name="tabletop_test")
     models: dict[str, IntrinsicModel] = {NETWORK: network, RETINEX: ColourRetinex()}
     compared = {**models, **BASELINES}
     run = start(LMSE, LMSEOptions(), {"data": test}, compared, device)
     intrinsic: dict[str, Any] = score(run)
     sets = (
-        open_concepts(data, set_name="albedo"),
-        open_concepts(data, set_name="illumination"),
-        open_images(data, set_name="negatives"),
+        open_data("concepts", data, set_name="albedo"),
+        open_data("concepts", data, set_name="illumination"),
+        open_data("images", data, set_name="negatives"),
         test,
     )
     concepts = score_concepts(models, *sets, seed=seed, device=device)
     hidden = f"{NETWORK}, hidden layer"
     concepts |= score_concepts({hidden: network}, *sets, layer=HIDDEN_LAYERS, seed=seed, device=device)
     methods = {layer: layer_heatmaps(network, layer) for layer in COVERAGE_LAYERS} | {CONTROL: middle_blob}
-    parts = open_parts(data, set_name="candle", by="type")
+    parts = open_data("parts", data, set_name="candle", by="type")
     coverage = score_coverage(methods, parts, device=device)
     encoders = {CODE_LAYER: layer_codes(network, CODE_LAYER)}
     causal = score_causal(
-        encoders, open_factors(data, set_name="candle"), metrics=("unconfoundedness", "mig"), device=device
+        encoders,
+        open_data("factors", data, set_name="candle"),
+        metrics=("unconfoundedness", "mig"),
+        device=device,
     )
     pictures = {
         "lmse": intrinsic_pictures(run, intrinsic),

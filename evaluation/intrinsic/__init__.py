@@ -1,7 +1,7 @@
 """Metrics of predicted reflectance and shading: against the truth, against judgements, and over lights.
 
-The records `LMSE`, `WHDR`, `SAW_PRECISION`, `MAW_ERROR` and `CONSTANCY` score models by them; an evaluation of
-one's own reads images with their decomposition by `DECOMPOSITIONS`.
+The records `LMSE`, `WHDR`, `SAW_PRECISION`, `MAW_ERROR` and `CONSTANCY` score models by them; an evaluation
+of one's own reads images with their decomposition by `DECOMPOSITIONS`.
 """
 
 from candlelight.loaders.errors import require_module

@@ -54,10 +54,9 @@ from candlelight.evaluation.views import (
     Comparisons,
     JudgedImage,
     RegionImage,
-    open_decompositions,
-    open_judgements,
-    open_regions,
+    open_data,
 )
+from candlelight.evaluation.views.open_data import is_view
 from candlelight.loaders.errors import InputError
 
 _Judgement = TypeVar("_Judgement")
@@ -70,21 +69,16 @@ ERRORS = {
 }
 
 
-def opened(view: Any) -> bool:
-    """Tell whether data are an opened view."""
-    return hasattr(view, "known_ids")
-
-
 def open_with_lights(
     choice: Mapping[str, Any], options: Any, models: Mapping[str, Any], needy: bool = False
 ) -> Any:
     """Open decompositions; images under other lights only if they are needed, or a model takes them."""
-    if opened(choice["data"]):
+    if is_view(choice["data"]):
         return choice["data"]
     bare = (getattr(model, "model", model) for model in models.values())
     lights = needy or any(callable(model) and has_parameter(model, "lights") for model in bare)
     chosen = {name: getattr(options, name) for name in ("leave_edges", "image") if hasattr(options, name)}
-    return open_decompositions(**choice, **chosen, lights=lights)
+    return open_data("decompositions", **choice, **chosen, lights=lights)
 
 
 def _decompose(named: NamedModel, ids: Sequence[str], truth: GroundTruth, device: str) -> Decomposition:
@@ -160,7 +154,7 @@ class _Labelled(NamedTuple):
 
 
 def _open_judgements(choice: Mapping[str, Any], _: object, __: object) -> Any:
-    return choice["data"] if opened(choice["data"]) else open_judgements(**choice)
+    return open_data("judgements", **choice)
 
 
 def _predict(
@@ -288,9 +282,9 @@ def _lit(items: Sequence[RegionImage]) -> _Lit:
 
 
 def _open_regions(choice: Mapping[str, Any], options: MAWOptions | ConstancyOptions, _: object) -> Any:
-    if opened(choice["data"]):
+    if is_view(choice["data"]):
         return choice["data"]
-    return open_regions(**choice, longest=options.longest)
+    return open_data("regions", **choice, longest=options.longest)
 
 
 def _predict_masked(

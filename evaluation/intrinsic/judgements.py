@@ -43,7 +43,7 @@ def whdr(
         reflectance: predicted reflectance, scene-linear, in any scale. It may differ in size from the
             photograph, because the places of points are relative: the pixel is [int(y * height),
             int(x * width)].
-        comparisons: judgements of each image, from `candlelight.evaluation.views.open_judgements`.
+        comparisons: judgements of each image, from `open_data("judgements", ...)`.
         threshold: smallest relative difference that counts as darker.
 
     Returns:

@@ -19,7 +19,6 @@ from candlelight.evaluation.intrinsic.intrinsic_records import (
     REGIONS,
     WHDR,
     open_with_lights,
-    opened,
 )
 from candlelight.evaluation.intrinsic.lmse import geometric_mean
 from candlelight.evaluation.intrinsic.protocol_records import (
@@ -38,6 +37,7 @@ from candlelight.evaluation.run.predictions import Predictions
 from candlelight.evaluation.run.record import Evaluation, Reading
 from candlelight.evaluation.run.result import MeanResult, Provenance, Result, StatisticResult, fill_failures
 from candlelight.evaluation.views import DecomposedImage, Decompositions
+from candlelight.evaluation.views.open_data import is_view
 from candlelight.loaders.errors import InputError, did_you_mean
 
 ALL = "all"
@@ -214,7 +214,7 @@ def _open_views(
     Data may be an opened view too, or views by content: "decompositions", "comparisons", "labels", "regions".
     """
     data, wanted = choice["data"], dict.fromkeys(record.reads for record in _chosen(options))
-    if opened(data):
+    if is_view(data):
         held = [content for member, some in _CONTENTS.items() if hasattr(data, member) for content in some]
         data = {content: data for content in held}
     if isinstance(data, Mapping):

@@ -91,8 +91,8 @@ def measure_distances(
 
     Args:
         named_distances: by name, from `open_distance` on ``device``.
-        view: images, from `candlelight.evaluation.views.open_images`; or references with the frames in which
-            camera or illuminant moved, from `candlelight.evaluation.views.open_moved_images`.
+        view: images, from `open_data("images", ...)`; or references with the frames in which
+            camera or illuminant moved, from `open_data("moved", ...)`.
         families: transforms of the images, such as `paper_families()`; for frames, None compares them
             with their references, and `image_plane_family` transforms the references instead.
         device: torch device on which images are transformed and compared.

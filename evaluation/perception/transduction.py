@@ -352,7 +352,7 @@ def fit_rated_pairs(
 
     Args:
         named_distances: by name, from `open_distance` on ``device``.
-        pairs: from `candlelight.evaluation.views.open_pairs`.
+        pairs: from `open_data("pairs", ...)`.
         device: torch device on which images are compared.
         batch_size: maximal number of pairs that are compared at once.
         steps: keeps finished batches, so that an interrupted run resumes; None keeps nothing.

@@ -62,7 +62,7 @@ def unchanged_magnitude(name: str) -> float:
 class TransformFamily:
     """One kind of image-plane transform at several magnitudes.
 
-    The names, units and signs are those of `candlelight.evaluation.views.open_moved_images`, so that curves
+    The names, units and signs are those of `open_data("moved", ...)`, so that curves
     of moved images can be laid over curves of moved cameras.
 
     Args:
@@ -220,7 +220,7 @@ def image_plane_family(frames: MovedImages, kernel: ResamplingKernel = "cubic") 
     counterpart of "parallax x" is "translation x" by the same angle, as an image has no depth.
 
     Args:
-        frames: from `candlelight.evaluation.views.open_moved_images`.
+        frames: from `open_data("moved", ...)`.
         kernel: see `rotate_images`.
 
     Raises:

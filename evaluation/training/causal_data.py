@@ -23,8 +23,7 @@ from candlelight.evaluation.views import (
     Factors,
     Images,
     PartImage,
-    open_factors,
-    open_parts,
+    open_data,
     parse_data,
 )
 from candlelight.loaders.check_choice import check_choice
@@ -250,7 +249,7 @@ def read_foreground(
         kind: "mask" for the visible pixels of all objects; "box" for their bounding box, which is the box of
             the metadata if there is one object.
         size: side of the squares to which masks are resized, as images are; None keeps them.
-        choice: set, split, rows and limit as for `candlelight.evaluation.views.open_factors`.
+        choice: set, split, rows and limit as for `open_data("factors", ...)`.
 
     Returns:
         Share of each pixel that is foreground, in [0, 1].
@@ -276,14 +275,14 @@ def read_foreground(
 def _candle_boxes(data: Any, kind: ForegroundKind, choice: dict[str, Any]) -> Any:
     if kind == "mask":
         raise InputError(f"{data}: `candle` has no masks; take its boxes ({argument('kind')} box)")
-    view = open_factors(data, **choice)
+    view = open_data("factors", data, **choice)
     for number in progress_bar(view.named.numbers, desc="boxes", unit="row"):
         sample = view.named.reader[number]
         yield box_masks(sample["bbox"][None], *sample["image"].shape[1:])[0]
 
 
 def _object_masks(data: Any, kind: ForegroundKind, choice: dict[str, Any]) -> Any:
-    view = open_parts(data, **choice)
+    view = open_data("parts", data, **choice)
     for row in progress_bar(range(len(view)), desc="masks", unit="row"):
         mask = _union(view[row])
         yield mask if kind == "mask" else box_masks(mask_boxes(mask[None]), *mask.shape)[0]

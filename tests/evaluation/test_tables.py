@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from candlelight.cli import main
 from candlelight.evaluation.models.network import IntrinsicNet, save_model
-from candlelight.evaluation.views import LAYOUTS, open_images
+from candlelight.evaluation.views import LAYOUTS, open_data
 from candlelight.loaders import pack_hdf5, pack_hub, write_dataset_info
 from candlelight.loaders.frames import write_frame
 from candlelight.loaders.public import mpi3d
@@ -160,7 +160,7 @@ def write_vision_model(folder: Path) -> Path:
 def write_files(root: Path, frames: str) -> dict[str, list[str]]:
     """Write results of another program for the frames; return options of each command."""
     for name in ("grid", "free"):
-        images = open_images(frames, set_name=name)
+        images = open_data("images", frames, set_name=name)
         for place, identifier in enumerate(images.ids):
             image = images[place].numpy()
             split = {"reflectance": image, "shading": 0.5 * image}
@@ -171,7 +171,7 @@ def write_files(root: Path, frames: str) -> dict[str, list[str]]:
                 path = root / folder / f"{identifier}.npz"
                 path.parent.mkdir(parents=True, exist_ok=True)
                 np.savez(path, **arrays)
-    grid = open_images(frames, set_name="grid")
+    grid = open_data("images", frames, set_name="grid")
     codes = np.stack([grid[place].numpy().mean((1, 2)) for place in range(len(grid))])
     np.savez(root / "codes.npz", ids=np.array(grid.ids), codes=codes)
     return {

@@ -23,7 +23,7 @@ from candlelight.evaluation.perception.experiment.stimuli import (
     plan_trials,
 )
 from candlelight.evaluation.perception.people import PAPER_PIXELS_PER_DEGREE
-from candlelight.evaluation.views import open_images, open_moved_images, open_pairs, parse_data
+from candlelight.evaluation.views import open_data, parse_data
 from candlelight.loaders.errors import InputError
 
 PAPER_LEVELS, PAPER_REPEATS = 20, 15  # of Alabau-Bosque et al. 2024, sec. II.B, for each of 5 observers
@@ -86,7 +86,7 @@ def open_stimuli(
 
     Args:
         data: ``tid2013:PATH`` for rated pairs; else natural images, as for
-            `candlelight.evaluation.views.open_images`.
+            `open_data("images", ...)`.
         settings: settings of the experiment.
         set_name: image set of frames.
         split: split of the data.
@@ -111,7 +111,7 @@ rotation; leave them out, or name a folder of images
                 f"{data}: rated pairs have no transforms, got {got}; leave them out, or name a folder of "
                 "images"
             )
-        rated = open_pairs(data, set_name=set_name, split=split)
+        rated = open_data("pairs", data, set_name=set_name, split=split)
         return RatedStimuli(rated, *numbers, settings.largest)
     if settings.largest is not None:
         raise InputError(
@@ -124,10 +124,10 @@ rotation; leave them out, or name a folder of images
                 f"transform `{ranged[0]}`: moved frames have the magnitudes that were rendered; name it "
                 "without a largest one"
             )
-        moved = open_moved_images(data, set_name=set_name, split=split)
+        moved = open_data("moved", data, set_name=set_name, split=split)
         return MovedStimuli(moved, tuple(settings.transforms), screen, *numbers, settings.seed)
     side = settings.size or _SIDE
-    view = open_images(data, set_name=set_name, split=split, size=(side, side))
+    view = open_data("images", data, set_name=set_name, split=split, size=(side, side))
     chosen = settings.transforms or dict.fromkeys(DEFAULT_TRANSFORMS)
     largest = {name: default_largest(name) if one is None else one for name, one in chosen.items()}
     return TransformedImageSet(view, largest, screen, *numbers, settings.seed)

@@ -18,8 +18,8 @@ from candlelight.evaluation.perception.transduction import normalised_dmos
 from candlelight.evaluation.perception.transform_families import TransformFamily, unchanged_magnitude
 from candlelight.evaluation.perception.transforms import PAPER_SATURATIONS
 from candlelight.evaluation.views import DataIdentity, RatedPair, View
-from candlelight.evaluation.views.chosen_rows import ChosenRows
-from candlelight.evaluation.views.moved_view import MovedRows
+from candlelight.evaluation.views.moved_frames import MovedRows
+from candlelight.evaluation.views.named_rows import ChosenRows
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 
@@ -135,7 +135,7 @@ class MovedStimuli:
     those of the screen.
 
     Args:
-        view: from `candlelight.evaluation.views.open_moved_images`.
+        view: from `open_data("moved", ...)`.
         transforms: names of transforms of the view; empty for all.
         pixels_per_degree: pixels per degree of visual angle on the screen.
         levels: largest number of levels.
@@ -218,7 +218,7 @@ class RatedStimuli:
     each keeps its own D.
 
     Args:
-        view: from `candlelight.evaluation.views.open_pairs`.
+        view: from `open_data("pairs", ...)`.
         levels: number of levels, at least 2.
         repeats: answers at each level.
         images: largest number of different pairs at each level.
@@ -323,7 +323,7 @@ class TransformedImageSet:
     changed image alone, and illuminants resample nothing.
 
     Args:
-        view: from `candlelight.evaluation.views.open_images`.
+        view: from `open_data("images", ...)`.
         largest: largest magnitude of each transform, by name.
         pixels_per_degree: pixels per degree of visual angle on the screen, for translations.
         levels: largest number of levels, at least 2.

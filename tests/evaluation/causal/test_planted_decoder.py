@@ -9,7 +9,7 @@ from benchmarks.trials.planted_decoder import counterfactual_models, next_class,
 from benchmarks.trials.rendered_grid import MixedCodes, RenderedGrid, score_codes
 from candlelight.evaluation.training import train_factor_heads
 from candlelight.evaluation.training.training_record import hold_out
-from candlelight.evaluation.views import open_factors
+from candlelight.evaluation.views import open_data
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo
 
@@ -121,7 +121,7 @@ def test_rendered_grid_from_frames_to_figures(tmp_path):
 
     outcome = render(make_plan(load_recipe("candle", FEW)), tmp_path / "frames", workers=1)
     assert (outcome.written, outcome.failed) == (36, {})
-    view = open_factors(tmp_path / "frames")
+    view = open_data("factors", tmp_path / "frames")
     grid = RenderedGrid.read(view)
     assert {name: len(values) for name, values in grid.values.items()} == {
         "lights": 2,

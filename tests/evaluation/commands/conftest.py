@@ -11,7 +11,7 @@ from PIL import Image
 from candlelight.evaluation.models.build_backbone import build_backbone
 from candlelight.evaluation.models.classifiers import TrainedOn, save_classifier
 from candlelight.evaluation.run import steps as finished_steps
-from candlelight.evaluation.views import open_factors
+from candlelight.evaluation.views import open_data
 
 SPECIES = ("001.Black_footed_Albatross", "002.Laysan_Albatross")
 PER_SPECIES, SIDE = 6, 32
@@ -118,7 +118,7 @@ def make_classifier(birds, tmp_path_factory) -> Callable[..., Path]:
     folder = tmp_path_factory.mktemp("classifiers")
 
     def make(name: str = "kinds", rows: range = range(0, 12, 2), seed: int = 0) -> Path:
-        view = open_factors(birds, split="annotated")
+        view = open_data("factors", birds, split="annotated")
         network = build_backbone("resnet_small", 2, seed=seed)
         network.head.weight.data *= 100
         learned = tuple(view.ids[row] for row in rows)

@@ -5,12 +5,12 @@ import torch
 from click.testing import CliRunner
 
 from candlelight.cli import main
+from candlelight.evaluation import views
 from candlelight.evaluation.coverage import vebi
 from candlelight.evaluation.coverage.measure_regions import ALL_PARTS
 from candlelight.evaluation.models import open_model
 from candlelight.evaluation.run.result_files import read_results
 from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages
-from candlelight.loaders import views
 
 pytestmark = pytest.mark.usefixtures("fixed_code")
 SIDE = 32
@@ -40,7 +40,7 @@ def frames(memory_view, monkeypatch):
         items.append(CounterfactualImages(image, masks, None, changed))
     kinds = {"species": ("001.Black_footed_Albatross", *2 * ("002.Laysan_Albatross",))}
     view, asked = memory_view(items, factor_values=kinds.get), []
-    monkeypatch.setattr(views, "open_counterfactuals", lambda data, **choice: asked.append(choice) or view)
+    monkeypatch.setattr(views, "open_data", lambda kind, data, **choice: asked.append(choice) or view)
     return view, asked
 
 

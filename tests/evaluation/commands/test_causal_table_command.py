@@ -17,7 +17,7 @@ from candlelight.evaluation.models.autoencoders import load_autoencoder
 from candlelight.evaluation.run.result_files import read_results
 from candlelight.evaluation.training import causal_settings
 from candlelight.evaluation.training.train_causal import CausalSteps
-from candlelight.evaluation.views import open_factors
+from candlelight.evaluation.views import open_data
 from candlelight.loaders.errors import InputError
 
 OBJECTS = ("cube", "sphere", "cylinder", "cone", "torus")
@@ -101,7 +101,7 @@ def test_table_5_is_trained_scored_and_resumed(candle, tmp_path: Path, monkeypat
 
 
 def test_an_interrupted_training_goes_on(candle, tmp_path: Path, monkeypatch) -> None:
-    view = open_factors(candle, rows=range(30))
+    view = open_data("factors", candle, rows=range(30))
 
     def train(folder: Path) -> dict[str, torch.Tensor]:
         folder.mkdir(exist_ok=True)
@@ -131,10 +131,10 @@ def test_an_interrupted_training_goes_on(candle, tmp_path: Path, monkeypatch) ->
 
 
 def test_a_model_that_finds_no_pairs_is_a_note(candle, tmp_path: Path) -> None:
-    view = open_factors(candle)
+    view = open_data("factors", candle)
     names = [info.name for info in view.factors]
     shapes, colors = (view.table[:, names.index(name)] for name in ("object_type", "color"))
-    toys = open_factors(candle, rows=np.flatnonzero(shapes == colors).tolist())
+    toys = open_data("factors", candle, rows=np.flatnonzero(shapes == colors).tolist())
     toys = ResizedFactors(toys, 32)
     columns = [names.index("object_type"), names.index("color")]  # of which each determines the other
     toys.factors, toys.table = tuple(view.factors[j] for j in columns), toys.table[:, columns]

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import candlelight.evaluation.coverage
 from candlelight.cli import main
-from candlelight.evaluation.commands import training_choice
+from candlelight.evaluation import views
 from candlelight.evaluation.coverage import fit_methods, topics, vebi
 from candlelight.evaluation.coverage.fit_methods import (
     METHOD_NAMES,
@@ -25,7 +25,7 @@ from candlelight.evaluation.coverage.score_coverage import score_coverage
 from candlelight.evaluation.models import open_model
 from candlelight.evaluation.run.result_files import read_results
 from candlelight.evaluation.run.steps import FinishedSteps
-from candlelight.evaluation.views import open_factors, open_parts
+from candlelight.evaluation.views import open_data
 
 QUICK = ("--quick", "--proportions", "0.05,0.1")
 pytestmark = pytest.mark.usefixtures("fixed_code")
@@ -59,7 +59,7 @@ def seen(monkeypatch) -> dict[str, Any]:
 
 
 def ids_of(data: str, rows: range) -> set[str]:
-    view = open_factors(data, split="annotated")
+    view = open_data("factors", data, split="annotated")
     return {view.ids[row] for row in rows}
 
 
@@ -85,7 +85,7 @@ def test_methods_learn_the_training_images_and_are_scored_on_the_others(
     assert "control ideal" in text
     assert "proportions / 100" in text
     network = open_model(str(make_classifier())).model
-    view = open_parts(birds, split="annotated", by="part", rows=range(1, 12, 2))
+    view = open_data("parts", birds, split="annotated", by="part", rows=range(1, 12, 2))
     with torch.no_grad():
         predicted = network(torch.stack([view[row].image for row in range(6)])).argmax(1)
     accuracy = float((predicted == torch.tensor(seen["labels"])).double().mean())
@@ -127,8 +127,8 @@ def test_images_of_other_data_with_the_same_ids_are_scored(birds, make_classifie
         identity = replace(view.identity, recipe="of another seed")
         return replace(view, named=replace(view.named, identity=identity))
 
-    open_secondary = training_choice.open_secondary
-    monkeypatch.setattr(training_choice, "open_secondary", of_other_seed)
+    open_secondary = views.open_secondary
+    monkeypatch.setattr(views, "open_secondary", of_other_seed)
     words = ("--model", make_classifier(), "--method", "grad-cam", "--fit", f"{birds}:annotated", *QUICK)
     text = run(birds, *words)
     assert seen["learned"] == [ids_of(birds, range(12))]
@@ -146,11 +146,11 @@ def test_scores_are_those_of_the_functions(birds, make_classifier, tmp_path) -> 
     run(birds, "--model", path, "--method", "vebi", "--bound", 3, *words, "--quick", "--out", out)
     (found,) = read_results(out)
     parameters = OpenParameters(3, "score", (0.05,), "same", "image", "map", "waiou2023", 0.1, "sum")
-    view = open_factors(birds, split="annotated")
+    view = open_data("factors", birds, split="annotated")
     training = read_training_images(view, range(0, 12, 2), [0, 0, 0, 1, 1, 1], (32, 32))
     settings = MethodSettings(bound=3.0)
     method = fit_method("vebi", open_model(path), "layer3", training, settings, FinishedSteps())
-    parts = open_parts(birds, split="annotated", by="part", rows=range(1, 12, 2))
+    parts = open_data("parts", birds, split="annotated", by="part", rows=range(1, 12, 2))
     expected = score_coverage({"kinds vebi": method}, parts, parameters, size=(32, 32))["kinds vebi"]
     assert found.scores == expected.scores
     added = {"accuracy": None, "network": None, "notes": None}
@@ -226,7 +226,7 @@ def test_several_classifiers_are_compared_on_images_that_none_has_learned(
 
 
 def test_files_of_heatmaps_and_layers_are_compared_with_methods(birds, make_classifier, tmp_path) -> None:
-    view = open_parts(birds, split="annotated", by="part")
+    view = open_data("parts", birds, split="annotated", by="part")
     for row, name in enumerate(view.ids):
         path = tmp_path / "maps" / f"{name}.npy"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,12 +11,12 @@ from click.testing import CliRunner
 from PIL import Image
 
 from candlelight.cli import main
+from candlelight.evaluation import views
 from candlelight.evaluation.perception import TransformFamily
 from candlelight.evaluation.report.blocks import number
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.result_files import read_results
 from candlelight.evaluation.views import RatedPair
-from candlelight.loaders import views
 from candlelight.loaders.frames import write_dataset_info, write_frame
 from candlelight.loaders.samples import Frame
 from candlelight.loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo, array_sha256
@@ -77,8 +77,15 @@ def rated(memory_view, monkeypatch):
     ramp = STEP * torch.arange(12.0).expand(3, 12, 12)
     shifts = [0, 2, 4, 6, 8, 10]
     items = [RatedPair(ramp, ramp + STEP * shift, 10 - 10 * 2 * shift / 29.2, 0.1) for shift in shifts]
-    asked = []
-    monkeypatch.setattr(views, "open_pairs", lambda text: asked.append(text) or memory_view(items))
+    asked, open_data = [], views.open_data
+
+    def open_rated(kind, data, **choice):
+        if kind != "pairs":
+            return open_data(kind, data, **choice)
+        asked.append(data)
+        return memory_view(items)
+
+    monkeypatch.setattr(views, "open_data", open_rated)
     return asked
 
 
@@ -241,7 +248,7 @@ def test_rated_answers_of_one_level_leave_the_published_d_t(pictures, tmp_path) 
 
 
 class _Frames:
-    """Frames that turned, as `candlelight.evaluation.views.open_moved_images` opens them."""
+    """Frames that turned, as `open_data("moved", ...)` opens them."""
 
     def __init__(self, view):
         self.view = view
@@ -269,7 +276,7 @@ def frames(memory_view, monkeypatch, request):
         items.append(views.MovedImages(image, moved, transform, "degrees", steps, 0 * steps, 29.2))
     found, asked = _Frames(memory_view(items)), {}
     monkeypatch.setattr(views, "has_moves", lambda data, name: True)
-    monkeypatch.setattr(views, "open_moved_images", lambda data, **choice: asked.update(choice) or found)
+    monkeypatch.setattr(views, "open_data", lambda kind, data, **choice: asked.update(choice) or found)
     return found, asked
 
 

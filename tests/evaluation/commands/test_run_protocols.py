@@ -122,9 +122,9 @@ def test_results_of_a_protocol_are_not_compared_with_others(frames, tmp_path) ->
 
 @pytest.mark.slow
 def test_files_of_another_program_leave_out_the_resized_protocol(frames, tmp_path) -> None:
-    from candlelight.evaluation.views import open_decompositions
+    from candlelight.evaluation.views import open_data
 
-    view = open_decompositions(frames, set_name="negatives")
+    view = open_data("decompositions", frames, set_name="negatives")
     for row, name in enumerate(view.ids):
         image = view[row].image
         np.savez(tmp_path / f"{name}.npz", reflectance=image, shading=np.ones(image.shape, np.float32))

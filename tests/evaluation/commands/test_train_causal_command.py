@@ -9,6 +9,7 @@ import torch
 from click.testing import CliRunner
 
 from candlelight.cli import main
+from candlelight.evaluation import views
 from candlelight.evaluation.causal import score_causal
 from candlelight.evaluation.coverage import ResizedImages
 from candlelight.evaluation.models import open_model
@@ -17,7 +18,6 @@ from candlelight.evaluation.run.named_models import decode
 from candlelight.evaluation.training import causal_data as read_foreground
 from candlelight.evaluation.training import causal_settings, train_causal
 from candlelight.evaluation.views import PartImage
-from candlelight.loaders import views
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo
 
@@ -41,9 +41,9 @@ def halves(memory_view, monkeypatch):
     view = memory_view(images, factors=FACTORS, table=table)
     items = [PartImage(image, {"half": mask}) for image, mask in zip(images, masks, strict=True)]
     parts = memory_view(items)
+    opened = {"factors": view, "parts": parts}
     for module in (views, read_foreground):
-        monkeypatch.setattr(module, "open_factors", lambda _data, **_choice: view)
-    monkeypatch.setattr(read_foreground, "open_parts", lambda _data, **_choice: parts)
+        monkeypatch.setattr(module, "open_data", lambda kind, _data, **_choice: opened[kind])
     return view
 
 

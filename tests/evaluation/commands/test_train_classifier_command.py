@@ -10,12 +10,12 @@ import torch
 from click.testing import CliRunner
 
 from candlelight.cli import main
+from candlelight.evaluation import views
 from candlelight.evaluation.commands import train_classifier_command
 from candlelight.evaluation.coverage import ResizedImages
 from candlelight.evaluation.models.build_backbone import BackboneName, build_backbone
 from candlelight.evaluation.models.classifiers import TrainedOn, load_classifier
 from candlelight.evaluation.training import factor_labels
-from candlelight.loaders import views
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo
 from candlelight.loaders.verification.checksums import file_sha256
@@ -37,7 +37,7 @@ def sides(memory_view, monkeypatch):
         images[row, :, 20 * (row % 2) :][:, :20] += 0.6
     table = np.stack([1 + np.arange(COUNT) % 2, rng.uniform(0, 1, COUNT), np.zeros(COUNT)], 1)
     view = memory_view([torch.from_numpy(image) for image in images], factors=FACTORS, table=table)
-    monkeypatch.setattr(views, "open_factors", lambda _data, **_choice: view)
+    monkeypatch.setattr(views, "open_data", lambda _kind, _data, **_choice: view)
     return view
 
 

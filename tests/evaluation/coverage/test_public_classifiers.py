@@ -14,7 +14,7 @@ from candlelight.cli import main
 from candlelight.evaluation.coverage import ResizedImages
 from candlelight.evaluation.models.classifiers import load_classifier
 from candlelight.evaluation.run.result_files import read_results
-from candlelight.evaluation.views import open_factors, open_parts
+from candlelight.evaluation.views import open_data
 
 SPECIES = ["001.Black_footed_Albatross", "002.Laysan_Albatross"]
 SIZES = ((36, 48), (48, 36), (40, 40), (33, 52))  # height, width
@@ -95,7 +95,7 @@ def test_a_classifier_of_species_is_scored_on_the_test_split(birds: Path, tmp_pa
     assert "after epoch 2 on 6 images" in text
     network, classes, training = load_classifier(out)
     assert classes == tuple(SPECIES)
-    view = open_factors(data, split="train")
+    view = open_data("factors", data, split="train")
     assert training.label == "species"
     assert training.data == view.identity
     assert training.size == (32, 32)
@@ -112,7 +112,10 @@ def test_a_classifier_of_species_is_scored_on_the_test_split(birds: Path, tmp_pa
     assert result.about.settings["parts"] == ["head", "tail"]
     assert result.about.data["rows"] == 2 * TEST
     # The same rows are labelled and have masks, so the accuracy is of the images whose coverage is scored.
-    scored, labelled = open_parts(data, split="test", by="part"), open_factors(data, split="test")
+    scored, labelled = (
+        open_data("parts", data, split="test", by="part"),
+        open_data("factors", data, split="test"),
+    )
     assert scored.ids == labelled.ids
     assert {scored[row].label for row in range(len(scored))} == set(classes)
     assert not set(scored.ids) & set(training.training_ids + training.held_out_ids)

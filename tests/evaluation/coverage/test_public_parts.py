@@ -11,7 +11,7 @@ from candlelight.evaluation.coverage.open_parameters import OpenParameters
 from candlelight.evaluation.coverage.score_coverage import score_coverage
 from candlelight.evaluation.models.network import IntrinsicNet, save_model
 from candlelight.evaluation.run.result_files import read_results
-from candlelight.evaluation.views import open_parts
+from candlelight.evaluation.views import open_data
 from candlelight.loaders.colour import srgb_to_linear
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.public import CelebAMaskHQ
@@ -100,7 +100,7 @@ def score(data, size=None, batch_size=16, **options):
 
 def test_faces_in_the_groups_of_the_paper(faces):
     # Of 24 rows the eyes have 8..12 (with one eye 8..10), hair 0..4 and 6..8, skin 4..16 and 20..24.
-    result = score(open_parts(f"celebamask:{faces}", split="test", by="part"), proportions=(0.25,))
+    result = score(open_data("parts", f"celebamask:{faces}", split="test", by="part"), proportions=(0.25,))
     assert result.about.settings["parts"] == ["eyes", "hair", "skin"]
     # The brightest quarter are rows 18..24: four of them are neck, the rest of the skin are 12 rows more.
     assert result.details["mean_iou"] == [None, None, pytest.approx(4 / 18)]
@@ -132,7 +132,7 @@ def test_faces_equal_a_count_pixel_by_pixel(faces, size):
     for number in FACES:  # noise, of which no ordering survives a resize that is done otherwise
         save(faces / "CelebA-HQ-img" / f"{number}.jpg", rng.integers(0, 256, (SIDE, SIDE, 3), np.uint8))
     height, width = size or (SIDE, SIDE)
-    data = open_parts(f"celebamask:{faces}", split="all", by="part")
+    data = open_data("parts", f"celebamask:{faces}", split="all", by="part")
     result = score(data, proportions=(0.3,), pooling="image", size=size)
     found = {name: [] for name in GROUPS}
     for number in FACES:
@@ -163,7 +163,7 @@ def test_faces_equal_a_count_pixel_by_pixel(faces, size):
 
 
 def test_birds_of_several_sizes(birds):
-    data = open_parts(f"cub70:{birds}", split="annotated", by="part")
+    data = open_data("parts", f"cub70:{birds}", split="annotated", by="part")
     assert len(data) == 2  # the third has no mask
     result = score(data, size=(20, 24), proportions=(0.5,))
     assert result.about.settings["parts"] == ["head", "right_wing", "tail"]
@@ -178,7 +178,7 @@ def test_birds_of_several_sizes(birds):
 
 
 def test_birds_without_a_mask_are_rows_of_the_test_split(birds):
-    data = open_parts(f"cub70:{birds}", split="test", by="part")
+    data = open_data("parts", f"cub70:{birds}", split="test", by="part")
     assert len(data) == 3
     result = score(data, size=(20, 24), proportions=(0.5,), pooling="image")
     assert result.about.data["rows"] == 3
@@ -188,7 +188,7 @@ def test_birds_without_a_mask_are_rows_of_the_test_split(birds):
 
 def test_linear_and_encoded_images_are_the_same(faces):
     readers = (CelebAMaskHQ(faces, "all", groups="paper", linear=linear) for linear in (False, True))
-    one, two = (score(open_parts(reader, by="part"), proportions=(0.1, 0.4)) for reader in readers)
+    one, two = (score(open_data("parts", reader, by="part"), proportions=(0.1, 0.4)) for reader in readers)
     assert one.details == two.details
 
 

@@ -15,7 +15,7 @@ from candlelight.evaluation.models.retinex import constant_reflectance, constant
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.predictions import open_predictions
 from candlelight.evaluation.run.steps import FinishedSteps
-from candlelight.evaluation.views import Comparisons, JudgedImage, open_judgements
+from candlelight.evaluation.views import Comparisons, JudgedImage, open_data
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.public.saw import LABEL_FOLDER
 
@@ -73,8 +73,8 @@ def saw(tmp_path):
 def judged(iiw, saw):
     """The two views by the name of their score."""
     return {
-        "whdr": open_judgements(iiw, split="all"),
-        "saw_ap": open_judgements(saw, split="test"),
+        "whdr": open_data("judgements", iiw, split="all"),
+        "saw_ap": open_data("judgements", saw, split="test"),
     }
 
 

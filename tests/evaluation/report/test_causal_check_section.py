@@ -344,7 +344,7 @@ def test_no_effect_is_known(memory_view):
 
 def test_the_command_puts_pictures_into_the_section_of_their_size(tmp_path, memory_view, monkeypatch):
     view = memory_view([item(0), item(1)], factor_values=lambda name: None)
-    monkeypatch.setattr("candlelight.evaluation.views.open_counterfactuals", lambda *_, **__: view)
+    monkeypatch.setattr("candlelight.evaluation.views.open_data", lambda *_, **__: view)
 
     def fitted(name, size):
         def resized(images):

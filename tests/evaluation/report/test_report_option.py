@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from candlelight.cli import main
-from candlelight.evaluation.views import open_images
+from candlelight.evaluation.views import open_data
 from candlelight.loaders.frames import write_dataset_info, write_frame
 from candlelight.loaders.samples import Frame
 from candlelight.loaders.schema import DatasetInfo, SetInfo
@@ -90,7 +90,7 @@ def test_each_command_writes_a_page_with_pictures(root, tmp_path, command):
 
 
 def test_predictions_that_are_missing_are_shown_as_failed(root, tmp_path):
-    images = open_images(str(root / "frames"), set_name="grid")
+    images = open_data("images", str(root / "frames"), set_name="grid")
     for row, name in list(enumerate(images.ids))[1:]:
         path = tmp_path / "mine" / f"{name}.npz"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from candlelight.evaluation.views import open_data
 from candlelight.loaders.files.layer_codecs import encode_png
 from candlelight.loaders.public import mpi3d
 from candlelight.loaders.public.dsprites import FILE_STEM as DSPRITES
@@ -285,7 +286,7 @@ def public_folder(tmp_path_factory):
 def open_copy(public_folder):
     """Return a function that opens a copy of a public data set by its text, with the needed options."""
 
-    def open_as(opener, layout, **options):
-        return opener(f"{layout}:{public_folder(layout)}", **{**NEEDED.get(layout, {}), **options})
+    def open_as(kind, layout, **options):
+        return open_data(kind, f"{layout}:{public_folder(layout)}", **{**NEEDED.get(layout, {}), **options})
 
     return open_as

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.views import BACKGROUND_REGION, View, open_counterfactuals
+from candlelight.evaluation.views import BACKGROUND_REGION, View, open_data
 from candlelight.loaders import pack_hdf5, pack_hub
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.frames import write_dataset_info, write_frame
@@ -83,7 +83,7 @@ def test_counterfactuals_are_grouped_by_the_region_that_they_change(write, tmp_p
     pack_hdf5(root, tmp_path / "h5")
     pack_hub(root, tmp_path / "hub")
     for place in (root, str(root), tmp_path / "h5", tmp_path / "hub"):
-        view = open_counterfactuals(place)
+        view = open_data("counterfactuals", place)
         assert isinstance(view, View)
         assert view.ids == ("one-000000", "one-000001", "one-000002")
         assert view.groups == ("one/000000", "one/000001", "one/000002")
@@ -98,25 +98,25 @@ def test_counterfactuals_are_grouped_by_the_region_that_they_change(write, tmp_p
 
 
 def test_values_of_a_factor(write):
-    view = open_counterfactuals(write())
+    view = open_data("counterfactuals", write())
     assert view.factor_values("size") == ("1.5", "2", "2.5")
     assert view.factor_values("kind") is None
 
 
 def test_choices(write):
     root = write()
-    assert len(open_counterfactuals(root, set_name="one", limit=2)) == 2
+    assert len(open_data("counterfactuals", root, set_name="one", limit=2)) == 2
     with pytest.raises(InputError, match="expected a set `one_changed` with counterfactuals, got none"):
-        open_counterfactuals(root, set_name="one_changed")
+        open_data("counterfactuals", root, set_name="one_changed")
 
 
 def test_an_original_that_is_missing_is_left_out(write):
-    assert open_counterfactuals(write(originals=2)).ids == ("one-000000", "one-000001")
+    assert open_data("counterfactuals", write(originals=2)).ids == ("one-000000", "one-000001")
 
 
 def test_frames_without_counterfactuals(frames_root):
     with pytest.raises(InputError, match="expected sets with counterfactuals, got none; render"):
-        open_counterfactuals(frames_root)
+        open_data("counterfactuals", frames_root)
 
 
 def test_other_changes_of_objects_are_refused(write):
@@ -126,7 +126,7 @@ def test_other_changes_of_objects_are_refused(write):
     with pytest.raises(
         InputError, match="`one_changed-000000` differs from `one-000000` in objects as a whole"
     ):
-        open_counterfactuals(write(turn))
+        open_data("counterfactuals", write(turn))
 
 
 def test_several_changed_parts_are_refused(write):
@@ -135,4 +135,4 @@ def test_several_changed_parts_are_refused(write):
         return (objects[0].model_copy(update={"parts": tuple(parts)}), *objects[1:])
 
     with pytest.raises(InputError, match="in hidden, left, right; expected the material of one part"):
-        open_counterfactuals(write(repaint))
+        open_data("counterfactuals", write(repaint))

@@ -16,13 +16,7 @@ from candlelight.evaluation.views import (
     Judgements,
     Parts,
     Regions,
-    open_concepts,
-    open_decompositions,
-    open_factors,
-    open_images,
-    open_judgements,
-    open_parts,
-    open_regions,
+    open_data,
 )
 from candlelight.evaluation.views.synthetic_judgements import synthetic_comparisons, synthetic_labels
 from candlelight.loaders import FrameFolder, HubFrames, open_frames, pack_hdf5, pack_hub
@@ -79,7 +73,7 @@ def test_decompositions_are_equal_in_every_storage(frames_root, stored, make_fra
         requested = (
             {} if not isinstance(place, str | Path) or str(place).endswith(".h5") else {"set_name": "grid"}
         )
-        view = open_decompositions(place, **requested)
+        view = open_data("decompositions", place, **requested)
         assert isinstance(view, Decompositions)
         assert view.ids == tuple(f"grid-{row:06d}" for row in range(6))
         assert view.groups == tuple(f"unit-{row}" for row in range(6))
@@ -101,7 +95,8 @@ def test_decompositions_are_equal_in_every_storage(frames_root, stored, make_fra
 
 def test_identity_names_the_split_of_a_pack(frames_root, stored):
     of = [
-        open_images(place, set_name="grid").identity for place in (frames_root, stored / "h5", stored / "hub")
+        open_data("images", place, set_name="grid").identity
+        for place in (frames_root, stored / "h5", stored / "hub")
     ]
     assert [identity.split for identity in of] == [None, "train", "train"]
     assert of[0] == DataIdentity("tiny", "frames", "grid", None, "a" * 64)
@@ -109,7 +104,7 @@ def test_identity_names_the_split_of_a_pack(frames_root, stored):
 
 def test_radiance_and_shading_are_times_the_exposure(write, make_frame):
     root = write(lambda *_: {}, exposure=0.25)
-    item, layers = open_decompositions(root)[2], make_frame("grid", 2).layers
+    item, layers = open_data("decompositions", root)[2], make_frame("grid", 2).layers
     np.testing.assert_array_equal(item.image, np.moveaxis(layers["radiance"].astype(np.float32), 2, 0) / 4)
     np.testing.assert_array_equal(item.shading, np.moveaxis(layers["shading"].astype(np.float32), 2, 0) / 4)
     np.testing.assert_array_equal(item.reflectance, np.moveaxis(layers["albedo"].astype(np.float32), 2, 0))
@@ -129,7 +124,7 @@ def test_channels_without_albedo_have_no_known_shading(tmp_path, make_frame, inf
         write_frame(
             tmp_path, other if index else Frame(frame.metadata.model_copy(update={"layers": hashes}), layers)
         )
-    item = open_decompositions(tmp_path, set_name="grid")[0]
+    item = open_data("decompositions", tmp_path, set_name="grid")[0]
     known = torch.from_numpy(np.moveaxis(layers["albedo"] > 0, 2, 0))
     assert torch.equal(item.shading_known, known)
     assert torch.equal(item.mask, known.any(0))
@@ -141,19 +136,19 @@ def test_channels_without_albedo_have_no_known_shading(tmp_path, make_frame, inf
 def test_without_radiance_the_image_is_decoded(write, make_frame):
     root = write(lambda *_: {}, drop=("radiance",), exposure=0.25)
     expected = srgb_to_linear(make_frame("grid", 0).layers["image"] / 255).astype(np.float32)
-    np.testing.assert_array_equal(open_decompositions(root)[0].image, np.moveaxis(expected, 2, 0))
+    np.testing.assert_array_equal(open_data("decompositions", root)[0].image, np.moveaxis(expected, 2, 0))
 
 
 def test_the_image_alone_is_srgb(frames_root, make_frame):
     expected = np.moveaxis(make_frame("grid", 3).layers["image"].astype(np.float32) / 255, 2, 0)
-    for opener in (open_images, open_concepts, open_factors):
-        np.testing.assert_array_equal(opener(frames_root, set_name="grid")[3], expected)
-    np.testing.assert_array_equal(open_parts(frames_root, set_name="grid")[3].image, expected)
+    for kind in ("images", "concepts", "factors"):
+        np.testing.assert_array_equal(open_data(kind, frames_root, set_name="grid")[3], expected)
+    np.testing.assert_array_equal(open_data("parts", frames_root, set_name="grid")[3].image, expected)
 
 
 def test_only_layers_that_are_needed_are_read(frames_root):
-    assert open_images(frames_root, set_name="grid").named.reader.layers == ("image",)
-    read = open_decompositions(frames_root, set_name="grid").named.reader.layers
+    assert open_data("images", frames_root, set_name="grid").named.reader.layers == ("image",)
+    read = open_data("decompositions", frames_root, set_name="grid").named.reader.layers
     assert read == ("radiance", "albedo", "shading")
 
 
@@ -161,7 +156,7 @@ def test_frames_with_a_shadow_catcher_explain_only_objects(write):
     def catcher(_, metadata):
         return {"checks": metadata.checks.model_copy(update={"identity_error": None})}
 
-    assert open_decompositions(write(catcher)).explains == "objects"
+    assert open_data("decompositions", write(catcher)).explains == "objects"
 
 
 def test_frames_without_a_trace_have_no_catcher(write):
@@ -169,7 +164,7 @@ def test_frames_without_a_trace_have_no_catcher(write):
         checks = metadata.checks.model_copy(update={"identity_error": None})
         return {"checks": checks, "renderer": metadata.renderer.model_copy(update={"blender": None})}
 
-    assert open_decompositions(write(leaves)).explains == "image"
+    assert open_data("decompositions", write(leaves)).explains == "image"
 
 
 def test_missing_layers_are_refused(write, frames_root):
@@ -177,15 +172,15 @@ def test_missing_layers_are_refused(write, frames_root):
     with pytest.raises(
         InputError, match=r"set `grid` has no `albedo` layer; expected radiance, albedo, shading: "
     ):
-        open_decompositions(root)
+        open_data("decompositions", root)
     with pytest.raises(InputError, match=r"set `grid` has no `object` layer; expected image, object: render"):
-        open_parts(root)
+        open_data("parts", root)
     reader = FrameFolder(frames_root, "grid", layers=["image"])
     with pytest.raises(
         InputError, match=r"^set `grid` has no `albedo` layer; expected image, albedo, shading: "
     ):
-        open_decompositions(reader)
-    assert len(open_images(reader)) == 6
+        open_data("decompositions", reader)
+    assert len(open_data("images", reader)) == 6
 
 
 def replace_layers(root, frame, **layers):
@@ -204,7 +199,7 @@ def test_pixels_at_edges_of_objects_leave_the_mask(write, info, reach):
     layer[5:15, 8:20], layer[15:, 8:20] = 1, 2
     for index in range(6):
         replace_layers(root, frames.frame(index), object=layer)
-    whole, view = open_decompositions(root), open_decompositions(root, leave_edges=reach)
+    whole, view = open_data("decompositions", root), open_data("decompositions", root, leave_edges=reach)
     assert view[1].mask.any()
     assert torch.equal(view[1].mask, whole[1].mask & ~torch.from_numpy(mixed_edges(layer, reach)))
     assert torch.equal(view[1].image, whole[1].image)
@@ -213,13 +208,11 @@ def test_pixels_at_edges_of_objects_leave_the_mask(write, info, reach):
     assert view.named.reader.layers == ("radiance", "albedo", "shading", "object")
 
 
-def test_edges_to_leave_are_checked(frames_root, write):
-    with pytest.raises(InputError, match="leave_edges: expected 0 or more pixels, got -1"):
-        open_decompositions(frames_root, set_name="grid", leave_edges=-1)
+def test_edges_need_the_layer_of_objects(write):
     root = write(lambda *_: {}, drop=("object",))
-    assert len(open_decompositions(root)) == 6
+    assert len(open_data("decompositions", root)) == 6
     with pytest.raises(InputError, match="set `grid` has no `object` layer"):
-        open_decompositions(root, leave_edges=1)
+        open_data("decompositions", root, leave_edges=1)
 
 
 @pytest.fixture
@@ -238,7 +231,7 @@ def painted(write):
 
 
 def test_regions_of_frames_are_objects_without_their_edges(painted):
-    view = open_regions(painted)
+    view = open_data("regions", painted)
     assert isinstance(view, Regions)
     assert view.synthetic is True
     assert view.groups == ("unit-0", "unit-0", "unit-1", "unit-1", "unit-2", "unit-2")
@@ -249,10 +242,10 @@ def test_regions_of_frames_are_objects_without_their_edges(painted):
     assert torch.equal(item.regions, expected)
     assert item.colours.tolist() == [[0.5, 0.25, 0.5], [0.125, 0.25, 0.5]]
     assert item.mask.all()
-    assert torch.equal(item.image, open_decompositions(painted)[3].image)
+    assert torch.equal(item.image, open_data("decompositions", painted)[3].image)
     assert torch.equal(view[0].regions, item.regions)
     assert not torch.equal(view[0].colours, item.colours)
-    assert item.image.shape == open_regions(painted, longest=3)[3].image.shape
+    assert item.image.shape == open_data("regions", painted, longest=3)[3].image.shape
 
 
 # -------------------------------------------------------------------------------------------- rows and names
@@ -263,7 +256,7 @@ def test_rows_are_chosen_before_an_image_is_read(frames_copy):
     for index in (0, 1, 2, 4):
         (samples / f"{index:06d}" / "layers.npz").write_bytes(b"")
         (samples / f"{index:06d}" / "image.png").write_bytes(b"")
-    view = open_decompositions(frames_copy, set_name="grid", rows="5,3,1", limit=2)
+    view = open_data("decompositions", frames_copy, set_name="grid", rows="5,3,1", limit=2)
     assert (len(view), view.ids, view.groups) == (2, ("grid-000005", "grid-000003"), ("unit-5", "unit-3"))
     assert view[1].image.shape == (3, 24, 32)
     assert view.known_ids == {f"grid-{row:06d}" for row in range(6)}
@@ -271,7 +264,7 @@ def test_rows_are_chosen_before_an_image_is_read(frames_copy):
 
 def test_known_ids_include_rows_that_are_left_out(frames_root, stored):
     for place in (frames_root, stored / "h5", stored / "hub"):
-        known = open_images(place, set_name="free", rows="0:1").known_ids
+        known = open_data("images", place, set_name="free", rows="0:1").known_ids
         assert known == {f"free-{index:06d}" for index in (0, 1, 2, 4, 5)}
 
 
@@ -281,11 +274,11 @@ def test_several_sets_or_splits_need_a_name(frames_root, stored, tmp_path):
             InputError,
             match=r"choose a set \(`set_name`\); expected one of: (grid, free|free, grid)$",
         ):
-            open_images(place)
+            open_data("images", place)
         with pytest.raises(InputError, match=r"set `gird` is not there; expected one of: "):
-            open_images(place, set_name="gird")
+            open_data("images", place, set_name="gird")
         with pytest.raises(InputError, match=r"split `test` is not there; expected one of: train$"):
-            open_images(place, set_name="grid", split="test")
+            open_data("images", place, set_name="grid", split="test")
     plan = SplitPlan(factor="color", values={"test": ("blue",)})
     pack_hdf5(frames_root, tmp_path / "h5", ["grid"], plan=plan)
     pack_hub(frames_root, tmp_path / "hub", ["grid"], plan=plan)
@@ -294,8 +287,8 @@ def test_several_sets_or_splits_need_a_name(frames_root, stored, tmp_path):
             InputError,
             match=r"choose a split \(`split`\); expected one of: (train, test|test, train)$",
         ):
-            open_images(place, set_name="grid")
-        views = [open_images(place, set_name="grid", split=split) for split in ("train", "test")]
+            open_data("images", place, set_name="grid")
+        views = [open_data("images", place, set_name="grid", split=split) for split in ("train", "test")]
         assert [view.identity.split for view in views] == ["train", "test"]
         assert sorted(name for view in views for name in view.ids) == [f"grid-{n:06d}" for n in range(6)]
 
@@ -303,8 +296,8 @@ def test_several_sets_or_splits_need_a_name(frames_root, stored, tmp_path):
 def test_a_set_or_split_with_a_reader_is_refused(frames_root):
     reader = open_frames(frames_root, "grid")
     with pytest.raises(InputError, match="expected no set and no split with a reader, which is already open"):
-        open_images(reader, split="train")
-    assert open_images(reader, rows="1:3").ids == ("grid-000001", "grid-000002")
+        open_data("images", reader, split="train")
+    assert open_data("images", reader, rows="1:3").ids == ("grid-000001", "grid-000002")
 
 
 def test_judgements_of_frames_are_made_of_the_ground_truth(frames_root, stored, make_frame):
@@ -315,7 +308,7 @@ def test_judgements_of_frames_are_made_of_the_ground_truth(frames_root, stored, 
         requested = (
             {} if not isinstance(place, str | Path) or str(place).endswith(".h5") else {"set_name": "grid"}
         )
-        view = open_judgements(place, **requested)
+        view = open_data("judgements", place, **requested)
         assert isinstance(view, Judgements)
         assert (view.origin, view.groups) == ("synthetic", tuple(f"unit-{row}" for row in range(6)))
         item = view[1]
@@ -328,25 +321,25 @@ def test_judgements_of_frames_are_made_of_the_ground_truth(frames_root, stored, 
 
 def test_image_of_judgements_is_that_of_decompositions(write):
     root = write(lambda *_: {}, exposure=0.25)
-    assert torch.equal(open_judgements(root)[2].image, open_decompositions(root)[2].image)
+    assert torch.equal(open_data("judgements", root)[2].image, open_data("decompositions", root)[2].image)
 
 
 def test_image_of_judgements_without_radiance_is_decoded(write):
     root = write(lambda *_: {}, drop=("radiance",), exposure=0.25)
-    assert torch.equal(open_judgements(root)[2].image, open_decompositions(root)[2].image)
+    assert torch.equal(open_data("judgements", root)[2].image, open_data("decompositions", root)[2].image)
 
 
 @pytest.mark.parametrize("layer", ["albedo", "shading", "depth", "normal", "object"])
 def test_judgements_need_the_ground_truth(write, layer):
     with pytest.raises(InputError, match=rf"has no `{layer}` layer; expected radiance, albedo, shading, dep"):
-        open_judgements(write(lambda *_: {}, drop=(layer,)))
+        open_data("judgements", write(lambda *_: {}, drop=(layer,)))
 
 
 # -------------------------------------------------------------------------------------------------- concepts
 
 
 def test_concept_sets_agree_in_all_factors_but_one(frames_root):
-    view = open_concepts(frames_root, set_name="grid")
+    view = open_data("concepts", frames_root, set_name="grid")
     assert isinstance(view, ConceptSets)
     frames = open_frames(frames_root, "grid")
     expected = [
@@ -357,7 +350,7 @@ def test_concept_sets_agree_in_all_factors_but_one(frames_root):
 
 
 def test_rows_of_concept_sets_are_numbered_in_the_view(frames_root):
-    view = open_concepts(frames_root, set_name="grid", rows=[5, 4, 1])
+    view = open_data("concepts", frames_root, set_name="grid", rows=[5, 4, 1])
     assert [(one.fixed, one.rows) for one in view.sets] == [
         ({"color": "red"}, (2,)),
         ({"color": "blue"}, (0, 1)),
@@ -367,7 +360,7 @@ def test_rows_of_concept_sets_are_numbered_in_the_view(frames_root):
 
 def test_a_set_without_a_varying_factor_is_refused(frames_root):
     with pytest.raises(InputError, match="image set `free` is no concept set: its `varies` names no factor"):
-        open_concepts(frames_root, set_name="free")
+        open_data("concepts", frames_root, set_name="free")
 
 
 def light(index, metadata):
@@ -408,18 +401,18 @@ def viewed(index, metadata):
 )
 def test_the_varying_concept_is_found(write, changes, varies):
     root = write(lambda *of: {name: value for change in changes for name, value in change(*of).items()})
-    assert open_concepts(root).varies == varies
+    assert open_data("concepts", root).varies == varies
 
 
 def test_objects_are_counted_where_their_number_is_fixed(write):
     def growing(index, metadata):  # the second set, of rows 3 to 5, has as many in its first and last row
         return {"objects": metadata.objects[:1] * (1 + (index == 2))}
 
-    assert [one.objects for one in open_concepts(write(growing)).sets] == [None, 1]
+    assert [one.objects for one in open_data("concepts", write(growing)).sets] == [None, 1]
 
 
 def test_the_varying_concept_of_one_row_is_unknown(frames_root):
-    assert open_concepts(frames_root, set_name="grid", limit=1).varies is None
+    assert open_data("concepts", frames_root, set_name="grid", limit=1).varies is None
 
 
 # ---------------------------------------------------------------------------------------- parts and factors
@@ -445,23 +438,21 @@ def annotated(write, info):
 def test_masks_by_type_and_by_part(annotated, make_frame):
     layers = make_frame("grid", 2).layers
     shown, part = torch.from_numpy(layers["object"]), torch.from_numpy(layers["part"])
-    view = open_parts(annotated, by="type")
+    view = open_data("parts", annotated, by="type")
     assert isinstance(view, Parts)
     assert view[2].masks.keys() == {"cube", "cone"}
     assert torch.equal(view[2].masks["cube"], (shown == 1) | (shown == 3))
     assert torch.equal(view[2].masks["cone"], shown == 2)
     assert [view[row].label for row in range(3)] == ["cube", None, None]
-    masks = open_parts(annotated, by="part")[2].masks
+    masks = open_data("parts", annotated, by="part")[2].masks
     assert torch.equal(masks["lid"], (shown > 0) & (part == 1))
     assert torch.equal(masks["body"], (shown > 0) & (part == 2))
-    with pytest.raises(InputError, match="by: expected type or part, got 'kind'"):
-        open_parts(annotated, by="kind")
 
 
 @pytest.mark.parametrize("kind", ["folder", "h5", "hub"])
 def test_factors_of_chosen_rows_are_opened(frames_root, stored, kind):
     place = {"folder": frames_root, "h5": stored / "h5", "hub": stored / "hub"}[kind]
-    view = open_factors(place, set_name="free", rows=[4, 0])
+    view = open_data("factors", place, set_name="free", rows=[4, 0])
     assert isinstance(view, Factors)
     assert [factor.name for factor in view.factors] == ["shape", "angle"]
     np.testing.assert_array_equal(view.table, [[2.0, 62.5], [0.0, 0.0]])
@@ -470,7 +461,7 @@ def test_factors_of_chosen_rows_are_opened(frames_root, stored, kind):
 def test_a_set_without_factors_is_refused(write):
     root = write(lambda *_: {}, factors=(), varies=())
     with pytest.raises(InputError, match="image set `grid` has no factors"):
-        open_factors(root)
+        open_data("factors", root)
 
 
 def test_packs_of_the_hub_are_downloaded(stored, monkeypatch):
@@ -482,8 +473,8 @@ def test_packs_of_the_hub_are_downloaded(stored, monkeypatch):
         return str(stored / "hub")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-    view = open_images("hf:user/tiny", set_name="grid")
+    view = open_data("images", "hf:user/tiny", set_name="grid")
     assert isinstance(view, Images)
     assert (len(view), requested) == (6, [("user/tiny", ["manifest.json"]), ("user/tiny", None)])
-    assert open_decompositions("hf:user/tiny", set_name="grid").ids == view.ids
+    assert open_data("decompositions", "hf:user/tiny", set_name="grid").ids == view.ids
     assert isinstance(view.named.reader, HubFrames)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from candlelight.evaluation.views import DataIdentity, Images, open_images, read_picture_groups
+from candlelight.evaluation.views import DataIdentity, Images, open_data, read_picture_groups
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.image_frames import ImageFolder, ImageFrames
 
@@ -27,7 +27,7 @@ def folder(tmp_path):
 
 
 def test_pictures_keep_their_size(folder):
-    view = open_images(folder)
+    view = open_data("images", folder)
     assert isinstance(view, Images)
     assert view.ids == view.groups == ("b.png", "deep/a.png", "turned.png")
     assert view.identity == DataIdentity("photographs", "pictures")
@@ -38,12 +38,12 @@ def test_pictures_keep_their_size(folder):
 
 
 def test_pictures_are_scaled_to_one_size(folder):
-    view = open_images(str(folder), size=(4, 6), limit=2)
+    view = open_data("images", str(folder), size=(4, 6), limit=2)
     assert [tuple(image.shape) for image in view] == [(3, 4, 6)] * 2
     same = ImageFrames(ImageFolder(folder), (4, 6))
     assert torch.equal(view[1], same[1]["image"].float() / 255)
     assert view.known_ids == {"b.png", "deep/a.png", "turned.png"}
-    assert open_images(same).ids == ("b.png", "deep/a.png", "turned.png")
+    assert open_data("images", same).ids == ("b.png", "deep/a.png", "turned.png")
 
 
 def test_a_table_groups_pictures_of_the_same_name_by_their_folder(folder, tmp_path):
@@ -56,10 +56,10 @@ def test_a_table_groups_pictures_of_the_same_name_by_their_folder(folder, tmp_pa
         encoding="utf-8",
     )
     groups = read_picture_groups(table)
-    assert open_images(folder, groups=groups).groups == ("vase", "jug", "vase, new")
-    assert open_images(folder, groups=groups, rows=[2, 0]).groups == ("vase, new", "vase")
+    assert open_data("images", folder, groups=groups).groups == ("vase", "jug", "vase, new")
+    assert open_data("images", folder, groups=groups, rows=[2, 0]).groups == ("vase, new", "vase")
     (tmp_path / "link").symlink_to("others")
-    assert open_images(tmp_path / "link", groups=groups).groups == ("jug",)
+    assert open_data("images", tmp_path / "link", groups=groups).groups == ("jug",)
 
 
 @pytest.mark.parametrize(
@@ -95,28 +95,26 @@ def test_tables_of_groups_that_do_not_fit(folder, text, message):
     if text is not None:
         (folder / "groups.csv").write_bytes(text)
     with pytest.raises(InputError, match=message):
-        open_images(folder, groups=read_picture_groups(folder / "groups.csv"))
+        open_data("images", folder, groups=read_picture_groups(folder / "groups.csv"))
 
 
 def test_pictures_have_no_sets(folder, tmp_path):
     for requested in ({"set_name": "one"}, {"split": "train"}):
         with pytest.raises(InputError, match="a folder of pictures has no sets or splits; leave them out"):
-            open_images(folder, **requested)
-    with pytest.raises(InputError, match=r"size: expected height and width of at least 1, got \(0, 4\)"):
-        open_images(folder, size=(0, 4))
+            open_data("images", folder, **requested)
     with pytest.raises(InputError, match=r"nowhere: does not exist; .*; or a folder of pic"):
-        open_images(tmp_path / "nowhere")
+        open_data("images", tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="expected images"):
-        open_images(tmp_path / "empty")
+        open_data("images", tmp_path / "empty")
 
 
 def test_a_damaged_picture_is_named(folder):
     (folder / "b.png").write_bytes(b"none")
     for size in (None, (4, 6)):
         with pytest.raises(InputError, match=r"photographs: b.png: cannot be read as an image: "):
-            open_images(folder, size=size)[0]
-    view = open_images(folder)
+            open_data("images", folder, size=size)[0]
+    view = open_data("images", folder)
     (folder / "b.png").unlink()
     with pytest.raises(InputError, match=r"photographs: b.png: cannot be read: No such file"):
         view[0]
@@ -143,11 +141,11 @@ def reds(view):
 
 def test_a_table_of_pictures_is_read(table, tmp_path):
     table.save_to_disk(tmp_path / "one")
-    view = open_images(f"hf:{tmp_path / 'one'}")
+    view = open_data("images", f"hf:{tmp_path / 'one'}")
     assert reds(view) == [0, 50, 100, 150]
     assert view.ids == ("row 0", "row 1", "row 2", "row 3")
     assert (view.identity.name, view.identity.layout) == ("one", "pictures")
-    assert reds(open_images(f"hf:{tmp_path / 'one'}", rows=[3, 1])) == [150, 50]
+    assert reds(open_data("images", f"hf:{tmp_path / 'one'}", rows=[3, 1])) == [150, 50]
 
 
 def test_several_splits_need_a_name(datasets, table, tmp_path):
@@ -158,28 +156,28 @@ def test_several_splits_need_a_name(datasets, table, tmp_path):
         InputError,
         match=r"hf:.*two: choose a split \(`split`\); expected one of: train, test$",
     ):
-        open_images(name)
-    for view in (open_images(name, split="test"), open_images(f"{name}:test")):
+        open_data("images", name)
+    for view in (open_data("images", name, split="test"), open_data("images", f"{name}:test")):
         assert reds(view) == [100]
         assert view.identity.split == "test"
     with pytest.raises(InputError, match=r"hf:.*two, split none: cannot be loaded: "):
-        open_images(name, split="none")
+        open_data("images", name, split="none")
     with pytest.raises(InputError, match="expected hf:NAME, hf:NAME:SPLIT or hf:NAME:SPLIT:CONFIGURATION"):
-        open_images("hf:a:b:c:d")
+        open_data("images", "hf:a:b:c:d")
     datasets.DatasetDict({"val": table}).save_to_disk(tmp_path / "single")
-    assert open_images(f"hf:{tmp_path / 'single'}").identity.split == "val"
+    assert open_data("images", f"hf:{tmp_path / 'single'}").identity.split == "val"
     alone = datasets.Dataset.from_dict(table[:], features=table.features, split="train")
     alone.save_to_disk(tmp_path / "alone")
-    assert open_images(f"hf:{tmp_path / 'alone'}", split="train").identity.split == "train"
+    assert open_data("images", f"hf:{tmp_path / 'alone'}", split="train").identity.split == "train"
     with pytest.raises(InputError, match=r"alone: split `test` is not there; expected one of: train$"):
-        open_images(f"hf:{tmp_path / 'alone'}", split="test")
+        open_data("images", f"hf:{tmp_path / 'alone'}", split="test")
 
 
 def test_a_folder_in_the_layout_of_the_hub_is_read(table, tmp_path):
     shard = tmp_path / "hub" / "train-00000-of-00001.parquet"
     shard.parent.mkdir()
     table.to_parquet(shard)
-    view = open_images(f"hf:{shard.parent}")
+    view = open_data("images", f"hf:{shard.parent}")
     assert reds(view) == [0, 50, 100, 150]
     assert view.identity.split == "train"
 
@@ -196,4 +194,4 @@ def test_a_missing_data_set_is_refused(monkeypatch):
         "huggingface_hub.constants.HF_HUB_OFFLINE", True
     )  # otherwise it retries for 20 seconds
     with pytest.raises(InputError, match=r"^hf:nobody/nothing: cannot be loaded: "):
-        open_images("hf:nobody/nothing")
+        open_data("images", "hf:nobody/nothing")

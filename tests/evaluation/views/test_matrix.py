@@ -1,88 +1,47 @@
-"""Open each view of each layout: the view opens, or one line names the layouts with its content."""
+"""Open each content of each layout: the view opens, or one line names the layouts with its content."""
 
 import pytest
 
-from candlelight.evaluation.views import (
-    LAYOUTS,
-    open_concepts,
-    open_decompositions,
-    open_factors,
-    open_images,
-    open_judgements,
-    open_pairs,
-    open_parts,
-    open_regions,
-)
+from candlelight.evaluation.views import LAYOUTS, open_data
 from candlelight.loaders.errors import InputError
 
 pytest.importorskip("torch")
 
 pytestmark = pytest.mark.usefixtures("datasets")
 
-OPENERS = {
-    "decompositions": open_decompositions,
-    "concept sets": open_concepts,
-    "parts": open_parts,
-    "factors": open_factors,
-    "judgements": open_judgements,
-    "regions": open_regions,
-    "rated pairs": open_pairs,
-    "images": open_images,
-}
 HAVE = {
     "decompositions": {"frames", "mit", "arap", "hypersim"},
-    "concept sets": {"frames", "mit", "arap", "multi-illumination", "photometric-stereo"},
+    "concepts": {"frames", "mit", "arap", "multi-illumination", "photometric-stereo"},
     "parts": {"frames", "cub70", "celebamask"},
     "factors": {"frames", "cub70", "celebamask", "dsprites", "mpi3d", "shapes3d", "candle", "tid2013"},
     "regions": {"frames", "maw", "multi-illumination"},
     "judgements": {"frames", "iiw", "saw"},
-    "rated pairs": {"tid2013"},
+    "pairs": {"tid2013"},
     "images": {"frames", *LAYOUTS},
 }
 
 
-def content_table(open_named):
-    """Try each view of each layout.
-
-    Args:
-        open_named: takes a function of `candlelight.evaluation.views`, a layout and options, and opens data
-            of the layout.
-
-    Returns:
-        True or the message of the refusal, by layout and content.
-    """
-    table = {}
-    for layout in ("frames", *LAYOUTS):
-        for content, opener in OPENERS.items():
-            by = {"by": "part"} if content == "parts" and layout != "frames" else {}
-            try:
-                open_named(opener, layout, **by)[0]
-                table[layout, content] = True
-            except InputError as error:
-                table[layout, content] = str(error)
-    return table
+NOUNS = {"concepts": "concept sets", "pairs": "rated pairs"}
 
 
-@pytest.fixture
-def table(frames_root, open_copy):
+@pytest.mark.parametrize("kind", HAVE)
+@pytest.mark.parametrize("layout", ["frames", *LAYOUTS])
+def test_each_content_opens_or_names_the_layouts_that_have_it(frames_root, open_copy, layout, kind):
     pytest.importorskip("OpenEXR")
+    options = {"by": "part"} if kind == "parts" and layout != "frames" else {}
 
-    def open_named(opener, layout, **options):
+    def open_one():
         if layout == "frames":
-            return opener(frames_root, set_name="grid", **options)
-        return open_copy(opener, layout, **options)
+            return open_data(kind, frames_root, set_name="grid", **options)[0]
+        return open_copy(kind, layout, **options)[0]
 
-    return content_table(open_named)
-
-
-def test_each_view_opens_or_names_the_layouts_that_do(table):
-    for (layout, content), found in table.items():
-        if layout in HAVE[content]:
-            assert found is True, (layout, content, found)
-            continue
-        others = [name for name in LAYOUTS if name in HAVE[content]]
-        frames = "frames or " if "frames" in HAVE[content] else ""
-        assert (
-            f"`{layout}` has no {content}; expected {frames}one of the layouts {', '.join(others)}" in found
-        )
-        assert "\n" not in found
+    if layout in HAVE[kind]:
+        open_one()
+        return
+    others = [name for name in LAYOUTS if name in HAVE[kind]]
+    frames = "frames or " if "frames" in HAVE[kind] else ""
+    with pytest.raises(InputError) as caught:
+        open_one()
+    noun = NOUNS.get(kind, kind)
+    message = f"`{layout}` has no {noun}; expected {frames}one of the layouts {', '.join(others)}"
+    assert str(caught.value).endswith(message)

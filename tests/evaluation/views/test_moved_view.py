@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.views import View, has_moves, open_moved_images
+from candlelight.evaluation.views import View, has_moves, open_data
 from candlelight.loaders import pack_hdf5, pack_hub
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.frames import write_dataset_info, write_frame
@@ -83,17 +83,17 @@ def test_frames_with_and_without_moves(write, tmp_path):
     info["sets"]["translation"]["varies"] = ["axis", "translation", "shape"]
     info["sets"]["scale"]["varies"] = []
     (root / "dataset.json").write_text(json.dumps(info))
-    opened = {name.split("/")[0] for name in open_moved_images(root).ids}
+    opened = {name.split("/")[0] for name in open_data("moved", root).ids}
     assert opened == {"parallax", "illuminant"}
     for name in ("translation", "scale"):
         assert not has_moves(str(root), name)
         with pytest.raises(InputError, match=f"expected a set `{name}` in which a factor"):
-            open_moved_images(root, set_name=name)
+            open_data("moved", root, set_name=name)
 
 
 def test_a_limit_takes_scenes_that_all_transforms_have(write):
     lacks = {("translation", 0): {"axis": "y", "translation": 0.1}}
-    view = open_moved_images(write(lambda name, scene, cell: lacks.get((name, scene)) == cell), limit=1)
+    view = open_data("moved", write(lambda name, scene, cell: lacks.get((name, scene)) == cell), limit=1)
     assert set(view.groups) == {"scene=1"}
     assert len(view) == len(TRANSFORMS)
 
@@ -101,11 +101,11 @@ def test_a_limit_takes_scenes_that_all_transforms_have(write):
 def test_only_sets_of_the_chosen_transforms_are_opened(write):
     root = write(lambda set_name, *_: set_name == "illuminant")  # nothing of it is rendered
     with pytest.raises(InputError, match="no sample of set `illuminant` is complete"):
-        open_moved_images(root)
-    view = open_moved_images(root, transforms=("scale", "translation y"))
+        open_data("moved", root)
+    view = open_data("moved", root, transforms=("scale", "translation y"))
     assert {name.rpartition("/")[2] for name in view.ids} == {"scale", "translation y"}
     with pytest.raises(InputError, match="expected a set in which a factor"):
-        open_moved_images(root, transforms=("rotation",))
+        open_data("moved", root, transforms=("rotation",))
 
 
 def test_rows_hold_the_reference_and_all_magnitudes_of_a_scene(write, tmp_path):
@@ -113,7 +113,7 @@ def test_rows_hold_the_reference_and_all_magnitudes_of_a_scene(write, tmp_path):
     pack_hdf5(root, tmp_path / "h5")
     pack_hub(root, tmp_path / "hub")
     for place in (root, str(root), tmp_path / "h5", tmp_path / "hub"):
-        view = open_moved_images(place)
+        view = open_data("moved", place)
         assert isinstance(view, View)
         assert len(view) == len(SCENES) * len(TRANSFORMS)
         assert view.incomplete == ()
@@ -146,15 +146,15 @@ def test_rows_hold_the_reference_and_all_magnitudes_of_a_scene(write, tmp_path):
 
 def test_choices(write):
     root = write()
-    assert open_moved_images(root, set_name="scale").ids == ("scale/scene=0/scale", "scale/scene=1/scale")
-    assert open_moved_images(root, set_name="scale").identity.set_name == "scale"
-    first = open_moved_images(root, limit=1)
+    assert open_data("moved", root, set_name="scale").ids == ("scale/scene=0/scale", "scale/scene=1/scale")
+    assert open_data("moved", root, set_name="scale").identity.set_name == "scale"
+    first = open_data("moved", root, limit=1)
     assert set(first.groups) == {"scene=0"}
     assert len(first) == len(TRANSFORMS)
     with pytest.raises(
         InputError, match=r"expected a set `still` in which a factor translation .and axis., parallax"
     ):
-        open_moved_images(root, set_name="still")
+        open_data("moved", root, set_name="still")
 
 
 def test_scenes_that_lack_a_frame_are_left_out_and_named(write):
@@ -162,13 +162,13 @@ def test_scenes_that_lack_a_frame_are_left_out_and_named(write):
         lacks_reference = name == "scale" and scene == 0 and cell["scale"] == 1
         return lacks_reference or (scene == 1 and cell == {"axis": "x", "translation": 0.2})
 
-    view = open_moved_images(write(leave_out))
+    view = open_data("moved", write(leave_out))
     assert view.incomplete == ("translation/scene=1/translation x", "scale/scene=0/scale")
     assert not set(view.incomplete) & set(view.ids)
 
 
 def test_a_magnitude_that_no_scene_has_is_not_missing(write):
-    view = open_moved_images(write(lambda name, scene, cell: cell.get("translation") == 0.2))
+    view = open_data("moved", write(lambda name, scene, cell: cell.get("translation") == 0.2))
     assert view.incomplete == ()
     assert view[0].magnitudes.tolist() == [0, 0.1]
 
@@ -176,18 +176,18 @@ def test_a_magnitude_that_no_scene_has_is_not_missing(write):
 def test_no_complete_scene(write):
     root = write(lambda name, scene, cell: 0 in (cell.get("translation"), cell.get("saturation")))
     with pytest.raises(InputError, match="expected a scene with all magnitudes, got none; render"):
-        open_moved_images(root, set_name="translation")
+        open_data("moved", root, set_name="translation")
 
 
 def test_scenes_that_share_a_unit_are_refused(write):
     with pytest.raises(
         InputError, match=r"expected one frame of `all` for translation x 0\.2, got two; name the"
     ):
-        open_moved_images(write(unit="all"))
+        open_data("moved", write(unit="all"))
 
 
 def test_frames_without_moves(frames_root):
     with pytest.raises(
         InputError, match=r"or saturation .and hue. alone varies, got none; render the recipe invariance"
     ):
-        open_moved_images(frames_root)
+        open_data("moved", frames_root)

@@ -1,4 +1,4 @@
-"""Labels of CUB-70 and CelebAMask-HQ: rows, ids and values of `open_factors` agree with `open_parts`."""
+"""Labels of CUB-70 and CelebAMask-HQ: rows, ids and values of factors agree with those of parts."""
 
 from shutil import copytree, rmtree
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from candlelight.evaluation.views import open_factors, open_images, open_parts
+from candlelight.evaluation.views import open_data
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.public import CUB70, CelebAMaskHQ
 from candlelight.loaders.public.celebamask import CELEBAMASK_PARTS
@@ -28,8 +28,8 @@ def labels(view, name):
     ],
 )
 def test_rows_are_those_of_the_parts(open_copy, layout, split, count):
-    factors = open_copy(open_factors, layout, split=split)
-    parts = open_copy(open_parts, layout, split=split, by="part")
+    factors = open_copy("factors", layout, split=split)
+    parts = open_copy("parts", layout, split=split, by="part")
     assert len(factors) == len(parts) == count
     assert factors.ids == parts.ids
     assert factors.groups == parts.groups
@@ -42,15 +42,15 @@ def test_rows_are_those_of_the_parts(open_copy, layout, split, count):
 
 
 def test_splits_of_the_birds_are_of_the_first_70_species(open_copy):
-    train, test = (open_copy(open_factors, "cub70", split=split) for split in ("train", "test"))
+    train, test = (open_copy("factors", "cub70", split=split) for split in ("train", "test"))
     assert train.ids == ("001.Black_footed_Albatross/Albatross_0003_7", "002.Laysan_Albatross/Laysan_0005_9")
     assert labels(train, "species") == ["001.Black_footed_Albatross", "002.Laysan_Albatross"]
     assert labels(test, "species") == ["001.Black_footed_Albatross"] * 2 + ["002.Laysan_Albatross"]
     assert len(train.factors[0].values) == 71  # of all species of the list
-    parts = open_copy(open_parts, "cub70", split="test", by="part")
+    parts = open_copy("parts", "cub70", split="test", by="part")
     assert [sorted(parts[row].masks) for row in range(3)] == [["right_wing"], ["right_wing"], []]
-    assert open_copy(open_parts, "cub70", split="train", by="part")[0].masks == {}
-    chosen = open_copy(open_factors, "cub70", split="test", rows=[2, 0])
+    assert open_copy("parts", "cub70", split="train", by="part")[0].masks == {}
+    chosen = open_copy("factors", "cub70", split="test", rows=[2, 0])
     assert labels(chosen, "species") == ["002.Laysan_Albatross", "001.Black_footed_Albatross"]
 
 
@@ -63,7 +63,7 @@ def test_a_split_without_birds_is_refused(public_folder, tmp_path):
 
 
 def test_attributes_of_faces_are_factors(open_copy):
-    view = open_copy(open_factors, "celebamask")
+    view = open_copy("factors", "celebamask")
     assert [(info.name, info.kind, info.values) for info in view.factors] == [
         ("Smiling", "categorical", ("no", "yes")),
         ("Male", "categorical", ("no", "yes")),
@@ -71,7 +71,7 @@ def test_attributes_of_faces_are_factors(open_copy):
     assert view.ids == ("0", "7", "9", "12")
     assert labels(view, "Smiling") == ["no", "yes", "no", "yes"]
     assert labels(view, "Male") == ["no", "yes", "yes", "no"]
-    test = open_copy(open_factors, "celebamask", split="test", rows=[1, 0])
+    test = open_copy("factors", "celebamask", split="test", rows=[1, 0])
     assert (test.ids, labels(test, "Smiling")) == (("9", "7"), ["no", "yes"])
 
 
@@ -79,26 +79,26 @@ def test_a_missing_list_of_attributes_is_named(public_folder, tmp_path):
     root = copytree(public_folder("celebamask"), tmp_path / "faces")
     (root / "CelebAMask-HQ-attribute-anno.txt").unlink()
     with pytest.raises(InputError, match=r"CelebAMask-HQ-attribute-anno\.txt is missing; get it from"):
-        open_factors(f"celebamask:{root}", split="all")
-    assert len(open_parts(f"celebamask:{root}", split="all", by="part")) == 4  # parts need no list
+        open_data("factors", f"celebamask:{root}", split="all")
+    assert len(open_data("parts", f"celebamask:{root}", split="all", by="part")) == 4  # parts need no list
 
 
-@pytest.mark.parametrize("opener", [open_factors, open_images])
+@pytest.mark.parametrize("kind", ["factors", "images"])
 @pytest.mark.parametrize("layout", ["cub70", "celebamask"])
-def test_images_are_read_without_masks(open_copy, layout, opener, monkeypatch):
+def test_images_are_read_without_masks(open_copy, layout, kind, monkeypatch):
     def refuse(*_):
         raise AssertionError("a mask was read")
 
     for module in ("cub70", "celebamask"):
         monkeypatch.setattr(f"candlelight.loaders.public.{module}.read_part_masks", refuse)
-    assert open_copy(opener, layout)[0].shape == (3, 4, 6)
+    assert open_copy(kind, layout)[0].shape == (3, 4, 6)
     with pytest.raises(AssertionError, match="a mask was read"):
-        open_copy(open_parts, layout, by="part")[0]
+        open_copy("parts", layout, by="part")[0]
 
 
 def test_readers_have_labels_too(public_folder):
     root = public_folder("cub70")
-    birds = open_factors(CUB70(root, root, "train"))
+    birds = open_data("factors", CUB70(root, root, "train"))
     assert labels(birds, "species")[1] == "002.Laysan_Albatross"
     assert "parts" not in CUB70(root, root, "test", masks=False)[0]
     assert "parts" not in CelebAMaskHQ(public_folder("celebamask"), masks=False)[0]
@@ -143,7 +143,7 @@ def test_masks_of_a_face_are_united_as_in_the_paper(tmp_path):
     (tmp_path / "CelebA-HQ-img").mkdir()
     Image.fromarray(np.zeros((4, 20, 3), np.uint8)).save(tmp_path / "CelebA-HQ-img" / "5.jpg")
     write_bars(tmp_path / "CelebAMask-HQ-mask-anno" / "0", CELEBAMASK_PARTS, "00005_{}.png")
-    masks = open_parts(f"celebamask:{tmp_path}", split="all", by="part")[0].masks
+    masks = open_data("parts", f"celebamask:{tmp_path}", split="all", by="part")[0].masks
     place = {name: number for number, name in enumerate(CELEBAMASK_PARTS)}
     assert {name: columns(mask) for name, mask in masks.items()} == {
         group: {place[name] for name in names} for group, names in GROUPS.items()
@@ -158,7 +158,7 @@ def test_masks_of_a_bird_are_the_11_parts(public_folder, tmp_path):
     write_bars(root / "AnnotationMasksPerclass" / "2", sorted(BIRD), "Laysan_0004_8_{}.png")
     path = root / "CUB_200_2011" / "images" / "002.Laysan_Albatross" / "Laysan_0004_8.jpg"
     Image.fromarray(np.zeros((4, 20, 3), np.uint8)).save(path)
-    view = open_parts(f"cub70:{root}", split="annotated", by="part")
+    view = open_data("parts", f"cub70:{root}", split="annotated", by="part")
     assert view.ids == ("002.Laysan_Albatross/Laysan_0004_8",)
     assert {name: columns(mask) for name, mask in view[0].masks.items()} == {
         name: {number} for number, name in enumerate(sorted(BIRD))

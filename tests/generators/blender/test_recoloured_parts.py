@@ -31,11 +31,9 @@ def folder(tmp_path_factory, render_recipe):
 
 
 def test_a_counterfactual_changes_its_region_most(folder):
-    from candlelight.evaluation.views import (
-        open_counterfactuals,  # needs torch, unlike the other tests of this folder
-    )
+    from candlelight.evaluation.views import open_data  # needs torch, unlike the other tests of this folder
 
-    view = open_counterfactuals(folder)
+    view = open_data("counterfactuals", folder)
     assert view.ids == ("house-000000", "house-000001")
     for item in (view[0], view[1]):
         # The scene that a frame has already is no change.
@@ -57,9 +55,9 @@ def test_the_causal_check_finds_the_part_that_a_classifier_looks_at(folder):
     import torch
 
     from candlelight.evaluation.coverage.score_causal_check import score_causal_check
-    from candlelight.evaluation.views import open_counterfactuals
+    from candlelight.evaluation.views import open_data
 
-    view = open_counterfactuals(folder, limit=1)
+    view = open_data("counterfactuals", folder, limit=1)
     roof = view[0].masks["roof"]
 
     def classify(images):

@@ -201,7 +201,7 @@ def test_packs_hold_part_names(run, tmp_path):
 
 def test_coverage_evaluates_part_masks(run):
     from candlelight.evaluation.coverage import OpenParameters, score_coverage  # needs torch
-    from candlelight.evaluation.views import open_parts
+    from candlelight.evaluation.views import open_data
 
     frames = FrameFolder(run, "parts", objects=True)
     indices = {part.name: part.index for part in frames.frame(0).metadata.objects[0].parts}
@@ -209,11 +209,11 @@ def test_coverage_evaluates_part_masks(run):
     methods = {"wing": lambda images: mask.float().expand(len(images), 1, *mask.shape)}
     parameters = OpenParameters(proportions=(float(mask.float().mean()),))
 
-    scores = score_coverage(methods, open_parts(frames, by="part", limit=1), parameters)["wing"]
+    scores = score_coverage(methods, open_data("parts", frames, by="part", limit=1), parameters)["wing"]
     shown = dict(zip(scores.about.settings["parts"], scores.details["mean_iou"], strict=True))
     assert max(shown, key=lambda name: shown[name] or 0) == "right_wing"
     assert shown["right_wing"] == pytest.approx(1.0, abs=0.02)
-    by_type = score_coverage(methods, open_parts(frames, limit=1), parameters)["wing"]
+    by_type = score_coverage(methods, open_data("parts", frames, limit=1), parameters)["wing"]
     assert by_type.about.settings["parts"] == ["cube", "finch"]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from candlelight.blender_assets import AssetLibrary
-from candlelight.evaluation.views import match_controls, open_concepts, open_images
+from candlelight.evaluation.views import match_controls, open_data
 from candlelight.generators import load_recipe, make_plan, render
 from candlelight.generators.scenes.camera import project, world_to_camera
 from candlelight.generators.scenes.object_placement import footprint
@@ -210,13 +210,13 @@ def test_rendered_controls_change_neither_albedo_nor_light(tmp_path):
     roots = {"concepts": tmp_path / "concepts", "concepts-controls": tmp_path / "controls"}
     for (name, root), changes in zip(roots.items(), (concepts, controls), strict=True):
         render(make_plan(load_recipe(name, [*small, *changes]), limit=4), root, workers=1)
-    (original,) = open_concepts(roots["concepts"], set_name="albedo").sets
+    (original,) = open_data("concepts", roots["concepts"], set_name="albedo").sets
     painted = FrameFolder(roots["concepts"], "albedo")
     assert painted.metadata(0).factors["material"] == 0
     colours = inner_albedo(painted.frame(0))
     assert len(colours) == 4  # three objects and the table
     for kind in KINDS:
-        view = open_concepts(roots["concepts-controls"], set_name=f"albedo_{kind}")
+        view = open_data("concepts", roots["concepts-controls"], set_name=f"albedo_{kind}")
         assert view.varies == kind
         assert match_controls([original], view.sets) == (view.sets,)
         frames = FrameFolder(roots["concepts-controls"], f"albedo_{kind}")
@@ -227,9 +227,11 @@ def test_rendered_controls_change_neither_albedo_nor_light(tmp_path):
             assert frame.metadata.lights == painted.metadata(0).lights
             seen, usual = (np.array(m.camera.world_to_camera) for m in (frame.metadata, painted.metadata(0)))
             np.testing.assert_allclose(seen[:3, :3], usual[:3, :3], atol=1e-9)
-    assert match_controls([original], open_concepts(roots["concepts-controls"], set_name="negatives").sets)
-    assert open_concepts(roots["concepts-controls"], set_name="negatives").varies is None
-    assert len(open_images(roots["concepts-controls"], set_name="negatives")) == 3
+    assert match_controls(
+        [original], open_data("concepts", roots["concepts-controls"], set_name="negatives").sets
+    )
+    assert open_data("concepts", roots["concepts-controls"], set_name="negatives").varies is None
+    assert len(open_data("images", roots["concepts-controls"], set_name="negatives")) == 3
 
 
 def inner_albedo(frame):

@@ -16,7 +16,8 @@ from candlelight.evaluation.perception.experiment.open_experiment import (
 )
 from candlelight.evaluation.perception.experiment.stimuli import MovedStimuli, default_largest, nearest_pairs
 from candlelight.evaluation.views import DataIdentity, MovedImages
-from candlelight.evaluation.views.moved_view import _MOVES, MovedRows, _Frame, _Scene
+from candlelight.evaluation.views.moved_frames import _MOVES, MovedRows, _Frame, _Scene
+from candlelight.evaluation.views.named_rows import name_items
 from candlelight.loaders.errors import InputError
 
 
@@ -190,7 +191,7 @@ def moved_view(magnitudes=MAGNITUDES):
         for name, values in magnitudes.items()
         for scene in "ab"
     )
-    return MovedView(DataIdentity("moved", "frames"), scenes, ())
+    return MovedView(name_items(DataIdentity("moved", "frames"), scenes), MovedView.__getitem__, ())
 
 
 def test_moved_frames_are_shown_at_rendered_magnitudes():

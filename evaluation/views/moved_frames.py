@@ -1,27 +1,30 @@
-"""Open rendered references together with the frames in which the camera or the illuminant moved."""
+"""Rendered references together with the frames in which the camera or the illuminant moved."""
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
+from typing import NamedTuple
 
 from jaxtyping import Float32, Float64
 
-from candlelight.evaluation.views.data_source import FRAMES, parse_data
-from candlelight.evaluation.views.frame_rows import is_frames, list_sets
+from candlelight.evaluation.views.data_layouts import DataText, folder_of_sets, parse_data
+from candlelight.evaluation.views.named_rows import (
+    FRAMES,
+    ChosenRows,
+    Content,
+    Request,
+    is_frames,
+    list_sets,
+    name_items,
+)
 from candlelight.evaluation.views.view_colours import to_srgb
-from candlelight.evaluation.views.view_items import DataIdentity
+from candlelight.evaluation.views.view_types import DataIdentity, Tensor
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.urls import local_folder
 from candlelight.loaders.open_frames import open_frames
-from candlelight.loaders.samples import Frames, row_number
+from candlelight.loaders.samples import Frames
 from candlelight.loaders.schema import Metadata, SetInfo
-
-if TYPE_CHECKING:
-    from torch import Tensor
-else:
-    Tensor = Any
 
 
 class _Move(NamedTuple):
@@ -84,62 +87,34 @@ class _Scene(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class MovedRows:
+class MovedRows(ChosenRows[MovedImages]):
     """A view with one row for each scene and transform: `candlelight.evaluation.views.View` of `MovedImages`.
 
+    The factor says which transform a set shows, as in the recipe `invariance`: `translation` (by `axis`),
+    `parallax` (a translation in which the camera itself moves), `rotation`, `scale`, or `saturation` (by
+    `hue`). The reference of a scene is its frame of the same set and axis or hue with value 0, for `scale` 1.
+    Every magnitude of the frames that are there counts: a recipe with fewer values, or the part of it that
+    was rendered, is enough. The groups are the units of the scenes.
+
+    Blind to: a scene that changes in other ways between the frames of a unit; the recipe keeps it the same.
+
     Attributes:
-        identity: name, set and split of the data.
-        scenes: the rows.
         incomplete: ids of the rows that are left out, because their reference is missing, or a magnitude that
             another scene has.
     """
 
-    identity: DataIdentity
-    scenes: tuple[_Scene, ...]
     incomplete: tuple[str, ...]
 
     @property
-    def ids(self) -> tuple[str, ...]:
-        """Set, unit and transform of each row."""
-        return tuple(scene.id for scene in self.scenes)
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """Unit of each row: the scene."""
-        return tuple(scene.unit for scene in self.scenes)
-
-    @property
-    def known_ids(self) -> frozenset[str]:
-        """Ids of the rows."""
-        return frozenset(self.ids)
+    def scenes(self) -> tuple[_Scene, ...]:
+        """Scene and transform of each row."""
+        return self.named.reader
 
     @property
     def pixels_per_degree(self) -> tuple[float, ...]:
         """Different values of `MovedImages.pixels_per_degree`, to 1e-3, ascending; none without cameras."""
         found = (scene.by_magnitude[scene.move.reference].pixels_per_degree for scene in self.scenes)
         return tuple(sorted({round(one, 3) for one in found if not math.isnan(one)}))
-
-    def __len__(self) -> int:
-        """Count the rows."""
-        return len(self.scenes)
-
-    def __getitem__(self, row: SupportsIndex, /) -> MovedImages:
-        """Read the reference and all moved images of one row."""
-        import torch
-
-        scene = self.scenes[row_number(row, len(self))]
-        magnitudes = sorted(scene.by_magnitude)
-        chosen = [scene.by_magnitude[magnitude] for magnitude in magnitudes]
-        moved = torch.stack([to_srgb(scene.frames[frame.row]["image"]) for frame in chosen])
-        return MovedImages(
-            moved[magnitudes.index(scene.move.reference)],
-            moved,
-            scene.transform,
-            scene.move.unit,
-            torch.tensor(magnitudes, dtype=torch.float64),
-            torch.tensor([frame.clipped for frame in chosen], dtype=torch.float64),
-            scene.by_magnitude[scene.move.reference].pixels_per_degree,
-        )
 
 
 def has_moves(data: str, set_name: str | None = None) -> bool:
@@ -161,45 +136,56 @@ def has_moves(data: str, set_name: str | None = None) -> bool:
     return any(_only_moves(info) for info in chosen)
 
 
-def open_moved_images(
-    data: str | Path,
-    *,
-    set_name: str | None = None,
-    split: str | None = None,
-    limit: int | None = None,
-    transforms: Collection[str] | None = None,
-) -> MovedRows:
-    """Open references with the frames in which the camera or the illuminant moved, as of `invariance`.
+@dataclass(frozen=True)
+class MovedOptions:
+    """Options of `open_data("moved", ...)`.
 
-    The factor says which transform a set shows: `translation` (by `axis`), `parallax` (a translation in which
-    the camera itself moves), `rotation`, `scale`, or `saturation` (by `hue`). The reference of a scene is its
-    frame of the same set and axis or hue with value 0, for `scale` 1. Every magnitude of the frames that are
-    there counts: a recipe with fewer values, or the part of it that was rendered, is enough.
-
-    Blind to: a scene that changes in other ways between the frames of a unit; the recipe keeps it the same.
-
-    Args:
-        data: folder of frames or pack, with the layer `image`.
-        set_name: the set to read; None for all sets with such a factor.
-        split: split of a pack; may be left out where there is only one.
-        limit: largest number of scenes of each transform, of the scenes that all transforms have; None for
-            all.
+    Attributes:
         transforms: names of the transforms to read; None for all. Sets without one of them are not opened.
+    """
 
-    Returns:
-        A view with one row for each scene and transform, whose groups are the units of the scenes.
+    transforms: Collection[str] | None = None
+
+
+def _open_moved(request: Request, text: DataText | None, options: MovedOptions) -> MovedRows:
+    path = folder_of_sets(request, text)
+    set_name, split, transforms = request.set_name, request.split, options.transforms
+    sets = _moved_sets(path, set_name, transforms)
+    readers = {name: open_frames(path, name, split, ("image",)) for name in sets}
+    found = [scene for name, factor in sets.items() for scene in _scenes(name, factor, readers[name])]
+    found = [scene for scene in found if transforms is None or scene.transform in transforms]
+    needed: dict[tuple[str, str], set[float]] = {}
+    for scene in found:
+        rendered = needed.setdefault((scene.frames.set_name, scene.transform), {scene.move.reference})
+        rendered.update(scene.by_magnitude)
+    whole: dict[str, list[_Scene]] = {scene.transform: [] for scene in found}
+    incomplete = []
+    for scene in found:
+        if needed[scene.frames.set_name, scene.transform] == set(scene.by_magnitude):
+            whole[scene.transform].append(scene)
+        else:
+            incomplete.append(scene.id)
+    if request.limit is not None and whole:  # all transforms are compared on the same scenes
+        shared = set.intersection(*({scene.unit for scene in some} for some in whole.values()))
+        whole = {
+            name: [scene for scene in some if scene.unit in shared][: request.limit]
+            for name, some in whole.items()
+        }
+    scenes = tuple(scene for some in whole.values() for scene in some)
+    if not scenes:
+        raise InputError(f"{path}: expected a scene with all magnitudes, got none; render the other frames")
+    info = readers[next(iter(sets))].info
+    identity = DataIdentity(info.name, FRAMES, set_name, split, info.recipe.sha256)
+    named = name_items(identity, scenes)
+    return MovedRows(named, lambda row: _read_scene(scenes[row]), tuple(incomplete))
+
+
+def _moved_sets(path: Path, set_name: str | None, transforms: Collection[str] | None) -> dict[str, str]:
+    """List the sets of the transforms, each with its factor.
 
     Raises:
-        InputError: no set has such a factor, no scene of the transforms is complete, or two frames of a scene
-            have the same magnitude.
-
-    Example:
-        >>> open_moved_images("nowhere")
-        Traceback (most recent call last):
-        candlelight.loaders.errors.InputError: nowhere: does not exist; expected a folder of frames, an .h5 \
-file or a folder of them, or a Hugging Face folder
+        InputError: there is none.
     """
-    path = local_folder(data)
     sets = {
         name: _moved_factor(info)
         for name, info in list_sets(path)[0].items()
@@ -215,37 +201,24 @@ file or a folder of them, or a Hugging Face folder
             f"{path}: expected {place} in which a factor translation (and axis), parallax, rotation, scale, "
             "or saturation (and hue) alone varies, got none; render the recipe invariance"
         )
-    whole: dict[str, list[_Scene]] = {}
-    incomplete: list[str] = []
-    readers = {name: open_frames(path, name, split, ("image",)) for name in sets}
-    for name, factor in sets.items():
-        by_transform: dict[str, list[_Scene]] = {}
-        for scene in _scenes(name, factor, readers[name]):
-            by_transform.setdefault(scene.transform, []).append(scene)
-        for transform, found in by_transform.items():
-            if transforms is not None and transform not in transforms:
-                continue
-            needed = {magnitude for scene in found for magnitude in scene.by_magnitude}
-            needed.add(_MOVES[factor].reference)
-            some = whole.setdefault(transform, [])
-            some += [scene for scene in found if needed == set(scene.by_magnitude)]
-            incomplete += [scene.id for scene in found if needed != set(scene.by_magnitude)]
-    scenes = [scene for some in whole.values() for scene in _limited(some, whole.values(), limit)]
-    if not scenes:
-        raise InputError(f"{path}: expected a scene with all magnitudes, got none; render the other frames")
-    first = readers[next(iter(sets))]
-    identity = DataIdentity(first.info.name, "frames", set_name, split, first.info.recipe.sha256)
-    return MovedRows(identity, tuple(scenes), tuple(incomplete))
+    return sets
 
 
-def _limited(
-    scenes: Sequence[_Scene], of_transforms: Collection[Sequence[_Scene]], limit: int | None
-) -> Sequence[_Scene]:
-    """Take the first scenes of those that every transform has, so that all are compared on the same ones."""
-    if limit is None:
-        return scenes
-    shared = set.intersection(*({scene.unit for scene in some} for some in of_transforms))
-    return [scene for scene in scenes if scene.unit in shared][:limit]
+def _read_scene(scene: _Scene) -> MovedImages:
+    import torch
+
+    magnitudes = sorted(scene.by_magnitude)
+    chosen = [scene.by_magnitude[magnitude] for magnitude in magnitudes]
+    moved = torch.stack([to_srgb(scene.frames[frame.row]["image"]) for frame in chosen])
+    return MovedImages(
+        moved[magnitudes.index(scene.move.reference)],
+        moved,
+        scene.transform,
+        scene.move.unit,
+        torch.tensor(magnitudes, dtype=torch.float64),
+        torch.tensor([frame.clipped for frame in chosen], dtype=torch.float64),
+        scene.by_magnitude[scene.move.reference].pixels_per_degree,
+    )
 
 
 def _moved_factor(info: SetInfo) -> str:
@@ -283,3 +256,8 @@ def _scenes(set_name: str, factor: str, frames: Frames) -> Iterator[_Scene]:
         of_scene[magnitude] = _Frame(row, metadata.checks.clipped, focal_length * math.pi / 180)
     for (unit, transform), by_magnitude in found.items():
         yield _Scene(f"{set_name}/{unit}/{transform}", unit, move, transform, frames, by_magnitude)
+
+
+MOVED = Content(
+    "moved frames", layers=lambda available, options: ("image",), options=MovedOptions, open=_open_moved
+)

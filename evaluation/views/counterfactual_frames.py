@@ -1,26 +1,29 @@
-"""Open rendered images together with their counterfactuals, in which one region was changed."""
+"""Rendered images together with their counterfactuals, in which one region was changed."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
+from typing import Any, NamedTuple
 
 from jaxtyping import Float32
 
-from candlelight.evaluation.views.frame_rows import list_sets
-from candlelight.evaluation.views.part_view import open_parts
+from candlelight.evaluation.views.data_layouts import DataText, folder_of_sets
+from candlelight.evaluation.views.image_contents import PartOptions, part_layers, read_part_frame
+from candlelight.evaluation.views.named_rows import (
+    ChosenRows,
+    Content,
+    Request,
+    list_sets,
+    name_items,
+    open_frame_rows,
+)
 from candlelight.evaluation.views.view_colours import to_srgb
-from candlelight.evaluation.views.view_items import DataIdentity, PartImage
+from candlelight.evaluation.views.view_types import PartImage, Tensor
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.files.urls import local_folder
 from candlelight.loaders.open_frames import open_frames
-from candlelight.loaders.samples import Frames, row_number
+from candlelight.loaders.samples import Frames
 from candlelight.loaders.schema import Metadata, ObjectRecord
-
-if TYPE_CHECKING:
-    from torch import Tensor
-else:
-    Tensor = Any
 
 BACKGROUND_REGION = "background"  # region of all pixels that show no part
 
@@ -56,32 +59,21 @@ class _Original(NamedTuple):
     changes: tuple[_Change, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class CounterfactualRows:
-    """A view of frames that have counterfactuals: `View` of `CounterfactualImages`."""
+class CounterfactualRows(ChosenRows[CounterfactualImages]):
+    """A view of frames that have counterfactuals: `View` of `CounterfactualImages`.
 
-    identity: DataIdentity
-    originals: tuple[_Original, ...]
+    The metadata tell which region a counterfactual changes: the part whose material differs, or else, where
+    no part differs, the background. A counterfactual whose image equals the original, such as the same scene
+    set again, is left out, and so is an original without any counterfactual.
 
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """Id of each original frame."""
-        return tuple(original.id for original in self.originals)
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """Unit of each original frame."""
-        return tuple(original.unit for original in self.originals)
-
-    @property
-    def known_ids(self) -> frozenset[str]:
-        """Ids of the rows."""
-        return frozenset(self.ids)
+    Blind to: interventions on the background that change the objects' pixels as well. An environment lights
+    the objects; an intervention on a lamp counts as one on the background.
+    """
 
     def factor_values(self, name: str) -> tuple[str, ...] | None:
         """Return the value of a categorical factor for each original; None if a set has no such factor."""
         values = []
-        for original in self.originals:
+        for original in self.named.reader:
             named = original.parts.named
             factors = {info.name: place for place, info in enumerate(named.reader.set_info.factors)}
             known = named.reader.set_info.factors[factors[name]].values if name in factors else None
@@ -90,66 +82,31 @@ class CounterfactualRows:
             values.append(str(known[int(named.table[original.row, factors[name]])]))
         return tuple(values)
 
-    def __len__(self) -> int:
-        """Count the original frames."""
-        return len(self.originals)
 
-    def __getitem__(self, row: SupportsIndex, /) -> CounterfactualImages:
-        """Read one original frame and its counterfactuals."""
-        import torch
+def _read_original(original: _Original) -> CounterfactualImages:
+    import torch
 
-        original = self.originals[row_number(row, len(self))]
-        shown = original.parts[original.row]
-        everywhere = torch.ones(shown.image.shape[1:], dtype=torch.bool)
-        covered = torch.stack([~everywhere, *shown.masks.values()]).any(0)
-        images: dict[str, list[Tensor]] = {}
-        for change in original.changes:
-            images.setdefault(change.region, []).append(to_srgb(change.frames[change.row]["image"]))
-        changed = {region: torch.stack(some) for region, some in images.items()}
-        return CounterfactualImages(
-            shown.image, {**shown.masks, BACKGROUND_REGION: ~covered}, shown.label, changed
-        )
+    shown = original.parts[original.row]
+    everywhere = torch.ones(shown.image.shape[1:], dtype=torch.bool)
+    covered = torch.stack([~everywhere, *shown.masks.values()]).any(0)
+    images: dict[str, list[Tensor]] = {}
+    for change in original.changes:
+        images.setdefault(change.region, []).append(to_srgb(change.frames[change.row]["image"]))
+    changed = {region: torch.stack(some) for region, some in images.items()}
+    return CounterfactualImages(
+        shown.image, {**shown.masks, BACKGROUND_REGION: ~covered}, shown.label, changed
+    )
 
 
-def open_counterfactuals(
-    data: str | Path, *, set_name: str | None = None, split: str | None = None, limit: int | None = None
-) -> CounterfactualRows:
-    """Open frames together with their counterfactuals, such as those of the recipe `parts-recoloured`.
-
-    The metadata tell which region a counterfactual changes: the part whose material differs, or else, where
-    no part differs, the background. A counterfactual whose image equals the original, such as the same scene
-    set again, is left out, and so is an original without any counterfactual.
-
-    Blind to: interventions on the background that change the objects' pixels as well. An environment lights
-    the objects; an intervention on a lamp counts as one on the background.
-
-    Args:
-        data: folder of frames or pack, with layers `image`, `object` and `part`.
-        set_name: set of the original frames; None for all sets that have counterfactuals.
-        split: split of a pack; may be left out where there is only one.
-        limit: largest number of original frames of each set; None for all.
-
-    Returns:
-        A view with one row for each original frame.
-
-    Raises:
-        InputError: there are no counterfactuals, or one changes several parts, an object as a whole, or its
-            place.
-
-    Example:
-        >>> open_counterfactuals("nowhere")
-        Traceback (most recent call last):
-        candlelight.loaders.errors.InputError: nowhere: does not exist; expected a folder of frames, an .h5 \
-file or a folder of them, or a Hugging Face folder
-    """
-    path = local_folder(data)
+def _open_counterfactuals(request: Request, text: DataText | None, options: Any) -> CounterfactualRows:
+    path, split = folder_of_sets(request, text), request.split
     pairs = [
         (original, changed)
         for changed, original in _counterfactual_sets(path, split)
-        if set_name in (None, original)
+        if request.set_name in (None, original)
     ]
     if not pairs:
-        wanted = "sets" if set_name is None else f"a set `{set_name}`"
+        wanted = "sets" if request.set_name is None else f"a set `{request.set_name}`"
         raise InputError(
             f"{path}: expected {wanted} with counterfactuals, got none; render the recipe parts-recoloured"
         )
@@ -158,12 +115,15 @@ file or a folder of them, or a Hugging Face folder
         changed = [
             open_frames(path, other, split, ("image",)) for original, other in pairs if original == name
         ]
-        found = _originals(open_parts(path, set_name=name, split=split, by="part"), changed)
-        originals += list(found)[:limit]
+        by_part = PartOptions("part")
+        rows = open_frame_rows(path, Request(path, name, split), partial(part_layers, options=by_part))
+        parts = ChosenRows(rows, partial(read_part_frame, rows, by_part))
+        originals += list(_originals(parts, changed))[: request.limit]
     if not originals:
         raise InputError(f"{path}: expected counterfactuals of rendered frames, got none; render all sets")
     first = originals[0].parts.identity
-    return CounterfactualRows(replace(first, set_name=set_name), tuple(originals))
+    named = name_items(replace(first, set_name=request.set_name), tuple(originals))
+    return CounterfactualRows(named, lambda row: _read_original(originals[row]))
 
 
 def _counterfactual_sets(path: Path, split: str | None) -> Iterator[tuple[str, str]]:
@@ -221,3 +181,10 @@ def changed_region(original: Metadata, changed: Metadata) -> str:
 def _without_materials(record: ObjectRecord) -> ObjectRecord:
     parts = tuple(part.model_copy(update={"material": "", "base_color": None}) for part in record.parts)
     return record.model_copy(update={"parts": parts})
+
+
+COUNTERFACTUALS = Content(
+    "counterfactuals",
+    layers=lambda available, options: ("image", "object", "part"),
+    open=_open_counterfactuals,
+)

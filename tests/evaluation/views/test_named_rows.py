@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from candlelight.evaluation.views import DataIdentity, parse_rows
-from candlelight.evaluation.views.chosen_rows import ChosenRows, NamedRows, Request, choose_rows
+from candlelight.evaluation.views.named_rows import ChosenRows, NamedRows, Request, choose_rows
 from candlelight.loaders.errors import InputError
 
 

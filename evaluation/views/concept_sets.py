@@ -1,89 +1,35 @@
-"""Open sets of images that differ in the albedo, the illumination, or, as controls, camera or poses."""
+"""Sets of images that differ in the albedo, the illumination, or, as controls, camera or poses."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
-from candlelight.evaluation.views.chosen_rows import ChosenRows, NamedRows, Request, RowChoice, choose_rows
-from candlelight.evaluation.views.data_source import Content, open_rows, parse_data
-from candlelight.evaluation.views.frame_rows import FrameRows, all_layers
-from candlelight.evaluation.views.image_view import read_image
-from candlelight.evaluation.views.public_rows import open_public
-from candlelight.evaluation.views.view_items import ConceptSet
-from candlelight.evaluation.views.view_protocols import Varies
+from candlelight.evaluation.views.image_contents import image_layer, read_image
+from candlelight.evaluation.views.named_rows import ChosenRows, Content, FrameRows, NamedRows
+from candlelight.evaluation.views.view_types import ConceptSet, Tensor, Varies
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.public import MITIntrinsic
 from candlelight.loaders.samples import Frames, factor_value
 from candlelight.loaders.schema import FactorValue, Metadata
 
-if TYPE_CHECKING:
-    from torch import Tensor
-else:
-    Tensor = Any
-
-_CONTENT = Content(
-    "concept sets", ("mit", "arap", "multi-illumination", "photometric-stereo"), all_layers("image")
-)
 _SHARED = {"mit": "object", "photometric-stereo": "object"}  # other data: the scene
 _LIGHTS = 10  # of each object of MIT Intrinsic Images
 
 
 @dataclass(frozen=True, eq=False)
 class ConceptRows(ChosenRows[Tensor]):
-    """Chosen rows with the members of `candlelight.evaluation.views.ConceptSets`."""
-
-    sets: tuple[ConceptSet, ...]
-    varies: Varies | None
-
-
-def open_concepts(
-    data: Any,
-    *,
-    set_name: str | None = None,
-    split: str | None = None,
-    rows: RowChoice | None = None,
-    limit: int | None = None,
-) -> ConceptRows:
-    """Open sets of images that differ in one concept.
+    """Chosen rows with the members of `candlelight.evaluation.views.ConceptSets`.
 
     In frames, a set holds the rows that agree in every factor but ``set_info.varies``. In public data, a set
     holds the images of one object or scene under its lights; ARAP scenes with one light are in no set.
 
     The concept of frames is found from the metadata of two rows. They do not name the colours of textures:
     where the camera or the poses change, recoloured textures are not seen.
-
-    Args:
-        data: PATH, LAYOUT:PATH (mit, arap, multi-illumination, photometric-stereo) or hf:NAME, see
-            `parse_data`; any reader of frames, or one of `candlelight.loaders.public`.
-        set_name: image set of frames; may be left out where there is only one.
-        split: may be left out where there is only one.
-        rows: row numbers, or text for `parse_rows`; None for all. A row of MIT Intrinsic Images is one of
-            the ten lights of an object.
-        limit: largest number of rows; None for all.
-
-    Returns:
-        The view: `candlelight.evaluation.views.ConceptSets`.
-
-    Raises:
-        InputError: the data are missing or have no concept sets; the set, split or row does not exist; or
-            there are several sets or splits, and none is named.
-
-    Example:
-        >>> open_concepts("iiw:photographs")
-        Traceback (most recent call last):
-        candlelight.loaders.errors.InputError: iiw:photographs: `iiw` has no concept sets; expected frames \
-or one of the layouts mit, arap, multi-illumination, photometric-stereo
     """
-    request = Request(data, set_name, split, rows, limit)
-    named = _open_lights(request) or open_rows(request, _CONTENT)
-    if isinstance(named, FrameRows):
-        return _concepts_of_frames(named)
-    sets = _sets_by_group(named)
-    if not sets:
-        raise InputError(f"{request.name}: expected images of one scene under several lights, got none")
-    return ConceptRows(named, partial(read_image, named.reader), sets, "illumination")
+
+    sets: tuple[ConceptSet, ...]
+    varies: Varies | None
 
 
 class _MITLights:
@@ -121,21 +67,15 @@ class _MITLights:
         return {"image": self._last[1][light]}
 
 
-def _open_lights(request: Request) -> NamedRows | None:
-    """Open the captures of MIT Intrinsic Images; None for other data."""
-    whole = Request(request.data, request.set_name, request.split)
-    text = parse_data(request.data) if isinstance(request.data, str) else None
-    if text is not None and text.layout == "mit":
-        objects = open_public("mit", Path(text.place), whole, lights=True)
-    elif isinstance(request.data, MITIntrinsic):
-        objects = open_rows(whole, _CONTENT)
-    else:
-        return None
-    lights = _MITLights(objects.reader)
-    numbers = choose_rows(len(lights), request)
-    ids = tuple(lights.ids[number] for number in numbers)
-    groups = tuple(name.partition("/")[0] for name in ids)
-    return NamedRows(objects.identity, lights, numbers, ids, groups, lambda: lights.ids)
+def _concepts(named: NamedRows, read: Callable[[int], Tensor], options: Any) -> ConceptRows:
+    if isinstance(named, FrameRows):
+        return _concepts_of_frames(named, read)
+    sets = _sets_by_group(named)
+    if not sets:
+        raise InputError(
+            f"{named.identity.name}: expected images of one scene under several lights, got none"
+        )
+    return ConceptRows(named, read, sets, "illumination")
 
 
 def _sets_by_group(named: NamedRows) -> tuple[ConceptSet, ...]:
@@ -146,7 +86,7 @@ def _sets_by_group(named: NamedRows) -> tuple[ConceptSet, ...]:
     return tuple(ConceptSet({shared: name}, tuple(found)) for name, found in rows.items() if len(found) > 1)
 
 
-def _concepts_of_frames(named: FrameRows) -> ConceptRows:
+def _concepts_of_frames(named: FrameRows, read: Callable[[int], Tensor]) -> ConceptRows:
     frames: Frames = named.reader
     info = frames.set_info
     if not info.varies:
@@ -163,7 +103,7 @@ def _concepts_of_frames(named: FrameRows) -> ConceptRows:
     sets = tuple(
         ConceptSet(values(key), tuple(rows[key]), _objects(named, rows[key])) for key in sorted(rows)
     )
-    return ConceptRows(named, partial(read_image, frames), sets, _find_varies(named, sets))
+    return ConceptRows(named, read, sets, _find_varies(named, sets))
 
 
 def _objects(named: FrameRows, rows: Sequence[int]) -> int | None:
@@ -198,3 +138,60 @@ def _materials(metadata: Metadata) -> list[Any]:
 
 def _poses(metadata: Metadata) -> list[Any]:
     return [(o.type, o.size, o.rotation, o.tilt, o.location) for o in metadata.objects]
+
+
+CONCEPTS = Content(
+    "concept sets",
+    ("mit", "arap", "multi-illumination", "photometric-stereo"),
+    image_layer,
+    arguments=lambda layout, options: {"lights": True} if layout == "mit" else {},
+    reader=lambda layout, reader: _MITLights(reader) if layout == "mit" else reader,
+    public=read_image,
+    view=_concepts,
+)
+
+
+def match_controls(
+    concepts: Sequence[ConceptSet], controls: Sequence[ConceptSet]
+) -> tuple[tuple[ConceptSet, ...], ...]:
+    """Return the controls of each concept set: the control sets that agree in all factors that both sets fix.
+
+    Sets of albedo and their controls of the recipe `concepts-controls` agree in scene, texturing, light and
+    temperature, and there is a control in each of several materials; sets of illumination and theirs agree in
+    scene, texturing, material and temperature, and there is one under each of several lights; both and the
+    negatives agree in scene and texturing.
+
+    Args:
+        concepts: concept sets, as ``sets`` of `open_data("concepts", ...)`.
+        controls: control sets, of the same or other data; they may be of more scenes.
+
+    Returns:
+        The control sets of each concept set, at least one, in their order, with rows of the view of the
+        controls.
+
+    Raises:
+        InputError: a concept set has no factor in common with the controls, or no control.
+
+    Example:
+        >>> painted = ConceptSet({"scene": "cube", "light_azimuth": -20}, rows=(0, 1))
+        >>> moved = ConceptSet({"scene": "cube", "light_azimuth": -20, "material": 0}, rows=(0, 1))
+        >>> other = ConceptSet({"scene": "cube", "light_azimuth": 20, "material": 0}, rows=(2, 3))
+        >>> match_controls([painted], [other, moved]) == ((moved,),)
+        True
+    """
+    return tuple(_match(one.fixed, controls) for one in concepts)
+
+
+def _match(fixed: Mapping[str, FactorValue], controls: Sequence[ConceptSet]) -> tuple[ConceptSet, ...]:
+    found = []
+    for control in controls:
+        shared = fixed.keys() & control.fixed.keys()
+        if shared and all(fixed[name] == control.fixed[name] for name in shared):
+            found.append(control)
+    if not found:
+        values = ", ".join(f"{name}={value}" for name, value in fixed.items())
+        raise InputError(
+            f"expected a control of the concept set with {values}, got none of {len(controls)} sets; render "
+            "controls with the same values of these factors"
+        )
+    return tuple(found)
