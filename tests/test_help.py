@@ -128,6 +128,8 @@ def refusal(words, incomplete=False):
             Path(value.partition("=")[2]).mkdir(parents=True, exist_ok=True)
     try:
         parse(words)
+    except click.exceptions.Exit:  # --help
+        return None
     except click.UsageError as error:
         missing = isinstance(error, (click.MissingParameter, click.exceptions.NoArgsIsHelpError))
         if not (incomplete and (missing or "requires an argument" in str(error))):

@@ -744,7 +744,7 @@ _RECORDS = (
         mean=f"{_MEAN}; mean of reflectance and shading",
         source="Grosse et al., ICCV 2009; intrinsic.py, comparison.py",
         trial="run on the real files, in the cropped copy of Barron and Malik",
-        left_out="Thresholds of the paper's methods are chosen by leave-one-out: `--methods` does so.",
+        left_out="Thresholds of the paper's methods are chosen by leave-one-out: `evaluate methods` does so.",
     ),
     EvaluationProtocol(
         name="mit-barron",

@@ -55,9 +55,14 @@ class Run(Generic[O]):
     def scored(self) -> dict[str, NamedModel]:
         """The user's models and the controls, by name."""
         controls = self.evaluation.controls
-        return self.models | (
-            identify_models(controls, [], self.evaluation.reads.space, None) if controls else {}
-        )
+        if not controls:
+            return self.models
+        named = identify_models(controls, [], self.evaluation.reads.space, None)
+        # Their code is hashed with all imported files, so that their steps are kept as those of shipped models.
+        return self.models | {
+            name: replace(one, identity=replace(one.identity, source="shipped"))
+            for name, one in named.items()
+        }
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -200,7 +200,7 @@ def test_examples_run_and_print_what_the_page_shows(page, inside, capsys, check_
 @pytest.mark.parametrize(
     ("words", "rows"),
     [
-        ("intrinsic demo/frames --set tabletop_test --model wrapped.py:Wrapped", ["Wrapped"]),
+        ("lmse demo/frames --set tabletop_test --model wrapped.py:Wrapped", ["Wrapped"]),
         (
             "coverage demo/frames --set candle --model explain.py:energy --model explain.py:saliency",
             ["energy", "saliency"],
@@ -243,7 +243,7 @@ def test_files_of_the_wrong_shape_are_one_line(inside):
     )
     causal = "`codes`: codes must be finite, got nan or inf for `candle-000003`"
     for words, message in {
-        "intrinsic demo/frames --set candle --predictions wrong/small": intrinsic,
+        "lmse demo/frames --set candle --predictions wrong/small": intrinsic,
         "coverage demo/frames --set candle --heatmaps wrong/last": "looks like channels last",
         "causal demo/frames --set candle --codes wrong/codes.npz": causal,
     }.items():

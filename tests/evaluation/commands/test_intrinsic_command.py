@@ -192,7 +192,10 @@ def test_scores_of_materials_need_regions(frames, score: str, message: str) -> N
         (("methods", "--methods", "GR-RET,WEIS"), "--methods: expected all, or some of BAS, GR-RET, "),
         (("methods", "--methods", "BAS", "--model", "BAS=retinex"), "`BAS` is the name of a method"),
         (("methods", "--methods", "BAS", "--rows", "0:1"), "expected two or more, got one; add rows"),
-        (("lmse", "--model", "retinex", "--leave-edges", 2), "`mit` has no objects; leave_edges must be 0"),
+        (
+            ("lmse", "--model", "retinex", "--leave-edges", 2),
+            "`mit` takes no --leave-edges, which is for frames alone",
+        ),
         (("saw", "--model", "retinex"), "`mit` has no judgements"),
     ],
 )
