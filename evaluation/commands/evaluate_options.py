@@ -42,8 +42,8 @@ def run_options(command: _Command) -> _Command:
             "--out",
             type=click.Path(path_type=Path),
             multiple=True,
-            help="File for the results, .json or .csv; repeatable. Finished steps are kept in FILE.partial, "
-            "so that the same command resumes if it was interrupted.",
+            help="File for the results, repeatable: .json, a table as .csv, .md or .tex (booktabs), or "
+            ".rows.csv for rows. Finished steps are kept in FILE.partial, so that the same command resumes.",
         ),
         click.option(
             "--report",
@@ -286,7 +286,10 @@ def open_layers(
 
 
 def show_results(
-    results: Sequence["Result"], out: Sequence[Path], lines: Sequence[str] | None = None
+    results: Sequence["Result"],
+    out: Sequence[Path],
+    lines: Sequence[str] | None = None,
+    intervals: bool = False,
 ) -> None:
     """Write the result files; print the results, and the notes in their details.
 
@@ -294,13 +297,14 @@ def show_results(
         results: results of one call.
         out: files to write.
         lines: text to print in place of the table and the comparisons of the first with each other result.
+        intervals: whether tables in files have intervals.
     """
     from candlelight.evaluation.run.compare import compare
     from candlelight.evaluation.run.result import notes_of, table
     from candlelight.evaluation.run.result_files import write_results
 
     for path in out:  # before printing, because the output pipe may be closed
-        write_results(path, results)
+        write_results(path, results, intervals)
     for line in lines or [table(results), *(str(compare(results[0], other)) for other in results[1:])]:
         click.echo(line)
     for note in notes_of(results):
@@ -309,12 +313,21 @@ def show_results(
         click.echo(str(path))
 
 
-def show_page(page: Path, results: Sequence["Result"], pictures: Sequence["Block"]) -> None:
-    """Write a page of results of one metric, with pictures of the data."""
-    from candlelight.evaluation.report.page import write_report
+def show_page(
+    page: Path | None, results: Sequence["Result"], pictures: Sequence["Block"], figures: Path | None = None
+) -> None:
+    """Write a page of results of one metric, with pictures of the data, and its plots into a folder."""
+    from candlelight.evaluation.report.drawing import saving_figures
+    from candlelight.evaluation.report.page import report_sections, write_report
 
-    metric = results[0].about.metric
-    click.echo(str(write_report(page, results, title="Results", pictures={metric: pictures})))
+    given = {results[0].about.metric: pictures}
+    with saving_figures(figures) as saved:
+        if page is None:
+            report_sections(results, given)
+        else:
+            click.echo(str(write_report(page, results, title="Results", pictures=given)))
+    for path in saved:
+        click.echo(str(path))
 
 
 def end_steps(steps: "FinishedSteps") -> None:

@@ -61,7 +61,7 @@ def evaluation_command(name: str, options: type, files: Files | None) -> click.C
         _run(name, files, values)
 
     run.__doc__ = options.__doc__
-    command: Any = run_options(run)
+    command: Any = run_options(_table_options(run))
     for one in reversed(options_of(options)):
         command = option_of(one)(command)
     if files is not None:
@@ -69,6 +69,19 @@ def evaluation_command(name: str, options: type, files: Files | None) -> click.C
     command = data_options(model_option(command))
     made: click.Command = click.command(name)(command)
     return made
+
+
+def _table_options(command: Any) -> Any:
+    """Add the options for tables and figures."""
+    intervals = click.option(
+        "--intervals", is_flag=True, help="Write 95 % intervals into .md and .tex tables."
+    )
+    figures = click.option(
+        "--figures",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="Folder for the plots of the page, each as PDF and SVG.",
+    )
+    return figures(intervals(command))
 
 
 def option_of(one: Option) -> Callable[[Any], Any]:
@@ -133,7 +146,8 @@ def _run(name: str, files: Files | None, values: dict[str, Any]) -> None:
     from candlelight.evaluation.run.evaluate import find_evaluation, pick_device, score, start
 
     record = find_evaluation(name)
-    out, page = values.pop("out"), values.pop("page")
+    out, page, figures = values.pop("out"), values.pop("page"), values.pop("figures")
+    intervals = values.pop("intervals")
     check_outputs(out, page)
     device = pick_device(values.pop("device"))
     choice = {"data": values.pop("data"), **{one: values.pop(one) for one in _CHOICE}}
@@ -149,10 +163,10 @@ def _run(name: str, files: Files | None, values: dict[str, Any]) -> None:
     shown = record.page_of()
     kept = list(results.values())
     lines = None if shown is None or shown.lines is None else shown.lines(kept)
-    show_results(kept, out, lines)
-    if page:
-        pictures = shown.pictures(run, results) if shown is not None and shown.pictures else ()
-        show_page(page, kept, pictures)
+    show_results(kept, out, lines, intervals)
+    if page or figures:
+        pictures = shown.pictures(run, results) if shown is not None and shown.pictures and page else ()
+        show_page(page, kept, pictures, figures)
     end_steps(steps)
 
 

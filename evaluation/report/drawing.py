@@ -9,6 +9,8 @@ import re
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -16,6 +18,9 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 from numpy import ndarray
+
+from candlelight.loaders.errors import blame
+from candlelight.loaders.files.safe_writing import replacing
 
 _FIGURE_WIDTH = 5.4  # inches; about the width of a phone, so that text is not scaled down there
 _LINE_LENGTH = 58  # characters in the width of a figure
@@ -57,6 +62,50 @@ def drawing(height: float) -> Iterator[Figure]:
         yield Figure(figsize=(_FIGURE_WIDTH, height), layout="constrained")
 
 
+_SAVED: ContextVar[tuple[Path, list[Path]] | None] = ContextVar("saved figures", default=None)
+
+
+@contextmanager
+def saving_figures(folder: Path | None) -> Iterator[list[Path]]:
+    """Save each figure that `to_svg` writes as PDF and SVG files that open by themselves.
+
+    Args:
+        folder: the folder, which is made; None saves nothing.
+
+    Returns:
+        The paths of the files, in the order of the page.
+
+    Raises:
+        InputError: a file cannot be written.
+    """
+    saved: list[Path] = []
+    token = _SAVED.set(None if folder is None else (folder, saved))
+    try:
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        yield saved
+    except OSError as error:
+        raise blame(f"{folder}: figures cannot be written", error, "give another folder") from None
+    finally:
+        _SAVED.reset(token)
+
+
+def _save(figure: Figure, name: str) -> None:
+    """Save a figure if it is asked for; figures of one name are numbered."""
+    if (asked := _SAVED.get()) is None:
+        return
+    folder, saved = asked
+    stem = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") or "figure"
+    count = sum(
+        path.suffix == ".pdf" and re.fullmatch(rf"{stem}(-\d+)?", path.stem) is not None for path in saved
+    )
+    for ending, facts in ((".pdf", {"CreationDate": None}), (".svg", {"Date": None})):
+        path = folder / f"{stem}{f'-{count + 1}' if count else ''}{ending}"
+        with replacing(path) as partial:
+            figure.savefig(partial, format=ending[1:], metadata=facts, facecolor="white")
+        saved.append(path)
+
+
 def to_svg(figure: Figure, name: str) -> str:
     """Write a figure as an SVG element for a page with other SVG elements.
 
@@ -64,6 +113,7 @@ def to_svg(figure: Figure, name: str) -> str:
         figure: a figure of `drawing`, within its ``with`` block.
         name: prefix of all ids; a checksum follows, because a page may hold several plots of one kind.
     """
+    _save(figure, name)
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()

@@ -107,7 +107,7 @@ def write_report(
     shown = [sets_section(sets)] if sets else []
     repeat = TableBlock("Settings to repeat this evaluation", ("", ""), tuple((settings or {}).items()))
     after = [Section("settings", "Settings", (repeat,))] if settings else []
-    write_page(path, title, [*_sections(results, pictures or {}), *shown, *after], summary)
+    write_page(path, title, [*report_sections(results, pictures or {}), *shown, *after], summary)
     return path
 
 
@@ -133,7 +133,7 @@ def write_page(path: Path, title: str, sections: Sequence[Section], summary: Seq
     write_file(path, template.render(title=title, sections=sections, summary=summary).encode())
 
 
-def _sections(results: Sequence[Result], pictures: Mapping[str, Sequence[Block]]) -> list[Section]:
+def report_sections(results: Sequence[Result], pictures: Mapping[str, Sequence[Block]]) -> list[Section]:
     """Make a section for each metric, data and settings, in the order of the metrics; keys are unique.
 
     Results of named protocols have sections of their own, one for each data set.

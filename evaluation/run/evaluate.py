@@ -58,7 +58,7 @@ class Run(Generic[O]):
         if not controls:
             return self.models
         named = identify_models(controls, [], self.evaluation.reads.space, None)
-        # Their code is hashed with all imported files, so that their steps are kept as those of shipped models.
+        # Their code is hashed with all imported files, so their steps are kept as those of shipped models.
         return self.models | {
             name: replace(one, identity=replace(one.identity, source="shipped"))
             for name, one in named.items()

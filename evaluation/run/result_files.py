@@ -1,4 +1,4 @@
-"""Write results to JSON files, read them back exactly, and write CSV files for other programs."""
+"""Write results to JSON files, read them back exactly, and write tables for other programs and papers."""
 
 import csv
 import io
@@ -11,15 +11,18 @@ from pydantic import TypeAdapter, ValidationError
 
 from candlelight.evaluation.run.json_values import to_csv
 from candlelight.evaluation.run.result import MeanResult, Result, StatisticResult, model_name
+from candlelight.evaluation.run.score_tables import score_csv, score_latex, score_markdown
 from candlelight.loaders.errors import InputError, blame, nearest_file
 from candlelight.loaders.files.safe_writing import partial_name, replacing
 
 RESULTS_FORMAT = "candlelight results 1"
+_ROWS = ".rows.csv"
+RESULT_ENDINGS = (".json", ".csv", ".md", ".tex")
 REMEDY = "make it again with `candlelight evaluate ... --out FILE.json`"
 _KINDS: dict[str, Any] = {"mean": TypeAdapter(MeanResult), "statistic": TypeAdapter(StatisticResult)}
 
 
-def check_writable(path: Path, endings: tuple[str, ...] = (".json", ".csv")) -> None:
+def check_writable(path: Path, endings: tuple[str, ...] = RESULT_ENDINGS) -> None:
     """Check, before anything is computed, that a file of results or a page can be written.
 
     Args:
@@ -33,10 +36,12 @@ def check_writable(path: Path, endings: tuple[str, ...] = (".json", ".csv")) -> 
     Example:
         >>> check_writable(Path("scores.txt"))
         Traceback (most recent call last):
-        candlelight.loaders.errors.InputError: scores.txt: expected a file name that ends in .json or .csv
+        candlelight.loaders.errors.InputError: scores.txt: expected a file name that ends in .json, .csv, \
+.md or .tex
     """
     if path.suffix not in endings:
-        raise InputError(f"{path}: expected a file name that ends in {' or '.join(endings)}")
+        known = " or ".join([", ".join(endings[:-1]), endings[-1]])
+        raise InputError(f"{path}: expected a file name that ends in {known}")
     partial = partial_name(path)
     try:
         if path.is_dir():
@@ -49,13 +54,15 @@ def check_writable(path: Path, endings: tuple[str, ...] = (".json", ".csv")) -> 
         raise _unwritable(path, error) from None
 
 
-def write_results(path: Path, results: Sequence[Result]) -> None:
+def write_results(path: Path, results: Sequence[Result], intervals: bool = False) -> None:
     """Write results to a file atomically.
 
     Args:
-        path: a ``.json`` file, which `read_results` reads; or a ``.csv`` file with the rows of means or the
-            scores of statistics, and ``model`` as first column.
-        results: at least one result; for CSV, results of one metric.
+        path: a ``.json`` file, which `read_results` reads; a ``.csv``, ``.md`` or ``.tex`` file with a table
+            of the scores, models as rows; or ``.rows.csv`` with the rows of means, or the scores of statistics,
+            and ``model`` as first column.
+        results: at least one result; for ``.rows.csv``, results of one metric.
+        intervals: whether 95 % intervals stand beside the scores in ``.md`` and ``.tex``.
 
     Raises:
         InputError: there are no results, CSV results differ in columns, or see `check_writable`.
@@ -66,15 +73,15 @@ def write_results(path: Path, results: Sequence[Result]) -> None:
         >>> about = Provenance("irs", 1, "higher", {"name": "vae"}, {}, {}, {})
         >>> result = StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, (), (), {})
         >>> with TemporaryDirectory() as folder:
-        ...     write_results(Path(folder) / "irs.csv", [result])
-        ...     print((Path(folder) / "irs.csv").read_text(), end="")
+        ...     write_results(Path(folder) / "irs.rows.csv", [result])
+        ...     print((Path(folder) / "irs.rows.csv").read_text(), end="")
         model,score,value,low,high
         vae,irs,0.5,0.4,0.6
     """
     check_writable(path)
     if not results:
         raise InputError(f"{path}: expected at least one result to write")
-    text = _all_csv(results) if path.suffix == ".csv" else _all_json(results)
+    text = _text_of(path, results, intervals)
     try:
         with replacing(path) as partial:
             partial.write_text(text, encoding="utf-8")
@@ -93,7 +100,7 @@ def read_results(path: Path) -> list[Result]:
         Traceback (most recent call last):
         candlelight.loaders.errors.InputError: nowhere.json: cannot be read: No such file or directory; ...
     """
-    if path.suffix == ".csv":
+    if path.suffix in RESULT_ENDINGS[1:]:
         raise InputError(f"{path}: results are read from .json; {REMEDY}")
     try:
         content = json.loads(path.read_bytes())
@@ -125,6 +132,16 @@ def _parse(record: Any, where: str) -> Result:
     raise InputError(f"{where}: {place}: {problem['msg'].removeprefix('Value error, ')}; {REMEDY}")
 
 
+def _text_of(path: Path, results: Sequence[Result], intervals: bool) -> str:
+    if path.name.endswith(_ROWS):
+        return _all_csv(results)
+    if path.suffix == ".json":
+        return _all_json(results)
+    if path.suffix == ".csv":
+        return score_csv(results)
+    return (score_markdown if path.suffix == ".md" else score_latex)(results, intervals)
+
+
 def _all_json(results: Sequence[Result]) -> str:
     bodies = ",\n".join(result.to_json().rstrip("\n") for result in results)
     return f'{{\n"format": {json.dumps(RESULTS_FORMAT)},\n"results": [\n{bodies}\n]\n}}\n'
@@ -135,7 +152,8 @@ def _all_csv(results: Sequence[Result]) -> str:
     header = tables[0][0]
     if any(lines[0] != header for lines in tables):
         raise InputError(
-            "CSV takes results with the same columns: write each metric to a file of its own, or all to .json"
+            f"{_ROWS} takes results with the same columns: write each metric to a file of its own, or all to "
+            ".json or .csv"
         )
     named = [
         [model_name(result), *line]

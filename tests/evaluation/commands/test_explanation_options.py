@@ -183,7 +183,7 @@ def test_classifier_of_other_data(birds, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("option", "name", "message"),
     [
-        ("--out", "folder", "expected a file name that ends in .json or .csv"),
+        ("--out", "folder", "expected a file name that ends in .json, .csv, .md or .tex"),
         ("--out", "no/a.json", "its folder does not exist"),
         ("--out", "taken.json", "taken.json.partial: must not exist, or hold the steps of an earlier run"),
         ("--report", "a.json", "expected a file name that ends in .html"),

@@ -88,7 +88,7 @@ def run(*words: object, code: int = 0) -> str:
 
 
 def test_benchmark_writes_tables_and_a_page(copy, tmp_path, check_shown, shown_block) -> None:
-    files = [tmp_path / name for name in ("lmse.json", "lmse.csv", "lmse.html")]
+    files = [tmp_path / name for name in ("lmse.json", "lmse.rows.csv", "lmse.html")]
     text = run(
         *("methods", f"mit:{copy}", "--split", "all", "--methods", METHODS, "--l1", "--model", "retinex"),
         *("--out", files[0], "--out", files[1], "--report", files[2]),

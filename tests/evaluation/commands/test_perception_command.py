@@ -128,9 +128,9 @@ def test_a_metric_that_is_linear_in_the_shift(pictures, own, rated, tmp_path) ->
 
 def test_the_slip_of_the_notebook_moves_thresholds_by_a_tenth(pictures, own, rated, tmp_path) -> None:
     words = (pictures, "--metric", f"degrees={own}:degrees", "--rated", "tid2013:tid")
-    words += ("--transform", "translation", "--out", tmp_path / "a.csv", "--notebook-slip")
+    words += ("--transform", "translation", "--out", tmp_path / "a.rows.csv", "--notebook-slip")
     run(*words)
-    value = float((tmp_path / "a.csv").read_text().splitlines()[1].split(",")[-3])
+    value = float((tmp_path / "a.rows.csv").read_text().splitlines()[1].split(",")[-3])
     assert value == pytest.approx(1.1 * 0.2225, abs=1e-3)
 
 

@@ -72,7 +72,7 @@ def test_all_protocols_on_rendered_frames(frames, tmp_path) -> None:
 
 
 def test_one_protocol_prints_the_usual_table(frames, tmp_path) -> None:
-    files = [tmp_path / "one.json", tmp_path / "one.csv"]
+    files = [tmp_path / "one.json", tmp_path / "one.rows.csv"]
     text = run(frames, "--protocol", "mit-grosse", "--out", files[0], "--out", files[1])
     assert re.search(r"^constant-shading +lmse ↓ ", text, re.MULTILINE)
     assert "lmse ↓: constant-reflectance - constant-shading" in text

@@ -351,7 +351,7 @@ def test_results_are_read_back_and_compared_without_a_better_one(noisy, tmp_path
     path = tmp_path / "tcav.json"
     write_results(path, results)
     assert [one.to_json() for one in read_results(path)] == [one.to_json() for one in results]
-    write_results(tmp_path / "tcav.csv", results)
+    write_results(tmp_path / "tcav.rows.csv", results)
     found = compare(*results)
     assert found.winner is None
     assert str(found).startswith("one and other differ\nred at one: one - other = -1 (")

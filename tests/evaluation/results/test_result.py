@@ -173,7 +173,7 @@ def test_csv_of_statistics():
 
 
 def test_csv_of_several_models(tmp_path):
-    path = tmp_path / "rows.csv"
+    path = tmp_path / "means.rows.csv"
     odd = Provenance("lmse", 2, "lower", {"name": 'a "b", c'}, {}, {}, {})
     write_results(path, [means(), means(about=odd)])
     lines = list(csv.reader(io.StringIO(path.read_text(encoding="utf-8"))))
@@ -183,8 +183,8 @@ def test_csv_of_several_models(tmp_path):
 
 
 def test_csv_takes_one_kind_of_rows(tmp_path):
-    with pytest.raises(InputError, match="CSV takes results with the same columns"):
-        write_results(tmp_path / "a.csv", [means(), statistics()])
+    with pytest.raises(InputError, match=r"^\.rows\.csv takes results with the same columns"):
+        write_results(tmp_path / "a.rows.csv", [means(), statistics()])
     assert not list(tmp_path.iterdir())
 
 
@@ -253,7 +253,7 @@ def test_failing_never_improves_a_score():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("a.txt", r"a\.txt: expected a file name that ends in \.json or \.csv"),
+        ("a.txt", r"a\.txt: expected a file name that ends in \.json, \.csv, \.md or \.tex"),
         ("folder.json", "expected a file, but it is a folder"),
         ("nowhere/a.json", "its folder does not exist; make it first"),
         ("n" * 300 + ".json", "cannot be written: File name too long"),

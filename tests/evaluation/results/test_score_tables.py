@@ -1,0 +1,85 @@
+"""Tables of scores in files: the best in bold, unknown scores, several metrics, and names that LaTeX reads."""
+
+import csv
+import math
+
+import pytest
+
+from candlelight.evaluation.run.intervals import Score
+from candlelight.evaluation.run.result import Provenance, StatisticResult
+from candlelight.evaluation.run.score_tables import score_csv, score_latex, score_markdown
+
+NAN = math.nan
+
+
+def result(name, scores, metric="irs", better="higher", **settings):
+    about = Provenance(metric, 1, better, {"name": name}, {"name": "demo", "rows": 4}, settings, {})
+    return StatisticResult(about, {key: Score(*value) for key, value in scores.items()}, {}, (), (), {})
+
+
+def test_the_best_of_each_column_is_bold_and_unknown_scores_are_named():
+    results = [
+        result("a", {"irs": (0.5, 0.4, 0.6), "mig": (0.25, NAN, NAN)}),
+        result("b|c", {"irs": (NAN, NAN, NAN), "mig": (0.5, 0.4, 0.6)}),
+        result("d", {"mig": (0.50001, 0.4, 0.6)}),
+    ]
+    assert score_markdown(results, intervals=True).splitlines() == [
+        "| model | irs ↑ | mig ↑ |",
+        "|---|---:|---:|",
+        "| a | 0.5 [0.4, 0.6] | 0.25 |",
+        "| b\\|c | undefined | **0.5** [0.4, 0.6] |",  # equal as printed: both are the best
+        "| d |  | **0.5** [0.4, 0.6] |",
+    ]
+    lower = [
+        result(name, {"x": (value, NAN, NAN)}, better="lower") for name, value in (("a", 2.0), ("b", 1.0))
+    ]
+    assert "\\textbf{1}" in score_latex(lower)
+    assert "textbf" not in score_latex([result("a", {"x": (1.0, NAN, NAN)}, better="neither")] * 2)
+
+
+def test_names_are_escaped_for_latex():
+    text = score_latex([result("50%_{a}\\b & c~^#$", {"c_mat": (0.5, 0.4, 0.6)})])
+    row = r"50\%\_\{a\}\textbackslash{}b \& c\textasciitilde{}\textasciicircum{}\#\$ & 0.5 \\"
+    assert row in text.splitlines()
+    assert text.splitlines()[0] == r"% \usepackage{booktabs}; irs, version 1, on demo, 4 rows"
+
+
+def test_several_metrics_and_protocols_name_their_columns(tmp_path):
+    results = [
+        result("a", {"lmse": (0.5, 0.4, 0.6)}, "mit", protocol="mit-grosse"),
+        result("a", {"whdr": (0.25, 0.2, 0.3)}, "whdr", protocol="iiw-whdr"),
+        result("b", {"lmse": (0.75, 0.7, 0.8)}, "mit", protocol="mit-grosse"),
+    ]
+    rows = list(csv.DictReader(score_csv(results).splitlines()))
+    assert [row["model"] for row in rows] == ["a", "b"]
+    assert [row["mit-grosse: lmse"] for row in rows] == ["0.5", "0.75"]
+    assert [(row["iiw-whdr: whdr low"], row["iiw-whdr: whdr high"]) for row in rows] == [
+        ("0.2", "0.3"),
+        ("", ""),
+    ]
+
+
+def test_figures_are_files_that_open_by_themselves(tmp_path):
+    from xml.etree import ElementTree
+
+    from candlelight.evaluation.report.drawing import drawing, saving_figures, to_svg
+
+    with saving_figures(tmp_path / "figures") as saved:
+        for height in (1.0, 2.0):
+            with drawing(height) as figure:
+                figure.subplots().plot([0, 1])
+                shown = to_svg(figure, "a b")
+    assert [path.name for path in saved] == ["a-b.pdf", "a-b.svg", "a-b-2.pdf", "a-b-2.svg"]
+    root = ElementTree.parse(saved[1]).getroot()
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert saved[0].read_bytes().startswith(b"%PDF")
+    with drawing(2.0) as figure:  # saving changes nothing on the page
+        figure.subplots().plot([0, 1])
+        assert to_svg(figure, "a b") == shown
+    assert len(list((tmp_path / "figures").iterdir())) == 4
+
+
+@pytest.mark.parametrize("write", [score_csv, score_markdown, score_latex])
+def test_equal_results_give_equal_text(write):
+    one = [result("a", {"x": (1.0, 0.5, 1.5)})]
+    assert write(one) == write(list(one))
