@@ -59,8 +59,8 @@ def write_results(path: Path, results: Sequence[Result], intervals: bool = False
 
     Args:
         path: a ``.json`` file, which `read_results` reads; a ``.csv``, ``.md`` or ``.tex`` file with a table
-            of the scores, models as rows; or ``.rows.csv`` with the rows of means, or the scores of statistics,
-            and ``model`` as first column.
+            of the scores, models as rows; or ``.rows.csv`` with the rows of means, or the scores of
+            statistics, and ``model`` as first column.
         results: at least one result; for ``.rows.csv``, results of one metric.
         intervals: whether 95 % intervals stand beside the scores in ``.md`` and ``.tex``.
 

@@ -1,4 +1,4 @@
-"""Tables of scores in files: the best in bold, unknown scores, several metrics, and names that LaTeX reads."""
+"""Tables of scores in files: the best in bold, unknown scores, several metrics, names that LaTeX reads."""
 
 import csv
 import math
