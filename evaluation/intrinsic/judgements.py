@@ -11,6 +11,7 @@ from jaxtyping import Float, Float64, Int64
 from numpy import ndarray
 from scipy import ndimage
 from torch import Tensor
+from torch.nn.functional import max_pool2d, pad
 
 from candlelight.evaluation.intrinsic.masked import result_dtype
 from candlelight.evaluation.run.check_shapes import check_shapes
@@ -164,8 +165,8 @@ def saw_average_precision(
 
     Returns:
         The curve; its ``score`` in [0, 1] is higher for better shading, about 0.5 for constant shading, and
-        nan if a shading is not finite, or if there are no smooth or only smooth pixels. Computed on the CPU,
-        returned on the device of the shading. Blind to reflectance, to colour, to the direction of
+        nan if a shading is not finite, or if there are no smooth or only smooth pixels. The weights of
+        "challenge2018" depend on the photograph alone and are computed on the CPU (scipy). Blind to reflectance, to colour, to the direction of
         gradients, and to pixels without a label. "kovacs2017" depends on the scale of the shading; the
         others do so only below 1e-4.
 
@@ -222,17 +223,19 @@ def count_smooth(
     _check_labels(labels)
     if image is None and variant == "challenge2018":
         raise InputError('the variant "challenge2018" needs the photographs; pass `image`')
-    thresholds = saw_thresholds(variant)
-    counts = torch.full((len(labels), len(thresholds), 3, 2), torch.nan, dtype=torch.float64)
-    for row, (shade, label) in enumerate(zip(shading.detach().cpu(), labels.cpu().numpy(), strict=True)):
-        if not bool(shade.isfinite().all()):
-            continue
+    thresholds = torch.from_numpy(saw_thresholds(variant)).to(shading.device)
+    count = _count if shading.device.type == "cpu" else _count_on_device
+    rows = []
+    for row, (shade, label) in enumerate(zip(shading.detach(), labels, strict=True)):
         weight = None
         if image is not None and variant == "challenge2018":
-            weight = texture_weights(image[row].detach().cpu().numpy(), label)
-        gradients = _gradients(shade.double().mean(0).numpy(), label, variant)
-        counts[row] = torch.from_numpy(_count(gradients, label, weight, thresholds))
-    return (counts.trunc() if truncate else counts).to(shading.device)
+            known = image[row].detach().cpu().numpy(), label.cpu().numpy()
+            weight = torch.from_numpy(texture_weights(*known)).to(shading.device)
+        gray = shade.double().mean(0).nan_to_num(0, 0, 0)
+        counts = count(gray, label, weight, thresholds, variant)
+        rows.append(torch.where(shade.isfinite().all(), counts, torch.nan))
+    found = torch.stack(rows) if rows else thresholds.new_zeros(0, len(thresholds), 3, 2)
+    return found.trunc() if truncate else found
 
 
 def saw_curve(counts: Float64[Tensor, "thresholds 3 2"], variant: SAWVariant) -> SAWCurve:
@@ -316,6 +319,32 @@ def texture_weights(
     return means[regions]
 
 
+_Gray = Float64[Tensor, "height width"]
+_Labels = Int64[Tensor, "height width"]
+
+
+def _count(
+    gray: _Gray, labels: _Labels, weights: _Gray | None, thresholds: Tensor, variant: SAWVariant
+) -> Float64[Tensor, "thresholds 3 2"]:
+    """Count pixels below and not below each threshold: each label is sorted once, and no pixel compared."""
+    marks, limits = labels.numpy().ravel(), thresholds.numpy()
+    gradients = _gradients(gray.numpy(), labels.numpy(), variant).ravel()
+    counts = np.empty((len(limits), 3, 2))
+    for label in range(3):
+        here = np.flatnonzero(marks == label)
+        values = gradients[here]
+        if weights is not None and label == SMOOTH_LABEL:
+            order = values.argsort()
+            sums = np.concatenate([[0.0], weights.numpy().ravel()[here[order]].cumsum()])
+            below = sums[values[order].searchsorted(limits)]
+            total = sums[-1]
+        else:
+            values.sort()
+            below, total = values.searchsorted(limits), len(values)
+        counts[:, label] = np.stack([total - below, below], axis=1)
+    return torch.from_numpy(counts)
+
+
 def _gradients(
     gray: Float64[ndarray, "height width"], labels: Int64[ndarray, "height width"], variant: SAWVariant
 ) -> Float64[ndarray, "height width"]:
@@ -326,27 +355,36 @@ def _gradients(
     return np.where(labels == SMOOTH_LABEL, slope, window_maximum(slope, _WINDOW))
 
 
-def _count(
-    gradients: Float64[ndarray, "height width"],
-    labels: Int64[ndarray, "height width"],
-    weights: Float64[ndarray, "height width"] | None,
-    thresholds: Float64[ndarray, " thresholds"],
-) -> Float64[ndarray, "thresholds 3 2"]:
-    """Count pixels below and not below each threshold: each label is sorted once, and no pixel compared."""
-    counts = np.empty((len(thresholds), 3, 2))
+def _count_on_device(
+    gray: _Gray, labels: _Labels, weights: _Gray | None, thresholds: Tensor, variant: SAWVariant
+) -> Float64[Tensor, "thresholds 3 2"]:
+    """Count as `_count` does, with tensors alone; on one core of a CPU it takes four to six times as long."""
+    slope = _slope(gray if variant == "kovacs2017" else gray.clamp(min=_DARKEST_SHADING).log())
+    before, after = _WINDOW // 2, _WINDOW - 1 - _WINDOW // 2
+    padded = pad(slope[None, None], (before, after, before, after), value=-torch.inf)
+    widest = max_pool2d(padded, _WINDOW, stride=1)[0, 0]
+    smooth = labels == SMOOTH_LABEL
+    gradients = widest if variant == "kovacs2017" else torch.where(smooth, slope, widest)
+    counts = []
     for label in range(3):
-        here = np.flatnonzero(labels == label)
-        values = gradients.ravel()[here]
+        here = labels == label
+        values, order = gradients[here].sort()
+        weight = torch.ones_like(values)
         if weights is not None and label == SMOOTH_LABEL:
-            order = values.argsort()
-            sums = np.concatenate([[0.0], weights.ravel()[here[order]].cumsum()])
-            below = sums[values[order].searchsorted(thresholds)]
-            total = sums[-1]
-        else:
-            values.sort()
-            below, total = values.searchsorted(thresholds), len(values)
-        counts[:, label] = np.stack([total - below, below], axis=1)
-    return counts
+            weight = weights[here][order]
+        sums = torch.cat([weight.new_zeros(1), weight.cumsum(0)])
+        below = sums[torch.searchsorted(values, thresholds)]
+        counts.append(torch.stack([sums[-1] - below, below], 1))
+    return torch.stack(counts, 1)
+
+
+def _slope(gray: _Gray) -> _Gray:
+    """Compute the length of the gradient, as `gradient_magnitude` of numpy arrays does."""
+    padded = pad(gray[None, None], (1, 1, 1, 1), mode="replicate")[0, 0]
+    down, right = padded[2:] - padded[:-2], padded[:, 2:] - padded[:, :-2]
+    vertical = 2 * down[:, 1:-1] + (down[:, :-2] + down[:, 2:])
+    horizontal = 2 * right[1:-1] + (right[:-2] + right[2:])
+    return torch.hypot(horizontal, vertical)
 
 
 def _check_labels(labels: Int64[Tensor, "batch height width"]) -> None:

@@ -12,6 +12,8 @@ from scipy import ndimage
 
 from candlelight.evaluation.intrinsic.judgements import (
     SAWVariant,
+    _count,
+    _count_on_device,
     count_smooth,
     saw_average_precision,
     saw_curve,
@@ -331,3 +333,14 @@ def test_shapes_are_not_broadcast(shapes):
     shading, labels, image = (torch.zeros(shape) for shape in shapes)
     with pytest.raises(InputError, match=r"expected `shading` \[batch, channels, height, width\], `labels`"):
         unwrap(count_smooth)(shading, labels.long(), "challenge2018", image)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_counts_of_tensors_are_those_of_arrays(variant, weighted) -> None:
+    draws = torch.Generator().manual_seed(0)
+    gray = torch.rand(40, 50, generator=draws, dtype=torch.float64)
+    labels = torch.randint(0, 4, (40, 50), generator=draws)
+    weights = torch.rand(40, 50, generator=draws, dtype=torch.float64) if weighted else None
+    given = gray, labels, weights, torch.from_numpy(saw_thresholds(variant)), variant
+    torch.testing.assert_close(_count_on_device(*given), _count(*given), rtol=1e-12, atol=1e-12)
