@@ -140,7 +140,7 @@ def _activations(
 
 
 def _outputs(probe: Probe, ids: Sequence[str], image: Tensor) -> tuple[Tensor, Tensor]:
-    reflectance, shading, failed = predict_decomposition(probe.named, ids, image, None, probe.device)
+    reflectance, shading, failed, _ = predict_decomposition(probe.named, ids, image, None, probe.device)
     _refuse_failed(probe, ids, failed)
     return reflectance, shading
 

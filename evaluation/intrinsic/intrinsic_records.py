@@ -3,6 +3,8 @@
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -43,9 +45,9 @@ from candlelight.evaluation.intrinsic.material_albedo import (
 )
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.models.retinex import constant_reflectance
-from candlelight.evaluation.run.evaluate import Measured, Run, filled_results, mean_results
+from candlelight.evaluation.run.evaluate import Errors, Measured, Run, filled_results, mean_results
 from candlelight.evaluation.run.intervals import distinct_groups, resampled_interval
-from candlelight.evaluation.run.model_outputs import has_parameter
+from candlelight.evaluation.run.model_outputs import LAYERS, has_parameter
 from candlelight.evaluation.run.named_models import Decomposition, predict_decomposition
 from candlelight.evaluation.run.record import Evaluation, Reading
 from candlelight.evaluation.run.result import Result, StatisticResult
@@ -81,8 +83,12 @@ def open_with_lights(
     return open_data("decompositions", **choice, **chosen, lights=lights)
 
 
-def _decompose(named: NamedModel, ids: Sequence[str], truth: GroundTruth, device: str) -> Decomposition:
-    return predict_decomposition(named, ids, truth.image, truth.mask, device, truth.lights)
+def _decompose(
+    named: NamedModel, ids: Sequence[str], batch: Any, device: str, layers: Sequence[str] = LAYERS
+) -> Decomposition:
+    """Decompose a batch. A model is given the mask of surfaces, if there is one, and never the regions."""
+    mask, lights = getattr(batch, "mask", None), getattr(batch, "lights", None)
+    return predict_decomposition(named, ids, batch.image, mask, device, lights, layers)
 
 
 def _zeros(prepared: Any) -> Decomposition:
@@ -94,6 +100,7 @@ def _zeros(prepared: Any) -> Decomposition:
 DECOMPOSITIONS = Reading(
     open=open_with_lights, prepare=stack_ground_truth, predict=_decompose, worst=_zeros, files=PREDICTIONS
 )
+REFLECTANCE_ALONE = replace(DECOMPOSITIONS, predict=partial(_decompose, layers=("reflectance",)))
 
 
 def decomposition_errors(
@@ -157,12 +164,6 @@ def _open_judgements(choice: Mapping[str, Any], _: object, __: object) -> Any:
     return open_data("judgements", **choice)
 
 
-def _predict(
-    named: NamedModel, ids: Sequence[str], batch: _Compared | _Labelled, device: str
-) -> Decomposition:
-    return predict_decomposition(named, ids, batch.image, None, device)
-
-
 def _compared(items: Sequence[JudgedImage]) -> _Compared:
     given = [_of(item, "comparisons", item.comparisons) for item in items]
     return _Compared(torch.stack([item.image for item in items]), given)
@@ -194,9 +195,7 @@ WHDR = Evaluation(
     version=1,
     better="lower",
     options=WHDROptions,
-    reads=Reading(
-        open=_open_judgements, prepare=_compared, predict=_predict, worst=_zeros, files=PREDICTIONS
-    ),
+    reads=replace(REFLECTANCE_ALONE, open=_open_judgements, prepare=_compared),
     measure=_disagreement,
     worst={"whdr": 1.0},
     ranges={"whdr": (0.0, 1.0)},
@@ -228,7 +227,8 @@ def _precisions(run: Run[SAWOptions], measured: Measured) -> dict[str, Result]:
         drawn = {"recall": curve.recall.tolist(), "precision": curve.precision.tolist(), "weights": weights}
         failed = tuple(view.ids[row] for row in rows[name]["failed"].nonzero().flatten().tolist())
         about, groups = run.provenance(name), distinct_groups(view.groups)
-        results[name] = StatisticResult(about, scores, replicates, groups, failed, drawn)
+        details = drawn | run.notes(name)
+        results[name] = StatisticResult(about, scores, replicates, groups, failed, details)
     return results
 
 
@@ -251,7 +251,12 @@ SAW_PRECISION = Evaluation(
     version=1,
     better="higher",
     options=SAWOptions,
-    reads=Reading(open=_open_judgements, prepare=_labelled, predict=_predict, files=PREDICTIONS),
+    reads=replace(
+        DECOMPOSITIONS,
+        open=_open_judgements,
+        prepare=_labelled,
+        predict=partial(_decompose, layers=("shading",)),
+    ),
     measure=_smooth_counts,
     summarise=_precisions,
     facts=lambda view: {"judgements": view.origin},
@@ -287,16 +292,7 @@ def _open_regions(choice: Mapping[str, Any], options: MAWOptions | ConstancyOpti
     return open_data("regions", **choice, longest=options.longest)
 
 
-def _predict_masked(
-    named: NamedModel, ids: Sequence[str], batch: RegionBatch | _Lit, device: str
-) -> Decomposition:
-    """Decompose a batch. A model is given the mask of surfaces, if there is one, and never the regions."""
-    return predict_decomposition(named, ids, batch.image, batch.mask, device)
-
-
-REGIONS = Reading(
-    open=_open_regions, prepare=stack_regions, predict=_predict_masked, worst=_zeros, files=PREDICTIONS
-)
+REGIONS = replace(REFLECTANCE_ALONE, open=_open_regions, prepare=stack_regions)
 
 
 def _albedo_errors(predicted: Decomposition, batch: RegionBatch, _: object) -> dict[str, Tensor]:
@@ -382,7 +378,8 @@ def _drifts(run: Run[ConstancyOptions], measured: Measured) -> dict[str, Result]
     names = [scene.group for scene in kept]
     left = {"rows_with_one_light": len(scenes) - len(kept)}
     ids = _number_repeated(names)
-    return filled_results(run, _CONSTANCY, errors, failed, floors.numpy(), ids, names, **left)
+    every = Errors(_CONSTANCY, errors, failed, floors.numpy())
+    return filled_results(run, every, ids, names, **left)
 
 
 def _add_row(
@@ -445,7 +442,7 @@ CONSTANCY = Evaluation(
     version=1,
     better="lower",
     options=ConstancyOptions,
-    reads=Reading(open=_open_regions, prepare=_lit, predict=_predict_masked, files=PREDICTIONS),
+    reads=replace(REGIONS, prepare=_lit),
     measure=_material_means,
     summarise=_drifts,
     controls={"gray": gray_reflectance, "constant": constant_reflectance},

@@ -166,9 +166,9 @@ def saw_average_precision(
     Returns:
         The curve; its ``score`` in [0, 1] is higher for better shading, about 0.5 for constant shading, and
         nan if a shading is not finite, or if there are no smooth or only smooth pixels. The weights of
-        "challenge2018" depend on the photograph alone and are computed on the CPU (scipy). Blind to reflectance, to colour, to the direction of
-        gradients, and to pixels without a label. "kovacs2017" depends on the scale of the shading; the
-        others do so only below 1e-4.
+        "challenge2018" depend on the photograph alone and are computed on the CPU (scipy). Blind to
+        reflectance, to colour, to the direction of gradients, and to pixels without a label. "kovacs2017"
+        depends on the scale of the shading; the others do so only below 1e-4.
 
     Raises:
         InputError: the shapes do not agree, there are other labels, the variant is unknown, or

@@ -41,6 +41,7 @@ from candlelight.evaluation.intrinsic.ssim import (
     mean_ssim,
     ssim_padded,
 )
+from candlelight.evaluation.run.model_outputs import LAYERS
 from candlelight.evaluation.run.named_models import encode
 from candlelight.evaluation.run.record import Better, Evaluation
 from candlelight.evaluation.run.result import Result
@@ -49,6 +50,7 @@ from candlelight.evaluation.views.view_colours import to_linear
 from candlelight.loaders.public.hypersim_frames import tone_map
 from candlelight.loaders.public.hypersim_truth import cut_off
 
+_ALONE = ("reflectance",)
 Reads = Literal["decompositions", "comparisons", "labels", "regions"]
 Average = Literal["arithmetic", "geometric", "groups"]
 
@@ -75,12 +77,14 @@ class DecompositionRule:
         prepared: layouts whose reader has prepared the rows already.
         average: mean over rows: "arithmetic"; "geometric"; or "groups", the arithmetic mean of the means of
             the groups.
+        layers: predicted layers that are scored.
     """
 
     values: Callable[[Tensor, Tensor, GroundTruth], Tensor]
     prepare: Callable[[DecomposedImage], DecomposedImage] | None = None
     prepared: tuple[str, ...] = ()
     average: Average = "arithmetic"
+    layers: tuple[str, ...] = LAYERS
 
 
 class Preset(NamedTuple):
@@ -699,7 +703,9 @@ _INTERIORVERSE = EvaluationProtocol(
     reads="decompositions",
     better="higher",
     columns=("psnr_reflectance", "ssim_reflectance"),
-    rule=DecompositionRule(partial(interiorverse_values, encoded=True, scaled=False), interiorverse_item),
+    rule=DecompositionRule(
+        partial(interiorverse_values, encoded=True, scaled=False), interiorverse_item, layers=_ALONE
+    ),
     files="InteriorVerse, 85 degrees: 2,672 test frames of 210 scenes; the download is gone since 2026",
     colour_space="power 1/2.2",
     scale="none",
@@ -718,7 +724,7 @@ def _interiorverse(name: str, *, encoded: bool, scaled: bool) -> EvaluationProto
     return replace(
         _INTERIORVERSE,
         name=name,
-        rule=DecompositionRule(values, interiorverse_item),
+        rule=DecompositionRule(values, interiorverse_item, layers=_ALONE),
         files=f"as `{_INTERIORVERSE.name}`",
         colour_space="power 1/2.2" if encoded else "linear",
         scale=scale if scaled else "none",
@@ -770,7 +776,7 @@ _RECORDS = (
         reads="decompositions",
         better="lower",
         columns=("lmse_reflectance", "rmse_reflectance"),
-        rule=DecompositionRule(ordinal_values, ordinal_input),
+        rule=DecompositionRule(ordinal_values, ordinal_input, layers=_ALONE),
         files="ARAP: 52 scenes in the paper; the list is not published",
         colour_space="linear, all channels",
         scale="LMSE: one for each window; RMSE: one for the image",
@@ -854,7 +860,7 @@ _RECORDS = (
         reads="decompositions",
         better="higher",
         columns=("psnr_reflectance",),
-        rule=DecompositionRule(orb_values, average="groups"),
+        rule=DecompositionRule(orb_values, average="groups", layers=_ALONE),
         files="Stanford-ORB: 42 captures of 14 objects (SCENES_FULL), 512x512",
         colour_space="linear, though the program calls it psnr_ldr",
         scale="one for each channel, then clipped to [0, 1]",

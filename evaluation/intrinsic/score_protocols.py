@@ -16,6 +16,7 @@ from candlelight.evaluation.intrinsic.ground_truth import GroundTruth, stack_gro
 from candlelight.evaluation.intrinsic.intrinsic_records import (
     DECOMPOSITIONS,
     ERRORS,
+    REFLECTANCE_ALONE,
     REGIONS,
     WHDR,
     open_with_lights,
@@ -31,7 +32,7 @@ from candlelight.evaluation.intrinsic.protocol_records import (
 from candlelight.evaluation.run.batches import Fingerprint
 from candlelight.evaluation.run.evaluate import Measured, Run, collect_errors, score
 from candlelight.evaluation.run.intervals import distinct_groups, group_numbers, resampled_interval
-from candlelight.evaluation.run.model_outputs import has_parameter
+from candlelight.evaluation.run.model_outputs import MissingLayer, has_parameter
 from candlelight.evaluation.run.named_models import Decomposition, identify_models
 from candlelight.evaluation.run.predictions import Predictions
 from candlelight.evaluation.run.record import Evaluation, Reading
@@ -113,17 +114,20 @@ def _rules(records: Sequence[EvaluationProtocol]) -> Evaluation[Any]:
                 failed = tuple(run.data.ids[row] for row in np.flatnonzero(found.failed[name]).tolist())
                 origin = about.provenance(name, **settings)
                 values = sign * table[:, start:end].T
-                results[f"{record.name}: {name}"] = _result(record, origin, values, run.data, failed)
+                made = _result(record, origin, values, run.data, failed)
+                noted = made.details | run.notes(name)
+                results[f"{record.name}: {name}"] = replace(made, details=noted)
             start = end
         return results
 
     names = ",".join(f"{record.name} {record.version}" for record in records)
+    rule = cast(DecompositionRule, records[0].rule)
     return Evaluation(
         name=names,
         version=1,
         better="lower",
         options=ProtocolsOptions,
-        reads=DECOMPOSITIONS,
+        reads=DECOMPOSITIONS if "shading" in rule.layers else REFLECTANCE_ALONE,
         measure=losses,
         summarise=summarise,
         facts=lambda view: {"explains": view.explains},
@@ -281,18 +285,29 @@ def _score_protocols(run: Run[ProtocolsOptions]) -> dict[str, Result]:
     alike: dict[object, list[EvaluationProtocol]] = {}
     for record in fitting:
         rule = record.rule
-        key = rule.prepare if isinstance(rule, DecompositionRule) else record.name
+        key = (rule.prepare, rule.layers) if isinstance(rule, DecompositionRule) else record.name
         alike.setdefault(key, []).append(record)
     found: dict[str, Result] = {}
     for records in alike.values():
-        found |= _score_alike(run, run.data[records[0].reads], records)
+        try:
+            found |= _score_alike(run, run.data[records[0].reads], records)
+        except MissingLayer as error:
+            if not every:
+                raise
+            left_out |= {record.name: str(error) for record in records}
+            fitting = [record for record in fitting if record not in records]
+    if not fitting:
+        raise InputError(f"no protocol fits the data; {next(iter(left_out.values()))}")
     ordered = {
         f"{record.name}: {name}": found[f"{record.name}: {name}"] for record in fitting for name in run.models
     }
     if left_out:
         first = next(iter(ordered))
         notes = [f"left out: {name}: {reason}" for name, reason in left_out.items()]
-        ordered[first] = replace(ordered[first], details=ordered[first].details | {"notes": notes})
+        details = ordered[first].details
+        ordered[first] = replace(
+            ordered[first], details=details | {"notes": [*details.get("notes", ()), *notes]}
+        )
     if len(fitting) == 1 and not every:
         return {name: ordered[f"{fitting[0].name}: {name}"] for name in run.models}
     return ordered
@@ -340,12 +355,6 @@ def _obstacle(record: EvaluationProtocol, view: Any, models: Mapping[str, Any]) 
         return None if found else "the data have no regions of one material"
     prepared = prepared_view(record, view)[0]
     rule = cast(DecompositionRule, record.rule)
-    if files and prepared.mask.shape != first.mask.shape:
-        size = "x".join(map(str, prepared.mask.shape))
-        return (
-            f"images are resized to {size} (height x width), and the files of `{files[0]}` have the size of "
-            "the data"
-        )
     truth = stack_ground_truth([prepared])
     zeros = torch.zeros_like(truth.image).double()
     try:

@@ -124,8 +124,21 @@ def read_npz(path: Path, *names: str) -> list[ndarray]:
         return [_read_member(archive, known[name]) for name in names]
 
 
+def npz_names(path: Path) -> list[str]:
+    """List the names of the arrays in an npz file.
+
+    Args:
+        path: the file.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    with blaming(f"{path}: cannot be read", _CURE), zipfile.ZipFile(path) as archive:
+        return [info.filename.removesuffix(".npy") for info in archive.infolist()]
+
+
 def read_png(path: Path) -> ndarray:
-    """Read a gray or RGB PNG of 8 or 16 bits as float32 in [0, 1]: (H W) or (H W 3).
+    """Read a gray, RGB or opaque RGBA PNG of 8 or 16 bits as float32 in [0, 1]: (H W) or (H W 3).
 
     Args:
         path: the file.
@@ -138,9 +151,12 @@ def read_png(path: Path) -> ndarray:
         if is_png16(data):
             return decode_png16(data).astype(np.float32) / np.float32(65535)
         with open_image(data, ("PNG",)) as image:
+            pixels = np.asarray(image).astype(np.float32) / np.float32(255)
+            if image.mode == "RGBA" and (pixels[..., 3] == 1).all():  # many programs write an opaque channel
+                return pixels[..., :3]
             if image.mode not in ("L", "RGB"):
-                raise ValueError(f"expected gray or RGB, got {image.mode}")
-            return np.asarray(image).astype(np.float32) / np.float32(255)
+                raise ValueError(f"expected gray, RGB or opaque RGBA, got {image.mode}")
+            return pixels
 
 
 def read_parquet(path: Path) -> tuple[list[str], ndarray]:

@@ -85,7 +85,8 @@ class Run(Generic[O]):
     def measured(self) -> Measured:
         """Measure all rows of all models: yields the prepared rows and each model's tensors, batch by batch.
 
-        A step holds the tensors that `Evaluation.measure` makes, on the CPU, and the flags ``failed``.
+        A step holds the tensors that `Evaluation.measure` makes, on the CPU, and the flags ``failed``; of
+        result files also ``resized``.
         """
         record, reads = self.evaluation, self.evaluation.reads
 
@@ -96,20 +97,35 @@ class Run(Generic[O]):
             predicted = reads.predict(named, ids, prepared, device)  # type: ignore[misc]
             with torch.no_grad():
                 made = dict(record.measure(predicted, prepared, self.options))  # type: ignore[misc]
+            if getattr(predicted, "resized", None) is not None:
+                made["resized"] = predicted.resized
             return {**made, "failed": predicted.failed}
 
-        key = {"metric": record.name, "version": record.version, "options": asdict(self.options)}  # type: ignore[call-overload]
-        return run_batches(
+        options: Any = self.options
+        batches = run_batches(
             self.scored,
             self.data,
             prepare,
             compute,
             fingerprint=self.fingerprint,
-            settings=key,
+            settings={"metric": record.name, "version": record.version, "options": asdict(options)},
             device=self.device,
             batch_size=self.batch_size,
             steps=self.steps,
         )
+        for prepared, made in batches:
+            for name, step in made.items():
+                if "resized" in step:
+                    before = self.kept.get(f"resized {name}", 0)
+                    self.kept[f"resized {name}"] = before + int(step["resized"].sum())
+            yield prepared, made
+
+    def notes(self, name: str) -> dict[str, list[str]]:
+        """Note for the details of a result how many predictions in files had another size; empty if none."""
+        count = self.kept.get(f"resized {name}", 0)
+        share = f"{count} of {len(self.data)} predictions"
+        text = f"{name}: {share} had another size than their image and were resized"
+        return {"notes": [text]} if count else {}
 
 
 def evaluate(
@@ -246,47 +262,35 @@ def collect_errors(run: Run[Any], measured: Measured) -> Errors:
 
 def mean_results(run: Run[Any], measured: Measured) -> dict[str, Result]:
     """Make the means over rows."""
-    columns, errors, failed, worst = collect_errors(run, measured)
-    return filled_results(run, columns, errors, failed, worst, run.data.ids, run.data.groups)
+    return filled_results(run, collect_errors(run, measured), run.data.ids, run.data.groups)
 
 
 def filled_results(
-    run: Run[Any],
-    columns: Sequence[str],
-    errors: Mapping[str, Any],
-    failed: Mapping[str, Any],
-    worst: Any,
-    ids: Sequence[str],
-    groups: Sequence[str],
-    **settings: Any,
+    run: Run[Any], found: Errors, ids: Sequence[str], groups: Sequence[str], **settings: Any
 ) -> dict[str, Result]:
     """Make results of errors by row, where failed predictions count as `fill_failures` says.
 
     Args:
         run: the run, whose rows were all read.
-        columns: names of the columns.
-        errors: errors of each model, [rows, columns]; lower is better.
-        failed: failed rows of each model.
-        worst: errors that a failed prediction has at least, [rows, columns]; nan where there is no truth.
+        found: the errors.
         ids: id of each row.
         groups: group of each row.
         settings: further settings of the results.
     """
     record = run.evaluation
-    filled = fill_failures(errors, failed, worst)
-    relative = any(flags.any() for flags in failed.values()) and set(columns) - record.worst.keys()
-    if relative:
-        settings["filled_among"] = sorted(errors)
+    filled = fill_failures(found.errors, found.failed, found.worst)
+    lost = any(flags.any() for flags in found.failed.values())
+    if lost and set(found.columns) - record.worst.keys():
+        settings["filled_among"] = sorted(filled)
     sign = -1.0 if record.better == "higher" else 1.0
+    ranges = {column: record.ranges[column] for column in found.columns if column in record.ranges}
     results: dict[str, Result] = {}
     for name, table in filled.items():
-        values = {
-            column: tuple(part.tolist()) for column, part in zip(columns, (sign * table).T, strict=True)
-        }
-        lost = tuple(ids[row] for row in np.flatnonzero(failed[name]).tolist())
-        ranges = {column: record.ranges[column] for column in columns if column in record.ranges}
-        about = run.provenance(name, **settings)
-        results[name] = MeanResult(about, tuple(ids), tuple(groups), values, lost, ranges=ranges)
+        columns = zip(found.columns, (sign * table).T, strict=True)
+        values = {column: tuple(part.tolist()) for column, part in columns}
+        failed = tuple(ids[row] for row in np.flatnonzero(found.failed[name]).tolist())
+        about, notes = run.provenance(name, **settings), run.notes(name)
+        results[name] = MeanResult(about, tuple(ids), tuple(groups), values, failed, notes, ranges)
     return results
 
 

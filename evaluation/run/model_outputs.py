@@ -5,7 +5,7 @@ Decompositions, heatmaps and codes; batches are halved when memory runs out.
 
 import gc
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from traceback import extract_tb
@@ -18,6 +18,10 @@ from torch import Tensor, nn
 
 from candlelight.evaluation.run.hidden_layers import evaluation_mode
 from candlelight.loaders.errors import InputError, argument, is_out_of_memory
+
+
+class MissingLayer(InputError):
+    """Error: a model, or a file, has reflectance alone, and shading is scored."""
 
 
 class OutOfMemory(InputError):
@@ -67,6 +71,7 @@ ImageBatch = Float[Tensor, "batch 3 height width"]
 Decomposed = tuple[
     Float32[Tensor, "batch 3 height width"], Float32[Tensor, "batch 3 height width"], Bool[Tensor, " batch"]
 ]
+LAYERS = ("reflectance", "shading")
 _WRAP = "name a hidden layer (--layer), or wrap the model so that it does"
 
 
@@ -75,6 +80,7 @@ def run_intrinsic(
     image: ImageBatch,
     mask: Bool[Tensor, "batch height width"] | None = None,
     lights: Float[Tensor, "batch lights 3 height width"] | None = None,
+    layers: Sequence[str] = LAYERS,
 ) -> Decomposed:
     """Decompose images by a model, in evaluation mode and without gradients.
 
@@ -85,6 +91,7 @@ def run_intrinsic(
         image: in the colour space and on the device that the model expects.
         mask: pixels that are scored. None means all pixels, and no mask is passed to the model.
         lights: the same scenes under other lights, in the same colour space; None if there are none.
+        layers: see `checked_decomposition`.
 
     Returns:
         See `checked_decomposition`.
@@ -109,28 +116,36 @@ def run_intrinsic(
             )
         options["lights"] = lights
     with evaluation_mode(model), torch.no_grad(), model_errors(name, image):
-        return checked_decomposition(model(image, **options), image, name, mask)
+        return checked_decomposition(model(image, **options), image, name, mask, layers)
 
 
 def checked_decomposition(
-    output: object, image: ImageBatch, name: str, mask: Bool[Tensor, "batch height width"] | None = None
+    output: object,
+    image: ImageBatch,
+    name: str,
+    mask: Bool[Tensor, "batch height width"] | None = None,
+    layers: Sequence[str] = LAYERS,
 ) -> Decomposed:
     """Check the output of an intrinsic image model, and return reflectance, shading and failed rows.
 
     Args:
         output: reflectance and shading, in this order or under these names in a mapping: floating-point
-            tensors or numpy arrays of the shape of ``image``. Gray shading may have one channel.
+            tensors or numpy arrays of the shape of ``image``. Gray shading may have one channel. It may be
+            reflectance alone if shading is not among ``layers``.
         image: the images that the model decomposed.
         name: name of the model for messages.
         mask: pixels that are scored; all if None.
+        layers: layers that are scored; another layer cannot fail.
 
     Returns:
-        Reflectance and shading (gray shading is repeated over the channels), both float32, on the device of
-        ``image`` and with the gradients of the output; and a flag for each row: whether it failed, because a
-        value inside the mask is not finite. A failed row is 0 everywhere. Values outside the mask that are
-        not finite become 0.
+        Reflectance and shading (gray shading is repeated over the channels; 0 if there is none), both
+        float32, on the device of ``image`` and with the gradients of the output; and a flag for each row:
+        whether it failed, because a value of ``layers`` inside the mask is not finite. In a row where a layer
+        has such a value, the layer is 0 everywhere; so are both in a failed row. Values outside the mask that
+        are not finite become 0.
 
     Raises:
+        MissingLayer: the output is reflectance alone, and shading is scored.
         InputError: the output is not a pair of images of these shapes.
 
     Example:
@@ -140,18 +155,25 @@ def checked_decomposition(
         >>> shading[:, :, 0, 0].tolist(), failed.tolist()
         ([[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]], [False, True])
     """
-    pair = _pair(output)
+    reflectance, shading = _pair(output)
     shape, gray = list(image.shape), [len(image), 1, *image.shape[2:]]
-    fits = pair is not None and _is_float(*pair) and list(pair[0].shape) == shape
-    if pair is None or not fits or list(pair[1].shape) not in (shape, gray):
-        raise InputError(
+    right = reflectance is not None and _is_float(reflectance) and list(reflectance.shape) == shape
+    fits = right and shading is not None and _is_float(shading) and list(shading.shape) in (shape, gray)
+    alone = right and shading is None
+    if reflectance is None or not (fits or (alone and "shading" not in layers)):
+        raise (MissingLayer if alone else InputError)(
             f"{name}: expected reflectance {shape} and shading {shape} or {gray}, floating-point, "
             f"got {describe_output(output)}; return (reflectance, shading)"
         )
-    reflectance, shading = (_float32(part, image.device) for part in pair)
-    both = torch.cat([reflectance, shading.expand_as(image)], 1)
-    both, failed = _finite(both, None if mask is None else mask.to(image.device))
-    return both[:, :3], both[:, 3:], failed
+    inside = None if mask is None else mask.to(image.device)
+    found = [
+        _finite(_float32(part, image.device).expand_as(image), inside)
+        for part in (reflectance, image.new_zeros(()) if shading is None else shading)
+    ]
+    wrong = [flags for layer, (_, flags) in zip(LAYERS, found, strict=True) if layer in layers]
+    failed = torch.stack(wrong).any(0)
+    lost = failed[:, None, None, None]
+    return found[0][0].masked_fill(lost, 0), found[1][0].masked_fill(lost, 0), failed
 
 
 def checked_heatmaps(
@@ -275,13 +297,18 @@ def has_parameter(model: Callable[..., Any], name: str) -> bool:
         return False
 
 
-def _pair(output: object) -> tuple[Tensor, Tensor] | None:
+def _pair(output: object) -> tuple[Tensor | None, Tensor | None]:
+    """Split an output into reflectance and shading; shading is None if there is reflectance alone."""
     if isinstance(output, Mapping):
-        output = (output.get("reflectance"), output.get("shading"))
-    if not isinstance(output, tuple | list) or len(output) != 2:
-        return None
-    reflectance, shading = map(_tensor, output)
-    return None if reflectance is None or shading is None else (reflectance, shading)
+        output = [output[layer] for layer in LAYERS if layer in output]
+    if not isinstance(output, tuple | list):
+        return _tensor(output), None
+    if len(output) not in (1, 2):
+        return None, None
+    reflectance, *rest = map(_tensor, output)
+    if any(part is None for part in rest):  # given, and no tensor
+        return None, None
+    return reflectance, rest[0] if rest else None
 
 
 def _tensor(part: object) -> Tensor | None:

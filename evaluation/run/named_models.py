@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.nn.functional import interpolate
 
 from candlelight.evaluation.models.model_protocols import IntrinsicModel
 from candlelight.evaluation.models.model_spec import ColourSpace, ModelIdentity, NamedModel
 from candlelight.evaluation.run.hidden_layers import evaluation_mode
 from candlelight.evaluation.run.model_outputs import (
+    LAYERS,
     checked_decomposition,
     model_errors,
     run_in_halves,
@@ -86,7 +88,7 @@ def _files(name: str, results: Predictions | Heatmaps) -> ModelIdentity:
     whole = hashlib.sha256()
     for identifier, paths in sorted(results.files.items()):
         whole.update(identifier.encode() + b"\0")
-        for path in dict.fromkeys(paths if isinstance(paths, tuple) else (paths,)):
+        for path in dict.fromkeys(filter(None, paths if isinstance(paths, tuple) else (paths,))):
             whole.update(file_sha256(path).encode())
     return ModelIdentity(name, "files", None, whole.hexdigest())
 
@@ -171,11 +173,13 @@ class Decomposition(NamedTuple):
         reflectance: scene-linear Rec.709.
         shading: scene-linear.
         failed: rows whose prediction failed, because it is missing or not finite inside the mask.
+        resized: rows whose prediction was read from a file of another size; None for a model.
     """
 
     reflectance: Float[Tensor, "batch 3 height width"]
     shading: Float[Tensor, "batch 3 height width"]
     failed: Bool[Tensor, " batch"]
+    resized: Bool[Tensor, " batch"] | None = None
 
 
 def predict_decomposition(
@@ -185,8 +189,12 @@ def predict_decomposition(
     mask: Bool[Tensor, "batch height width"] | None,
     device: str,
     lights: Float[Tensor, "batch lights 3 height width"] | None = None,
+    layers: Sequence[str] = LAYERS,
 ) -> Decomposition:
     """Decompose a batch of scene-linear images.
+
+    Predictions in files that have another size than their image are resized to it: bilinearly, with the
+    values averaged where they are made smaller, as scene-linear values.
 
     Args:
         named: a model on ``device``, or predictions, which are looked up by id.
@@ -195,6 +203,7 @@ def predict_decomposition(
         mask: pixels that are scored; all if None.
         device: torch device of the model.
         lights: the same scenes under other lights, scene-linear; for a model that takes them.
+        layers: layers that are scored; another layer may be missing, and cannot fail.
 
     Returns:
         Reflectance, shading and failed rows, on the device.
@@ -203,33 +212,44 @@ def predict_decomposition(
         InputError: the output is not a decomposition of the images, or one image does not fit in memory.
     """
     if isinstance(named.model, Predictions):
-        return Decomposition(*_look_up(named, ids, image, mask))
+        return _look_up(named, ids, image, mask, layers)
 
     def run(rows: slice) -> tuple[Tensor, ...]:
         pixels = to_device(named, image[rows], device)
         inside = None if mask is None else mask[rows].clone().to(device)
         others = None if lights is None else to_device(named, lights[rows], device)
-        return run_intrinsic(named.model, pixels, inside, others)
+        return run_intrinsic(named.model, pixels, inside, others, layers)
 
     return Decomposition(*run_in_halves(run, len(image)))
 
 
 def _look_up(
-    named: NamedModel, ids: Sequence[str], image: Tensor, mask: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
+    named: NamedModel, ids: Sequence[str], image: Tensor, mask: Tensor | None, layers: Sequence[str]
+) -> Decomposition:
     reflectance, shading = torch.zeros_like(image), torch.zeros_like(image)
     failed = torch.ones(len(ids), dtype=torch.bool, device=image.device)
+    resized = torch.zeros_like(failed)
     for row, name in enumerate(ids):
         if name not in named.model.files:
             continue
-        pair = [layer[None].to(image.device) for layer in named.model.read(name)]
-        for layer, values in zip(("reflectance", "shading"), pair, strict=True):
-            if values.shape[2:] != image.shape[2:]:
-                raise InputError(
-                    f"{named.model.folder}: `{name}`: expected {layer} of the size of its image, "
-                    f"{list(image.shape[2:])}, got {list(values.shape[2:])}; resize it"
-                )
+        pair = [layer for layer in named.model.read(name) if layer is not None]
+        where = f"{named.model.folder}: `{name}`"
+        fitted = [_fit(layer[None].to(image.device), image.shape[2:], where) for layer in pair]
+        resized[row] = any(layer.shape[1:] != image.shape[2:] for layer in pair)
         inside = None if mask is None else mask[row : row + 1]
-        parts = checked_decomposition(pair, image[row : row + 1], f"{named.identity.name}: {name}", inside)
+        label = f"{named.identity.name}: {name}"
+        parts = checked_decomposition(fitted, image[row : row + 1], label, inside, layers)
         reflectance[row], shading[row], failed[row] = (part[0] for part in parts)
-    return reflectance, shading, failed
+    return Decomposition(reflectance, shading, failed, resized)
+
+
+def _fit(layer: Float[Tensor, "1 channels height width"], size: Sequence[int], where: str) -> Tensor:
+    """Resize a prediction to the size of its image, unless the proportions differ by more than a pixel."""
+    height, width = layer.shape[2:]
+    if (height, width) == tuple(size):
+        return layer
+    if abs(height * size[1] - width * size[0]) > max(height, width, *size):
+        raise InputError(
+            f"{where}: expected the proportions of its image, {list(size)}, got {[height, width]}; resize it"
+        )
+    return interpolate(layer, tuple(size), mode="bilinear", antialias=True, align_corners=False)

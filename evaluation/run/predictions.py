@@ -17,6 +17,7 @@ from candlelight.evaluation.run.array_files import (
     describe_array,
     first_three,
     list_files,
+    npz_names,
     read_layer,
     read_npy,
     read_npz,
@@ -36,12 +37,13 @@ class Predictions:
 
     Attributes:
         folder: folder of the files.
-        files: the files of reflectance and shading by id; the same npz file may hold both.
+        files: the files of reflectance and shading by id; the same npz file may hold both, and there may be
+            no file of shading.
         png: transfer curve of the pixels of PNG files.
     """
 
     folder: Path
-    files: Mapping[str, tuple[Path, Path]]
+    files: Mapping[str, tuple[Path, Path | None]]
     png: Curve | None
 
     @cached_property
@@ -51,27 +53,26 @@ class Predictions:
 
     def read(
         self, name: str
-    ) -> tuple[Float32[Tensor, "3 height width"], Float32[Tensor, "channels height width"]]:
+    ) -> tuple[Float32[Tensor, "3 height width"], Float32[Tensor, "channels height width"] | None]:
         """Read one decomposition.
 
         Args:
             name: one of `ids`.
 
         Returns:
-            Reflectance and shading, scene-linear; gray shading has one channel.
+            Reflectance and shading, scene-linear; gray shading has one channel, and None is none.
 
         Raises:
             InputError: the id is unknown, a file is damaged, or a file holds no floating-point image.
         """
-        reflectance, shading = (
-            read_layer(path, layer, self.png)
-            for path, layer in zip(_known(self.files, name, self.folder), _LAYERS, strict=True)
-        )
+        first, second = _known(self.files, name, self.folder)
         where = f"{self.folder}: `{name}`"
-        return (
-            channels_first(reflectance, (3,), f"{where}: reflectance"),
-            channels_first(shading, (1, 3), f"{where}: shading"),
-        )
+        reflectance = read_layer(first, "reflectance", self.png)
+        decomposed = channels_first(reflectance, (3,), f"{where}: reflectance")
+        if second is None or (second.suffix.lower() == ".npz" and "shading" not in npz_names(second)):
+            return decomposed, None
+        shading = read_layer(second, "shading", self.png)
+        return decomposed, channels_first(shading, (1, 3), f"{where}: shading")
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,32 +190,34 @@ def open_predictions(folder: str | Path, png: Curve | None = None) -> Prediction
     The folder holds ``<id>.npz`` with the arrays ``reflectance`` and ``shading``, or ``reflectance/<id>`` and
     ``shading/<id>`` with the suffix .npy, .exr or .png. An id may contain folders: ``set/000000.npz``. The
     values are scene-linear, floating-point, of the height and width of the image, with the channels first or
-    last; gray shading may have one channel or no channel axis.
+    last; gray shading may have one channel or no channel axis, and may be left out for scores of reflectance.
 
     Args:
         folder: the folder.
         png: transfer curve of PNG files of 8 or 16 bits; required if there are any.
 
     Raises:
-        InputError: the folder does not exist, holds no such file, has reflectance without shading or shading
-            without reflectance, or has PNG files and ``png`` is None.
+        InputError: the folder does not exist, holds no such file, has shading without reflectance or for some
+            ids alone, or has PNG files and ``png`` is None.
     """
     folder = _folder(folder)
     if png is not None:
         check_choice("png", png, Curve)
-    files: dict[str, tuple[Path, Path]]
+    files: dict[str, tuple[Path, Path | None]]
     if any((folder / name).is_dir() for name in _LAYERS):
-        reflectance, shading = (list_files(folder / name, (".npy", ".exr", ".png")) for name in _LAYERS)
-        unpaired = sorted(reflectance.keys() ^ shading.keys())
-        if unpaired:
+        endings = (".npy", ".exr", ".png")
+        reflectance = list_files(folder / "reflectance", endings)
+        has_shading = (folder / "shading").is_dir()
+        shading = list_files(folder / "shading", endings) if has_shading else {}
+        if has_shading and (unpaired := sorted(reflectance.keys() ^ shading.keys())):
             raise InputError(
                 f"{folder}: expected both reflectance and shading for each id, got one of the two for "
                 f"{first_three(unpaired)}"
             )
-        files = {name: (path, shading[name]) for name, path in reflectance.items()}
+        files = {name: (path, shading.get(name)) for name, path in reflectance.items()}
     else:
         files = {name: (path, path) for name, path in list_files(folder, (".npz",)).items()}
-    pictures = [path for pair in files.values() for path in pair if path.suffix.lower() == ".png"]
+    pictures = [path for pair in files.values() for path in pair if path and path.suffix.lower() == ".png"]
     if pictures and png is None:
         raise InputError(f"{pictures[0]}: name the colour space of PNG: {argument('png')} srgb or linear")
     return Predictions(folder, files, png)

@@ -229,7 +229,7 @@ def test_files_of_the_wrong_shape_are_one_line(inside):
     wrong = inside / "wrong"
     for row in range(60):
         for name, arrays in {
-            "small": {"reflectance": np.ones((3, 20, 20)), "shading": np.ones((20, 20))},
+            "small": {"reflectance": np.ones((3, 20, 26)), "shading": np.ones((20, 26))},
             "last": {"heatmaps": np.random.default_rng(row).random((32, 32, 5))},
         }.items():
             path = wrong / name / f"candle-{row:06d}.npz"
@@ -238,9 +238,7 @@ def test_files_of_the_wrong_shape_are_one_line(inside):
     codes = np.ones((60, 2))
     codes[3] = np.nan
     np.savez(wrong / "codes.npz", ids=[f"candle-{row:06d}" for row in range(60)], codes=codes)
-    intrinsic = (
-        "`candle-000000`: expected reflectance of the size of its image, [32, 32], got [20, 20]; resize it"
-    )
+    intrinsic = "`candle-000000`: expected the proportions of its image, [32, 32], got [20, 26]; resize it"
     causal = "`codes`: codes must be finite, got nan or inf for `candle-000003`"
     for words, message in {
         "lmse demo/frames --set candle --predictions wrong/small": intrinsic,

@@ -121,7 +121,7 @@ def test_results_of_a_protocol_are_not_compared_with_others(frames, tmp_path) ->
 
 
 @pytest.mark.slow
-def test_files_of_another_program_leave_out_the_resized_protocol(frames, tmp_path) -> None:
+def test_files_of_another_program_are_resized(frames, tmp_path) -> None:
     from candlelight.evaluation.views import open_data
 
     view = open_data("decompositions", frames, set_name="negatives")
@@ -129,8 +129,8 @@ def test_files_of_another_program_leave_out_the_resized_protocol(frames, tmp_pat
         image = view[row].image
         np.savez(tmp_path / f"{name}.npz", reflectance=image, shading=np.ones(image.shape, np.float32))
     text = run(frames, "--protocol", "all", "--predictions", f"mine={tmp_path}")
-    assert "left out: arap-ordinal: images are resized to 512x512" in text
-    assert "of 14 pairs" in text
+    assert "note: mine: 2 of 2 predictions had another size than their image and were resized" in text
+    assert "of 15 pairs" in text
 
 
 @pytest.mark.parametrize(

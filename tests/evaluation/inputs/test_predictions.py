@@ -170,8 +170,10 @@ def test_png_of_other_kinds_is_refused(tmp_path: Path) -> None:
     (tmp_path / "reflectance").mkdir()
     for mode in ("RGBA", "P"):
         Image.new(mode, (5, 4)).save(tmp_path / "reflectance" / "a.png")
-        with pytest.raises(InputError, match=f"expected gray or RGB, got {mode}"):
+        with pytest.raises(InputError, match=f"expected gray, RGB or opaque RGBA, got {mode}"):
             open_predictions(tmp_path, "linear").read("a")
+    Image.new("RGBA", (5, 4), (255, 0, 0, 255)).save(tmp_path / "reflectance" / "a.png")
+    assert open_predictions(tmp_path, "linear").read("a")[0][:, 0, 0].tolist() == [1, 0, 0]
     write_png(tmp_path / "reflectance" / "a.png", np.zeros((4, 5), np.uint8))
     with pytest.raises(InputError, match=r"expected 3 channels first or last, got \[4, 5\]"):
         open_predictions(tmp_path, "linear").read("a")
@@ -411,3 +413,14 @@ def test_nested_lists_are_refused_as_codes(tmp_path) -> None:
     pq.write_table(pa.table({"id": ["a", "b"], "codes": [[[1.0]], [[2.0]]]}), tmp_path / "codes.parquet")
     with pytest.raises(InputError, match=r"expected `codes` as lists of numbers, got list<"):
         open_codes(tmp_path / "codes.parquet")
+
+
+def test_reflectance_alone(tmp_path: Path) -> None:
+    (tmp_path / "npy" / "reflectance").mkdir(parents=True)
+    np.save(tmp_path / "npy" / "reflectance" / "a.npy", REFLECTANCE)
+    (tmp_path / "npz").mkdir()
+    np.savez(tmp_path / "npz" / "a.npz", reflectance=REFLECTANCE)
+    for folder in ("npy", "npz"):
+        reflectance, shading = open_predictions(tmp_path / folder).read("a")
+        assert equal(reflectance, REFLECTANCE)
+        assert shading is None

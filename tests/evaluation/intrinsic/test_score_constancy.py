@@ -190,7 +190,7 @@ def test_predictions_and_finished_steps_give_the_same(view, tmp_path) -> None:
     expected = evaluate("constancy", view, {"image": constant_shading})["image"]
     assert found[0].columns == {name: pytest.approx(values) for name, values in expected.columns.items()}
     assert found[0].to_json() == found[1].to_json()
-    assert [one.reused for one in steps] == [0, 2]
+    assert [one.reused for one in steps] == [0, 6]  # two batches of the files and both controls
     (tmp_path / "files" / "row-1.npz").unlink()
     failing = evaluate("constancy", view, {"files": open_predictions(tmp_path / "files")}, missing="fail")[
         "files"
