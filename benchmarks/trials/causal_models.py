@@ -28,7 +28,7 @@ from candlelight.evaluation.run.result import Result
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.training import CausalModel, causal_settings, train_causal
 from candlelight.evaluation.training.causal_data import CausalSettings, read_foreground
-from candlelight.evaluation.training.training_record import hold_out
+from candlelight.evaluation.training.training_rows import hold_out
 from candlelight.evaluation.views import Factors, open_data
 
 WORST_ERROR, LEAST_MIG = 0.3, 0.3

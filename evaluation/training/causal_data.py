@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -10,16 +10,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from torch import Tensor
-from torch.nn import functional
 
 from candlelight.evaluation.coverage.thresholds import resize_images
 from candlelight.evaluation.models.poisson import named_stream
-from candlelight.evaluation.training.labelled_rows import LabelledRows
 from candlelight.evaluation.training.loop import epoch_stream
+from candlelight.evaluation.training.training_rows import ImageRows
 from candlelight.evaluation.training.vae_losses import factor_targets
 from candlelight.evaluation.views import (
-    DecomposedImage,
-    Decompositions,
     Factors,
     Images,
     PartImage,
@@ -293,64 +290,6 @@ def _union(item: PartImage) -> Bool[Tensor, "height width"]:
     return torch.stack([empty, *item.masks.values()]).any(0)
 
 
-class SmallRows:
-    """Rows of a view with the members of `candlelight.evaluation.views.Decompositions`.
-
-    Args:
-        data: images with their ground-truth decomposition.
-        rows: row numbers; None for all.
-        size: side of the squares that `shrink` makes; None leaves the images as they are.
-    """
-
-    def __init__(
-        self, data: Decompositions, rows: Sequence[int] | None = None, size: int | None = None
-    ) -> None:
-        self._data, self._size = data, size
-        self._rows = range(len(data)) if rows is None else rows
-        self.identity = data.identity
-        if size is not None:
-            self.identity = replace(data.identity, image=f"scaled to squares of {size} pixels")
-        self.ids = tuple(data.ids[row] for row in self._rows)
-        self.groups = tuple(data.groups[row] for row in self._rows)
-        self.known_ids, self.explains = data.known_ids, data.explains
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, row: int) -> DecomposedImage:
-        item = self._data[self._rows[row]]
-        return item if self._size is None else shrink(item, self._size)
-
-
-def shrink(item: DecomposedImage, size: int) -> DecomposedImage:
-    """Average a decomposition over larger pixels, and fill it up to a square outside the mask.
-
-    Args:
-        item: scene-linear layers.
-        size: side of the square. The longer side of a larger image becomes as long; a smaller image keeps its
-            pixels. A pixel stays in the mask if all of its parts are in it.
-
-    Example:
-        >>> import torch
-        >>> item = DecomposedImage(*[torch.ones(3, 20, 40)] * 3, torch.ones(20, 40).bool())
-        >>> small = shrink(item, 8)
-        >>> small.image.shape, small.mask.sum()
-        (torch.Size([3, 8, 8]), tensor(32))
-    """
-    height, width = item.mask.shape
-    scale = min(1, size / max(height, width))
-    shape = max(1, round(height * scale)), max(1, round(width * scale))
-    padding = (0, size - shape[1], 0, size - shape[0])
-
-    def smaller(values: Tensor) -> Tensor:
-        return functional.pad(functional.adaptive_avg_pool2d(values, shape), padding)
-
-    image, reflectance, shading = map(smaller, (item.image, item.reflectance, item.shading))
-    mask = smaller(item.mask[None].float())[0] == 1
-    known = None if item.shading_known is None else smaller(item.shading_known.float()) == 1
-    return DecomposedImage(image, reflectance, shading, mask, shading_known=known)
-
-
 _TRIES = 64  # draws of a batch of pairs, of which those without a second image are left out
 
 
@@ -388,8 +327,7 @@ class CausalBatches:
         factors: Factors | None = None,
         foreground: Float[Tensor, "rows height width"] | None = None,
     ) -> None:
-        # The reader's labels are not used: targets are numbers, not classes.
-        self.reader = LabelledRows(data, range(len(data)), len(data))
+        self.reader = ImageRows(data)
         self._rows, self._settings, self._seed = np.array(rows), settings, seed
         self._foreground, self.label_rows = foreground, self._rows[:0]
         self.targets: tuple[str, ...] = ()
@@ -406,15 +344,14 @@ class CausalBatches:
     def __getitem__(self, step: int) -> dict[str, Tensor]:
         """Read the batch of a step."""
         rows = self._draw(step) if self._index is None else self._draw_pairs(self._index, step)
-        images, _ = self.reader.read(self._rows[rows].tolist())
-        batch = {"images": images}
+        batch = {"images": self.reader.read(self._rows[rows].tolist())}
         if self._foreground is not None:
             batch["foreground"] = self._foreground[self._rows[rows]]
         if len(self.label_rows):
             draws = epoch_stream(self._seed, "labelled rows", step)
             places = torch.randint(len(self.label_rows), (self._settings.batch_size,), generator=draws)
             chosen = self.label_rows[places.numpy()]
-            batch["labelled"], _ = self.reader.read(chosen.tolist())
+            batch["labelled"] = self.reader.read(chosen.tolist())
             batch["targets"] = self._values[chosen]
         return batch
 
