@@ -33,7 +33,7 @@ from candlelight.loaders.errors import InputError, argument
 _Batch = tuple[Float[Tensor, "batch 3 height width"], Int[Tensor, "batch factors"]]
 
 
-class _Classification(Task[_Batch]):
+class Classification(Task[_Batch]):
     """Predict the classes of factors, each by its logits.
 
     Args:
@@ -73,6 +73,7 @@ class _Classification(Task[_Batch]):
             yield self._images.read(some.tolist()), self._table[some]
 
     def batches(self, part: int) -> Iterator[_Batch]:
+        """Read all training images in random order."""
         self.network.train()
         draws = epoch_stream(self._seed, "order", part)
         order = torch.randperm(len(self._training), generator=draws).numpy()
@@ -83,6 +84,7 @@ class _Classification(Task[_Batch]):
             yield images, classes
 
     def losses(self, batch: _Batch) -> Losses:
+        """Compute the sum over factors of the cross-entropy."""
         images, classes = (values.to(self._device) for values in batch)
         logits = self._logits(images)
         losses = [functional.cross_entropy(one, classes[:, column]) for column, one in enumerate(logits)]
@@ -211,7 +213,7 @@ def train_classifier(
 
     start = {"backbone": network.name, "weights": weights_sha256(network)}
     kept = training_state(state, start | options, data, split, content)
-    curves = train(_Classification(trained, logits, images, table, split, True, options), seed, kept)
+    curves = train(Classification(trained, logits, images, table, split, True, options), seed, kept)
     history = ClassifierHistory(tuple(curves["loss"]), tuple(one for (one,) in curves["accuracy"]))
     if required is not None and not history.accuracy[-1] >= required:
         raise InputError(
@@ -323,7 +325,7 @@ def train_factor_heads(
                 f"factor `{name}`: expected training rows of all {count} classes, got none of class "
                 f"{min(lacking)}; hold out fewer rows, or number the classes without gaps"
             )
-    task = _Classification(heads, heads, ImageRows(data), table, (training, held_out), False, options)
+    task = Classification(heads, heads, ImageRows(data), table, (training, held_out), False, options)
     curves = train(task, seed)
     accuracies = tuple(dict(zip(labels, some, strict=True)) for some in curves["accuracy"])
     return heads, FactorHistory(tuple(curves["loss"]), accuracies)

@@ -92,7 +92,6 @@ def test_equal_seeds_give_equal_weights_and_the_global_generator_stays(sides):
         ({"a": [0, 1] * 6}, {"epochs": 0}, "`epochs` must be at least 1, got 0"),
         ({"a": [0, 1] * 6}, {"batch_size": 1}, "`batch_size` must be at least 2, got 1"),
         ({"a": [0, 1] * 6}, {"rate": 0.0}, "`rate` must be above 0 and finite, got 0"),
-        ({"a": [0, 1] * 6}, {"rate": 1e30}, "the training diverged in epoch 1: a loss or a weight is nan"),
     ],
 )
 def test_invalid_arguments_are_refused(sides, labels, settings, message):
