@@ -73,9 +73,7 @@ def test_an_interrupted_training_ends_with_the_same_bytes(tmp_path: Path, interr
     finished = Line()
     finished.losses = None
     assert train(finished, 0, kept(tmp_path)) == curves
-    with pytest.raises(
-        InputError, match="of a training with another rate, width; continue"
-    ):
+    with pytest.raises(InputError, match="of a training with another rate, width; continue"):
         train(Line(), 0, kept(tmp_path, rate=1, width=2))
     (tmp_path / "state").write_bytes(b"PK\x03\x04 nothing")
     with pytest.raises(InputError, match="state: damaged, or no state of an interrupted training; continue"):
