@@ -4,9 +4,13 @@ from candlelight.loaders.errors import require_module
 
 require_module("torch")
 
-from candlelight.evaluation.training.causal_data import CausalModel as CausalModel
-from candlelight.evaluation.training.causal_data import CausalSettings as CausalSettings
-from candlelight.evaluation.training.causal_data import causal_settings as causal_settings
+from candlelight.evaluation.catalogue.training_options import CausalModel as CausalModel
+from candlelight.evaluation.catalogue.training_options import CausalTraining as CausalTraining
+from candlelight.evaluation.catalogue.training_options import ClassifierTraining as ClassifierTraining
+from candlelight.evaluation.catalogue.training_options import ConceptTuning as ConceptTuning
+from candlelight.evaluation.catalogue.training_options import IntrinsicTraining as IntrinsicTraining
+from candlelight.evaluation.catalogue.training_options import LabelTraining as LabelTraining
+from candlelight.evaluation.catalogue.training_options import Regime as Regime
 from candlelight.evaluation.training.causal_data import foreground_weights as foreground_weights
 from candlelight.evaluation.training.fine_tune import TuningHistory as TuningHistory
 from candlelight.evaluation.training.fine_tune import concept_loss as concept_loss
@@ -22,7 +26,6 @@ from candlelight.evaluation.training.train_classifier import FactorHistory as Fa
 from candlelight.evaluation.training.train_classifier import train_classifier as train_classifier
 from candlelight.evaluation.training.train_classifier import train_factor_heads as train_factor_heads
 from candlelight.evaluation.training.train_intrinsic import History as History
-from candlelight.evaluation.training.train_intrinsic import Regime as Regime
 from candlelight.evaluation.training.train_intrinsic import SmallRows as SmallRows
 from candlelight.evaluation.training.train_intrinsic import train_intrinsic as train_intrinsic
 from candlelight.evaluation.training.training_rows import factor_labels as factor_labels

@@ -4,20 +4,21 @@ import copy
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from candlelight.evaluation.catalogue.training_options import ConceptMode, ConceptTuning
 from candlelight.evaluation.concepts import columns_of, fit_cavs, layer_activations, mean_cav, pixel_loss
 from candlelight.evaluation.intrinsic.ground_truth import GroundTruth
 from candlelight.evaluation.run.batches import check_srgb_image
 from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.run.named_models import decode
+from candlelight.evaluation.run.record import make_options
 from candlelight.evaluation.training.loop import Losses, Optimisation, Task, epoch_stream, train
 from candlelight.evaluation.training.train_intrinsic import (
-    Regime,
     RegimeBatches,
     TrainingBatch,
     TrainingRows,
@@ -110,9 +111,6 @@ def prototype_loss(
     return (activations[:, None] - prototypes).square().mean((1, 2))
 
 
-ConceptMode = Literal["desensitise", "sensitise", "one-sided"]
-
-
 def concept_loss(
     gradient: Float[Tensor, "batch dim"],
     vectors: Float[Tensor, "vectors dim"],
@@ -168,9 +166,6 @@ def _unit(rows: Tensor) -> Tensor:
     return rows.masked_fill(zero, 0) / length
 
 
-ProbedLoss = Literal["pixels", "prototypes"]
-
-
 @dataclass(frozen=True)
 class TuningHistory:
     """Curves of a fine-tuning, one value per epoch.
@@ -194,17 +189,7 @@ def fine_tune(
     *,
     layer: str,
     seed: int,
-    mode: ConceptMode = "desensitise",
-    weight: float = 1.0,
-    epochs: int = 4,
-    rate: float = 3e-4,
-    probed: ProbedLoss = "pixels",
-    regime: Regime = "supervised",
-    refit: int = 1,
-    runs: int = 10,
-    prototypes: int = 7,
-    batch_size: int = 6,
-    lights: int = 2,
+    **options: Any,
 ) -> tuple[nn.Module, TuningHistory]:
     """Fine-tune a network with ``regime_loss + weight * concept_loss`` at one layer.
 
@@ -238,29 +223,16 @@ def fine_tune(
             shading branch for albedo.
         seed: seed of the order, the mirroring, the losses, the vectors and the prototypes. Equal seeds give
             equal weights on the same processor with the same number of threads.
-        mode: "desensitise", "sensitise" or "one-sided", see `concept_loss`.
-        weight: weight of the concept loss; 0 trains with the original loss alone, as a control.
-        epochs: passes over the data.
-        rate: learning rate.
-        probed: "pixels" or "prototypes".
-        regime: original loss, see `regime_loss`; "pixels" reads the ground truth under every regime.
-        refit: epochs between two fits of the vectors and prototypes.
-        runs: classifiers for each vector.
-        prototypes: number of prototypes; unused by "pixels".
-        batch_size: images per step.
-        lights: most images of one scene in a step.
+        options: regime, epochs, learning rate, mode and weight of the concept loss, see `ConceptTuning`.
 
     Returns:
         A changed copy of the network in evaluation mode, and its curves.
 
     Raises:
         InputError: there are no concept sets, images differ in size, the layer cannot be read or does not
-            influence the loss, a number is out of range, an option is misspelt, or the training diverges.
+            influence the loss, an option is out of range or misspelt, or the training diverges.
     """
-    check_choice("mode", mode, ConceptMode)
-    check_choice("probed", probed, ProbedLoss)
-    check_choice("regime", regime, Regime)
-    _check_numbers(rate, weight, epochs, refit, runs, batch_size, lights)
+    how = make_options(ConceptTuning, options)
     if not len(data):
         raise InputError("expected training images, got none")
     reader = TrainingRows(data)
@@ -268,10 +240,9 @@ def fine_tune(
     reader.check_pixels(rows, [])
     examples = reader.read([reader.scenes.index(scene) for scene in dict.fromkeys(reader.scenes)]).image
     sets, against = _read_sets(concepts), _read(negatives, range(len(negatives)))
-    target = _Target(layer, sets, against, examples, runs, prototypes if probed == "prototypes" else None)
+    target = _Target(layer, sets, against, examples, how)
     tuned = copy.deepcopy(network).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    batches = RegimeBatches(reader, rows, regime, batch_size, lights, epochs, seed)
-    curves = train(_FineTuning(tuned, target, batches, mode, weight, rate, refit), seed)
+    curves = train(_FineTuning(tuned, target, RegimeBatches(reader, rows, how, seed), how), seed)
     return tuned, TuningHistory(*(tuple(curves[name]) for name in ("regime", "concept", "accuracy")))
 
 
@@ -284,11 +255,10 @@ class _Target:
         sets: list[Tensor],
         negatives: Tensor,
         examples: Tensor,
-        runs: int,
-        count: int | None,
+        how: ConceptTuning,
     ) -> None:
         self.layer, self.sets, self.negatives, self.examples = layer, sets, negatives, examples
-        self.runs, self.count = runs, count
+        self.how = how
         sizes = {tuple(images.shape[2:]) for images in (*sets, negatives, examples)}
         if len(sizes) > 1:
             raise InputError(
@@ -299,11 +269,11 @@ class _Target:
         self.prototypes: Tensor | None = None
 
     def fit(self, network: nn.Module, seed: int, epoch: int) -> None:
-        """Fit a vector to each concept set, and the prototypes if their number is not None."""
+        """Fit a vector to each concept set, and the prototypes if the loss needs some."""
         against = self._activations(network, self.negatives)
         generator = epoch_stream(seed, "vectors", epoch)
         fits = [
-            fit_cavs(self._activations(network, images), against, generator=generator, runs=self.runs)
+            fit_cavs(self._activations(network, images), against, generator=generator, runs=self.how.runs)
             for images in self.sets
         ]
         if not any(bool(cavs.norm.any()) for cavs in fits):
@@ -313,9 +283,10 @@ class _Target:
             )
         self.vectors = torch.stack([mean_cav(cavs) for cavs in fits]).float()
         self.accuracy = float(torch.stack([cavs.accuracy.mean() for cavs in fits]).mean())
-        if self.count is not None:
+        if self.how.probed == "prototypes":
             rows = self._activations(network, self.examples)
-            self.prototypes = fit_prototypes(rows, self.count, seed=seed, previous=self.prototypes)
+            count = self.how.prototypes
+            self.prototypes = fit_prototypes(rows, count, seed=seed, previous=self.prototypes)
 
     def _activations(self, network: nn.Module, images: Tensor) -> Tensor:
         return columns_of(layer_activations(network, [self.layer], images)[self.layer], slice(None))
@@ -325,23 +296,15 @@ class _FineTuning(Task[TrainingBatch]):
     """Lower the loss of a regime and the concept loss at a layer."""
 
     def __init__(
-        self,
-        network: nn.Module,
-        target: _Target,
-        batches: RegimeBatches,
-        mode: ConceptMode,
-        weight: float,
-        rate: float,
-        refit: int,
+        self, network: nn.Module, target: _Target, batches: RegimeBatches, how: ConceptTuning
     ) -> None:
-        self.network, self._target, self._data = network, target, batches
-        self._mode, self._weight, self._refit = mode, weight, refit
-        self.ends = range(1, batches.epochs + 1)
-        self.optimisations = {"network": Optimisation(network, rate, clip=True)}
+        self.network, self._target, self._data, self._how = network, target, batches, how
+        self.ends = range(1, how.epochs + 1)
+        self.optimisations = {"network": Optimisation(network, how.rate, clip=True)}
         self._draws: torch.Generator
 
     def batches(self, part: int) -> Iterator[TrainingBatch]:
-        if part % self._refit == 0:
+        if part % self._how.refit == 0:
             self._target.fit(self.network, self._data.seed, part)
         self._draws = epoch_stream(self._data.seed, "losses", part)
         return self._data.read(part)
@@ -354,11 +317,11 @@ class _FineTuning(Task[TrainingBatch]):
             prediction = self.network(batch.truth.image)
         finally:
             hook.remove()
-        original = regime_loss(self._data.regime, prediction, batch, self._draws)
+        original = regime_loss(self._how.regime, prediction, batch, self._draws)
         gradient = self._gradient(self._probed(prediction, outputs[0], batch), outputs)
-        concept = concept_loss(gradient.flatten(1), self._target.vectors, self._mode).mean()
+        concept = concept_loss(gradient.flatten(1), self._target.vectors, self._how.mode).mean()
         return Losses(
-            {"network": original + self._weight * concept}, {"regime": original, "concept": concept}
+            {"network": original + self._how.weight * concept}, {"regime": original, "concept": concept}
         )
 
     def validate(self) -> dict[str, float]:
@@ -403,12 +366,3 @@ def _read(images: View[Tensor], rows: Sequence[int]) -> Float[Tensor, "images 3 
     if len(sizes := {tuple(image.shape[1:]) for image in linear}) != 1:
         raise InputError(f"expected images of one size, got {sorted(sizes)} (height, width)")
     return torch.stack(linear)
-
-
-def _check_numbers(rate: float, weight: float, *counts: int) -> None:
-    if min(counts) < 1:
-        raise InputError("`epochs`, `refit`, `runs`, `batch_size` and `lights` must be at least 1")
-    if not 0 < rate < math.inf:
-        raise InputError(f"`rate` must be above 0 and finite, got {rate}")
-    if not 0 <= weight < math.inf:
-        raise InputError(f"`weight` must be at least 0 and finite, got {weight}")

@@ -1,9 +1,10 @@
 """Train causal representation models."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,9 +12,11 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from candlelight.evaluation.catalogue.training_options import CausalTraining
 from candlelight.evaluation.models.autoencoders import CodeDiscriminator, ConvVAE, Posterior
 from candlelight.evaluation.run.batches import Fingerprint
-from candlelight.evaluation.training.causal_data import CausalBatches, CausalSettings, foreground_weights
+from candlelight.evaluation.run.record import make_options
+from candlelight.evaluation.training.causal_data import CausalBatches, foreground_weights
 from candlelight.evaluation.training.loop import (
     Losses,
     Optimisation,
@@ -49,7 +52,7 @@ class CausalTask(Task[_Batch]):
     A batch is the number of its step, and its images and labels.
 
     Args:
-        settings: the model and its settings.
+        settings: the model and its options.
         network: the autoencoder, which is moved to the device and trained.
         data: batches by the number of the step.
         seed: seed of the discriminator's initial weights, and of the noise.
@@ -62,7 +65,7 @@ class CausalTask(Task[_Batch]):
 
     def __init__(
         self,
-        settings: CausalSettings,
+        settings: CausalTraining,
         network: ConvVAE,
         data: CausalBatches,
         seed: int,
@@ -142,7 +145,7 @@ class CausalTask(Task[_Batch]):
             logits = self.network.logits(codes)
         weights = None
         if "foreground" in batch:
-            weights = foreground_weights(batch["foreground"], settings.foreground)
+            weights = foreground_weights(batch["foreground"], settings.extra)
         terms = {
             "reconstruction": bernoulli_error(logits.float(), images, weights).mean(),
             "kl": gaussian_kl(posterior).mean(),
@@ -200,7 +203,6 @@ class CausalHistory:
 
 def train_causal(
     data: Images,
-    settings: CausalSettings,
     *,
     seed: int,
     factors: Factors | None = None,
@@ -210,17 +212,17 @@ def train_causal(
     device: str | torch.device = "cpu",
     workers: int = 0,
     state: str | Path | None = None,
+    **options: Any,
 ) -> tuple[ConvVAE, CausalHistory]:
     """Train an autoencoder whose codes `score_causal` scores.
 
-    Adam minimises the loss of the model, see `causal_settings`, with a constant learning rate. Every step
+    Adam minimises the loss of the model, see `CausalTraining`, with a constant learning rate. Every step
     draws its images anew, with replacement. Only semi-supervised models and "ada-gvae" need factors: the
     former those of a few images, the latter to draw pairs of images, whose factors it does not see. On a GPU
     the networks run in bfloat16, their losses in float32.
 
     Args:
         data: images of 32 x 32 or 64 x 64 pixels.
-        settings: the model and its settings.
         seed: seed of the initial weights, the rows, the labels and the noise. Equal seeds give equal weights
             on the same processor with the same number of threads, and nearly equal ones on a GPU.
         factors: the factors of the rows of ``data``; None for a model that needs none.
@@ -232,29 +234,30 @@ def train_causal(
         workers: processes that read images ahead; useful if the images do not fit into 2 GiB.
         state: file that keeps the state about a hundred times. If it exists, training goes on from there, and
             ends with the weights of an uninterrupted run. The caller deletes it.
+        options: the model and its options, see `CausalTraining`.
 
     Returns:
         The trained network in evaluation mode, and the learning curves.
 
     Raises:
-        InputError: a row does not exist or is in both lists, images are not sRGB-encoded in [0, 1] or have
-            another size, factors are missing, labels or pairs are too few, ``foreground`` does not fit the
-            images, ``state`` is of another training or of other data, or the training diverges: a loss or a
-            weight becomes nan or infinite, and ``state`` is deleted.
+        InputError: an option is out of range, a row does not exist or is in both lists, images are not
+            sRGB-encoded in [0, 1] or have another size, factors are missing, labels or pairs are too few,
+            ``foreground`` does not fit the images, ``state`` is of another training or of other data, or the
+            training diverges: a loss or a weight becomes nan or infinite, and ``state`` is deleted.
 
     Example:
-        >>> from candlelight.evaluation.training.causal_data import causal_settings
         >>> from candlelight.evaluation.views import DataIdentity
         >>> class Grays:
         ...     identity, ids, groups = DataIdentity("grays", "memory"), ("dark", "light"), ("dark", "light")
         ...     known_ids = frozenset(ids)
         ...     def __len__(self): return 2
         ...     def __getitem__(self, row): return torch.full((3, 32, 32), (0.2, 0.8)[row])
-        >>> settings = causal_settings("beta-vae", codes=2, steps=20, batch_size=4, rate=1e-3)
-        >>> network, history = train_causal(Grays(), settings, seed=0)
+        >>> options = {"model": "beta-vae", "codes": 2, "steps": 20, "batch_size": 4, "rate": 1e-3}
+        >>> network, history = train_causal(Grays(), seed=0, **options)
         >>> network.codes, len(history.training)
         (2, 20)
     """
+    settings = make_options(CausalTraining, options)
     training, held_out = split_training(len(data), rows, validation)
     data_of_steps = CausalBatches(data, training, settings, seed, factors, foreground)
     side = _side(data_of_steps, training[0], len(data), foreground)
@@ -266,7 +269,7 @@ def train_causal(
         fingerprint.add("foreground", foreground)
         return fingerprint.hexdigest()
 
-    kept = training_state(state, {**asdict(settings), "seed": seed}, data, (training, held_out), content)
+    kept = training_state(state, {**settings.settings(), "seed": seed}, data, (training, held_out), content)
     start = ConvVAE(codes=settings.codes, side=side, seed=seed)
     task = CausalTask(settings, start, data_of_steps, seed, held_out, device, workers)
     curves = {name: tuple(values) for name, values in train(task, seed, kept).items()}

@@ -1,7 +1,6 @@
 """Train classifiers, and heads of factors, on labelled images."""
 
 import copy
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +12,15 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from candlelight.evaluation.catalogue.training_options import (
+    BackboneName,
+    ClassifierTraining,
+    LabelTraining,
+)
 from candlelight.evaluation.models.backbones import Backbone
-from candlelight.evaluation.models.build_backbone import BackboneName
 from candlelight.evaluation.models.classifiers import FactorHeads
 from candlelight.evaluation.run.batches import Fingerprint, weights_sha256
+from candlelight.evaluation.run.record import make_options
 from candlelight.evaluation.training.loop import (
     Losses,
     Task,
@@ -43,7 +47,8 @@ class Classification(Task[_Batch]):
         table: class of each factor in each row.
         rows: training rows and held-out rows.
         mirrored: whether a random half of the images is flipped left to right.
-        options: seed, epochs, batch size and learning rate.
+        how: epochs, batch size and learning rate.
+        seed: seed of the order and the mirroring.
     """
 
     def __init__(
@@ -54,15 +59,16 @@ class Classification(Task[_Batch]):
         table: Int[Tensor, "rows factors"],
         rows: tuple[list[int], list[int]],
         mirrored: bool,
-        options: Mapping[str, Any],
+        how: LabelTraining,
+        seed: int,
     ) -> None:
         self.network, self._logits, self._mirrored = network, logits, mirrored
         self._images, self._table, (self._training, self._held_out) = images, table, rows
         self._device = next(network.parameters()).device
-        self._seed, self._batch_size = options["seed"], options["batch_size"]
-        self.ends = range(1, options["epochs"] + 1)
+        self._seed, self._batch_size = seed, how.batch_size
+        self.ends = range(1, how.epochs + 1)
         steps = len(self.ends) * self._count(len(self._training))
-        self.optimisations = {"network": one_cycle(network, options["rate"], steps)}
+        self.optimisations = {"network": one_cycle(network, how.rate, steps)}
 
     def _count(self, rows: int) -> int:
         return -(-rows // self._batch_size)
@@ -105,14 +111,6 @@ class Classification(Task[_Batch]):
         return {"accuracy": (hits.double() / len(self._held_out)).tolist()}
 
 
-def _check_options(epochs: int, batch_size: int, rate: float) -> None:
-    for name, value, least in (("epochs", epochs, 1), ("batch_size", batch_size, 2)):
-        if value < least:
-            raise InputError(f"`{name}` must be at least {least}, got {value}")
-    if not 0 < rate < math.inf:
-        raise InputError(f"`rate` must be above 0 and finite, got {rate}")
-
-
 @dataclass(frozen=True)
 class ClassifierHistory:
     """Learning curves, one value per epoch.
@@ -132,14 +130,11 @@ def train_classifier(
     labels: Sequence[int],
     *,
     seed: int,
-    epochs: int = 20,
     rows: Sequence[int] | None = None,
     validation: Sequence[int] = (),
-    required: float | None = None,
-    batch_size: int = 32,
-    rate: float = 3e-3,
     device: str | torch.device = "cpu",
     state: str | Path | None = None,
+    **options: Any,
 ) -> tuple[Backbone, ClassifierHistory]:
     """Train a copy of a network to predict labels.
 
@@ -155,16 +150,12 @@ def train_classifier(
         labels: class of each row of ``data``, from 0.
         seed: seed of the order, the mirroring and the dropout. Equal seeds give equal weights on the same
             processor with the same number of threads, and nearly equal ones on a GPU.
-        epochs: passes over the training rows.
         rows: row numbers to train on; all rows except ``validation`` by default.
         validation: row numbers that are held out. Choose whole groups (`hold_out` does so).
-        required: least accuracy of the held-out images after the last epoch, in [0, 1]; None for any.
-        batch_size: most images of a step, at least 2.
-        rate: largest learning rate. For public weights, and for VGG19 without batch normalisation, take about
-            1e-4.
         device: torch device for training; the trained network stays there.
         state: file that keeps the state after each epoch. If it exists, training goes on from there, and ends
             with the weights of an uninterrupted run. The caller deletes it.
+        options: epochs, batch size, learning rate and required accuracy, see `ClassifierTraining`.
 
     Returns:
         The trained network in evaluation mode after the last epoch, and the learning curves.
@@ -189,10 +180,8 @@ def train_classifier(
         >>> history.training[-1] < history.training[0]
         True
     """
-    options = {"seed": seed, "epochs": epochs, "batch_size": batch_size, "rate": rate}
-    _check_options(epochs, batch_size, rate)
-    if required is not None and not 0 <= required <= 1:
-        raise InputError(f"`required` must lie in [0, 1], got {required}")
+    how = make_options(ClassifierTraining, options)
+    required = how.required
     split = training, held_out = split_training(len(data), rows, validation)
     if required is not None and not held_out:
         raise InputError(f"{argument('required')} needs held-out images: give {argument('validation')}")
@@ -211,15 +200,16 @@ def train_classifier(
         fingerprint.add(images.sha256([*training, *held_out]), table)
         return fingerprint.hexdigest()
 
-    start = {"backbone": network.name, "weights": weights_sha256(network)}
-    kept = training_state(state, start | options, data, split, content)
-    curves = train(Classification(trained, logits, images, table, split, True, options), seed, kept)
+    settings = {"backbone": network.name, "weights": weights_sha256(network), "seed": seed}
+    settings |= {name: getattr(how, name) for name in ("epochs", "batch_size", "rate")}
+    kept = training_state(state, settings, data, split, content)
+    curves = train(Classification(trained, logits, images, table, split, True, how, seed), seed, kept)
     history = ClassifierHistory(tuple(curves["loss"]), tuple(one for (one,) in curves["accuracy"]))
     if required is not None and not history.accuracy[-1] >= required:
         raise InputError(
             f"{network.name}: accuracy {history.accuracy[-1]:.3f} of {len(held_out)} held-out images after "
-            f"epoch {epochs}, expected at least {required:g}; train for more epochs or on more images, or "
-            "require less"
+            f"epoch {how.epochs}, expected at least {required:g}; train for more epochs or on more images, "
+            "or require less"
         )
     return trained, history
 
@@ -264,10 +254,8 @@ def train_factor_heads(
     seed: int,
     validation: Sequence[int],
     network: BackboneName = "vgg_small",
-    epochs: int = 20,
-    batch_size: int = 32,
-    rate: float = 3e-3,
     device: str | torch.device = "cpu",
+    **options: Any,
 ) -> tuple[FactorHeads, FactorHistory]:
     """Train a network with one softmax head for each factor, for `counterfactual_generativeness`.
 
@@ -284,10 +272,8 @@ def train_factor_heads(
         validation: row numbers that are held out. Choose whole groups (`hold_out` does so); on a full grid of
             factors, rows at random hold out combinations.
         network: name of the architecture.
-        epochs: passes over the training rows.
-        batch_size: most images of a step, at least 2.
-        rate: largest learning rate.
         device: torch device for training; the trained network stays there.
+        options: epochs, batch size and learning rate, see `LabelTraining`.
 
     Returns:
         The trained network in evaluation mode, and the learning curves; ``history.accuracy[-1]`` is the
@@ -311,8 +297,7 @@ def train_factor_heads(
         >>> heads.classes, len(history.training), list(history.accuracy[-1])
         ({'level': 2}, 2, ['level'])
     """
-    options = {"seed": seed, "epochs": epochs, "batch_size": batch_size, "rate": rate}
-    _check_options(epochs, batch_size, rate)
+    how = make_options(LabelTraining, options)
     training, held_out = split_training(len(data), None, validation)
     if not held_out:
         raise InputError("expected held-out rows for the accuracy of each factor, got an empty `validation`")
@@ -325,7 +310,7 @@ def train_factor_heads(
                 f"factor `{name}`: expected training rows of all {count} classes, got none of class "
                 f"{min(lacking)}; hold out fewer rows, or number the classes without gaps"
             )
-    task = Classification(heads, heads, ImageRows(data), table, (training, held_out), False, options)
+    task = Classification(heads, heads, ImageRows(data), table, (training, held_out), False, how, seed)
     curves = train(task, seed)
     accuracies = tuple(dict(zip(labels, some, strict=True)) for some in curves["accuracy"])
     return heads, FactorHistory(tuple(curves["loss"]), accuracies)

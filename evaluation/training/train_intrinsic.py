@@ -1,12 +1,11 @@
 """Train intrinsic image networks: supervised, on several illuminations, or unsupervised."""
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,10 +13,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
+from candlelight.evaluation.catalogue.training_options import IntrinsicTraining, Regime, RegimeTraining
 from candlelight.evaluation.intrinsic.ground_truth import GroundTruth, stack_ground_truth
 from candlelight.evaluation.intrinsic.intrinsic_records import decomposition_errors
 from candlelight.evaluation.models.network import IntrinsicNet
 from candlelight.evaluation.run.named_models import Decomposition
+from candlelight.evaluation.run.record import make_options
 from candlelight.evaluation.training.intrinsic_losses import (
     consistency_loss,
     intrinsic_loss,
@@ -34,7 +35,6 @@ from candlelight.evaluation.training.loop import (
 )
 from candlelight.evaluation.training.training_rows import KeptRows, split_training
 from candlelight.evaluation.views import DecomposedImage, Decompositions
-from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError, argument
 
 
@@ -242,9 +242,6 @@ def _flip(truth: GroundTruth, flipped: Tensor) -> GroundTruth:
     return truth.map(flip)
 
 
-Regime = Literal["supervised", "multi-illumination", "unsupervised"]
-
-
 def regime_loss(
     regime: Regime,
     prediction: tuple[Float[Tensor, "batch 3 height width"], Float[Tensor, "batch 3 height width"]],
@@ -279,34 +276,28 @@ class RegimeBatches:
     Attributes:
         reader: all rows.
         rows: rows to train on.
-        regime: the regime.
-        batch_size: images in a batch.
-        lights: most images of a scene in a batch.
-        epochs: number of epochs.
+        how: regime, epochs, batch size and lights.
         seed: seed of the order, the mirroring and the rows of other scenes.
     """
 
     reader: TrainingRows
     rows: Sequence[int]
-    regime: Regime
-    batch_size: int
-    lights: int
-    epochs: int
+    how: RegimeTraining
     seed: int
 
     @cached_property
     def plan(self) -> list[list[list[int]]]:
         """The rows of each batch of each epoch."""
-        orders = (epoch_stream(self.seed, "order", epoch) for epoch in range(self.epochs))
+        orders = (epoch_stream(self.seed, "order", epoch) for epoch in range(self.how.epochs))
         return [
-            draw_batches(self.reader.scenes, self.rows, self.batch_size, self.lights, order)
+            draw_batches(self.reader.scenes, self.rows, self.how.batch_size, self.how.lights, order)
             for order in orders
         ]
 
     def read(self, epoch: int) -> Iterator[TrainingBatch]:
         """Read the batches of an epoch."""
         batches = self.reader.mirrored(self.plan[epoch], epoch_stream(self.seed, "mirrors", epoch))
-        if self.regime != "unsupervised":
+        if self.how.regime != "unsupervised":
             return batches
         return self.reader.with_others(batches, self.rows, epoch_stream(self.seed, "others", epoch))
 
@@ -321,7 +312,7 @@ class _Decomposition(Task[TrainingBatch]):
         self.network: IntrinsicNet = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._data, self._held_out = batches, held_out
         self._device = next(network.parameters()).device
-        self.ends = range(1, batches.epochs + 1)
+        self.ends = range(1, batches.how.epochs + 1)
         self.optimisations = {"network": one_cycle(self.network, rate, sum(map(len, batches.plan)))}
         self._draws: torch.Generator
 
@@ -333,14 +324,14 @@ class _Decomposition(Task[TrainingBatch]):
         placed = batch.to(self._device)
         with mixed_precision(self._device):
             reflectance, shading = self.network(placed.truth.image)
-        loss = regime_loss(self._data.regime, (reflectance.float(), shading.float()), placed, self._draws)
+        loss = regime_loss(self._data.how.regime, (reflectance.float(), shading.float()), placed, self._draws)
         return Losses({"network": loss}, {"loss": loss})
 
     @torch.no_grad()
     def validate(self) -> dict[str, float]:
         if not self._held_out:
             return {}
-        found, size = [], self._data.batch_size
+        found, size = [], self._data.how.batch_size
         for start in range(0, len(self._held_out), size):
             truth = self._data.reader.read(self._held_out[start : start + size]).to(self._device)
             reflectance, shading = self.network(truth.image)
@@ -367,17 +358,12 @@ class History:
 def train_intrinsic(
     data: Decompositions,
     *,
-    regime: Regime = "supervised",
     seed: int,
-    epochs: int = 20,
     rows: Sequence[int] | None = None,
     validation: Sequence[int] = (),
-    batch_size: int = 6,
-    lights: int = 2,
-    rate: float = 3e-3,
-    width: int = 10,
     device: str | torch.device = "cpu",
     state: str | Path | None = None,
+    **options: Any,
 ) -> tuple[IntrinsicNet, History]:
     """Train a network to predict reflectance and shading.
 
@@ -387,31 +373,25 @@ def train_intrinsic(
 
     Args:
         data: images with their ground-truth decomposition, all of one size (`SmallRows` scales them).
-        regime: "supervised"; "multi-illumination", which reads only images, of scenes under several lights;
-            or "unsupervised", which reads the images, and reflectance and shading of other scenes.
         seed: seed of the initial weights, the order, the mirroring and the losses. Equal seeds give equal
             weights on the same processor with the same number of threads, and nearly equal ones on a GPU.
-        epochs: passes over the training rows.
         rows: row numbers to train on; all rows except ``validation`` by default.
         validation: row numbers that are held out. Choose whole groups (`hold_out` does so): a held-out frame
             that differs from a training frame only in its light does not test generalisation.
-        batch_size: images per step.
-        lights: most images of one scene in a step.
-        rate: largest learning rate; with twice the default the output may become constant.
-        width: channels of the network at full resolution, see `IntrinsicNet`.
         device: torch device for training; the network stays there.
         state: file that keeps the state after each epoch. If it exists, training goes on from there, and ends
             with the weights of an uninterrupted run. The caller deletes it.
+        options: regime, epochs, batch size, learning rate and size of the network, see `IntrinsicTraining`.
 
     Returns:
         The network in evaluation mode after the last epoch, and the learning curves.
 
     Raises:
-        InputError: a row does not exist or is in both lists, ground truth is missing, no pixel is known,
-            images have several sizes or are too small to be scored, a number is below 1, ``rate`` is not
-            finite and above 0, scenes are too few or have one light each although the regime needs more,
-            ``state`` is of another training or of other data, or the training diverges: a loss or a weight
-            becomes nan or infinite, and ``state`` is deleted.
+        InputError: an option is out of range, a row does not exist or is in both lists, ground truth is
+            missing, no pixel is known, images have several sizes or are too small to be scored, scenes are
+            too few or have one light each although the regime needs more, ``state`` is of another training or
+            of other data, or the training diverges: a loss or a weight becomes nan or infinite, and ``state``
+            is deleted.
 
     Example:
         >>> from candlelight.evaluation.views import DataIdentity, DecomposedImage
@@ -426,33 +406,23 @@ def train_intrinsic(
         >>> history.training[-1] < history.training[0]
         True
     """
-    check_choice("regime", regime, Regime)
-    _check_numbers(epochs=epochs, batch_size=batch_size, lights=lights)
-    if not 0 < rate < math.inf:
-        raise InputError(f"`rate` must be above 0 and finite, got {rate}")
+    how = make_options(IntrinsicTraining, options)
     split = training, held_out = split_training(len(data), rows, validation)
     reader = TrainingRows(data)
-    _check_scenes(regime, [reader.scenes[row] for row in training], batch_size, lights)
+    _check_scenes(how, [reader.scenes[row] for row in training])
     reader.check_pixels(training, held_out)
-    batches = RegimeBatches(reader, training, regime, batch_size, lights, epochs, seed)
-    network = IntrinsicNet(width=width, seed=seed).to(device)
-    settings: dict[str, Any] = {"regime": regime, "seed": seed, "epochs": epochs, "batch_size": batch_size}
-    settings |= {"lights": lights, "rate": rate, "width": width}
+    batches = RegimeBatches(reader, training, how, seed)
+    network = IntrinsicNet(width=how.width, seed=seed).to(device)
+    settings = {**asdict(how), "seed": seed}
     kept = training_state(state, settings, data, split, lambda: reader.kept.sha256([*training, *held_out]))
-    curves = train(_Decomposition(network, batches, held_out, rate), seed, kept)
+    curves = train(_Decomposition(network, batches, held_out, how.rate), seed, kept)
     return network, History(tuple(curves["loss"]), tuple(curves["lmse"]))
 
 
-def _check_numbers(**numbers: int) -> None:
-    for name, value in numbers.items():
-        if value < 1:
-            raise InputError(f"`{name}` must be at least 1, got {value}")
-
-
-def _check_scenes(regime: Regime, scenes: Sequence[int], batch_size: int, lights: int) -> None:
+def _check_scenes(how: IntrinsicTraining, scenes: Sequence[int]) -> None:
     """Refuse rows in which a regime finds nothing to learn from."""
-    together = min(batch_size, lights, max(Counter(scenes).values()))
-    if regime == "multi-illumination" and together < 2:
+    together = min(how.batch_size, how.lights, max(Counter(scenes).values()))
+    if how.regime == "multi-illumination" and together < 2:
         raise InputError(
             "regime `multi-illumination`: expected scenes under several lights, and at least 2 of them in a "
             f"batch, got at most {together}; give other data, or larger `lights` and `batch_size`"

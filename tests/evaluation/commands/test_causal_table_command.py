@@ -15,7 +15,7 @@ from candlelight.evaluation.causal.factor_table import ResizedFactors
 from candlelight.evaluation.causal.supplement_tables import SUPPLEMENT_TABLES, train_table_models
 from candlelight.evaluation.models.autoencoders import load_autoencoder
 from candlelight.evaluation.run.result_files import read_results
-from candlelight.evaluation.training import causal_settings
+from candlelight.evaluation.training import CausalTraining
 from candlelight.evaluation.training.train_causal import CausalTask
 from candlelight.evaluation.views import open_data
 from candlelight.loaders.errors import InputError
@@ -108,7 +108,9 @@ def test_an_interrupted_training_goes_on(candle, tmp_path: Path, monkeypatch) ->
     def train(folder: Path) -> dict[str, torch.Tensor]:
         folder.mkdir(exist_ok=True)
         quick = {"steps": 2, "codes": 3, "batch_size": 8}
-        train_table_models(view, ["beta-vae"], 1, lambda one: causal_settings(one, **quick), folder, "cpu")
+        train_table_models(
+            view, ["beta-vae"], 1, lambda one: CausalTraining(model=one, **quick), folder, "cpu"
+        )
         return load_autoencoder(folder / "beta-vae#0.pt").network.state_dict()
 
     whole = train(tmp_path / "whole")
@@ -141,7 +143,7 @@ def test_a_model_that_finds_no_pairs_is_a_note(candle, tmp_path: Path) -> None:
     columns = [names.index("object_type"), names.index("color")]  # of which each determines the other
     toys.factors, toys.table = tuple(view.factors[j] for j in columns), toys.table[:, columns]
     quick = {"steps": 1, "codes": 3, "batch_size": 4}
-    given = (["ada-gvae", "beta-vae"], 1, lambda one: causal_settings(one, **quick), tmp_path, "cpu")
+    given = (["ada-gvae", "beta-vae"], 1, lambda one: CausalTraining(model=one, **quick), tmp_path, "cpu")
     networks, notes = train_table_models(toys, *given)
     assert list(networks) == ["beta-vae#0"]
     assert notes[0].startswith("ada-gvae is left out: expected pairs of images that share some factors")

@@ -82,9 +82,9 @@ def test_other_regimes_run(network, given, regime):
 def test_wrong_arguments_are_named(network, given, scenes, memory_view):
     for wrong, message in (
         ({"layer": "head"}, r"^layer `head` is not in the model"),
-        ({"epochs": 0}, r"^`epochs`, `refit`, `runs`, `batch_size` and `lights` must be at least 1"),
-        ({"rate": 0.0}, r"^`rate` must be above 0 and finite, got 0.0"),
-        ({"weight": -1.0}, r"^`weight` must be at least 0 and finite, got -1.0"),
+        ({"epochs": 0}, r"^`epochs`: expected at least 1, got 0"),
+        ({"rate": 0.0}, r"^`rate`: expected above 0, got 0"),
+        ({"weight": -1.0}, r"^`weight`: expected at least 0, got -1"),
         ({"mode": "forget"}, "mode"),
         ({"probed": "loss"}, "probed"),
         (

@@ -176,11 +176,11 @@ def test_bfloat16_changes_little(shapes, start, monkeypatch) -> None:
         ({"rows": [0, 1, 2], "validation": [1]}, "must share no row, got 1 in both"),
         ({"validation": [12]}, r"`validation` must lie in 0\.\.11, got 12"),
         ({"rows": [0, 1, 3]}, "training rows of all 3 classes, got none of class 2; give"),
-        ({"epochs": 0}, "`epochs` must be at least 1, got 0"),
-        ({"batch_size": 1}, "`batch_size` must be at least 2, got 1"),
-        ({"rate": np.nan}, "`rate` must be above 0 and finite, got nan"),
+        ({"epochs": 0}, "`epochs`: expected at least 1, got 0"),
+        ({"batch_size": 1}, "`batch_size`: expected at least 2, got 1"),
+        ({"rate": np.nan}, "`rate`: expected above 0, got nan"),
         ({"required": 0.5}, "`required` needs held-out images"),
-        ({"required": 1.5, "validation": [0]}, r"`required` must lie in \[0, 1\], got 1\.5"),
+        ({"required": 1.5, "validation": [0]}, "`required`: expected at least 0 and at most 1, got 1.5"),
     ],
 )
 def test_bad_arguments(shapes, start, arguments: dict[str, object], message: str) -> None:

@@ -89,9 +89,9 @@ def test_equal_seeds_give_equal_weights_and_the_global_generator_stays(sides):
         ({"a": [1] + [0] * 11}, {}, "got none of class 1; hold out fewer rows, or number the classes"),
         ({"a": [0, 1] * 6}, {"validation": []}, "got an empty `validation`"),
         ({"a": [0, 1] * 6}, {"validation": [12]}, "`validation` must lie in 0..11, got 12"),
-        ({"a": [0, 1] * 6}, {"epochs": 0}, "`epochs` must be at least 1, got 0"),
-        ({"a": [0, 1] * 6}, {"batch_size": 1}, "`batch_size` must be at least 2, got 1"),
-        ({"a": [0, 1] * 6}, {"rate": 0.0}, "`rate` must be above 0 and finite, got 0"),
+        ({"a": [0, 1] * 6}, {"epochs": 0}, "`epochs`: expected at least 1, got 0"),
+        ({"a": [0, 1] * 6}, {"batch_size": 1}, "`batch_size`: expected at least 2, got 1"),
+        ({"a": [0, 1] * 6}, {"rate": 0.0}, "`rate`: expected above 0, got 0"),
     ],
 )
 def test_invalid_arguments_are_refused(sides, labels, settings, message):

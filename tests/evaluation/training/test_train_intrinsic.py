@@ -148,8 +148,8 @@ def test_loss_has_a_finite_gradient_at_black() -> None:
         ({"validation": [0, 1, 2]}, "`rows` must name at least one row"),
         ({"validation": [3]}, r"`validation` must lie in 0\.\.2, got 3"),
         ({"rows": [-1]}, r"`rows` must lie in 0\.\.2, got -1"),
-        ({"epochs": 0}, "`epochs` must be at least 1, got 0"),
-        ({"batch_size": 0, "epochs": 1}, "`batch_size` must be at least 1, got 0"),
+        ({"epochs": 0}, "`epochs`: expected at least 1, got 0"),
+        ({"batch_size": 0, "epochs": 1}, "`batch_size`: expected at least 1, got 0"),
     ],
 )
 def test_bad_arguments(scenes, arguments: dict[str, object], message: str) -> None:
@@ -199,7 +199,11 @@ def test_truth_of_an_image_is_not_read_without_supervision(lit_scenes, regime: s
         ("multi-illumination", {"rows": [0, 2]}, "at least 2 of them in a batch, got at most 1"),
         ("multi-illumination", {"lights": 1}, "got at most 1; give other data"),
         ("unsupervised", {"rows": [0, 1]}, "expected rows of more scenes than the 1 of a batch"),
-        ("semi-supervised", {}, "must be one of: supervised, multi-illumination, unsupervised; got"),
+        (
+            "semi-supervised",
+            {},
+            "`regime`: expected one of supervised, multi-illumination, unsupervised",
+        ),
     ],
 )
 def test_a_regime_refuses_data_without_its_supervision(
@@ -265,7 +269,7 @@ def test_bfloat16_changes_little(lit_scenes, monkeypatch) -> None:
 
 @pytest.mark.parametrize("rate", [np.nan, np.inf, 0, -1])
 def test_a_learning_rate_is_above_zero_and_finite(scenes, rate: float) -> None:
-    with pytest.raises(InputError, match=r"`rate` must be above 0 and finite, got"):
+    with pytest.raises(InputError, match=r"`rate`: expected above 0, got"):
         train_intrinsic(scenes(2, seed=0), seed=0, rate=rate, **QUICK)
 
 
