@@ -34,7 +34,7 @@ ConceptMode = Literal["desensitise", "sensitise", "one-sided"]
 
 Epochs = Annotated[int, At(least=1), Help("Passes over the images.")]
 Rate = Annotated[float, At(above=0), Help("Largest learning rate.")]
-Share = Annotated[float, At(least=0, most=0.9)]
+HeldOut = Annotated[float, At(least=0, most=0.9)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +117,7 @@ class IntrinsicCommand(IntrinsicTraining):
         Help("Longer side in pixels to which larger images are scaled down; on a CPU choose 64 to 128."),
     ] = None
     validation: Annotated[
-        Share, Help("Share of the scenes that are held out and scored after each epoch.")
+        HeldOut, Help("Share of the scenes that are held out and scored after each epoch.")
     ] = 0.1
     half: Annotated[bool, Help("Store the weights with 16 bits.")] = False
     page: Annotated[
@@ -202,7 +202,7 @@ class ClassifierCommand(ClassifierTraining):
         ),
     ] = None
     validation: Annotated[
-        Share,
+        HeldOut,
         Help("Share of the groups of images that are held out, to measure the accuracy after each epoch."),
     ] = 0.1
 
@@ -397,7 +397,7 @@ class CausalCommand(CausalTraining):
         ),
     ] = "none"
     validation: Annotated[
-        Share, Help("Share of the groups of images that are held out, to measure the reconstruction.")
+        HeldOut, Help("Share of the groups of images that are held out, to measure the reconstruction.")
     ] = 0.1
     workers: Annotated[
         int,

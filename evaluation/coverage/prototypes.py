@@ -16,7 +16,7 @@ from candlelight.evaluation.concepts.cav import named_generator
 from candlelight.evaluation.coverage.explanations import Explanation
 from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.run.hidden_layers import evaluation_mode
-from candlelight.evaluation.training.loop import Losses, Optimisation, Task, train
+from candlelight.evaluation.training.loop import Losses, Optimisation, Task, train_task
 from candlelight.loaders.errors import InputError
 
 # Epsilon of the similarity in the authors' program.
@@ -326,7 +326,7 @@ def train_prototype_network(
     network = PrototypeNetwork(
         backbone, maps.shape[1], classes, per_class=how.per_class, dim=how.dim, seed=how.seed
     )
-    train(_Stages(network.to(device), images, labels, how), how.seed)
+    train_task(_Stages(network.to(device), images, labels, how), how.seed)
     return network.requires_grad_(False)
 
 

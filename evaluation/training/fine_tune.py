@@ -17,7 +17,7 @@ from candlelight.evaluation.run.batches import check_srgb_image
 from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.run.named_models import decode
 from candlelight.evaluation.run.record import make_options
-from candlelight.evaluation.training.loop import Losses, Optimisation, Task, epoch_stream, train
+from candlelight.evaluation.training.loop import Losses, Optimisation, Task, epoch_stream, train_task
 from candlelight.evaluation.training.train_intrinsic import (
     RegimeBatches,
     TrainingBatch,
@@ -242,7 +242,7 @@ def fine_tune(
     sets, against = _read_sets(concepts), _read(negatives, range(len(negatives)))
     target = _Target(layer, sets, against, examples, how)
     tuned = copy.deepcopy(network).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    curves = train(_FineTuning(tuned, target, RegimeBatches(reader, rows, how, seed), how), seed)
+    curves = train_task(_FineTuning(tuned, target, RegimeBatches(reader, rows, how, seed), how), seed)
     return tuned, TuningHistory(*(tuple(curves[name]) for name in ("regime", "concept", "accuracy")))
 
 

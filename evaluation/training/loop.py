@@ -161,7 +161,7 @@ class Task(ABC, Generic[_Batch]):
         return {}
 
 
-def train(task: Task[Any], seed: int, kept: "TrainingState | None" = None) -> Curves:
+def train_task(task: Task[Any], seed: int, kept: "TrainingState | None" = None) -> Curves:
     """Train the networks of a task; they are in evaluation mode afterwards.
 
     Args:

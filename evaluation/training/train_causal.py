@@ -23,7 +23,7 @@ from candlelight.evaluation.training.loop import (
     Task,
     epoch_stream,
     mixed_precision,
-    train,
+    train_task,
     training_state,
 )
 from candlelight.evaluation.training.training_rows import split_training
@@ -272,7 +272,7 @@ def train_causal(
     kept = training_state(state, {**settings.settings(), "seed": seed}, data, (training, held_out), content)
     start = ConvVAE(codes=settings.codes, side=side, seed=seed)
     task = CausalTask(settings, start, data_of_steps, seed, held_out, device, workers)
-    curves = {name: tuple(values) for name, values in train(task, seed, kept).items()}
+    curves = {name: tuple(values) for name, values in train_task(task, seed, kept).items()}
     images = data_of_steps.reader.read(task.scored) if task.scored else None
     return task.network, CausalHistory(
         tuple(task.ends),

@@ -27,7 +27,7 @@ from candlelight.evaluation.training.loop import (
     epoch_stream,
     mixed_precision,
     one_cycle,
-    train,
+    train_task,
     training_state,
 )
 from candlelight.evaluation.training.training_rows import ImageRows, split_training
@@ -185,8 +185,7 @@ def train_classifier(
     split = training, held_out = split_training(len(data), rows, validation)
     if required is not None and not held_out:
         raise InputError(f"{argument('required')} needs held-out images: give {argument('validation')}")
-    table = _class_column(labels, len(data), network.classes)
-    _check_classes(table[training, 0].tolist(), network.classes)
+    table = _class_table({"`labels`": labels}, [network.classes], len(data), training)
     images = ImageRows(data)
     trained: Backbone = copy.deepcopy(network).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
 
@@ -203,7 +202,7 @@ def train_classifier(
     settings = {"backbone": network.name, "weights": weights_sha256(network), "seed": seed}
     settings |= {name: getattr(how, name) for name in ("epochs", "batch_size", "rate")}
     kept = training_state(state, settings, data, split, content)
-    curves = train(Classification(trained, logits, images, table, split, True, how, seed), seed, kept)
+    curves = train_task(Classification(trained, logits, images, table, split, True, how, seed), seed, kept)
     history = ClassifierHistory(tuple(curves["loss"]), tuple(one for (one,) in curves["accuracy"]))
     if required is not None and not history.accuracy[-1] >= required:
         raise InputError(
@@ -212,26 +211,6 @@ def train_classifier(
             "or require less"
         )
     return trained, history
-
-
-def _class_column(labels: Sequence[int], rows: int, classes: int) -> Int[Tensor, "rows 1"]:
-    """Return the class of each row as a column."""
-    if len(labels) != rows:
-        raise InputError(f"expected a label for each of the {rows} rows, got {len(labels)} labels")
-    column = torch.tensor([int(label) for label in labels])
-    for label in column.tolist():
-        if not 0 <= label < classes:
-            raise InputError(f"`labels` must lie in 0..{classes - 1}, got {label}")
-    return column[:, None]
-
-
-def _check_classes(labels: Sequence[int], classes: int) -> None:
-    """Refuse training rows without an example of some class."""
-    if lacking := set(range(classes)).difference(labels):
-        raise InputError(
-            f"expected training rows of all {classes} classes, got none of class {min(lacking)}; "
-            "give other rows, hold out fewer, or build the network with fewer classes"
-        )
 
 
 @dataclass(frozen=True)
@@ -301,30 +280,31 @@ def train_factor_heads(
     training, held_out = split_training(len(data), None, validation)
     if not held_out:
         raise InputError("expected held-out rows for the accuracy of each factor, got an empty `validation`")
-    table = _label_table(labels, len(data))
-    classes = {name: int(table[:, column].max()) + 1 for column, name in enumerate(labels)}
+    if not labels:
+        raise InputError("expected the labels of at least one factor, got none")
+    classes = {name: max(map(int, some), default=-1) + 1 for name, some in labels.items()}
+    named = {f"factor `{name}`": some for name, some in labels.items()}
+    table = _class_table(named, list(classes.values()), len(data), training)
     heads = FactorHeads(network, classes, seed=seed).to(device)
-    for column, (name, count) in enumerate(classes.items()):
-        if lacking := set(range(count)).difference(table[training, column].tolist()):
-            raise InputError(
-                f"factor `{name}`: expected training rows of all {count} classes, got none of class "
-                f"{min(lacking)}; hold out fewer rows, or number the classes without gaps"
-            )
     task = Classification(heads, heads, ImageRows(data), table, (training, held_out), False, how, seed)
-    curves = train(task, seed)
+    curves = train_task(task, seed)
     accuracies = tuple(dict(zip(labels, some, strict=True)) for some in curves["accuracy"])
     return heads, FactorHistory(tuple(curves["loss"]), accuracies)
 
 
-def _label_table(labels: Mapping[str, Sequence[int]], rows: int) -> Int[Tensor, "rows factors"]:
-    """Return the classes of all factors as columns."""
-    if not labels:
-        raise InputError("expected the labels of at least one factor, got none")
-    for name, classes in labels.items():
-        if len(classes) != rows:
+def _class_table(
+    labels: Mapping[str, Sequence[int]], classes: Sequence[int], rows: int, training: Sequence[int]
+) -> Int[Tensor, "rows factors"]:
+    """Return the class of each row as a column for each name, and check that all classes are learned."""
+    for (name, some), count in zip(labels.items(), classes, strict=True):
+        if len(some) != rows:
+            raise InputError(f"{name}: expected a label for each of the {rows} rows, got {len(some)} labels")
+        for label in some:
+            if not 0 <= label < count:
+                raise InputError(f"{name}: expected labels in 0..{count - 1}, got {label}")
+        if lacking := set(range(count)).difference(some[row] for row in training):
             raise InputError(
-                f"factor `{name}`: expected a label for each of the {rows} rows, got {len(classes)} labels"
+                f"{name}: expected training rows of all {count} classes, got none of class {min(lacking)}; "
+                "give other rows, hold out fewer, or number the classes without gaps"
             )
-        if min(classes) < 0:
-            raise InputError(f"factor `{name}`: labels must be at least 0, got {min(classes)}")
-    return torch.tensor([[int(label) for label in classes] for classes in labels.values()]).T
+    return torch.tensor([[int(label) for label in some] for some in labels.values()]).T

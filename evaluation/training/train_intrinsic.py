@@ -30,7 +30,7 @@ from candlelight.evaluation.training.loop import (
     epoch_stream,
     mixed_precision,
     one_cycle,
-    train,
+    train_task,
     training_state,
 )
 from candlelight.evaluation.training.training_rows import KeptRows, split_training
@@ -415,7 +415,7 @@ def train_intrinsic(
     network = IntrinsicNet(width=how.width, seed=seed).to(device)
     settings = {**asdict(how), "seed": seed}
     kept = training_state(state, settings, data, split, lambda: reader.kept.sha256([*training, *held_out]))
-    curves = train(_Decomposition(network, batches, held_out, how.rate), seed, kept)
+    curves = train_task(_Decomposition(network, batches, held_out, how.rate), seed, kept)
     return network, History(tuple(curves["loss"]), tuple(curves["lmse"]))
 
 

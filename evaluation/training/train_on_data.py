@@ -84,9 +84,9 @@ def train_decomposition(
         held_out,
         settings,
         history,
-        save=partial(save_model, network, dtype=torch.float16 if options.half else torch.float32),
-        lines=lines,
-        show=lambda path: write_training_page(path, network, history, shown, settings, device),
+        partial(save_model, network, dtype=torch.float16 if options.half else torch.float32),
+        lines,
+        lambda path: write_training_page(path, network, history, shown, settings, device),
     )
 
 
@@ -124,8 +124,8 @@ def train_labels(
         held_out,
         used | settings,
         history,
-        save=lambda path: save_classifier(network, classes, path, training),
-        lines=lines,
+        lambda path: save_classifier(network, classes, path, training),
+        lines,
     )
 
 
@@ -171,9 +171,7 @@ def train_codes(
         held_out,
         used,
         history,
-        save=lambda path: save_autoencoder(network, path, record),
-        lines=lines,
-        show=lambda path: write_causal_page(
-            path, network, history, images, held_out or range(len(view)), used
-        ),
+        lambda path: save_autoencoder(network, path, record),
+        lines,
+        lambda path: write_causal_page(path, network, history, images, held_out or range(len(view)), used),
     )

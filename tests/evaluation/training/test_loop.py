@@ -13,7 +13,7 @@ from candlelight.evaluation.training.loop import (
     TrainingState,
     epoch_stream,
     one_cycle,
-    train,
+    train_task,
 )
 from candlelight.loaders.errors import InputError
 
@@ -52,7 +52,7 @@ def weights(task: Line) -> torch.Tensor:
 def test_curves_have_a_value_for_each_part_weighted_by_the_batches() -> None:
     task = Line(40)
     before = torch.get_rng_state()
-    curves = train(task, 0)
+    curves = train_task(task, 0)
     assert torch.equal(torch.get_rng_state(), before)
     assert {name: len(values) for name, values in curves.items()} == {"loss": 40, "size": 40, "slope": 40}
     assert curves["size"] == [(6 * 6 + 2 * 2) / 8] * 40
@@ -64,20 +64,20 @@ def test_curves_have_a_value_for_each_part_weighted_by_the_batches() -> None:
 def test_an_interrupted_training_ends_with_the_same_bytes(tmp_path: Path, interrupt) -> None:
     (tmp_path / "other").mkdir()
     whole, resumed = Line(), Line()
-    curves = train(whole, 0, kept(tmp_path / "other"))
-    interrupt(lambda: train(Line(), 0, kept(tmp_path)))
-    assert train(resumed, 0, kept(tmp_path)) == curves
+    curves = train_task(whole, 0, kept(tmp_path / "other"))
+    interrupt(lambda: train_task(Line(), 0, kept(tmp_path)))
+    assert train_task(resumed, 0, kept(tmp_path)) == curves
     assert torch.equal(weights(whole), weights(resumed))
     assert (tmp_path / "state").read_bytes() == (tmp_path / "other" / "state").read_bytes()
     # A finished training is not trained again.
     finished = Line()
     finished.losses = None
-    assert train(finished, 0, kept(tmp_path)) == curves
+    assert train_task(finished, 0, kept(tmp_path)) == curves
     with pytest.raises(InputError, match="of a training with another rate, width; continue"):
-        train(Line(), 0, kept(tmp_path, rate=1, width=2))
+        train_task(Line(), 0, kept(tmp_path, rate=1, width=2))
     (tmp_path / "state").write_bytes(b"PK\x03\x04 nothing")
     with pytest.raises(InputError, match="state: damaged, or no state of an interrupted training; continue"):
-        train(Line(), 0, kept(tmp_path))
+        train_task(Line(), 0, kept(tmp_path))
 
 
 def test_a_state_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
@@ -98,11 +98,11 @@ def test_a_diverging_training_is_one_line_and_leaves_nothing(tmp_path: Path, spo
             task.network[0].weight.data.fill_(torch.inf)
         return found
 
-    train(task, 0, kept(tmp_path))
+    train_task(task, 0, kept(tmp_path))
     task.losses, task.ends = infinite, range(1, 5)
     message = r"the training diverged in epoch 4: a loss or a weight is nan or infinite; give a smaller"
     with pytest.raises(InputError, match=message + r" learning rate \(`rate`\) than 0.2$"):
-        train(task, 0, kept(tmp_path))
+        train_task(task, 0, kept(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 

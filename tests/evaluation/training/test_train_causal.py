@@ -10,8 +10,7 @@ from torch import Tensor
 from candlelight.evaluation.models.autoencoders import ConvVAE
 from candlelight.evaluation.training import CausalModel, CausalTraining, train_causal
 from candlelight.evaluation.training.causal_data import CausalBatches
-from candlelight.evaluation.training.loop import Optimisation
-from candlelight.evaluation.training.loop import train as take_steps
+from candlelight.evaluation.training.loop import Optimisation, train_task
 from candlelight.evaluation.training.train_causal import CausalTask
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo
@@ -204,14 +203,14 @@ def test_no_step_moves_the_other_network(squares, monkeypatch, frozen: str) -> N
     whole, half = (some_task(view, "factor-vae") for _ in range(2))
     networks = [{"autoencoder": run.network, "discriminator": run.discriminator} for run in (whole, half)]
     before = state_of(networks[1][frozen])
-    take_steps(whole, 0)
+    train_task(whole, 0)
     step = Optimisation.step
     monkeypatch.setattr(
         Optimisation,
         "step",
         lambda self, loss: None if self.network is networks[1][frozen] else step(self, loss),
     )
-    take_steps(half, 0)
+    train_task(half, 0)
     assert all(map(torch.equal, before, state_of(networks[1][frozen])))
     assert not same_weights(networks[0][frozen], networks[1][frozen])
     (other,) = {*networks[0]} - {frozen}
@@ -226,7 +225,7 @@ def test_labels_move_the_encoder_alone(squares) -> None:
     for weight in (0.0, 300.0):
         run = some_task(view, "ss-beta-vae")
         run.settings = replace(run.settings, supervision=weight)
-        take_steps(run, 0)
+        train_task(run, 0)
         networks.append(run.network)
     assert same_weights(networks[0].decoder, networks[1].decoder)
     assert not same_weights(networks[0].encoder, networks[1].encoder)

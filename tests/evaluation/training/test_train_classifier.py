@@ -190,9 +190,9 @@ def test_bad_arguments(shapes, start, arguments: dict[str, object], message: str
 
 def test_bad_labels_and_images(shapes, start) -> None:
     view, labels = shapes(12)
-    with pytest.raises(InputError, match="expected a label for each of the 12 rows, got 11 labels"):
+    with pytest.raises(InputError, match="`labels`: expected a label for each of the 12 rows, got 11 labels"):
         train_classifier(start, view, labels[1:], seed=0)
-    with pytest.raises(InputError, match=r"`labels` must lie in 0\.\.2, got 3"):
+    with pytest.raises(InputError, match=r"`labels`: expected labels in 0\.\.2, got 3"):
         train_classifier(start, view, [3, *labels[1:]], seed=0)
     view.items[5] = torch.zeros(3, 40, 32)
     with pytest.raises(InputError, match=r"images of one size, got 32 x 32 and 40 x 32 \(height x width\)"):
