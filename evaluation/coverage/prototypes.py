@@ -1,10 +1,9 @@
 """Prototype networks (ProtoPNet), their training, and their prototypes as an explanation method."""
 
 import copy
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -16,6 +15,7 @@ from candlelight.evaluation.concepts.cav import named_generator
 from candlelight.evaluation.coverage.explanations import Explanation
 from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.run.hidden_layers import evaluation_mode
+from candlelight.evaluation.run.record import At, options_of
 from candlelight.evaluation.training.loop import Losses, Optimisation, Task, train_task
 from candlelight.loaders.errors import InputError
 
@@ -250,26 +250,22 @@ class PrototypeTraining:
     """
 
     seed: int
-    per_class: int = 10
-    dim: int = 128
-    warm_epochs: int = 5
-    epochs: int = 30
-    push_every: int = 10
-    last_epochs: int = 20
-    backbone_rate: float = 1e-4
-    rate: float = 3e-3
-    last_rate: float = 1e-4
-    step: int = 5
-    batch_size: int = 80
+    per_class: Annotated[int, At(least=1)] = 10
+    dim: Annotated[int, At(least=1)] = 128
+    warm_epochs: Annotated[int, At(least=0)] = 5
+    epochs: Annotated[int, At(least=1)] = 30
+    push_every: Annotated[int, At(least=1)] = 10
+    last_epochs: Annotated[int, At(least=0)] = 20
+    backbone_rate: Annotated[float, At(above=0)] = 1e-4
+    rate: Annotated[float, At(above=0)] = 3e-3
+    last_rate: Annotated[float, At(above=0)] = 1e-4
+    step: Annotated[int, At(least=1)] = 5
+    batch_size: Annotated[int, At(least=1)] = 80
 
     def __post_init__(self) -> None:
         """Refuse numbers out of range."""
-        for name in ("epochs", "push_every", "step", "batch_size"):
-            if getattr(self, name) < 1:
-                raise InputError(f"`{name}` must be at least 1, got {getattr(self, name)}")
-        for name in ("backbone_rate", "rate", "last_rate"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise InputError(f"`{name}` must be above 0 and finite, got {getattr(self, name)}")
+        for one in options_of(type(self)):
+            one.check(getattr(self, one.name))
 
 
 def train_prototype_network(

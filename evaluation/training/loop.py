@@ -144,6 +144,12 @@ class Task(ABC, Generic[_Batch]):
     ends: Sequence[int]
     unit: Literal["epoch", "step"] = "epoch"
 
+    @property
+    def device(self) -> torch.device:
+        """The device of the networks."""
+        first = next(iter(self.optimisations.values()))
+        return next(first.network.parameters()).device
+
     @abstractmethod
     def batches(self, part: int) -> Iterable[_Batch]:
         """Read the batches of a part; a step is taken after each. Parts are read in order.
@@ -211,7 +217,7 @@ def _train_part(task: Task[Any], seed: int, part: int) -> dict[str, float]:
     """Take the steps of a part, and return the means of its curves."""
     found: defaultdict[str, list[Tensor]] = defaultdict(list)
     weights = []
-    device = next(next(iter(task.optimisations.values())).network.parameters()).device
+    device = task.device
     # Dropout draws from the global generator, whose state is restored afterwards.
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(epoch_stream(seed, "dropout", part).initial_seed())

@@ -76,7 +76,6 @@ class CausalTask(Task[_Batch]):
         # In this order of memory steps are faster on a CPU, as in the other trainings.
         self.network: ConvVAE = network.to(device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
         self.settings, self._data, self._seed, self._workers = settings, data, seed, workers
-        self._device = next(network.parameters()).device
         self.scored = held_out[:: -(-len(held_out) // _SCORED) or 1]
         block = -(-settings.steps // _BLOCKS)
         self.ends = [*range(block, settings.steps, block), settings.steps]
@@ -98,7 +97,7 @@ class CausalTask(Task[_Batch]):
                 batch_size=None,
                 sampler=steps,
                 num_workers=self._workers,
-                pin_memory=self._device.type == "cuda",
+                pin_memory=self.device.type == "cuda",
             )
             self._reading = zip(steps, loader, strict=True)
         return islice(self._reading, self.ends[part] - first)
@@ -106,11 +105,11 @@ class CausalTask(Task[_Batch]):
     def losses(self, batch: _Batch) -> Losses:
         """Compute the loss of the autoencoder, and for FactorVAE that of its discriminator."""
         step, read = batch
-        placed = {name: values.to(self._device, non_blocking=True) for name, values in read.items()}
+        placed = {name: values.to(self.device, non_blocking=True) for name, values in read.items()}
         noise = torch.randn(
             len(read["images"]), self.settings.codes, generator=epoch_stream(self._seed, "noise", step)
         )
-        terms, codes = self._terms(placed, noise.to(self._device))
+        terms, codes = self._terms(placed, noise.to(self.device))
         weights = self.settings.term_weights()
         loss = sum((weight * terms[name] for name, weight in weights.items()), torch.tensor(0.0))
         minimised = {"autoencoder": loss}
@@ -127,7 +126,7 @@ class CausalTask(Task[_Batch]):
             return {}
         errors, size = [], self.settings.batch_size
         for start in range(0, len(self.scored), size):
-            images = self._data.reader.read(self.scored[start : start + size]).to(self._device)
+            images = self._data.reader.read(self.scored[start : start + size]).to(self.device)
             decoded = self.network.decode(self.network(images))
             errors.append((decoded - images).square().mean((1, 2, 3)).sum())
         return {"error": float(np.sum(torch.stack(errors).tolist())) / len(self.scored)}
@@ -141,7 +140,7 @@ class CausalTask(Task[_Batch]):
             first, second = share_posterior(*(Posterior(*half) for half in halves))
             posterior = Posterior(*map(torch.cat, zip(first, second, strict=True)))
         codes = posterior.sample(noise)
-        with mixed_precision(self._device):
+        with mixed_precision(self.device):
             logits = self.network.logits(codes)
         weights = None
         if "foreground" in batch:
@@ -167,13 +166,13 @@ class CausalTask(Task[_Batch]):
         return terms, codes
 
     def _posterior(self, images: Tensor) -> Posterior:
-        with mixed_precision(self._device):
+        with mixed_precision(self.device):
             posterior = self.network.posterior(images.contiguous(memory_format=torch.channels_last))
         return Posterior(*(values.float() for values in posterior))
 
     def _ratio_logits(self, codes: Tensor) -> Tensor:
         assert self.discriminator is not None
-        with mixed_precision(self._device):
+        with mixed_precision(self.device):
             logits = self.discriminator(codes)
         return logits.float()
 

@@ -64,7 +64,6 @@ class Classification(Task[_Batch]):
     ) -> None:
         self.network, self._logits, self._mirrored = network, logits, mirrored
         self._images, self._table, (self._training, self._held_out) = images, table, rows
-        self._device = next(network.parameters()).device
         self._seed, self._batch_size = seed, how.batch_size
         self.ends = range(1, how.epochs + 1)
         steps = len(self.ends) * self._count(len(self._training))
@@ -91,7 +90,7 @@ class Classification(Task[_Batch]):
 
     def losses(self, batch: _Batch) -> Losses:
         """Compute the sum over factors of the cross-entropy."""
-        images, classes = (values.to(self._device) for values in batch)
+        images, classes = (values.to(self.device) for values in batch)
         logits = self._logits(images)
         losses = [functional.cross_entropy(one, classes[:, column]) for column, one in enumerate(logits)]
         loss = torch.stack(losses).sum()
@@ -103,11 +102,11 @@ class Classification(Task[_Batch]):
         if not self._held_out:
             return {}
         self.network.eval()
-        hits = torch.zeros(self._table.shape[1], dtype=torch.int64, device=self._device)
+        hits = torch.zeros(self._table.shape[1], dtype=torch.int64, device=self.device)
         for images, classes in self._read(np.array(self._held_out)):
-            logits = self._logits(images.to(self._device))
+            logits = self._logits(images.to(self.device))
             predicted = torch.stack([one.argmax(1) for one in logits], dim=1)
-            hits += (predicted == classes.to(self._device)).sum(0)
+            hits += (predicted == classes.to(self.device)).sum(0)
         return {"accuracy": (hits.double() / len(self._held_out)).tolist()}
 
 

@@ -96,7 +96,7 @@ def shrink(item: DecomposedImage, size: int) -> DecomposedImage:
     return DecomposedImage(image, reflectance, shading, mask, shading_known=known)
 
 
-LMSE_WINDOW = 20  # pixels, of `candlelight.evaluation.intrinsic.score_intrinsic`
+LMSE_WINDOW = 20  # pixels, of `candlelight.evaluation.intrinsic.LMSE`
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,7 +311,6 @@ class _Decomposition(Task[TrainingBatch]):
         # In this order of memory a step takes about two thirds of the time on a CPU.
         self.network: IntrinsicNet = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._data, self._held_out = batches, held_out
-        self._device = next(network.parameters()).device
         self.ends = range(1, batches.how.epochs + 1)
         self.optimisations = {"network": one_cycle(self.network, rate, sum(map(len, batches.plan)))}
         self._draws: torch.Generator
@@ -321,8 +320,8 @@ class _Decomposition(Task[TrainingBatch]):
         return self._data.read(part)
 
     def losses(self, batch: TrainingBatch) -> Losses:
-        placed = batch.to(self._device)
-        with mixed_precision(self._device):
+        placed = batch.to(self.device)
+        with mixed_precision(self.device):
             reflectance, shading = self.network(placed.truth.image)
         loss = regime_loss(self._data.how.regime, (reflectance.float(), shading.float()), placed, self._draws)
         return Losses({"network": loss}, {"loss": loss})
@@ -333,7 +332,7 @@ class _Decomposition(Task[TrainingBatch]):
             return {}
         found, size = [], self._data.how.batch_size
         for start in range(0, len(self._held_out), size):
-            truth = self._data.reader.read(self._held_out[start : start + size]).to(self._device)
+            truth = self._data.reader.read(self._held_out[start : start + size]).to(self.device)
             reflectance, shading = self.network(truth.image)
             predicted = Decomposition(reflectance, shading, truth.mask.new_zeros(len(truth.image)))
             found.append(decomposition_errors(predicted, truth)["lmse"].double())
