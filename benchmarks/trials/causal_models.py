@@ -13,6 +13,7 @@ with no, box and mask weights of the foreground; differences are paired by seed,
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args
 
@@ -26,9 +27,9 @@ from candlelight.evaluation.models.autoencoders import load_autoencoder, save_au
 from candlelight.evaluation.run.intervals import seed_interval
 from candlelight.evaluation.run.result import Result
 from candlelight.evaluation.run.steps import FinishedSteps
-from candlelight.evaluation.training import CausalModel, causal_settings, train_causal
-from candlelight.evaluation.training.causal_data import CausalSettings, read_foreground
-from candlelight.evaluation.training.training_record import hold_out
+from candlelight.evaluation.training import CausalModel, CausalTraining, train_causal
+from candlelight.evaluation.training.causal_data import read_foreground
+from candlelight.evaluation.training.training_rows import hold_out
 from candlelight.evaluation.views import Factors, open_data
 
 WORST_ERROR, LEAST_MIG = 0.3, 0.3
@@ -59,13 +60,15 @@ def main() -> None:
     if given.trial == "easy":
         easy(view, given.runs, given.steps)
     else:
-        settings = causal_settings(given.model, codes=10, steps=given.steps, foreground=FOREGROUND_WEIGHT)
+        settings = CausalTraining(
+            model=given.model, codes=10, steps=given.steps, foreground_weight=FOREGROUND_WEIGHT
+        )
         foreground(view, given.frames, given.runs, settings, given.seeds)
 
 
 def trained(
     view: Factors,
-    settings: CausalSettings,
+    settings: CausalTraining,
     seed: int,
     runs: Path,
     held_out: Sequence[int] = (),
@@ -76,7 +79,7 @@ def trained(
     path = weights_file(runs, settings, kind, seed)
     if not path.exists():
         network, history = train_causal(
-            view, settings, seed=seed, factors=view, validation=held_out, foreground=mask
+            view, seed=seed, factors=view, validation=held_out, foreground=mask, **asdict(settings)
         )
         save_autoencoder(network, path, {"error": history.validation[-1:], "constant": history.constant})
     network, record = load_autoencoder(path, "cpu")
@@ -84,7 +87,7 @@ def trained(
     return network, error, record["constant"] or float("nan")
 
 
-def weights_file(runs: Path, settings: CausalSettings, kind: str, seed: int) -> Path:
+def weights_file(runs: Path, settings: CausalTraining, kind: str, seed: int) -> Path:
     """Name the weights of a training by everything that a call may change."""
     return runs / f"{settings.model}, {settings.steps} steps, {kind}#{seed}.pt"
 
@@ -94,8 +97,8 @@ def easy(view: Factors, runs: Path, steps: int) -> None:
     held_out = hold_out(view.groups, 0.1, 0)
     networks, shares = {}, {}
     for model in get_args(CausalModel):
-        settings = causal_settings(
-            model, codes=10, steps=steps, rate=1e-3, labelled=200 if model.startswith("ss-") else None
+        settings = CausalTraining(
+            model=model, codes=10, steps=steps, rate=1e-3, labelled=200 if model.startswith("ss-") else None
         )
         networks[model], error, constant = trained(view, settings, 0, runs, held_out)
         shares[model] = error / constant
@@ -121,7 +124,7 @@ def values(result: Result, names: Sequence[str]) -> list[object]:
     return [result.scores[name].value if name in result.scores else "" for name in names]
 
 
-def foreground(view: Factors, frames: Path, runs: Path, settings: CausalSettings, seeds: int) -> None:
+def foreground(view: Factors, frames: Path, runs: Path, settings: CausalTraining, seeds: int) -> None:
     """Train with each foreground, and compare the scores of the factors of the object."""
     held_out = hold_out(view.groups, 0.1, 0)
     networks = {}

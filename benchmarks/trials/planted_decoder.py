@@ -48,7 +48,7 @@ from candlelight.evaluation.models.classifiers import FactorHeads
 from candlelight.evaluation.run.intervals import Score, mean_interval
 from candlelight.evaluation.run.json_values import to_json
 from candlelight.evaluation.training import train_factor_heads
-from candlelight.evaluation.training.training_record import hold_out
+from candlelight.evaluation.training.training_rows import hold_out
 from candlelight.evaluation.views import Factors, open_data
 
 AMOUNTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)

@@ -13,7 +13,7 @@ from candlelight.evaluation.causal import (
     irs,
     select_codes,
 )
-from candlelight.evaluation.training.factor_labels import factor_labels, label_values
+from candlelight.evaluation.training.training_rows import factor_labels, label_values
 from candlelight.evaluation.views import Factors
 from candlelight.loaders.errors import InputError
 

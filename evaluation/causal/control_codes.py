@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Float, Int, Real
 from torch import Generator, Tensor
 
+from candlelight.evaluation.catalogue.training_options import BackboneName
 from candlelight.evaluation.causal.code_inputs import standardise
 from candlelight.evaluation.causal.factor_table import FactorTable, shrink_for_heads
-from candlelight.evaluation.models.build_backbone import BackboneName
 from candlelight.evaluation.models.classifiers import FactorHeads
 from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.run.intervals import split_groups

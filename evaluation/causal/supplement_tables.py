@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from candlelight.evaluation.catalogue.training_options import CausalModel, CausalTraining
 from candlelight.evaluation.models.autoencoders import load_autoencoder, save_autoencoder
 from candlelight.evaluation.run.batches import Fingerprint
 from candlelight.evaluation.run.intervals import Score
 from candlelight.evaluation.run.result import Result, align_columns, model_name
-from candlelight.evaluation.training.causal_data import CausalBatches, CausalModel, CausalSettings
+from candlelight.evaluation.training.causal_data import CausalBatches
 from candlelight.evaluation.training.train_causal import train_causal
 from candlelight.evaluation.views import Factors
 from candlelight.loaders.errors import InputError, argument
@@ -192,7 +193,7 @@ def train_table_models(
     view: Factors,
     models: Sequence[CausalModel],
     seeds: int,
-    settings: Callable[[CausalModel], CausalSettings],
+    settings: Callable[[CausalModel], CausalTraining],
     folder: Path,
     device: str,
 ) -> tuple[dict[str, nn.Module], list[str]]:
@@ -202,7 +203,7 @@ def train_table_models(
         view: images of 32 x 32 or 64 x 64 pixels.
         models: names of the models.
         seeds: number of seeds, counted from 0.
-        settings: makes the settings of a model.
+        settings: makes the options of a model.
         folder: folder of the weights, MODEL#SEED.pt, and of the states of interrupted trainings.
         device: torch device.
 
@@ -220,10 +221,11 @@ def train_table_models(
     for model, seed in progress_bar(trainings, desc="trainings", unit="training"):
         name, one = f"{model}#{seed}", chosen[model]
         path = folder / f"{name}.pt"
-        record = {"settings": {**asdict(one), "seed": seed}, **described}
+        record = {"settings": {**one.settings(), "seed": seed}, **described}
         if not path.exists():
             state = path.with_name(f"{path.name}.partial")
-            network, _ = train_causal(view, one, seed=seed, factors=view, device=device, state=state)
+            options = {**asdict(one), "seed": seed, "factors": view, "device": device, "state": state}
+            network, _ = train_causal(view, **options)
             save_autoencoder(network, path, record)
             state.unlink(missing_ok=True)
         # Always from the file: another memory layout of equal weights gives slightly other codes.
@@ -232,8 +234,8 @@ def train_table_models(
 
 
 def _trainable(
-    view: Factors, settings: dict[CausalModel, CausalSettings]
-) -> tuple[dict[CausalModel, CausalSettings], list[str]]:
+    view: Factors, settings: dict[CausalModel, CausalTraining]
+) -> tuple[dict[CausalModel, CausalTraining], list[str]]:
     """Draw a batch for each model before any is trained; a note tells that there are no pairs."""
     notes = []
     for model, one in list(settings.items()):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from candlelight.evaluation.catalogue.training_options import CAUSAL_MODELS, CausalCommand, CausalTraining
 from candlelight.evaluation.commands.causal_command import select_confounded
 from candlelight.evaluation.commands.evaluate_options import (
     choose_device,
@@ -14,13 +15,22 @@ from candlelight.evaluation.commands.evaluate_options import (
     end_steps,
     open_steps,
 )
-from candlelight.evaluation.commands.train_causal_command import AUTOENCODER_MODELS, autoencoder_options
+from candlelight.evaluation.commands.evaluation_command import option_of
+from candlelight.evaluation.run.record import options_of
 
 if TYPE_CHECKING:
     from candlelight.evaluation.causal.supplement_tables import SupplementTable
     from candlelight.evaluation.views import Factors
 
 _TABLES = ("2", "3", "4", "5", "7", "9", "11")
+
+
+def _training_options(command: Any) -> Any:
+    """Add the options that this command shares with ``train causal``."""
+    known = {one.name: one for one in options_of(CausalCommand)}
+    for name in ("size", "labelled", "codes", "steps"):
+        command = option_of(known[name])(command)
+    return command
 
 
 @click.command("causal-table")
@@ -30,13 +40,13 @@ _TABLES = ("2", "3", "4", "5", "7", "9", "11")
     "--model",
     "models",
     multiple=True,
-    type=click.Choice(AUTOENCODER_MODELS),
+    type=click.Choice(CAUSAL_MODELS),
     help="Model to train; repeatable.  [default: those of the table, and ada-gvae]",
 )
 @click.option(
     "--seeds", type=click.IntRange(1), default=3, show_default=True, help="Trainings of each model."
 )
-@autoencoder_options
+@_training_options
 @click.option("--images", type=click.IntRange(2), help="Most images, evenly spaced.  [default: all]")
 @click.option("--factors", help="Factors to score by name.  [default: those of the table]")
 @click.option(
@@ -97,7 +107,6 @@ def causal_table(
     )
     from candlelight.evaluation.run.result import notes_of
     from candlelight.evaluation.run.result_files import check_writable, write_results
-    from candlelight.evaluation.training.causal_data import causal_settings
     from candlelight.loaders.errors import InputError
 
     table, chosen = SUPPLEMENT_TABLES[int(number)], choose_device(device)
@@ -114,8 +123,8 @@ def causal_table(
         view,
         models or (*table.values, IDENTIFIABLE),
         seeds,
-        lambda model: causal_settings(
-            model, codes=codes, steps=steps, labelled=labelled if model.startswith("ss-") else None
+        lambda model: CausalTraining(
+            model=model, codes=codes, steps=steps, labelled=labelled if model.startswith("ss-") else None
         ),
         out,
         chosen,

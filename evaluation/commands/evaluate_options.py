@@ -57,37 +57,6 @@ def run_options(command: _Command) -> _Command:
     return command
 
 
-def training_options(command: _Command) -> _Command:
-    """Add the options of a training in epochs: the file of weights, epochs, seed and device."""
-    epochs = click.option(
-        "--epochs", type=click.IntRange(1), default=20, show_default=True, help="Passes over the images."
-    )
-    return result_options(epochs(command))
-
-
-def result_options(command: _Command) -> _Command:
-    """Add the options of every training: the file of weights, the seed and the device."""
-    for option in (
-        device_option,
-        click.option(
-            "--seed",
-            type=click.IntRange(0, 2**63 - 1),
-            default=0,
-            show_default=True,
-            help="Seed of all randomness.",
-        ),
-        click.option(
-            "--out",
-            type=click.Path(path_type=Path),
-            required=True,
-            help="File for the weights, .pt; settings and learning curves go to the same name with .json. An "
-            "interrupted training continues from OUT.partial.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
 def model_option(command: _Command) -> _Command:
     """Add the repeatable option for models."""
     return click.option(

@@ -225,7 +225,7 @@ def _fit(
     from candlelight.evaluation.coverage.score_causal_check import check_classifier, order_classes
     from candlelight.evaluation.models.classifiers import is_classifier, load_classifier
     from candlelight.evaluation.models.model_spec import split_spec
-    from candlelight.evaluation.training.factor_labels import factor_labels
+    from candlelight.evaluation.training.training_rows import factor_labels
 
     path, name = split_spec(spec)[1], named.identity.name
     record = load_classifier(path) if is_classifier(path) else None
@@ -260,7 +260,7 @@ def _fit(
 
 
 def _class_numbers(named: "NamedModel", classes: Sequence[str], label: str, view: "Factors") -> list[int]:
-    from candlelight.evaluation.training.factor_labels import label_values
+    from candlelight.evaluation.training.training_rows import label_values
 
     values = label_values(view, label)
     if unknown := sorted(set(values) - set(classes)):

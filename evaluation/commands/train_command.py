@@ -5,11 +5,14 @@ from typing import Any
 
 import click
 
-from candlelight.evaluation.commands.evaluate_options import choose_device, data_options, training_options
-from candlelight.evaluation.commands.train_causal_command import train_codes
-from candlelight.evaluation.commands.train_classifier_command import train_labels
-
-_REGIMES = ("supervised", "multi-illumination", "unsupervised")
+from candlelight.evaluation.catalogue.training_options import (
+    CausalCommand,
+    ClassifierCommand,
+    IntrinsicCommand,
+)
+from candlelight.evaluation.commands.evaluate_options import choose_device, data_options, device_option
+from candlelight.evaluation.commands.evaluation_command import option_of
+from candlelight.evaluation.run.record import make_options, options_of
 
 
 @click.group()
@@ -23,112 +26,54 @@ def train() -> None:
     """
 
 
-train.add_command(train_codes)
-train.add_command(train_labels)
+def _command(name: str, options: type, function: str) -> click.Command:
+    """Make the command of a training.
 
-
-@train.command("intrinsic")
-@data_options
-@click.option(
-    "--regime",
-    type=click.Choice(_REGIMES),
-    default=_REGIMES[0],
-    show_default=True,
-    help="Supervision: the truth of each image; nothing but scenes under several lights; or reflectances and "
-    "shadings of other scenes.",
-)
-@training_options
-@click.option(
-    "--validation",
-    type=click.FloatRange(0, 0.9),
-    default=0.1,
-    show_default=True,
-    help="Share of the scenes that are held out and scored after each epoch.",
-)
-@click.option("--batch-size", type=click.IntRange(1), default=6, show_default=True, help="Images in a step.")
-@click.option(
-    "--lights", type=click.IntRange(1), default=2, show_default=True, help="Most images of a scene in a step."
-)
-@click.option(
-    "--rate",
-    type=click.FloatRange(0, min_open=True),
-    default=3e-3,
-    show_default=True,
-    help="Largest learning rate.",
-)
-@click.option(
-    "--width",
-    type=click.IntRange(1, 256),
-    default=10,
-    show_default=True,
-    help="Channels of the network at full resolution.",
-)
-@click.option(
-    "--size",
-    type=click.IntRange(8),
-    help="Longer side in pixels to which larger images are scaled down; on a CPU choose 64 to 128.",
-)
-@click.option("--half", is_flag=True, help="Store the weights with 16 bits.")
-@click.option(
-    "--report",
-    "page",
-    type=click.Path(path_type=Path),
-    help="HTML file for a page of learning curves, scores and pictures of the held-out images.",
-)
-def train_decomposition(
-    data: str,
-    regime: Any,
-    out: Path,
-    seed: int,
-    validation: float,
-    half: bool,
-    page: Path | None,
-    device: str,
-    epochs: int,
-    batch_size: int,
-    lights: int,
-    rate: float,
-    width: int,
-    size: int | None,
-    **choice: Any,
-) -> None:
-    """Train a small network to decompose images into reflectance and shading.
-
-    A scene is a group of rows of DATA: a unit of frames, an object of mit, a scene of arap or hypersim.
-
-    \b
-    candlelight render relit --out relit
-    candlelight train intrinsic relit --set train --regime multi-illumination --out net.pt --report net.html
-    candlelight evaluate lmse relit --set test --model net.pt --model retinex
+    Args:
+        name: name of the command.
+        options: dataclass of its options; the docstring is the help.
+        function: name of a function of `candlelight.evaluation.training.train_on_data`.
     """
-    import torch
 
-    from candlelight.evaluation.models import save_model
-    from candlelight.evaluation.training import SmallRows, hold_out, train_intrinsic, write_record
-    from candlelight.evaluation.views import open_data
+    def run(data: str, out: Path, seed: int, device: str, **values: Any) -> None:
+        choice = {one: values.pop(one) for one in ("set_name", "split", "rows", "limit")}
+        chosen: Any = make_options(options, values)
+        page = values.get("page")
+        _check_files(out, page)
+        from candlelight.evaluation.training import train_on_data, write_record
 
-    _check_files(out, page)
-    view = SmallRows(open_data("decompositions", data, **choice), size=size)
-    held_out = hold_out(view.groups, validation, seed)
-    chosen, state = choose_device(device), out.with_name(f"{out.name}.partial")
-    settings = {
-        **{"regime": regime, "seed": seed, "epochs": epochs, "batch_size": batch_size, "lights": lights},
-        **{"rate": rate, "width": width},
-    }
-    network, history = train_intrinsic(view, validation=held_out, device=chosen, state=state, **settings)
-    save_model(network, out, torch.float16 if half else torch.float32)
-    write_record(out.with_suffix(".json"), view, held_out, settings, history)
-    if page:
-        from candlelight.evaluation.training.pages import write_training_page
+        state = out.with_name(f"{out.name}.partial")
+        call = getattr(train_on_data, function)
+        trained = call(data, choice, chosen, seed, choose_device(device), state)
+        trained.save(out)
+        record = out.with_suffix(".json")
+        write_record(record, trained.data, trained.held_out, trained.settings, trained.history)
+        if page is not None:
+            trained.show(page)
+        state.unlink(missing_ok=True)
+        for line in (*trained.lines, *filter(None, (out, record, page))):
+            click.echo(str(line))
 
-        shown = SmallRows(view, held_out) if held_out else None
-        write_training_page(page, network, history, shown, settings, chosen)
-    state.unlink(missing_ok=True)
-    click.echo(f"loss {history.training[-1]:.4f} after epoch {epochs} on {len(view) - len(held_out)} images")
-    if held_out:
-        click.echo(f"LMSE {history.validation[-1]:.4f} on {len(held_out)} held-out images")
-    for path in filter(None, (out, out.with_suffix(".json"), page)):
-        click.echo(str(path))
+    run.__doc__ = options.__doc__
+    seed = click.option(
+        "--seed",
+        type=click.IntRange(0, 2**63 - 1),
+        default=0,
+        show_default=True,
+        help="Seed of all randomness.",
+    )
+    out = click.option(
+        "--out",
+        type=click.Path(path_type=Path),
+        required=True,
+        help="File for the weights, .pt; settings and learning curves go to the same name with .json. An "
+        "interrupted training continues from OUT.partial.",
+    )
+    command: Any = out(seed(device_option(run)))
+    for one in reversed(options_of(options)):
+        command = option_of(one)(command)
+    made: click.Command = click.command(name)(data_options(command))
+    return made
 
 
 def _check_files(out: Path, page: Path | None) -> None:
@@ -143,3 +88,8 @@ def _check_files(out: Path, page: Path | None) -> None:
     check_writable(out.with_suffix(".json"))
     if page is not None:
         check_writable(page, (".html", ".htm"))
+
+
+train.add_command(_command("intrinsic", IntrinsicCommand, "train_decomposition"))
+train.add_command(_command("classifier", ClassifierCommand, "train_labels"))
+train.add_command(_command("causal", CausalCommand, "train_codes"))

@@ -1,22 +1,23 @@
 """Prototype networks (ProtoPNet), their training, and their prototypes as an explanation method."""
 
 import copy
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.optim.lr_scheduler import StepLR
 
 from candlelight.evaluation.concepts.cav import named_generator
 from candlelight.evaluation.coverage.explanations import Explanation
 from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.run.hidden_layers import evaluation_mode
+from candlelight.evaluation.run.record import At, options_of
+from candlelight.evaluation.training.loop import Losses, Optimisation, Task, train_task
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.progress_bars import progress_bar
 
 # Epsilon of the similarity in the authors' program.
 _SMALLEST = 1e-4
@@ -249,26 +250,22 @@ class PrototypeTraining:
     """
 
     seed: int
-    per_class: int = 10
-    dim: int = 128
-    warm_epochs: int = 5
-    epochs: int = 30
-    push_every: int = 10
-    last_epochs: int = 20
-    backbone_rate: float = 1e-4
-    rate: float = 3e-3
-    last_rate: float = 1e-4
-    step: int = 5
-    batch_size: int = 80
+    per_class: Annotated[int, At(least=1)] = 10
+    dim: Annotated[int, At(least=1)] = 128
+    warm_epochs: Annotated[int, At(least=0)] = 5
+    epochs: Annotated[int, At(least=1)] = 30
+    push_every: Annotated[int, At(least=1)] = 10
+    last_epochs: Annotated[int, At(least=0)] = 20
+    backbone_rate: Annotated[float, At(above=0)] = 1e-4
+    rate: Annotated[float, At(above=0)] = 3e-3
+    last_rate: Annotated[float, At(above=0)] = 1e-4
+    step: Annotated[int, At(least=1)] = 5
+    batch_size: Annotated[int, At(least=1)] = 80
 
     def __post_init__(self) -> None:
         """Refuse numbers out of range."""
-        for name in ("epochs", "push_every", "step", "batch_size"):
-            if getattr(self, name) < 1:
-                raise InputError(f"`{name}` must be at least 1, got {getattr(self, name)}")
-        for name in ("backbone_rate", "rate", "last_rate"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise InputError(f"`{name}` must be above 0 and finite, got {getattr(self, name)}")
+        for one in options_of(type(self)):
+            one.check(getattr(self, one.name))
 
 
 def train_prototype_network(
@@ -325,20 +322,8 @@ def train_prototype_network(
     network = PrototypeNetwork(
         backbone, maps.shape[1], classes, per_class=how.per_class, dim=how.dim, seed=how.seed
     )
-    run = _Stages(network.to(device), images, labels, how)
-    place = network.prototypes.device
-    # Dropout in the backbone draws from torch's own stream, which is restored afterwards.
-    with torch.random.fork_rng([] if place.type == "cpu" else [place], device_type=place.type):
-        torch.manual_seed(how.seed)
-        for epoch in progress_bar(range(how.epochs), desc="train", unit="epoch"):
-            if epoch < how.warm_epochs:
-                run.warm()
-            else:
-                run.joint()
-            if (epoch + 1) % how.push_every == 0 or epoch + 1 == how.epochs:
-                push_prototypes(network, images, labels, how.batch_size)
-                run.last()
-    return network.eval().requires_grad_(False)
+    train_task(_Stages(network.to(device), images, labels, how), how.seed)
+    return network.requires_grad_(False)
 
 
 def prototype_network_loss(
@@ -364,70 +349,70 @@ def prototype_network_loss(
     return loss + CLUSTER * cluster - SEPARATION * separation + SPARSITY * sparsity
 
 
-class _Stages:
-    """A network in training, and the optimisers of its stages."""
+_Stage = Literal["warm", "joint", "last"]
+
+
+class _Stages(Task[tuple[_Stage, Tensor]]):
+    """Train the network in stages: a part is an epoch, or a push and the epochs of the last layer after it.
+
+    A batch is the stage and the row numbers.
+    """
 
     def __init__(
         self, network: PrototypeNetwork, images: Tensor, labels: Tensor, how: PrototypeTraining
     ) -> None:
         self.network, self.images, self.how = network, images, how
         self.labels = labels.long().to(network.prototypes.device)
-        self.order = named_generator(how.seed, "order of images")
-        added = [
-            {"params": list(network.add_on.parameters()), "lr": how.rate, "weight_decay": _DECAY},
-            {"params": [network.prototypes], "lr": how.rate},
+        self._order = named_generator(how.seed, "order of images")
+        self._fixed: Tensor | None = None  # maps of the backbone, or distances, while these do not change
+        self._parts: list[tuple[_Stage, int]] = []
+        for epoch in range(1, how.epochs + 1):
+            self._parts.append(("warm" if epoch <= how.warm_epochs else "joint", epoch))
+            if epoch % how.push_every == 0 or epoch == how.epochs:
+                self._parts.append(("last", epoch))
+        self.ends = [epoch for _, epoch in self._parts]
+        added: list[dict[str, Any]] = [
+            {"params": list(network.add_on.parameters()), "weight_decay": _DECAY},
+            {"params": [network.prototypes]},
         ]
-        backbone = {
-            "params": list(network.backbone.parameters()),
-            "lr": how.backbone_rate,
-            "weight_decay": _DECAY,
+        backbone: dict[str, Any] = {"params": network.backbone.parameters(), "lr": how.backbone_rate}
+        backbone["weight_decay"] = _DECAY
+        steps = how.step * -(-len(images) // how.batch_size)
+        self.optimisations = {
+            "warm": Optimisation(network, how.rate, groups=added),
+            "joint": Optimisation(
+                network, how.rate, groups=[backbone, *added], schedule=lambda adam: StepLR(adam, steps, 0.1)
+            ),
+            "last": Optimisation(network, how.last_rate, groups=[{"params": network.last.parameters()}]),
         }
-        self.warm_adam = torch.optim.Adam(added)
-        self.joint_adam = torch.optim.Adam([backbone, *added])
-        self.last_adam = torch.optim.Adam(network.last.parameters(), how.last_rate)
-        self.schedule = torch.optim.lr_scheduler.StepLR(self.joint_adam, how.step, 0.1)
-        self.fixed: Tensor | None = None
 
-    def warm(self) -> None:
-        """Train the add-on layers and the prototypes for an epoch, on maps that are computed once."""
-        self.network.eval()
-        if self.fixed is None:
-            self.fixed = self._in_batches(self.network.backbone)
-        for rows in self._batches():
-            nearest = self.network.distances(self.fixed[rows]).amin((2, 3))
-            self._step(self.warm_adam, self.network.classify(nearest), nearest, rows)
+    def batches(self, part: int) -> Iterator[tuple[_Stage, Tensor]]:
+        stage, _ = self._parts[part]
+        if stage == "last":
+            push_prototypes(self.network, self.images, self.labels, self.how.batch_size)
+        self.network.train(stage == "joint")
+        if stage == "last":
+            self._fixed = self._in_batches(lambda images: self.network(images)[1])
+        elif stage == "joint":
+            self._fixed = None
+        elif part == 0 or self._parts[part - 1][0] == "last":
+            self._fixed = self._in_batches(self.network.backbone)
+        for _ in range(self.how.last_epochs if stage == "last" else 1):
+            for rows in torch.split(
+                torch.randperm(len(self.labels), generator=self._order), self.how.batch_size
+            ):
+                yield stage, rows
 
-    def joint(self) -> None:
-        """Train all but the last layer for an epoch."""
-        self.fixed = None
-        self.network.train()
-        for rows in self._batches():
+    def losses(self, batch: tuple[_Stage, Tensor]) -> Losses:
+        stage, rows = batch
+        if self._fixed is None:
             logits, nearest = self.network(self._on_device(rows))
-            self._step(self.joint_adam, logits, nearest, rows)
-        self.schedule.step()
-
-    def last(self) -> None:
-        """Train the last layer for its epochs, on distances that are computed once."""
-        self.network.eval()
-        nearest = self._in_batches(lambda images: self.network(images)[1])
-        for _ in range(self.how.last_epochs):
-            for rows in self._batches():
-                self._step(self.last_adam, self.network.classify(nearest[rows]), nearest[rows], rows)
-
-    def _step(self, adam: torch.optim.Adam, logits: Tensor, nearest: Tensor, rows: Tensor) -> None:
+        else:
+            fixed = self._fixed[rows]
+            nearest = fixed if stage == "last" else self.network.distances(fixed).amin((2, 3))
+            logits = self.network.classify(nearest)
         loss = prototype_network_loss(self.network, logits, nearest, self.labels[rows])
-        if not bool(loss.isfinite()):
-            raise InputError(
-                "the training diverged: its loss is nan or infinite; give smaller learning rates"
-            )
-        weights = [some for group in adam.param_groups for some in group["params"] if some.requires_grad]
-        gradients = torch.autograd.grad(loss, weights, allow_unused=True)
-        for some, gradient in zip(weights, gradients, strict=True):
-            some.grad = gradient
-        adam.step()
-
-    def _batches(self) -> Iterator[Tensor]:
-        yield from torch.split(torch.randperm(len(self.labels), generator=self.order), self.how.batch_size)
+        return Losses({stage: loss}, {"loss": loss})
 
     def _on_device(self, rows: Tensor | slice) -> Tensor:
         return self.images[rows].to(self.labels.device)

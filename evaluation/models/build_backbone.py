@@ -3,19 +3,17 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from candlelight.evaluation.catalogue.training_options import BackboneName
 from candlelight.evaluation.models.backbones import VGG, Backbone, DenseNet, ResNet
 from candlelight.evaluation.models.published_weights import load_exactly, read_published, without_wrappers
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 
-BackboneName = Literal[
-    "vgg19", "vgg19_bn", "densenet121", "resnet50", "vgg_small", "densenet_small", "resnet_small"
-]
 _VGG19: dict[str, Any] = {
     "stages": [(64, 2), (128, 2), (256, 4), (512, 4), (512, 4)],
     "hidden": 4096,

@@ -9,8 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from candlelight.evaluation.catalogue.training_options import BackboneName
 from candlelight.evaluation.models.backbones import Backbone
-from candlelight.evaluation.models.build_backbone import BackboneName, build_backbone
+from candlelight.evaluation.models.build_backbone import build_backbone
 from candlelight.evaluation.models.network import weights_format, write_weights
 from candlelight.evaluation.models.published_weights import load_exactly, read_published, wrong_format
 from candlelight.evaluation.views import DataIdentity

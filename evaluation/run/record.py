@@ -59,11 +59,11 @@ class At:
     below: float | None = None
 
     def holds(self, value: float) -> bool:
-        """Tell whether a number lies within the bounds; nan does not."""
+        """Tell whether a number lies within the bounds; nan and infinity do not."""
         low = self.least is None or value >= self.least
         high = self.most is None or value <= self.most
         inside = (self.above is None or value > self.above) and (self.below is None or value < self.below)
-        return low and high and inside and not math.isnan(value)
+        return low and high and inside and math.isfinite(value)
 
     def __str__(self) -> str:
         words = ("at least", self.least), ("above", self.above), ("at most", self.most), ("below", self.below)

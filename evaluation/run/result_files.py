@@ -40,7 +40,7 @@ def check_writable(path: Path, endings: tuple[str, ...] = RESULT_ENDINGS) -> Non
 .md or .tex
     """
     if path.suffix not in endings:
-        known = " or ".join([", ".join(endings[:-1]), endings[-1]])
+        known = " or ".join(filter(None, (", ".join(endings[:-1]), endings[-1])))
         raise InputError(f"{path}: expected a file name that ends in {known}")
     partial = partial_name(path)
     try:

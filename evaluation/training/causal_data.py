@@ -1,8 +1,6 @@
-"""Settings, images and foreground masks for the training of causal models."""
+"""Images and foreground masks for the training of causal models."""
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -10,16 +8,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from torch import Tensor
-from torch.nn import functional
 
+from candlelight.evaluation.catalogue.training_options import CausalTraining
 from candlelight.evaluation.coverage.thresholds import resize_images
 from candlelight.evaluation.models.poisson import named_stream
-from candlelight.evaluation.training.labelled_rows import LabelledRows
 from candlelight.evaluation.training.loop import epoch_stream
+from candlelight.evaluation.training.training_rows import ImageRows
 from candlelight.evaluation.training.vae_losses import factor_targets
 from candlelight.evaluation.views import (
-    DecomposedImage,
-    Decompositions,
     Factors,
     Images,
     PartImage,
@@ -27,161 +23,10 @@ from candlelight.evaluation.views import (
     parse_data,
 )
 from candlelight.loaders.check_choice import check_choice
-from candlelight.loaders.errors import InputError, argument, did_you_mean
+from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.progress_bars import progress_bar
 from candlelight.loaders.selection.factor_index import FactorIndex
 from candlelight.loaders.selection.supervision import k_pairs
-
-CausalModel = Literal[
-    "beta-vae",
-    "beta-tcvae",
-    "dip-vae-i",
-    "dip-vae-ii",
-    "factor-vae",
-    "ss-beta-vae",
-    "ss-beta-tcvae",
-    "ss-dip-vae-i",
-    "ss-dip-vae-ii",
-    "ss-factor-vae",
-    "ada-gvae",
-]
-_SEMI_SUPERVISED = "ss-"
-# Of the released configuration; of DIP-VAE-II and Ada-GVAE, which it lacks, of the papers of these models.
-_WEIGHTS = {
-    "beta-vae": {"beta": 10.0},
-    "beta-tcvae": {"beta": 10.0},
-    "dip-vae-i": {"lambda_od": 10.0, "lambda_d": 100.0},
-    "dip-vae-ii": {"lambda_od": 10.0, "lambda_d": 10.0},
-    "factor-vae": {"gamma": 4.0},
-    "ada-gvae": {"beta": 1.0},
-}
-_LABELLED = 100
-SUPERVISION = 256.0  # 4 for each image of a batch of 64: the released code adds the images, ours averages
-
-
-@dataclass(frozen=True)
-class CausalSettings:
-    """A model and how it is trained; `causal_settings` makes it.
-
-    Attributes:
-        model: name of the model.
-        codes: number of codes.
-        steps: number of steps.
-        batch_size: images of a step, drawn with replacement; pairs of images for "ada-gvae".
-        rate: learning rate of Adam, constant.
-        labelled: number of labelled images of a semi-supervised model; 0 for other models.
-        foreground: additional weight of the foreground in the reconstruction, if masks or boxes are given.
-        weights: weights of the terms of the loss, by the symbol of their paper.
-    """
-
-    model: CausalModel
-    codes: int
-    steps: int
-    batch_size: int
-    rate: float
-    labelled: int
-    foreground: float
-    weights: dict[str, float]
-
-    @property
-    def unsupervised(self) -> str:
-        """Name of the model without its labels."""
-        return self.model.removeprefix(_SEMI_SUPERVISED)
-
-    @property
-    def needs_factors(self) -> bool:
-        """Whether the training reads factors, to label images or to draw pairs."""
-        return self.labelled > 0 or self.model == "ada-gvae"
-
-    def term_weights(self) -> dict[str, float]:
-        """Return the weight of each term of the loss, by name.
-
-        Example:
-            >>> causal_settings("beta-tcvae").term_weights()
-            {'reconstruction': 1.0, 'kl': 1.0, 'total correlation': 9.0}
-        """
-        weights, model = self.weights, self.unsupervised
-        found = {"reconstruction": 1.0, "kl": weights["beta"] if model in ("beta-vae", "ada-gvae") else 1.0}
-        if model == "beta-tcvae":
-            found["total correlation"] = weights["beta"] - 1
-        if model == "factor-vae":
-            found["total correlation"] = weights["gamma"]
-        if model.startswith("dip-vae"):
-            found["covariance"] = 1.0  # whose parts have weights of their own
-        if "supervision" in weights:
-            found["supervision"] = weights["supervision"]
-        return found
-
-
-def causal_settings(
-    model: CausalModel,
-    *,
-    codes: int = 64,
-    steps: int = 30_000,
-    batch_size: int = 64,
-    rate: float = 1e-4,
-    labelled: int | None = None,
-    foreground: float = 2.0,
-    **weights: float,
-) -> CausalSettings:
-    """Take the settings of CANDLE's authors for a model, some of them replaced.
-
-    Models: "beta-vae" (`gaussian_kl`), "beta-tcvae" (`total_correlation`), "dip-vae-i" and "dip-vae-ii"
-    (`dip_penalty`), "factor-vae" (`density_ratio`), each also with a few labels as "ss-..."
-    (`supervised_codes_loss`), and "ada-gvae" (`share_posterior`), which learns from pairs of images.
-
-    Args:
-        model: name of the model.
-        codes: number of codes.
-        steps: number of steps.
-        batch_size: images of a step, at least 2.
-        rate: learning rate of Adam.
-        labelled: number of labelled images of a semi-supervised model; None for 100.
-        foreground: additional weight of the foreground, if masks or boxes are given.
-        weights: weights of the loss: ``beta``, ``gamma``, ``lambda_od``, ``lambda_d``, ``supervision``, if
-            the model has them.
-
-    Raises:
-        InputError: there is no such model, the model has no such weight or no labels, or a number is out of
-            range.
-
-    Example:
-        >>> causal_settings("dip-vae-i", steps=1000, lambda_od=5).weights
-        {'lambda_od': 5, 'lambda_d': 100.0}
-        >>> causal_settings("ss-factor-vae").weights
-        {'gamma': 4.0, 'supervision': 256.0}
-        >>> causal_settings("beta-vae", gamma=4)
-        Traceback (most recent call last):
-        candlelight.loaders.errors.InputError: `gamma`: beta-vae has no such weight; expected beta
-    """
-    check_choice("model", model, CausalModel)
-    supervised = model.startswith(_SEMI_SUPERVISED)
-    if labelled is not None and not supervised:
-        raise InputError(f"`labelled`: {model} has no labels; the models {_SEMI_SUPERVISED} have some")
-    labels = _LABELLED if labelled is None else labelled
-    for name, count, least in (
-        ("codes", codes, 1),
-        ("steps", steps, 1),
-        ("batch_size", batch_size, 2),
-        ("labelled", labels, 1),
-    ):
-        if count < least:
-            raise InputError(f"`{name}` must be at least {least}, got {count}")
-    if not 0 < rate < math.inf:
-        raise InputError(f"`rate` must be above 0 and finite, got {rate}")
-    known = dict(_WEIGHTS[model.removeprefix(_SEMI_SUPERVISED)])
-    known |= {"supervision": SUPERVISION} if supervised else {}
-    for name, value in {"foreground": foreground, **weights}.items():
-        if name not in (*known, "foreground"):
-            names = ", ".join(known)
-            raise InputError(
-                f"`{name}`: {model} has no such weight; expected {names}{did_you_mean(name, known)}"
-            )
-        if not 0 <= value < math.inf:
-            raise InputError(f"`{name}` must be at least 0 and finite, got {value}")
-    return CausalSettings(
-        model, codes, steps, batch_size, rate, labels if supervised else 0, foreground, known | weights
-    )
 
 
 def mask_boxes(masks: Bool[Tensor, "batch height width"]) -> Int[Tensor, "batch 4"]:
@@ -293,64 +138,6 @@ def _union(item: PartImage) -> Bool[Tensor, "height width"]:
     return torch.stack([empty, *item.masks.values()]).any(0)
 
 
-class SmallRows:
-    """Rows of a view with the members of `candlelight.evaluation.views.Decompositions`.
-
-    Args:
-        data: images with their ground-truth decomposition.
-        rows: row numbers; None for all.
-        size: side of the squares that `shrink` makes; None leaves the images as they are.
-    """
-
-    def __init__(
-        self, data: Decompositions, rows: Sequence[int] | None = None, size: int | None = None
-    ) -> None:
-        self._data, self._size = data, size
-        self._rows = range(len(data)) if rows is None else rows
-        self.identity = data.identity
-        if size is not None:
-            self.identity = replace(data.identity, image=f"scaled to squares of {size} pixels")
-        self.ids = tuple(data.ids[row] for row in self._rows)
-        self.groups = tuple(data.groups[row] for row in self._rows)
-        self.known_ids, self.explains = data.known_ids, data.explains
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, row: int) -> DecomposedImage:
-        item = self._data[self._rows[row]]
-        return item if self._size is None else shrink(item, self._size)
-
-
-def shrink(item: DecomposedImage, size: int) -> DecomposedImage:
-    """Average a decomposition over larger pixels, and fill it up to a square outside the mask.
-
-    Args:
-        item: scene-linear layers.
-        size: side of the square. The longer side of a larger image becomes as long; a smaller image keeps its
-            pixels. A pixel stays in the mask if all of its parts are in it.
-
-    Example:
-        >>> import torch
-        >>> item = DecomposedImage(*[torch.ones(3, 20, 40)] * 3, torch.ones(20, 40).bool())
-        >>> small = shrink(item, 8)
-        >>> small.image.shape, small.mask.sum()
-        (torch.Size([3, 8, 8]), tensor(32))
-    """
-    height, width = item.mask.shape
-    scale = min(1, size / max(height, width))
-    shape = max(1, round(height * scale)), max(1, round(width * scale))
-    padding = (0, size - shape[1], 0, size - shape[0])
-
-    def smaller(values: Tensor) -> Tensor:
-        return functional.pad(functional.adaptive_avg_pool2d(values, shape), padding)
-
-    image, reflectance, shading = map(smaller, (item.image, item.reflectance, item.shading))
-    mask = smaller(item.mask[None].float())[0] == 1
-    known = None if item.shading_known is None else smaller(item.shading_known.float()) == 1
-    return DecomposedImage(image, reflectance, shading, mask, shading_known=known)
-
-
 _TRIES = 64  # draws of a batch of pairs, of which those without a second image are left out
 
 
@@ -364,7 +151,7 @@ class CausalBatches:
     Args:
         data: images of one size.
         rows: rows to train on.
-        settings: the model and its settings.
+        settings: the model and its options.
         seed: seed of all draws.
         factors: the factors of the rows of ``data``; only semi-supervised models and "ada-gvae" need them.
         foreground: share of each pixel that is foreground, for each row of ``data``; None without.
@@ -383,13 +170,12 @@ class CausalBatches:
         self,
         data: Images,
         rows: Sequence[int],
-        settings: CausalSettings,
+        settings: CausalTraining,
         seed: int,
         factors: Factors | None = None,
         foreground: Float[Tensor, "rows height width"] | None = None,
     ) -> None:
-        # The reader's labels are not used: targets are numbers, not classes.
-        self.reader = LabelledRows(data, range(len(data)), len(data))
+        self.reader = ImageRows(data)
         self._rows, self._settings, self._seed = np.array(rows), settings, seed
         self._foreground, self.label_rows = foreground, self._rows[:0]
         self.targets: tuple[str, ...] = ()
@@ -398,7 +184,7 @@ class CausalBatches:
             return
         if factors is None or tuple(factors.ids) != tuple(data.ids):
             raise InputError(f"{settings.model}: expected `factors` of the same rows as the images")
-        if settings.labelled:
+        if settings.supervised:
             self._label(factors)
         else:
             self._index = FactorIndex.from_table(factors.factors, np.asarray(factors.table)[self._rows])
@@ -406,20 +192,19 @@ class CausalBatches:
     def __getitem__(self, step: int) -> dict[str, Tensor]:
         """Read the batch of a step."""
         rows = self._draw(step) if self._index is None else self._draw_pairs(self._index, step)
-        images, _ = self.reader.read(self._rows[rows].tolist())
-        batch = {"images": images}
+        batch = {"images": self.reader.read(self._rows[rows].tolist())}
         if self._foreground is not None:
             batch["foreground"] = self._foreground[self._rows[rows]]
         if len(self.label_rows):
             draws = epoch_stream(self._seed, "labelled rows", step)
             places = torch.randint(len(self.label_rows), (self._settings.batch_size,), generator=draws)
             chosen = self.label_rows[places.numpy()]
-            batch["labelled"], _ = self.reader.read(chosen.tolist())
+            batch["labelled"] = self.reader.read(chosen.tolist())
             batch["targets"] = self._values[chosen]
         return batch
 
     def _label(self, factors: Factors) -> None:
-        count = self._settings.labelled
+        count = self._settings.labels
         if count > len(self._rows):
             raise InputError(
                 f"expected at least {count} training images to label, got {len(self._rows)}; label fewer "

@@ -2,34 +2,168 @@
 
 import copy
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from candlelight.evaluation.catalogue.training_options import ConceptMode, ConceptTuning
 from candlelight.evaluation.concepts import columns_of, fit_cavs, layer_activations, mean_cav, pixel_loss
 from candlelight.evaluation.intrinsic.ground_truth import GroundTruth
 from candlelight.evaluation.run.batches import check_srgb_image
+from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.run.named_models import decode
-from candlelight.evaluation.training.concept_losses import (
-    ConceptMode,
-    concept_loss,
-    fit_prototypes,
-    prototype_loss,
+from candlelight.evaluation.run.record import make_options
+from candlelight.evaluation.training.loop import Losses, Optimisation, Task, epoch_stream, train_task
+from candlelight.evaluation.training.train_intrinsic import (
+    RegimeBatches,
+    TrainingBatch,
+    TrainingRows,
+    regime_loss,
 )
-from candlelight.evaluation.training.intrinsic_data import TrainingBatch, TrainingRows, draw_batches
-from candlelight.evaluation.training.loop import epoch_stream
-from candlelight.evaluation.training.train_intrinsic import Regime, regime_loss
 from candlelight.evaluation.views import ConceptSets, Decompositions, Images, View
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.progress_bars import progress_bar
 
-ProbedLoss = Literal["pixels", "prototypes"]
+
+def fit_prototypes(
+    activations: Float[Tensor, "images dim"],
+    count: int = 7,
+    *,
+    seed: int,
+    previous: Float[Tensor, "count dim"] | None = None,
+    momentum: float = 0.3,
+) -> Float[Tensor, "count dim"]:
+    """Compute prototypes: the centres of a K-means clustering of activations.
+
+    Concept Distillation (Gupta et al. 2023) has 7 prototypes, and moves them with an exponential average
+    while the network changes: ``(1 - momentum) * previous + momentum * centre``. The clustering starts at the
+    previous prototypes, so that each moves towards the centre of its own cluster.
+
+    Args:
+        activations: one flattened row per image.
+        count: number of prototypes K, from 1 to the number of images.
+        seed: seed of the first clustering.
+        previous: prototypes to move; None makes new ones.
+        momentum: weight of the new centres, in (0, 1]; the authors' 0.3 by default.
+
+    Returns:
+        The prototypes, with the dtype and on the device of ``activations``, without a gradient.
+
+    Raises:
+        InputError: the count or the weight is out of range, activations are not finite, or shapes disagree.
+
+    Example:
+        >>> fit_prototypes(torch.tensor([[0.0], [2.0], [10.0], [10.0]]), 2, seed=0).sort(0).values
+        tensor([[ 1.],
+                [10.]])
+    """
+    check_shapes(activations=(activations, "images dim"))
+    if previous is not None:
+        check_shapes(activations=(activations, "images dim"), previous=(previous, "count dim"))
+        count = len(previous)
+    if not 1 <= count <= len(activations):
+        raise InputError(f"expected 1 prototype to {len(activations)}, the number of images, got {count}")
+    if not 0 < momentum <= 1:
+        raise InputError(f"`momentum` must lie above 0 and at most at 1, got {momentum}")
+    if not bool(activations.isfinite().all()):
+        raise InputError("activations must be finite, got nan or inf; check the model on these images")
+    from sklearn.cluster import KMeans  # here, because importing the losses should not import scikit-learn
+
+    rows = activations.detach().double().cpu().numpy()
+    if previous is None:
+        clustering = KMeans(count, n_init=4, random_state=seed)
+    else:
+        clustering = KMeans(count, init=previous.detach().double().cpu().numpy(), n_init=1)
+    centres = torch.from_numpy(clustering.fit(rows).cluster_centers_).to(activations)
+    return centres if previous is None else torch.lerp(previous, centres, momentum)
+
+
+def prototype_loss(
+    activations: Float[Tensor, "batch dim"], prototypes: Float[Tensor, "count dim"]
+) -> Float[Tensor, " batch"]:
+    """Compute the mean squared distance of each image from the prototypes.
+
+    ``mean over k and features of (f - p_k)^2``, the loss L_p of Concept Distillation (Gupta et al. 2023). It
+    takes the place of the network's own loss, so that any layer can be probed.
+
+    Blind to: the places of the prototypes, but for their mean. The loss is the squared distance from their
+    mean plus a constant, so its gradient ``2 (f - mean) / dim`` is the same for all prototypes with one mean.
+
+    Args:
+        activations: one flattened row per image.
+        prototypes: from `fit_prototypes`.
+
+    Returns:
+        Loss of each image, >= 0, twice differentiable.
+
+    Raises:
+        InputError: the shapes do not agree.
+
+    Example:
+        >>> prototype_loss(torch.tensor([[0.0, 0.0]]), torch.tensor([[1.0, 1.0], [2.0, 0.0]]))
+        tensor([1.5000])
+    """
+    check_shapes(activations=(activations, "batch dim"), prototypes=(prototypes, "count dim"))
+    return (activations[:, None] - prototypes).square().mean((1, 2))
+
+
+def concept_loss(
+    gradient: Float[Tensor, "batch dim"],
+    vectors: Float[Tensor, "vectors dim"],
+    mode: ConceptMode = "desensitise",
+) -> Float[Tensor, " batch"]:
+    """Compute how far the gradient of each image points along concept vectors, whatever its length.
+
+    ``|cos(g, v)|`` to desensitise and ``1 - |cos(g, v)|`` to sensitise (Gupta et al. 2023, Concept
+    Distillation, sec. 3), with g the gradient of a loss by the activations of a layer. With several vectors
+    the mean over them is taken, so that opposite effects of two vectors do not cancel.
+
+    ``max(0, -cos(g, v))``, "one-sided", is not of the paper. It punishes the one sign that CSM counts: the
+    concept lowers the loss. It is there to test that score: a network that learns the other sign gets a good
+    score, and is not less sensitive.
+
+    Blind to: the sign, but for "one-sided". Cosines that shrink towards 0 without a change of sign leave CSM
+    as it is.
+
+    Args:
+        gradient: gradient of the loss of each image by the activations of a layer, flattened. Make it with
+            ``create_graph=True`` to train the network through it.
+        vectors: concept vectors of the same layer, such as `candlelight.evaluation.concepts.mean_cav`, of any
+            length.
+        mode: "desensitise", "sensitise" or "one-sided".
+
+    Returns:
+        Loss of each image in [0, 1], lower is better, twice differentiable where no cosine is 0. A gradient
+        or vector of length 0 has cosine 0 and no derivative; nan stays nan.
+
+    Raises:
+        InputError: the shapes do not agree, or ``mode`` is misspelt.
+
+    Example:
+        >>> slopes = torch.tensor([[3.0, 4.0], [0.0, -2.0], [0.0, 0.0]])
+        >>> concept_loss(slopes, torch.tensor([[5.0, 0.0]]))
+        tensor([0.6000, 0.0000, 0.0000])
+        >>> concept_loss(slopes, torch.tensor([[5.0, 0.0]]), "sensitise")
+        tensor([0.4000, 1.0000, 1.0000])
+    """
+    check_choice("mode", mode, ConceptMode)
+    check_shapes(gradient=(gradient, "batch dim"), vectors=(vectors, "vectors dim"))
+    cosines = _unit(gradient) @ _unit(vectors.to(gradient)).T
+    if mode == "one-sided":
+        return (-cosines).clamp(min=0).mean(1)
+    size = cosines.abs().mean(1)
+    return size if mode == "desensitise" else 1 - size
+
+
+def _unit(rows: Tensor) -> Tensor:
+    """Scale rows to length 1; a row of zeros stays 0, and its derivative is 0 instead of nan."""
+    zero = (rows == 0).all(1, keepdim=True)
+    length = torch.linalg.vector_norm(rows.masked_fill(zero, 1), dim=1, keepdim=True)
+    return rows.masked_fill(zero, 0) / length
 
 
 @dataclass(frozen=True)
@@ -55,17 +189,7 @@ def fine_tune(
     *,
     layer: str,
     seed: int,
-    mode: ConceptMode = "desensitise",
-    weight: float = 1.0,
-    epochs: int = 4,
-    rate: float = 3e-4,
-    probed: ProbedLoss = "pixels",
-    regime: Regime = "supervised",
-    refit: int = 1,
-    runs: int = 10,
-    prototypes: int = 7,
-    batch_size: int = 6,
-    lights: int = 2,
+    **options: Any,
 ) -> tuple[nn.Module, TuningHistory]:
     """Fine-tune a network with ``regime_loss + weight * concept_loss`` at one layer.
 
@@ -99,64 +223,42 @@ def fine_tune(
             shading branch for albedo.
         seed: seed of the order, the mirroring, the losses, the vectors and the prototypes. Equal seeds give
             equal weights on the same processor with the same number of threads.
-        mode: "desensitise", "sensitise" or "one-sided", see `concept_loss`.
-        weight: weight of the concept loss; 0 trains with the original loss alone, as a control.
-        epochs: passes over the data.
-        rate: learning rate.
-        probed: "pixels" or "prototypes".
-        regime: original loss, see `regime_loss`; "pixels" reads the ground truth under every regime.
-        refit: epochs between two fits of the vectors and prototypes.
-        runs: classifiers for each vector.
-        prototypes: number of prototypes; unused by "pixels".
-        batch_size: images per step.
-        lights: most images of one scene in a step.
+        options: regime, epochs, learning rate, mode and weight of the concept loss, see `ConceptTuning`.
 
     Returns:
         A changed copy of the network in evaluation mode, and its curves.
 
     Raises:
         InputError: there are no concept sets, images differ in size, the layer cannot be read or does not
-            influence the loss, a number is out of range, an option is misspelt, or the training diverges.
+            influence the loss, an option is out of range or misspelt, or the training diverges.
     """
-    check_choice("mode", mode, ConceptMode)
-    check_choice("probed", probed, ProbedLoss)
-    check_choice("regime", regime, Regime)
-    _check_numbers(rate, weight, epochs, refit, runs, batch_size, lights)
+    how = make_options(ConceptTuning, options)
     if not len(data):
         raise InputError("expected training images, got none")
     reader = TrainingRows(data)
     rows = range(len(data))
     reader.check_pixels(rows, [])
     examples = reader.read([reader.scenes.index(scene) for scene in dict.fromkeys(reader.scenes)]).image
-    target = _Target(layer, _read_sets(concepts), _read(negatives, range(len(negatives))), examples)
+    sets, against = _read_sets(concepts), _read(negatives, range(len(negatives)))
+    target = _Target(layer, sets, against, examples, how)
     tuned = copy.deepcopy(network).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    optimiser = torch.optim.Adam(tuned.parameters(), lr=rate)
-    curves = []
-    for epoch in progress_bar(range(epochs), desc="fine-tune", unit="epoch"):
-        if epoch % refit == 0:
-            target.fit(tuned, seed, epoch, runs, prototypes if probed == "prototypes" else None)
-        draws = epoch_stream(seed, "losses", epoch)
-        plan = draw_batches(reader.scenes, rows, batch_size, lights, epoch_stream(seed, "order", epoch))
-        batches: Iterable[TrainingBatch] = reader.mirrored(plan, epoch_stream(seed, "mirrors", epoch))
-        if regime == "unsupervised":
-            batches = reader.with_others(batches, rows, epoch_stream(seed, "others", epoch))
-        steps = []
-        for batch in batches:
-            original, concept = _losses(tuned, target, batch, regime, mode, draws)
-            steps.append((original.item(), concept.item()))
-            _step(tuned, optimiser, original + weight * concept)
-        means = np.mean(steps, 0).tolist()
-        if not math.isfinite(sum(means)):
-            raise InputError(f"the fine-tuning diverged in epoch {epoch + 1}; give a smaller `rate`")
-        curves.append((*means, target.accuracy))
-    return tuned.eval(), TuningHistory(*zip(*curves, strict=True))
+    curves = train_task(_FineTuning(tuned, target, RegimeBatches(reader, rows, how, seed), how), seed)
+    return tuned, TuningHistory(*(tuple(curves[name]) for name in ("regime", "concept", "accuracy")))
 
 
 class _Target:
     """Concept vectors and prototypes of a layer, fitted anew while the network changes."""
 
-    def __init__(self, layer: str, sets: list[Tensor], negatives: Tensor, examples: Tensor) -> None:
+    def __init__(
+        self,
+        layer: str,
+        sets: list[Tensor],
+        negatives: Tensor,
+        examples: Tensor,
+        how: ConceptTuning,
+    ) -> None:
         self.layer, self.sets, self.negatives, self.examples = layer, sets, negatives, examples
+        self.how = how
         sizes = {tuple(images.shape[2:]) for images in (*sets, negatives, examples)}
         if len(sizes) > 1:
             raise InputError(
@@ -166,12 +268,12 @@ class _Target:
         self.accuracy = math.nan
         self.prototypes: Tensor | None = None
 
-    def fit(self, network: nn.Module, seed: int, epoch: int, runs: int, prototypes: int | None) -> None:
-        """Fit a vector to each concept set, and the prototypes if their number is not None."""
+    def fit(self, network: nn.Module, seed: int, epoch: int) -> None:
+        """Fit a vector to each concept set, and the prototypes if the loss needs some."""
         against = self._activations(network, self.negatives)
         generator = epoch_stream(seed, "vectors", epoch)
         fits = [
-            fit_cavs(self._activations(network, images), against, generator=generator, runs=runs)
+            fit_cavs(self._activations(network, images), against, generator=generator, runs=self.how.runs)
             for images in self.sets
         ]
         if not any(bool(cavs.norm.any()) for cavs in fits):
@@ -181,43 +283,64 @@ class _Target:
             )
         self.vectors = torch.stack([mean_cav(cavs) for cavs in fits]).float()
         self.accuracy = float(torch.stack([cavs.accuracy.mean() for cavs in fits]).mean())
-        if prototypes is not None:
+        if self.how.probed == "prototypes":
             rows = self._activations(network, self.examples)
-            self.prototypes = fit_prototypes(rows, prototypes, seed=seed, previous=self.prototypes)
+            count = self.how.prototypes
+            self.prototypes = fit_prototypes(rows, count, seed=seed, previous=self.prototypes)
 
     def _activations(self, network: nn.Module, images: Tensor) -> Tensor:
         return columns_of(layer_activations(network, [self.layer], images)[self.layer], slice(None))
 
 
-def _losses(
-    network: nn.Module,
-    target: _Target,
-    batch: TrainingBatch,
-    regime: Regime,
-    mode: ConceptMode,
-    draws: torch.Generator,
-) -> tuple[Tensor, Tensor]:
-    """Compute the original loss and the concept loss of a batch, both differentiable by the weights."""
-    outputs: list[Tensor] = []
-    module = network.get_submodule(target.layer)
-    hook = module.register_forward_hook(lambda _module, _inputs, output: outputs.append(output))
-    try:
-        prediction = network(batch.truth.image)
-    finally:
-        hook.remove()
-    original = regime_loss(regime, prediction, batch, draws)
-    if target.prototypes is None:
-        probed = _pixel_losses(prediction, batch.truth)
-    else:
-        probed = prototype_loss(outputs[0].flatten(1), target.prototypes)
-    gradient = None
-    if outputs[0].requires_grad:
-        (gradient,) = torch.autograd.grad(probed.sum(), outputs, create_graph=True, allow_unused=True)
-    if gradient is None:
-        raise InputError(
-            f"no weight influences the loss through layer `{target.layer}`; choose a layer of a branch"
+class _FineTuning(Task[TrainingBatch]):
+    """Lower the loss of a regime and the concept loss at a layer."""
+
+    def __init__(
+        self, network: nn.Module, target: _Target, batches: RegimeBatches, how: ConceptTuning
+    ) -> None:
+        self.network, self._target, self._data, self._how = network, target, batches, how
+        self.ends = range(1, how.epochs + 1)
+        self.optimisations = {"network": Optimisation(network, how.rate, clip=True)}
+        self._draws: torch.Generator
+
+    def batches(self, part: int) -> Iterator[TrainingBatch]:
+        if part % self._how.refit == 0:
+            self._target.fit(self.network, self._data.seed, part)
+        self._draws = epoch_stream(self._data.seed, "losses", part)
+        return self._data.read(part)
+
+    def losses(self, batch: TrainingBatch) -> Losses:
+        outputs: list[Tensor] = []
+        module = self.network.get_submodule(self._target.layer)
+        hook = module.register_forward_hook(lambda _module, _inputs, output: outputs.append(output))
+        try:
+            prediction = self.network(batch.truth.image)
+        finally:
+            hook.remove()
+        original = regime_loss(self._how.regime, prediction, batch, self._draws)
+        gradient = self._gradient(self._probed(prediction, outputs[0], batch), outputs)
+        concept = concept_loss(gradient.flatten(1), self._target.vectors, self._how.mode).mean()
+        return Losses(
+            {"network": original + self._how.weight * concept}, {"regime": original, "concept": concept}
         )
-    return original, concept_loss(gradient.flatten(1), target.vectors, mode).mean()
+
+    def validate(self) -> dict[str, float]:
+        return {"accuracy": self._target.accuracy}
+
+    def _probed(self, prediction: tuple[Tensor, Tensor], output: Tensor, batch: TrainingBatch) -> Tensor:
+        if self._target.prototypes is None:
+            return _pixel_losses(prediction, batch.truth)
+        return prototype_loss(output.flatten(1), self._target.prototypes)
+
+    def _gradient(self, probed: Tensor, outputs: list[Tensor]) -> Tensor:
+        """Compute the gradient of the probed loss by the layer, differentiable by the weights."""
+        if outputs[0].requires_grad:
+            (gradient,) = torch.autograd.grad(probed.sum(), outputs, create_graph=True, allow_unused=True)
+            if gradient is not None:
+                return gradient
+        raise InputError(
+            f"no weight influences the loss through layer `{self._target.layer}`; choose a layer of a branch"
+        )
 
 
 def _pixel_losses(prediction: tuple[Tensor, Tensor], truth: GroundTruth) -> Float[Tensor, " batch"]:
@@ -227,13 +350,6 @@ def _pixel_losses(prediction: tuple[Tensor, Tensor], truth: GroundTruth) -> Floa
         (truth.comparable(shading), truth.shading.expand_as(shading)),
     )
     return torch.stack([pixel_loss(one, other, truth.mask, align_scale=True) for one, other in pairs]).sum(0)
-
-
-def _step(network: nn.Module, optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
-    optimiser.zero_grad()
-    torch.autograd.backward(loss)
-    torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-    optimiser.step()
 
 
 def _read_sets(concepts: ConceptSets) -> list[Tensor]:
@@ -250,12 +366,3 @@ def _read(images: View[Tensor], rows: Sequence[int]) -> Float[Tensor, "images 3 
     if len(sizes := {tuple(image.shape[1:]) for image in linear}) != 1:
         raise InputError(f"expected images of one size, got {sorted(sizes)} (height, width)")
     return torch.stack(linear)
-
-
-def _check_numbers(rate: float, weight: float, *counts: int) -> None:
-    if min(counts) < 1:
-        raise InputError("`epochs`, `refit`, `runs`, `batch_size` and `lights` must be at least 1")
-    if not 0 < rate < math.inf:
-        raise InputError(f"`rate` must be above 0 and finite, got {rate}")
-    if not 0 <= weight < math.inf:
-        raise InputError(f"`weight` must be at least 0 and finite, got {weight}")

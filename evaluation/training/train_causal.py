@@ -1,8 +1,8 @@
 """Train causal representation models."""
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +12,21 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from candlelight.evaluation.catalogue.training_options import CausalTraining
 from candlelight.evaluation.models.autoencoders import CodeDiscriminator, ConvVAE, Posterior
 from candlelight.evaluation.run.batches import Fingerprint
-from candlelight.evaluation.training.causal_data import CausalBatches, CausalSettings, foreground_weights
+from candlelight.evaluation.run.record import make_options
+from candlelight.evaluation.training.causal_data import CausalBatches, foreground_weights
 from candlelight.evaluation.training.loop import (
+    Losses,
     Optimisation,
-    TrainingState,
-    describe_rows,
+    Task,
     epoch_stream,
-    split_training,
+    mixed_precision,
+    train_task,
+    training_state,
 )
+from candlelight.evaluation.training.training_rows import split_training
 from candlelight.evaluation.training.vae_losses import (
     bernoulli_error,
     density_ratio,
@@ -35,76 +40,96 @@ from candlelight.evaluation.training.vae_losses import (
 )
 from candlelight.evaluation.views import Factors, Images
 from candlelight.loaders.errors import InputError, argument
-from candlelight.loaders.progress_bars import progress_bar
+
+_BLOCKS = 100  # of steps, after each of which the state is kept
+_SCORED = 256  # held-out images, evenly spaced
+_Batch = tuple[int, dict[str, Tensor]]
 
 
-class CausalSteps:
-    """An autoencoder, for FactorVAE its discriminator, and the sums of the terms over a block of steps.
+class CausalTask(Task[_Batch]):
+    """Train an autoencoder, and for FactorVAE its discriminator.
+
+    A batch is the number of its step, and its images and labels.
 
     Args:
-        settings: the model and its settings.
+        settings: the model and its options.
         network: the autoencoder, which is moved to the device and trained.
+        data: batches by the number of the step.
         seed: seed of the discriminator's initial weights, and of the noise.
+        held_out: rows to reconstruct after each block of steps.
         device: torch device.
+        workers: processes that read images ahead.
     """
 
+    unit = "step"
+
     def __init__(
-        self, settings: CausalSettings, network: ConvVAE, seed: int, device: str | torch.device
+        self,
+        settings: CausalTraining,
+        network: ConvVAE,
+        data: CausalBatches,
+        seed: int,
+        held_out: Sequence[int] = (),
+        device: str | torch.device = "cpu",
+        workers: int = 0,
     ) -> None:
         # In this order of memory steps are faster on a CPU, as in the other trainings.
         self.network: ConvVAE = network.to(device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
-        self.settings, self.seed = settings, seed
-        self.device = next(network.parameters()).device
-        self._optimisations = {"autoencoder": Optimisation(self.network, settings.rate)}
+        self.settings, self._data, self._seed, self._workers = settings, data, seed, workers
+        self.scored = held_out[:: -(-len(held_out) // _SCORED) or 1]
+        block = -(-settings.steps // _BLOCKS)
+        self.ends = [*range(block, settings.steps, block), settings.steps]
+        self.optimisations = {"autoencoder": Optimisation(self.network, settings.rate)}
         self.discriminator: CodeDiscriminator | None = None
         if settings.unsupervised == "factor-vae":
             start = epoch_stream(seed, "discriminator", 0).initial_seed()
             self.discriminator = CodeDiscriminator(settings.codes, seed=start).to(device)
-            self._optimisations["discriminator"] = Optimisation(self.discriminator, settings.rate)
-        self._totals: dict[str, Tensor] = {}
-        self._count = 0
+            self.optimisations["discriminator"] = Optimisation(self.discriminator, settings.rate)
+        self._reading: Iterator[_Batch] | None = None
 
-    def state(self) -> dict[str, Any]:
-        """Return the state of all networks for a `TrainingState`."""
-        return {name: one.state() for name, one in self._optimisations.items()}
+    def batches(self, part: int) -> Iterator[_Batch]:
+        """Read the batches of a block of steps, each of rows of its own."""
+        first = self.ends[part - 1] if part else 0
+        if self._reading is None:  # workers start once
+            steps = range(first, self.settings.steps)
+            loader: DataLoader[dict[str, Tensor]] = DataLoader(
+                self._data,  # type: ignore[arg-type]
+                batch_size=None,
+                sampler=steps,
+                num_workers=self._workers,
+                pin_memory=self.device.type == "cuda",
+            )
+            self._reading = zip(steps, loader, strict=True)
+        return islice(self._reading, self.ends[part] - first)
 
-    def restore(self, state: dict[str, Any] | None) -> defaultdict[str, list[Any]]:
-        """Restore a state, and return its learning curves, which are empty without a state."""
-        if state is None:
-            return defaultdict(list)
-        for name, one in self._optimisations.items():
-            one.restore(state[name])
-        return defaultdict(list, state["curves"])
-
-    def step(self, batch: Mapping[str, Tensor], step: int) -> None:
-        """Take one step, and add its terms to those of the block."""
-        placed = {name: values.to(self.device, non_blocking=True) for name, values in batch.items()}
+    def losses(self, batch: _Batch) -> Losses:
+        """Compute the loss of the autoencoder, and for FactorVAE that of its discriminator."""
+        step, read = batch
+        placed = {name: values.to(self.device, non_blocking=True) for name, values in read.items()}
         noise = torch.randn(
-            len(batch["images"]), self.settings.codes, generator=epoch_stream(self.seed, "noise", step)
+            len(read["images"]), self.settings.codes, generator=epoch_stream(self._seed, "noise", step)
         )
         terms, codes = self._terms(placed, noise.to(self.device))
-        terms["loss"] = sum(
-            (weight * terms[name] for name, weight in self.settings.term_weights().items()), torch.tensor(0.0)
-        )
-        self._optimisations["autoencoder"].step(terms["loss"])
+        weights = self.settings.term_weights()
+        loss = sum((weight * terms[name] for name, weight in weights.items()), torch.tensor(0.0))
+        minimised = {"autoencoder": loss}
         if self.discriminator is not None:
-            permuted = permute_codes(codes, epoch_stream(self.seed, "permutation", step))
+            permuted = permute_codes(codes, epoch_stream(self._seed, "permutation", step))
             logits = (self._ratio_logits(some) for some in (codes.detach(), permuted))
-            self._optimisations["discriminator"].step(discriminator_loss(*logits).mean())
-        for name, value in terms.items():  # added on the device, which is not waited for
-            self._totals[name] = self._totals.get(name, torch.zeros_like(value)) + value.detach()
-        self._count += 1
+            minimised["discriminator"] = discriminator_loss(*logits).mean()
+        return Losses(minimised, {"loss": loss, **terms})
 
-    def end_block(self) -> dict[str, float]:
-        """Return the mean terms of the block, and begin another."""
-        means = {name: total.item() / self._count for name, total in self._totals.items()}
-        self._totals, self._count = {}, 0
-        return means
-
-    def check_finite(self, loss: float, where: str, kept: TrainingState) -> None:
-        """Refuse a training that diverged; see `Optimisation.check_finite`."""
-        for one in self._optimisations.values():
-            one.check_finite(loss, where, kept)
+    @torch.no_grad()
+    def validate(self) -> dict[str, float]:
+        """Return the mean squared error of images decoded from the means of their codes."""
+        if not self.scored:
+            return {}
+        errors, size = [], self.settings.batch_size
+        for start in range(0, len(self.scored), size):
+            images = self._data.reader.read(self.scored[start : start + size]).to(self.device)
+            decoded = self.network.decode(self.network(images))
+            errors.append((decoded - images).square().mean((1, 2, 3)).sum())
+        return {"error": float(np.sum(torch.stack(errors).tolist())) / len(self.scored)}
 
     def _terms(self, batch: Mapping[str, Tensor], noise: Tensor) -> tuple[dict[str, Tensor], Tensor]:
         """Compute the terms of the loss without their weights, and the sampled codes."""
@@ -115,11 +140,11 @@ class CausalSteps:
             first, second = share_posterior(*(Posterior(*half) for half in halves))
             posterior = Posterior(*map(torch.cat, zip(first, second, strict=True)))
         codes = posterior.sample(noise)
-        with self._autocast():
+        with mixed_precision(self.device):
             logits = self.network.logits(codes)
         weights = None
         if "foreground" in batch:
-            weights = foreground_weights(batch["foreground"], settings.foreground)
+            weights = foreground_weights(batch["foreground"], settings.extra)
         terms = {
             "reconstruction": bernoulli_error(logits.float(), images, weights).mean(),
             "kl": gaussian_kl(posterior).mean(),
@@ -141,33 +166,15 @@ class CausalSteps:
         return terms, codes
 
     def _posterior(self, images: Tensor) -> Posterior:
-        with self._autocast():
+        with mixed_precision(self.device):
             posterior = self.network.posterior(images.contiguous(memory_format=torch.channels_last))
         return Posterior(*(values.float() for values in posterior))
 
     def _ratio_logits(self, codes: Tensor) -> Tensor:
         assert self.discriminator is not None
-        with self._autocast():
+        with mixed_precision(self.device):
             logits = self.discriminator(codes)
         return logits.float()
-
-    def _autocast(self) -> torch.autocast:
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda")
-
-    @torch.no_grad()
-    def reconstruction_error(self, batches: CausalBatches, rows: Sequence[int]) -> float:
-        """Return the mean squared error of images decoded from the means of their codes."""
-        total = 0.0
-        for start in range(0, len(rows), self.settings.batch_size):
-            images = batches.reader.read(rows[start : start + self.settings.batch_size])[0].to(self.device)
-            total += float(
-                (self.network.decode(self.network(images)) - images).square().mean((1, 2, 3)).sum()
-            )
-        return total / len(rows)
-
-
-_BLOCKS = 100  # of steps, after each of which the state is kept
-_SCORED = 256  # held-out images, evenly spaced
 
 
 @dataclass(frozen=True)
@@ -195,7 +202,6 @@ class CausalHistory:
 
 def train_causal(
     data: Images,
-    settings: CausalSettings,
     *,
     seed: int,
     factors: Factors | None = None,
@@ -205,17 +211,17 @@ def train_causal(
     device: str | torch.device = "cpu",
     workers: int = 0,
     state: str | Path | None = None,
+    **options: Any,
 ) -> tuple[ConvVAE, CausalHistory]:
     """Train an autoencoder whose codes `score_causal` scores.
 
-    Adam minimises the loss of the model, see `causal_settings`, with a constant learning rate. Every step
+    Adam minimises the loss of the model, see `CausalTraining`, with a constant learning rate. Every step
     draws its images anew, with replacement. Only semi-supervised models and "ada-gvae" need factors: the
     former those of a few images, the latter to draw pairs of images, whose factors it does not see. On a GPU
     the networks run in bfloat16, their losses in float32.
 
     Args:
         data: images of 32 x 32 or 64 x 64 pixels.
-        settings: the model and its settings.
         seed: seed of the initial weights, the rows, the labels and the noise. Equal seeds give equal weights
             on the same processor with the same number of threads, and nearly equal ones on a GPU.
         factors: the factors of the rows of ``data``; None for a model that needs none.
@@ -227,69 +233,61 @@ def train_causal(
         workers: processes that read images ahead; useful if the images do not fit into 2 GiB.
         state: file that keeps the state about a hundred times. If it exists, training goes on from there, and
             ends with the weights of an uninterrupted run. The caller deletes it.
+        options: the model and its options, see `CausalTraining`.
 
     Returns:
         The trained network in evaluation mode, and the learning curves.
 
     Raises:
-        InputError: a row does not exist or is in both lists, images are not sRGB-encoded in [0, 1] or have
-            another size, factors are missing, labels or pairs are too few, ``foreground`` does not fit the
-            images, ``state`` is of another training or of other data, or the training diverges: a loss or a
-            weight becomes nan or infinite, and ``state`` is deleted.
+        InputError: an option is out of range, a row does not exist or is in both lists, images are not
+            sRGB-encoded in [0, 1] or have another size, factors are missing, labels or pairs are too few,
+            ``foreground`` does not fit the images, ``state`` is of another training or of other data, or the
+            training diverges: a loss or a weight becomes nan or infinite, and ``state`` is deleted.
 
     Example:
-        >>> from candlelight.evaluation.training.causal_data import causal_settings
         >>> from candlelight.evaluation.views import DataIdentity
         >>> class Grays:
         ...     identity, ids, groups = DataIdentity("grays", "memory"), ("dark", "light"), ("dark", "light")
         ...     known_ids = frozenset(ids)
         ...     def __len__(self): return 2
         ...     def __getitem__(self, row): return torch.full((3, 32, 32), (0.2, 0.8)[row])
-        >>> settings = causal_settings("beta-vae", codes=2, steps=20, batch_size=4, rate=1e-3)
-        >>> network, history = train_causal(Grays(), settings, seed=0)
+        >>> options = {"model": "beta-vae", "codes": 2, "steps": 20, "batch_size": 4, "rate": 1e-3}
+        >>> network, history = train_causal(Grays(), seed=0, **options)
         >>> network.codes, len(history.training)
         (2, 20)
     """
+    settings = make_options(CausalTraining, options)
     training, held_out = split_training(len(data), rows, validation)
-    batches = CausalBatches(data, training, settings, seed, factors, foreground)
-    side = _side(batches, training[0], len(data), foreground)
-    run = CausalSteps(settings, ConvVAE(codes=settings.codes, side=side, seed=seed), seed, device)
-    used: dict[str, Any] = {**asdict(settings), "seed": seed} | describe_rows(data, training, held_out)
-    if state is not None:
+    data_of_steps = CausalBatches(data, training, settings, seed, factors, foreground)
+    side = _side(data_of_steps, training[0], len(data), foreground)
+
+    def content() -> str:
         fingerprint = Fingerprint()
-        fingerprint.add("images", batches.reader.sha256([*training, *held_out]))
+        fingerprint.add("images", data_of_steps.reader.sha256([*training, *held_out]))
         fingerprint.add("factors", None if factors is None else np.asarray(factors.table))
         fingerprint.add("foreground", foreground)
-        used["content of the data"] = fingerprint.hexdigest()
-    kept = TrainingState(None if state is None else Path(state), used)
-    scored = held_out[:: -(-len(held_out) // _SCORED) or 1]
-    curves = run.restore(kept.read())
-    done = curves["steps"][-1] if curves["steps"] else 0
-    block = -(-settings.steps // _BLOCKS)
-    bar = progress_bar(total=settings.steps, desc="train", unit="step", initial=done)
-    for step, batch in enumerate(_read_ahead(batches, range(done, settings.steps), workers, run), done + 1):
-        run.step(batch, step - 1)
-        bar.update()
-        if step % block and step < settings.steps:
-            continue
-        terms = run.end_block()
-        run.check_finite(terms["loss"], f"step {step}", kept)
-        curves["steps"].append(step)
-        for name, value in terms.items():
-            curves[name].append(value)
-        if scored:
-            curves["error"].append(run.reconstruction_error(batches, scored))
-        kept.write(run.state() | {"curves": dict(curves)})
-        bar.set_postfix(loss=terms["loss"], refresh=False)
-    bar.close()
-    return run.network.eval(), _history(settings, curves, batches, scored)
+        return fingerprint.hexdigest()
+
+    kept = training_state(state, {**settings.settings(), "seed": seed}, data, (training, held_out), content)
+    start = ConvVAE(codes=settings.codes, side=side, seed=seed)
+    task = CausalTask(settings, start, data_of_steps, seed, held_out, device, workers)
+    curves = {name: tuple(values) for name, values in train_task(task, seed, kept).items()}
+    images = data_of_steps.reader.read(task.scored) if task.scored else None
+    return task.network, CausalHistory(
+        tuple(task.ends),
+        curves["loss"],
+        {name: curves[name] for name in settings.term_weights()},
+        curves.get("error", ()),
+        None if images is None else float((images - images.mean(0)).square().mean()),
+        data_of_steps.targets,
+    )
 
 
 def _side(
     batches: CausalBatches, row: int, count: int, foreground: Float[Tensor, "rows height width"] | None
 ) -> int:
     """Return the side of the images, and check that the foreground fits them."""
-    height, width = batches.reader.read([row])[0].shape[2:]
+    height, width = batches.reader.read([row]).shape[2:]
     if foreground is not None and foreground.shape != (count, height, width):
         raise InputError(
             f"`foreground` must be a mask [{height}, {width}] for each of the {count} rows, got "
@@ -303,30 +301,3 @@ def _side(
             f"{argument('size', 'candlelight.evaluation.coverage.ResizedImages')})"
         )
     return height
-
-
-def _read_ahead(
-    batches: CausalBatches, steps: range, workers: int, run: CausalSteps
-) -> DataLoader[dict[str, Tensor]]:
-    """Read the batches of steps in order."""
-    return DataLoader(
-        batches,  # type: ignore[arg-type]
-        batch_size=None,
-        sampler=steps,
-        num_workers=workers,
-        pin_memory=run.device.type == "cuda",
-    )
-
-
-def _history(
-    settings: CausalSettings, curves: dict[str, list[Any]], batches: CausalBatches, scored: Sequence[int]
-) -> CausalHistory:
-    images = batches.reader.read(scored)[0] if scored else None
-    return CausalHistory(
-        tuple(curves["steps"]),
-        tuple(curves["loss"]),
-        {name: tuple(curves[name]) for name in settings.term_weights()},
-        tuple(curves["error"]),
-        None if images is None else float((images - images.mean(0)).square().mean()),
-        batches.targets,
-    )

@@ -1,158 +1,245 @@
 """Train intrinsic image networks: supervised, on several illuminations, or unsupervised."""
 
-import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn import functional
 
+from candlelight.evaluation.catalogue.training_options import IntrinsicTraining, Regime, RegimeTraining
+from candlelight.evaluation.intrinsic.ground_truth import GroundTruth, stack_ground_truth
 from candlelight.evaluation.intrinsic.intrinsic_records import decomposition_errors
 from candlelight.evaluation.models.network import IntrinsicNet
 from candlelight.evaluation.run.named_models import Decomposition
-from candlelight.evaluation.training.concept_losses import style_content_loss
-from candlelight.evaluation.training.intrinsic_data import (
-    TrainingBatch,
-    TrainingRows,
-    draw_batches,
-    log_image,
-    masked_means,
-    masked_pairs,
-    mean_difference,
-    pixel_steps,
-    reconstruction_error,
+from candlelight.evaluation.run.record import make_options
+from candlelight.evaluation.training.intrinsic_losses import (
+    consistency_loss,
+    intrinsic_loss,
+    style_content_loss,
 )
 from candlelight.evaluation.training.loop import (
-    Optimisation,
-    TrainingState,
-    describe_rows,
+    Losses,
+    Task,
     epoch_stream,
-    split_training,
+    mixed_precision,
+    one_cycle,
+    train_task,
+    training_state,
 )
-from candlelight.evaluation.views import Decompositions
-from candlelight.loaders.check_choice import check_choice
-from candlelight.loaders.errors import InputError
-from candlelight.loaders.progress_bars import progress_bar
+from candlelight.evaluation.training.training_rows import KeptRows, split_training
+from candlelight.evaluation.views import DecomposedImage, Decompositions
+from candlelight.loaders.errors import InputError, argument
 
 
-def intrinsic_loss(
-    prediction: Float[Tensor, "batch 3 height width"],
-    target: Float[Tensor, "batch 3 height width"],
-    mask: Bool[Tensor, "batch height width"],
-) -> Float[Tensor, " batch"]:
-    """Compute the training loss of one output: a half scale-invariant log error and a gradient error.
-
-    ``mean(d^2) - mean(d)^2 / 2 + mean(|d_x|) + mean(|d_y|)`` with ``d = log(p + 0.01) - log(t + 0.01)`` and
-    its differences d_x, d_y between neighbours. The first two terms are the scale-invariant loss of Eigen et
-    al. 2014, eq. 4; the absolute gradient term keeps edges sharp.
+class SmallRows:
+    """Rows of a view with the members of `candlelight.evaluation.views.Decompositions`.
 
     Args:
-        prediction: predicted reflectance or shading, scene-linear, >= 0.
-        target: ground truth, scene-linear, >= 0.
-        mask: pixels that are scored.
+        data: images with their ground-truth decomposition.
+        rows: row numbers; None for all.
+        size: side of the squares that `shrink` makes; None leaves the images as they are.
+    """
 
-    Returns:
-        One loss per sample, >= 0, lower is better, differentiable; 0 for an empty mask.
+    def __init__(
+        self, data: Decompositions, rows: Sequence[int] | None = None, size: int | None = None
+    ) -> None:
+        self._data, self._size = data, size
+        self._rows = range(len(data)) if rows is None else rows
+        self.identity = data.identity
+        if size is not None:
+            self.identity = replace(data.identity, image=f"scaled to squares of {size} pixels")
+        self.ids = tuple(data.ids[row] for row in self._rows)
+        self.groups = tuple(data.groups[row] for row in self._rows)
+        self.known_ids, self.explains = data.known_ids, data.explains
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, row: int) -> DecomposedImage:
+        item = self._data[self._rows[row]]
+        return item if self._size is None else shrink(item, self._size)
+
+
+def shrink(item: DecomposedImage, size: int) -> DecomposedImage:
+    """Average a decomposition over larger pixels, and fill it up to a square outside the mask.
+
+    Args:
+        item: scene-linear layers.
+        size: side of the square. The longer side of a larger image becomes as long; a smaller image keeps its
+            pixels. A pixel stays in the mask if all of its parts are in it.
 
     Example:
         >>> import torch
-        >>> image = torch.rand(1, 3, 4, 4)
-        >>> intrinsic_loss(image, image, torch.ones(1, 4, 4, dtype=torch.bool))
-        tensor([0.])
+        >>> item = DecomposedImage(*[torch.ones(3, 20, 40)] * 3, torch.ones(20, 40).bool())
+        >>> small = shrink(item, 8)
+        >>> small.image.shape, small.mask.sum()
+        (torch.Size([3, 8, 8]), tensor(32))
     """
-    error = log_image(prediction) - log_image(target)
-    square, mean = masked_means(error.square(), mask), masked_means(error, mask)
-    return square - mean.square() / 2 + mean_difference(error, mask)
+    height, width = item.mask.shape
+    scale = min(1, size / max(height, width))
+    shape = max(1, round(height * scale)), max(1, round(width * scale))
+    padding = (0, size - shape[1], 0, size - shape[0])
+
+    def smaller(values: Tensor) -> Tensor:
+        return functional.pad(functional.adaptive_avg_pool2d(values, shape), padding)
+
+    image, reflectance, shading = map(smaller, (item.image, item.reflectance, item.shading))
+    mask = smaller(item.mask[None].float())[0] == 1
+    known = None if item.shading_known is None else smaller(item.shading_known.float()) == 1
+    return DecomposedImage(image, reflectance, shading, mask, shading_known=known)
 
 
-# Weights of the terms. With these, the truth of rendered scenes has a lower loss than a constant reflectance,
-# a constant shading, and the median image over the lights.
-_RECONSTRUCTION, _CONSISTENCY, _SHADING, _SHADING_CHROMA, _REFLECTANCE = 2.0, 1.0, 1.0, 5.0, 1.0
-# Difference of log chroma between neighbours above which their reflectances may differ.
-_SAME_CHROMA = 0.03
+LMSE_WINDOW = 20  # pixels, of `candlelight.evaluation.intrinsic.LMSE`
 
 
-def consistency_loss(
-    reflectance: Float[Tensor, "batch 3 height width"],
-    shading: Float[Tensor, "batch 3 height width"],
-    image: Float[Tensor, "batch 3 height width"],
-    mask: Bool[Tensor, "batch height width"],
-    scenes: Int[Tensor, " batch"],
-) -> Float[Tensor, ""]:
-    """Compute a loss that needs images of scenes under several lights, but no ground truth.
+@dataclass(frozen=True, eq=False)
+class TrainingBatch:
+    """Images of a step.
 
-    The sum of five mean absolute values: the log error of reflectance x shading against the image; the
-    difference of log reflectance from its mean over the lights of the scene; the differences of gray
-    log (image / reflectance) between neighbours; those of its chroma; and those of log reflectance between
-    neighbours of equal chroma. For one reflectance of a scene the third term has its minimum where gradients
-    of log reflectance are the medians of those of the log images over the lights, the estimator of Weiss
-    2001. The terms are those of Li and Snavely, Learning Intrinsic Image Decomposition from Watching the
-    World, CVPR 2018, in the simplest form.
+    Attributes:
+        truth: the images, their ground truth and masks.
+        scenes: number of the scene of each image; images of one scene differ in the light alone.
+        others: as many rows of other scenes, whose reflectance and shading belong to none of the images; None
+            if the regime does not use them.
+    """
+
+    truth: GroundTruth
+    scenes: Int[Tensor, " batch"]
+    others: GroundTruth | None = None
+
+    def to(self, device: torch.device) -> "TrainingBatch":
+        """Copy the batch to a device."""
+        others = None if self.others is None else self.others.to(device)
+        return TrainingBatch(self.truth.to(device), self.scenes.to(device), others)
+
+
+class TrainingRows:
+    """Rows of a view as batches of ground truth.
 
     Args:
-        reflectance: predicted, scene-linear, >= 0.
-        shading: predicted, scene-linear, >= 0.
-        image: scene-linear.
-        mask: pixels that count.
-        scenes: number of the scene of each image; images of one scene differ in the light alone.
+        data: images with their ground-truth decomposition.
+    """
 
-    Returns:
-        The loss, >= 0, lower is better, differentiable.
+    def __init__(self, data: Decompositions) -> None:
+        # Image, reflectance and shading as float32, three channels each, and the mask.
+        self.kept = KeptRows(data, (3 * 4 + 1) * data[0].image.numel())
+        numbers = {group: number for number, group in enumerate(dict.fromkeys(data.groups))}
+        self.scenes = [numbers[group] for group in data.groups]
+
+    def check_pixels(self, training: Sequence[int], held_out: Sequence[int]) -> None:
+        """Refuse rows in which nothing can be learned or scored, before the first epoch.
+
+        Raises:
+            InputError: no training image has a known pixel, or held-out images are smaller than a window of
+                LMSE.
+        """
+        if not any(bool(self.read([row]).mask.any()) for row in training):
+            raise InputError("expected training images with known pixels, got none; give other data")
+        if held_out and min(size := self.read(held_out[:1]).mask.shape[1:]) < LMSE_WINDOW:
+            raise InputError(
+                f"held-out images are scored in windows of {LMSE_WINDOW}x{LMSE_WINDOW} pixels, got images of "
+                f"{size[0]}x{size[1]} (height x width); give a larger {argument('size', 'SmallRows')}, "
+                f"or {argument('validation')} 0"
+            )
+
+    def read(self, rows: Sequence[int]) -> GroundTruth:
+        """Read rows into a batch; pixels with a value that is not finite leave the mask and become 0.
+
+        Raises:
+            InputError: the images have different sizes.
+        """
+        items = [self.kept[row] for row in rows]
+        sizes = {tuple(item.image.shape[1:]) for item in items}
+        if len(sizes) > 1:
+            one, other = sorted(sizes)[:2]
+            raise InputError(
+                f"expected training images of one size, got {one[0]} x {one[1]} and {other[0]} x {other[1]}; "
+                f"scale them ({argument('size', 'SmallRows')})"
+            )
+        return _known(stack_ground_truth(items))
+
+    def mirrored(
+        self, batches: Iterable[Sequence[int]], generator: torch.Generator
+    ) -> Iterator[TrainingBatch]:
+        """Read the rows of each batch, and flip a random half of the scenes left to right."""
+        for rows in batches:
+            scenes = torch.tensor([self.scenes[row] for row in rows])
+            _, places = np.unique(scenes.numpy(), return_inverse=True)
+            flipped = (torch.rand(len(rows), generator=generator) < 0.5)[places]
+            yield TrainingBatch(_flip(self.read(rows), flipped), scenes)
+
+    def with_others(
+        self, batches: Iterable[TrainingBatch], rows: Sequence[int], generator: torch.Generator
+    ) -> Iterator[TrainingBatch]:
+        """Add to each batch rows of other scenes, drawn from ``rows`` for each image.
+
+        Raises:
+            InputError: all rows are of the scenes of a batch.
+        """
+        for batch in batches:
+            present = set(batch.scenes.tolist())
+            free = [row for row in rows if self.scenes[row] not in present]
+            if not free:
+                raise InputError(
+                    f"expected rows of more scenes than the {len(present)} of a batch; give more scenes, or "
+                    "a smaller batch size"
+                )
+            drawn = torch.randint(len(free), (len(batch.scenes),), generator=generator).tolist()
+            yield replace(batch, others=self.read([free[place] for place in drawn]))
+
+
+def draw_batches(
+    scenes: Sequence[int], rows: Sequence[int], batch_size: int, lights: int, generator: torch.Generator
+) -> list[list[int]]:
+    """Shuffle rows into batches in which the images of a scene stand together.
+
+    Args:
+        scenes: number of the scene of each row of the data.
+        rows: rows to use, each once.
+        batch_size: images in a batch.
+        lights: images of a scene in a batch; scenes with more images give several parts.
+        generator: source of the order.
 
     Example:
-        >>> gray = torch.full((2, 3, 4, 4), 0.5)
-        >>> everywhere = torch.ones(2, 4, 4, dtype=torch.bool)
-        >>> consistency_loss(gray, torch.ones_like(gray), gray, everywhere, torch.tensor([7, 7]))
-        tensor(0.)
+        >>> draws = torch.Generator().manual_seed(0)
+        >>> batches = draw_batches([0, 0, 1, 1, 2, 2], range(6), 4, 2, draws)
+        >>> sorted(map(len, batches)), sorted(row for batch in batches for row in batch)
+        ([2, 4], [0, 1, 2, 3, 4, 5])
     """
-    log_reflectance, log_pixels = log_image(reflectance), log_image(image)
-    left = log_pixels - log_reflectance
-    gray_left = left.mean(1, keepdim=True)
-    together = scene_means(log_reflectance, scenes)
-    errors = (
-        _RECONSTRUCTION * reconstruction_error(reflectance, shading, image, mask)
-        + _CONSISTENCY * masked_means((log_reflectance - together).abs(), mask)
-        + _SHADING * mean_difference(gray_left, mask)
-        + _SHADING_CHROMA * mean_difference(left - gray_left, mask)
-        + _REFLECTANCE * _steps_in_equal_chroma(log_reflectance, log_pixels, mask, scenes)
-    )
-    return errors.mean()
+    shuffled = [rows[place] for place in torch.randperm(len(rows), generator=generator).tolist()]
+    members: dict[int, list[int]] = {}
+    for row in shuffled:
+        members.setdefault(scenes[row], []).append(row)
+    parts = [
+        some[start : start + lights] for some in members.values() for start in range(0, len(some), lights)
+    ]
+    batches: list[list[int]] = [[]]
+    for place in torch.randperm(len(parts), generator=generator).tolist():
+        if batches[-1] and len(batches[-1]) + len(parts[place]) > batch_size:
+            batches.append([])
+        batches[-1] += parts[place]
+    return batches
 
 
-def scene_means(
-    values: Float[Tensor, "batch channels height width"], scenes: Int[Tensor, " batch"]
-) -> Float[Tensor, "batch channels height width"]:
-    """Replace the values of each image by their mean over the images of its scene.
-
-    Example:
-        >>> values = torch.tensor([1.0, 3.0, 8.0]).reshape(3, 1, 1, 1)
-        >>> scene_means(values, torch.tensor([4, 4, 0])).flatten()
-        tensor([2., 2., 8.])
-    """
-    same = (scenes[:, None] == scenes).to(values)
-    return torch.einsum("ij,jchw->ichw", same / same.sum(1, keepdim=True), values)
+def _known(truth: GroundTruth) -> GroundTruth:
+    """Remove values that are not finite: even outside the mask their gradient would be nan."""
+    layers = torch.cat([truth.image, truth.reflectance, truth.shading], 1)
+    mask = truth.mask & layers.isfinite().all(1)
+    return replace(truth.map(lambda values: values.nan_to_num(0, 0, 0)), mask=mask)
 
 
-def _steps_in_equal_chroma(
-    log_reflectance: Tensor, log_pixels: Tensor, mask: Tensor, scenes: Tensor
-) -> Tensor:
-    """Measure differences of reflectance where the mean chroma over the lights has no edge."""
-    chroma = scene_means(log_pixels - log_pixels.mean(1, keepdim=True), scenes)
-    total = log_reflectance.new_zeros(len(mask))
-    for step, edge, pairs in zip(
-        pixel_steps(log_reflectance), pixel_steps(chroma), masked_pairs(mask), strict=True
-    ):
-        same = torch.exp(-edge.square().sum(1, keepdim=True) / (2 * _SAME_CHROMA**2))
-        total = total + masked_means(same * step.abs(), pairs)
-    return total
+def _flip(truth: GroundTruth, flipped: Tensor) -> GroundTruth:
+    def flip(values: Tensor) -> Tensor:
+        return torch.where(flipped.reshape(-1, *[1] * (values.ndim - 1)), values.flip(-1), values)
 
-
-Regime = Literal["supervised", "multi-illumination", "unsupervised"]
+    return truth.map(flip)
 
 
 def regime_loss(
@@ -182,6 +269,76 @@ def regime_loss(
     return style_content_loss(*prediction, truth.image, truth.mask, batch.others, generator)
 
 
+@dataclass(frozen=True, eq=False)
+class RegimeBatches:
+    """The batches of each epoch under a regime.
+
+    Attributes:
+        reader: all rows.
+        rows: rows to train on.
+        how: regime, epochs, batch size and lights.
+        seed: seed of the order, the mirroring and the rows of other scenes.
+    """
+
+    reader: TrainingRows
+    rows: Sequence[int]
+    how: RegimeTraining
+    seed: int
+
+    @cached_property
+    def plan(self) -> list[list[list[int]]]:
+        """The rows of each batch of each epoch."""
+        orders = (epoch_stream(self.seed, "order", epoch) for epoch in range(self.how.epochs))
+        return [
+            draw_batches(self.reader.scenes, self.rows, self.how.batch_size, self.how.lights, order)
+            for order in orders
+        ]
+
+    def read(self, epoch: int) -> Iterator[TrainingBatch]:
+        """Read the batches of an epoch."""
+        batches = self.reader.mirrored(self.plan[epoch], epoch_stream(self.seed, "mirrors", epoch))
+        if self.how.regime != "unsupervised":
+            return batches
+        return self.reader.with_others(batches, self.rows, epoch_stream(self.seed, "others", epoch))
+
+
+class _Decomposition(Task[TrainingBatch]):
+    """Train a network to decompose images under a regime."""
+
+    def __init__(
+        self, network: IntrinsicNet, batches: RegimeBatches, held_out: Sequence[int], rate: float
+    ) -> None:
+        # In this order of memory a step takes about two thirds of the time on a CPU.
+        self.network: IntrinsicNet = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._data, self._held_out = batches, held_out
+        self.ends = range(1, batches.how.epochs + 1)
+        self.optimisations = {"network": one_cycle(self.network, rate, sum(map(len, batches.plan)))}
+        self._draws: torch.Generator
+
+    def batches(self, part: int) -> Iterator[TrainingBatch]:
+        self._draws = epoch_stream(self._data.seed, "losses", part)
+        return self._data.read(part)
+
+    def losses(self, batch: TrainingBatch) -> Losses:
+        placed = batch.to(self.device)
+        with mixed_precision(self.device):
+            reflectance, shading = self.network(placed.truth.image)
+        loss = regime_loss(self._data.how.regime, (reflectance.float(), shading.float()), placed, self._draws)
+        return Losses({"network": loss}, {"loss": loss})
+
+    @torch.no_grad()
+    def validate(self) -> dict[str, float]:
+        if not self._held_out:
+            return {}
+        found, size = [], self._data.how.batch_size
+        for start in range(0, len(self._held_out), size):
+            truth = self._data.reader.read(self._held_out[start : start + size]).to(self.device)
+            reflectance, shading = self.network(truth.image)
+            predicted = Decomposition(reflectance, shading, truth.mask.new_zeros(len(truth.image)))
+            found.append(decomposition_errors(predicted, truth)["lmse"].double())
+        return {"lmse": float(torch.cat(found).nanmean())}
+
+
 @dataclass(frozen=True)
 class History:
     """Learning curves, one value per epoch, lower is better.
@@ -200,17 +357,12 @@ class History:
 def train_intrinsic(
     data: Decompositions,
     *,
-    regime: Regime = "supervised",
     seed: int,
-    epochs: int = 20,
     rows: Sequence[int] | None = None,
     validation: Sequence[int] = (),
-    batch_size: int = 6,
-    lights: int = 2,
-    rate: float = 3e-3,
-    width: int = 10,
     device: str | torch.device = "cpu",
     state: str | Path | None = None,
+    **options: Any,
 ) -> tuple[IntrinsicNet, History]:
     """Train a network to predict reflectance and shading.
 
@@ -220,31 +372,25 @@ def train_intrinsic(
 
     Args:
         data: images with their ground-truth decomposition, all of one size (`SmallRows` scales them).
-        regime: "supervised"; "multi-illumination", which reads only images, of scenes under several lights;
-            or "unsupervised", which reads the images, and reflectance and shading of other scenes.
         seed: seed of the initial weights, the order, the mirroring and the losses. Equal seeds give equal
             weights on the same processor with the same number of threads, and nearly equal ones on a GPU.
-        epochs: passes over the training rows.
         rows: row numbers to train on; all rows except ``validation`` by default.
         validation: row numbers that are held out. Choose whole groups (`hold_out` does so): a held-out frame
             that differs from a training frame only in its light does not test generalisation.
-        batch_size: images per step.
-        lights: most images of one scene in a step.
-        rate: largest learning rate; with twice the default the output may become constant.
-        width: channels of the network at full resolution, see `IntrinsicNet`.
         device: torch device for training; the network stays there.
         state: file that keeps the state after each epoch. If it exists, training goes on from there, and ends
             with the weights of an uninterrupted run. The caller deletes it.
+        options: regime, epochs, batch size, learning rate and size of the network, see `IntrinsicTraining`.
 
     Returns:
         The network in evaluation mode after the last epoch, and the learning curves.
 
     Raises:
-        InputError: a row does not exist or is in both lists, ground truth is missing, no pixel is known,
-            images have several sizes or are too small to be scored, a number is below 1, ``rate`` is not
-            finite and above 0, scenes are too few or have one light each although the regime needs more,
-            ``state`` is of another training or of other data, or the training diverges: a loss or a weight
-            becomes nan or infinite, and ``state`` is deleted.
+        InputError: an option is out of range, a row does not exist or is in both lists, ground truth is
+            missing, no pixel is known, images have several sizes or are too small to be scored, scenes are
+            too few or have one light each although the regime needs more, ``state`` is of another training or
+            of other data, or the training diverges: a loss or a weight becomes nan or infinite, and ``state``
+            is deleted.
 
     Example:
         >>> from candlelight.evaluation.views import DataIdentity, DecomposedImage
@@ -259,90 +405,23 @@ def train_intrinsic(
         >>> history.training[-1] < history.training[0]
         True
     """
-    check_choice("regime", regime, Regime)
-    _check_numbers(epochs=epochs, batch_size=batch_size, lights=lights)
-    if not 0 < rate < math.inf:
-        raise InputError(f"`rate` must be above 0 and finite, got {rate}")
-    training, held_out = split_training(len(data), rows, validation)
+    how = make_options(IntrinsicTraining, options)
+    split = training, held_out = split_training(len(data), rows, validation)
     reader = TrainingRows(data)
-    _check_scenes(regime, [reader.scenes[row] for row in training], batch_size, lights)
+    _check_scenes(how, [reader.scenes[row] for row in training])
     reader.check_pixels(training, held_out)
-    plan = [
-        draw_batches(reader.scenes, training, batch_size, lights, epoch_stream(seed, "order", epoch))
-        for epoch in range(epochs)
-    ]
-    run = _Run(regime, IntrinsicNet(width=width, seed=seed).to(device), rate, sum(map(len, plan)))
-    used: dict[str, Any] = {"regime": regime, "seed": seed, "epochs": epochs, "batch_size": batch_size}
-    used |= {"lights": lights, "rate": rate, "width": width}
-    used |= describe_rows(data, training, held_out)
-    used["content of the data"] = None if state is None else reader.sha256([*training, *held_out])
-    kept = TrainingState(None if state is None else Path(state), used)
-    losses, errors = run.restore(kept.read())
-    bar = progress_bar(plan, desc="train", unit="epoch", initial=len(losses))
-    for epoch in range(len(losses), epochs):
-        batches = reader.mirrored(plan[epoch], epoch_stream(seed, "mirrors", epoch))
-        if regime == "unsupervised":
-            batches = reader.with_others(batches, training, epoch_stream(seed, "others", epoch))
-        draws = epoch_stream(seed, "losses", epoch)
-        losses.append(float(np.mean([run.step(batch, draws) for batch in batches])))
-        run.optimisation.check_finite(losses[-1], f"epoch {epoch + 1}", kept)
-        if held_out:
-            errors.append(run.mean_lmse(reader, held_out, batch_size))
-        kept.write(run.optimisation.state() | {"losses": losses, "errors": errors})
-        bar.set_postfix(loss=losses[-1], refresh=False, **({"lmse": errors[-1]} if held_out else {}))
-        bar.update()
-    bar.close()
-    return run.network.eval(), History(tuple(losses), tuple(errors))
+    batches = RegimeBatches(reader, training, how, seed)
+    network = IntrinsicNet(width=how.width, seed=seed).to(device)
+    settings = {**asdict(how), "seed": seed}
+    kept = training_state(state, settings, data, split, lambda: reader.kept.sha256([*training, *held_out]))
+    curves = train_task(_Decomposition(network, batches, held_out, how.rate), seed, kept)
+    return network, History(tuple(curves["loss"]), tuple(curves["lmse"]))
 
 
-class _Run:
-    """A network and its optimisation under a regime."""
-
-    def __init__(self, regime: Regime, network: IntrinsicNet, rate: float, steps: int) -> None:
-        # In this order of memory a step takes about two thirds of the time on a CPU.
-        self.regime, self.network = regime, network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.device = next(network.parameters()).device
-        self.optimisation = Optimisation(self.network, rate, steps)
-
-    def restore(self, state: dict[str, Any] | None) -> tuple[list[float], list[float]]:
-        """Restore a state, and return its learning curves, which are empty without a state."""
-        if state is None:
-            return [], []
-        self.optimisation.restore(state)
-        return list(state["losses"]), list(state["errors"])
-
-    def step(self, batch: TrainingBatch, draws: torch.Generator) -> float:
-        """Take one step, and return its loss."""
-        placed = batch.to(self.device)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
-            reflectance, shading = self.network(placed.truth.image)
-        loss = regime_loss(self.regime, (reflectance.float(), shading.float()), placed, draws)
-        self.optimisation.step(loss)
-        return loss.item()
-
-    @torch.no_grad()
-    def mean_lmse(self, reader: TrainingRows, rows: list[int], batch_size: int) -> float:
-        found = []
-        for start in range(0, len(rows), batch_size):
-            truth = reader.read(rows[start : start + batch_size])
-            reflectance, shading = self.network(truth.image.to(self.device))
-            predicted = Decomposition(
-                reflectance.cpu(), shading.cpu(), truth.mask.new_zeros(len(truth.image))
-            )
-            found.append(decomposition_errors(predicted, truth)["lmse"].double())
-        return float(torch.cat(found).nanmean())
-
-
-def _check_numbers(**numbers: int) -> None:
-    for name, value in numbers.items():
-        if value < 1:
-            raise InputError(f"`{name}` must be at least 1, got {value}")
-
-
-def _check_scenes(regime: Regime, scenes: Sequence[int], batch_size: int, lights: int) -> None:
+def _check_scenes(how: IntrinsicTraining, scenes: Sequence[int]) -> None:
     """Refuse rows in which a regime finds nothing to learn from."""
-    together = min(batch_size, lights, max(Counter(scenes).values()))
-    if regime == "multi-illumination" and together < 2:
+    together = min(how.batch_size, how.lights, max(Counter(scenes).values()))
+    if how.regime == "multi-illumination" and together < 2:
         raise InputError(
             "regime `multi-illumination`: expected scenes under several lights, and at least 2 of them in a "
             f"batch, got at most {together}; give other data, or larger `lights` and `batch_size`"

@@ -8,7 +8,7 @@ from benchmarks.trials import planted_decoder
 from benchmarks.trials.planted_decoder import counterfactual_models, next_class, score_axioms
 from benchmarks.trials.rendered_grid import MixedCodes, RenderedGrid, score_codes
 from candlelight.evaluation.training import train_factor_heads
-from candlelight.evaluation.training.training_record import hold_out
+from candlelight.evaluation.training.training_rows import hold_out
 from candlelight.evaluation.views import open_data
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo

@@ -15,8 +15,8 @@ from candlelight.evaluation.causal.factor_table import ResizedFactors
 from candlelight.evaluation.causal.supplement_tables import SUPPLEMENT_TABLES, train_table_models
 from candlelight.evaluation.models.autoencoders import load_autoencoder
 from candlelight.evaluation.run.result_files import read_results
-from candlelight.evaluation.training import causal_settings
-from candlelight.evaluation.training.train_causal import CausalSteps
+from candlelight.evaluation.training import CausalTraining
+from candlelight.evaluation.training.train_causal import CausalTask
 from candlelight.evaluation.views import open_data
 from candlelight.loaders.errors import InputError
 
@@ -93,8 +93,10 @@ def test_table_5_is_trained_scored_and_resumed(candle, tmp_path: Path, monkeypat
     before = (tmp_path / "table-5.json").read_text()
     (tmp_path / "beta-vae#1.pt").unlink()
     trained = []
-    original = CausalSteps.step
-    monkeypatch.setattr(CausalSteps, "step", lambda self, *given: trained.append(1) or original(self, *given))
+    original = CausalTask.losses
+    monkeypatch.setattr(
+        CausalTask, "losses", lambda self, *given: trained.append(1) or original(self, *given)
+    )
     run(*words, "--out", tmp_path)
     assert len(trained) == 2  # the two steps of one training
     assert (tmp_path / "table-5.json").read_text() == before
@@ -106,7 +108,9 @@ def test_an_interrupted_training_goes_on(candle, tmp_path: Path, monkeypatch) ->
     def train(folder: Path) -> dict[str, torch.Tensor]:
         folder.mkdir(exist_ok=True)
         quick = {"steps": 2, "codes": 3, "batch_size": 8}
-        train_table_models(view, ["beta-vae"], 1, lambda one: causal_settings(one, **quick), folder, "cpu")
+        train_table_models(
+            view, ["beta-vae"], 1, lambda one: CausalTraining(model=one, **quick), folder, "cpu"
+        )
         return load_autoencoder(folder / "beta-vae#0.pt").network.state_dict()
 
     whole = train(tmp_path / "whole")
@@ -114,18 +118,18 @@ def test_an_interrupted_training_goes_on(candle, tmp_path: Path, monkeypatch) ->
     with pytest.raises(InputError, match=r"beta-vae#0\.pt: trained with other content; delete it"):
         train(tmp_path / "whole")
     view.table[0] -= 1
-    original = CausalSteps.step
+    original = CausalTask.losses
 
-    def interrupted(self, batch, number):
-        if number == 1:
+    def interrupted(self, batch):
+        if batch[0] == 1:
             raise KeyboardInterrupt
-        original(self, batch, number)
+        return original(self, batch)
 
-    monkeypatch.setattr(CausalSteps, "step", interrupted)
+    monkeypatch.setattr(CausalTask, "losses", interrupted)
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path / "cut")
     assert [path.name for path in (tmp_path / "cut").iterdir()] == ["beta-vae#0.pt.partial"]
-    monkeypatch.setattr(CausalSteps, "step", lambda self, *given: original(self, *given))
+    monkeypatch.setattr(CausalTask, "losses", lambda self, *given: original(self, *given))
     again = train(tmp_path / "cut")
     assert all(torch.equal(values, again[name]) for name, values in whole.items())
 
@@ -139,7 +143,7 @@ def test_a_model_that_finds_no_pairs_is_a_note(candle, tmp_path: Path) -> None:
     columns = [names.index("object_type"), names.index("color")]  # of which each determines the other
     toys.factors, toys.table = tuple(view.factors[j] for j in columns), toys.table[:, columns]
     quick = {"steps": 1, "codes": 3, "batch_size": 4}
-    given = (["ada-gvae", "beta-vae"], 1, lambda one: causal_settings(one, **quick), tmp_path, "cpu")
+    given = (["ada-gvae", "beta-vae"], 1, lambda one: CausalTraining(model=one, **quick), tmp_path, "cpu")
     networks, notes = train_table_models(toys, *given)
     assert list(networks) == ["beta-vae#0"]
     assert notes[0].startswith("ada-gvae is left out: expected pairs of images that share some factors")

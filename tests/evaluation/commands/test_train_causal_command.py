@@ -9,14 +9,13 @@ import torch
 from click.testing import CliRunner
 
 from candlelight.cli import main
-from candlelight.evaluation import views
 from candlelight.evaluation.causal import score_causal
 from candlelight.evaluation.coverage import ResizedImages
 from candlelight.evaluation.models import open_model
 from candlelight.evaluation.models.autoencoders import load_autoencoder
 from candlelight.evaluation.run.named_models import decode
 from candlelight.evaluation.training import causal_data as read_foreground
-from candlelight.evaluation.training import causal_settings, train_causal
+from candlelight.evaluation.training import train_causal, train_on_data
 from candlelight.evaluation.views import PartImage
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo
@@ -42,7 +41,7 @@ def halves(memory_view, monkeypatch):
     items = [PartImage(image, {"half": mask}) for image, mask in zip(images, masks, strict=True)]
     parts = memory_view(items)
     opened = {"factors": view, "parts": parts}
-    for module in (views, read_foreground):
+    for module in (train_on_data, read_foreground):
         monkeypatch.setattr(module, "open_data", lambda kind, _data, **_choice: opened[kind])
     return view
 
@@ -105,11 +104,11 @@ def test_foreground_of_the_objects(halves, tmp_path: Path, kind: str) -> None:
         linear = decode(ResizedImages(halves, (32, 32))[0][0])
         assert torch.allclose(small[0] * linear.max(), linear, atol=1e-4)
     # The command trains what the function trains.
-    settings = causal_settings(
-        "ss-beta-vae", **{"steps": 3, "batch_size": 6, "codes": 3, "labelled": 6, "foreground": 5}
-    )
+    options = {"steps": 3, "batch_size": 6, "codes": 3, "labelled": 6, "foreground_weight": 5}
     images = ResizedImages(halves, (32, 32))
-    network, _ = train_causal(images, settings, seed=0, factors=halves, foreground=small)
+    network, _ = train_causal(
+        images, seed=0, factors=halves, foreground=small, model="ss-beta-vae", **options
+    )
     saved = load_autoencoder(tmp_path / "net.pt").network.state_dict()
     assert all(torch.equal(values, saved[name]) for name, values in network.state_dict().items())
 
@@ -131,8 +130,8 @@ def test_a_factor_with_one_labelled_value_is_named(halves, tmp_path: Path) -> No
         (("--model", "beta-vae"), "expected images of 32 or 64 pixels, got 40; resize them (--size)"),
         (("--model", "beta-vae", "--gamma", 4), "`gamma`: beta-vae has no such weight; expected beta"),
         (("--model", "ss-beta-vae", "--size", 32), "at least 100 training images to label, got 22; label"),
-        (("--model", "beta-vae", "--rate", "nan"), "`rate` must be above 0 and finite, got nan"),
-        (("--model", "beta-vae", "--beta", "nan"), "`beta` must be at least 0 and finite, got nan"),
+        (("--model", "beta-vae", "--rate", "nan"), "--rate: expected above 0, got nan"),
+        (("--model", "beta-vae", "--beta", "nan"), "--beta: expected at least 0, got nan"),
         (("--model", "beta-vae", "--device", "tpu"), "--device tpu: not usable here"),
         (("--model", "vae"), "Invalid value for '--model'"),
     ],

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -10,12 +9,10 @@ import torch
 from click.testing import CliRunner
 
 from candlelight.cli import main
-from candlelight.evaluation import views
-from candlelight.evaluation.commands import train_classifier_command
 from candlelight.evaluation.coverage import ResizedImages
-from candlelight.evaluation.models.build_backbone import BackboneName, build_backbone
+from candlelight.evaluation.models.build_backbone import build_backbone
 from candlelight.evaluation.models.classifiers import TrainedOn, load_classifier
-from candlelight.evaluation.training import factor_labels
+from candlelight.evaluation.training import factor_labels, train_on_data
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo
 from candlelight.loaders.verification.checksums import file_sha256
@@ -37,7 +34,7 @@ def sides(memory_view, monkeypatch):
         images[row, :, 20 * (row % 2) :][:, :20] += 0.6
     table = np.stack([1 + np.arange(COUNT) % 2, rng.uniform(0, 1, COUNT), np.zeros(COUNT)], 1)
     view = memory_view([torch.from_numpy(image) for image in images], factors=FACTORS, table=table)
-    monkeypatch.setattr(views, "open_data", lambda _kind, _data, **_choice: view)
+    monkeypatch.setattr(train_on_data, "open_data", lambda _kind, _data, **_choice: view)
     return view
 
 
@@ -113,7 +110,3 @@ def test_factors_that_are_no_labels(sides, tmp_path: Path, label: str, message: 
     with pytest.raises(InputError):
         factor_labels(sides, label)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_choices_are_all_backbones() -> None:
-    assert sorted(train_classifier_command._BACKBONES) == sorted(get_args(BackboneName))

@@ -69,8 +69,11 @@ def test_half_weights_are_the_rounded_weights(frames, tmp_path) -> None:
         (("--out", "net.pt", "--report", "net.pdf"), "net.pdf: expected a file name that ends in .html"),
         (("--out", "net.pt", "--limit", "1"), "a share of 0.1 of 1 groups leaves none for training"),
         (("--out", "net.pt", "--regime", "multi-illumination"), "expected scenes under several lights"),
-        (("--out", "net.pt", "--validation", "nan"), "must be at least 0 and below 1, got nan"),
-        (("--out", "net.pt", "--rate", "nan"), "`rate` must be above 0 and finite, got nan"),
+        (
+            ("--out", "net.pt", "--validation", "nan"),
+            "--validation: expected at least 0 and at most 0.9, got nan",
+        ),
+        (("--out", "net.pt", "--rate", "nan"), "--rate: expected above 0, got nan"),
         (("--out", "net.pt", "--seed", str(2**64)), "Invalid value for '--seed'"),
         (("--out", "net.pt", "--size", "16"), "windows of 20x20 pixels, got images of 16x16"),
         (("--out", "net.pt", "--device", "tpu"), "--device tpu: not usable here"),

@@ -234,9 +234,9 @@ def test_constant_images_of_one_point() -> None:
 
 
 def test_numbers_out_of_range() -> None:
-    with pytest.raises(InputError, match="`epochs` must be at least 1, got 0"):
+    with pytest.raises(InputError, match="`epochs`: expected at least 1, got 0"):
         PrototypeTraining(0, epochs=0)
-    with pytest.raises(InputError, match="`rate` must be above 0 and finite, got nan"):
+    with pytest.raises(InputError, match="`rate`: expected above 0, got nan"):
         PrototypeTraining(0, rate=torch.nan)
     with pytest.raises(InputError, match="`per_class` must be at least 1, got 0"):
         PrototypeNetwork(nn.Identity(), 3, 2, per_class=0, seed=0)

@@ -82,9 +82,9 @@ def test_other_regimes_run(network, given, regime):
 def test_wrong_arguments_are_named(network, given, scenes, memory_view):
     for wrong, message in (
         ({"layer": "head"}, r"^layer `head` is not in the model"),
-        ({"epochs": 0}, r"^`epochs`, `refit`, `runs`, `batch_size` and `lights` must be at least 1"),
-        ({"rate": 0.0}, r"^`rate` must be above 0 and finite, got 0.0"),
-        ({"weight": -1.0}, r"^`weight` must be at least 0 and finite, got -1.0"),
+        ({"epochs": 0}, r"^`epochs`: expected at least 1, got 0"),
+        ({"rate": 0.0}, r"^`rate`: expected above 0, got 0"),
+        ({"weight": -1.0}, r"^`weight`: expected at least 0, got -1"),
         ({"mode": "forget"}, "mode"),
         ({"probed": "loss"}, "probed"),
         (
@@ -94,7 +94,6 @@ def test_wrong_arguments_are_named(network, given, scenes, memory_view):
         ({"concepts": memory_view([], sets=(), varies=None)}, r"^expected concept sets, got none"),
         ({"data": memory_view([], explains="image")}, r"^expected training images, got none"),
         ({"negatives": memory_view([])}, r"^expected at least 2 images in each .* got none"),
-        ({"rate": 1e30, "epochs": 2}, r"^the fine-tuning diverged in epoch|finite"),
     ):
         with pytest.raises(InputError, match=message):
             unwrap(fine_tune)(network, **{**given, **QUICK, **wrong})

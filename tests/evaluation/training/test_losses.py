@@ -3,9 +3,14 @@ import pytest
 import torch
 
 from candlelight.evaluation.intrinsic.ground_truth import GroundTruth
-from candlelight.evaluation.training.concept_losses import content_error, style_content_loss, style_distance
-from candlelight.evaluation.training.intrinsic_data import reconstruction_error
-from candlelight.evaluation.training.train_intrinsic import consistency_loss, scene_means
+from candlelight.evaluation.training.intrinsic_losses import (
+    consistency_loss,
+    content_error,
+    reconstruction_error,
+    scene_means,
+    style_content_loss,
+    style_distance,
+)
 
 EVERYWHERE = torch.ones(4, 16, 16, dtype=torch.bool)
 

@@ -9,11 +9,8 @@ import torch
 from candlelight.evaluation import evaluate
 from candlelight.evaluation.models.network import IntrinsicNet
 from candlelight.evaluation.models.retinex import BASELINES
-from candlelight.evaluation.training import SmallRows, intrinsic_loss, train_intrinsic
-from candlelight.evaluation.training import intrinsic_data as training_rows
-from candlelight.evaluation.training.intrinsic_data import TrainingRows, draw_batches
-from candlelight.evaluation.training.loop import TrainingState
-from candlelight.evaluation.training.train_intrinsic import regime_loss
+from candlelight.evaluation.training import SmallRows, intrinsic_loss, train_intrinsic, training_rows
+from candlelight.evaluation.training.train_intrinsic import TrainingRows, draw_batches, regime_loss
 from candlelight.loaders.errors import InputError
 
 QUICK = {"epochs": 2, "batch_size": 2, "width": 2}
@@ -151,8 +148,8 @@ def test_loss_has_a_finite_gradient_at_black() -> None:
         ({"validation": [0, 1, 2]}, "`rows` must name at least one row"),
         ({"validation": [3]}, r"`validation` must lie in 0\.\.2, got 3"),
         ({"rows": [-1]}, r"`rows` must lie in 0\.\.2, got -1"),
-        ({"epochs": 0}, "`epochs` must be at least 1, got 0"),
-        ({"batch_size": 0, "epochs": 1}, "`batch_size` must be at least 1, got 0"),
+        ({"epochs": 0}, "`epochs`: expected at least 1, got 0"),
+        ({"batch_size": 0, "epochs": 1}, "`batch_size`: expected at least 1, got 0"),
     ],
 )
 def test_bad_arguments(scenes, arguments: dict[str, object], message: str) -> None:
@@ -160,35 +157,18 @@ def test_bad_arguments(scenes, arguments: dict[str, object], message: str) -> No
         train_intrinsic(scenes(3, seed=0), seed=0, **arguments)
 
 
-class Stop(Exception):
-    """Ends a training as a killed process would."""
-
-
 @pytest.mark.parametrize("regime", ["supervised", "multi-illumination", "unsupervised"])
 def test_an_interrupted_training_ends_with_the_same_weights(
-    lit_scenes, regime: str, tmp_path, monkeypatch
+    lit_scenes, regime: str, tmp_path, interrupt
 ) -> None:
     settings = {"regime": regime, "seed": 0, "epochs": 3, "batch_size": 4, "width": 2, "validation": [0, 1]}
     whole, history = train_intrinsic(lit_scenes, **settings)
-    write = TrainingState.write
-
-    def stop_at_the_second(self: TrainingState, state: dict[str, object]) -> None:
-        write(self, state)
-        if len(state["losses"]) == 2:
-            raise Stop
-
-    with monkeypatch.context() as patch:
-        patch.setattr(TrainingState, "write", stop_at_the_second)
-        with pytest.raises(Stop):
-            train_intrinsic(lit_scenes, state=tmp_path / "state", **settings)
+    interrupt(lambda: train_intrinsic(lit_scenes, state=tmp_path / "state", **settings))
     resumed, same_history = train_intrinsic(lit_scenes, state=tmp_path / "state", **settings)
     assert same_weights(whole, resumed)
     assert history == same_history
     with pytest.raises(InputError, match="of a training with another seed; continue with"):
         train_intrinsic(lit_scenes, state=tmp_path / "state", **settings | {"seed": 1})
-    (tmp_path / "state").write_bytes(b"PK\x03\x04 nothing")
-    with pytest.raises(InputError, match="state: damaged, or no state of an interrupted training; continue"):
-        train_intrinsic(lit_scenes, state=tmp_path / "state", **settings)
 
 
 @pytest.mark.parametrize("regime", ["multi-illumination", "unsupervised"])
@@ -219,7 +199,11 @@ def test_truth_of_an_image_is_not_read_without_supervision(lit_scenes, regime: s
         ("multi-illumination", {"rows": [0, 2]}, "at least 2 of them in a batch, got at most 1"),
         ("multi-illumination", {"lights": 1}, "got at most 1; give other data"),
         ("unsupervised", {"rows": [0, 1]}, "expected rows of more scenes than the 1 of a batch"),
-        ("semi-supervised", {}, "must be one of: supervised, multi-illumination, unsupervised; got"),
+        (
+            "semi-supervised",
+            {},
+            "`regime`: expected one of supervised, multi-illumination, unsupervised",
+        ),
     ],
 )
 def test_a_regime_refuses_data_without_its_supervision(
@@ -283,15 +267,9 @@ def test_bfloat16_changes_little(lit_scenes, monkeypatch) -> None:
     assert other.training == pytest.approx(history.training, rel=0.02)
 
 
-def test_a_diverging_training_is_one_line_and_leaves_nothing(scenes, tmp_path) -> None:
-    with pytest.raises(InputError, match=r"diverged in epoch \d: .*learning rate .* than 1e\+30$"):
-        train_intrinsic(scenes(2, seed=0), seed=0, rate=1e30, state=tmp_path / "state", **QUICK)
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("rate", [np.nan, np.inf, 0, -1])
 def test_a_learning_rate_is_above_zero_and_finite(scenes, rate: float) -> None:
-    with pytest.raises(InputError, match=r"`rate` must be above 0 and finite, got"):
+    with pytest.raises(InputError, match=r"`rate`: expected above 0, got"):
         train_intrinsic(scenes(2, seed=0), seed=0, rate=rate, **QUICK)
 
 

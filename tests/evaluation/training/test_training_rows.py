@@ -1,11 +1,11 @@
-"""Rows of a classifier's training: which of them stay in memory."""
+"""Rows of a training: which of them stay in memory."""
 
 import pytest
 import torch
 
 from candlelight.evaluation.coverage import ResizedImages
-from candlelight.evaluation.training import labelled_rows
-from candlelight.evaluation.training.labelled_rows import LabelledRows
+from candlelight.evaluation.training import training_rows
+from candlelight.evaluation.training.training_rows import ImageRows
 
 COUNT, SIDE = 10, 8
 
@@ -25,17 +25,17 @@ class CountedReads:
         return self._view[row]
 
 
-@pytest.mark.parametrize(("room", "twice"), [(COUNT, 0), (3, COUNT - 3), (0, COUNT)])
+@pytest.mark.parametrize(("room", "twice"), [(COUNT, 0), (3, COUNT - 3)])
 def test_no_more_images_are_kept_than_there_is_room_for(
     memory_view, monkeypatch, room: int, twice: int
 ) -> None:
     # The room is counted in images as they are learned, not as large as they are stored.
-    monkeypatch.setattr(labelled_rows, "CACHE_BYTES", room * 3 * SIDE * SIDE * 4 + 5)
+    monkeypatch.setattr(training_rows, "CACHE_BYTES", room * 3 * SIDE * SIDE * 4 + 5)
     images = [torch.full((3, 30 + row, 40), row / COUNT) for row in range(COUNT)]
     counted = CountedReads(memory_view(images))
-    reader = LabelledRows(ResizedImages(counted, (SIDE, SIDE)), [0] * COUNT, 1)
+    reader = ImageRows(ResizedImages(counted, (SIDE, SIDE)))
     counted.reads = [0] * COUNT
     for _ in range(2):
-        read, _ = reader.read(range(COUNT))
+        read = reader.read(range(COUNT))
         torch.testing.assert_close(read[:, 1, 2, 3], torch.arange(COUNT) / COUNT)
     assert sorted(counted.reads) == [1] * (COUNT - twice) + [2] * twice
