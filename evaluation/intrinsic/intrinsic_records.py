@@ -47,7 +47,7 @@ from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.models.retinex import constant_reflectance
 from candlelight.evaluation.run.evaluate import Errors, Measured, Run, filled_results, mean_results
 from candlelight.evaluation.run.intervals import distinct_groups, resampled_interval
-from candlelight.evaluation.run.model_outputs import LAYERS, has_parameter
+from candlelight.evaluation.run.model_outputs import PREDICTED_LAYERS, has_parameter
 from candlelight.evaluation.run.named_models import Decomposition, predict_decomposition
 from candlelight.evaluation.run.record import Evaluation, Reading
 from candlelight.evaluation.run.result import Result, StatisticResult
@@ -84,7 +84,7 @@ def open_with_lights(
 
 
 def _decompose(
-    named: NamedModel, ids: Sequence[str], batch: Any, device: str, layers: Sequence[str] = LAYERS
+    named: NamedModel, ids: Sequence[str], batch: Any, device: str, layers: Sequence[str] = PREDICTED_LAYERS
 ) -> Decomposition:
     """Decompose a batch. A model is given the mask of surfaces, if there is one, and never the regions."""
     mask, lights = getattr(batch, "mask", None), getattr(batch, "lights", None)

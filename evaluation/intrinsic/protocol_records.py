@@ -41,7 +41,7 @@ from candlelight.evaluation.intrinsic.ssim import (
     mean_ssim,
     ssim_padded,
 )
-from candlelight.evaluation.run.model_outputs import LAYERS
+from candlelight.evaluation.run.model_outputs import PREDICTED_LAYERS
 from candlelight.evaluation.run.named_models import encode
 from candlelight.evaluation.run.record import Better, Evaluation
 from candlelight.evaluation.run.result import Result
@@ -84,7 +84,7 @@ class DecompositionRule:
     prepare: Callable[[DecomposedImage], DecomposedImage] | None = None
     prepared: tuple[str, ...] = ()
     average: Average = "arithmetic"
-    layers: tuple[str, ...] = LAYERS
+    layers: tuple[str, ...] = PREDICTED_LAYERS
 
 
 class Preset(NamedTuple):

@@ -71,7 +71,7 @@ ImageBatch = Float[Tensor, "batch 3 height width"]
 Decomposed = tuple[
     Float32[Tensor, "batch 3 height width"], Float32[Tensor, "batch 3 height width"], Bool[Tensor, " batch"]
 ]
-LAYERS = ("reflectance", "shading")
+PREDICTED_LAYERS = ("reflectance", "shading")
 _WRAP = "name a hidden layer (--layer), or wrap the model so that it does"
 
 
@@ -80,7 +80,7 @@ def run_intrinsic(
     image: ImageBatch,
     mask: Bool[Tensor, "batch height width"] | None = None,
     lights: Float[Tensor, "batch lights 3 height width"] | None = None,
-    layers: Sequence[str] = LAYERS,
+    layers: Sequence[str] = PREDICTED_LAYERS,
 ) -> Decomposed:
     """Decompose images by a model, in evaluation mode and without gradients.
 
@@ -124,7 +124,7 @@ def checked_decomposition(
     image: ImageBatch,
     name: str,
     mask: Bool[Tensor, "batch height width"] | None = None,
-    layers: Sequence[str] = LAYERS,
+    layers: Sequence[str] = PREDICTED_LAYERS,
 ) -> Decomposed:
     """Check the output of an intrinsic image model, and return reflectance, shading and failed rows.
 
@@ -170,7 +170,7 @@ def checked_decomposition(
         _finite(_float32(part, image.device).expand_as(image), inside)
         for part in (reflectance, image.new_zeros(()) if shading is None else shading)
     ]
-    wrong = [flags for layer, (_, flags) in zip(LAYERS, found, strict=True) if layer in layers]
+    wrong = [flags for layer, (_, flags) in zip(PREDICTED_LAYERS, found, strict=True) if layer in layers]
     failed = torch.stack(wrong).any(0)
     lost = failed[:, None, None, None]
     return found[0][0].masked_fill(lost, 0), found[1][0].masked_fill(lost, 0), failed
@@ -300,7 +300,7 @@ def has_parameter(model: Callable[..., Any], name: str) -> bool:
 def _pair(output: object) -> tuple[Tensor | None, Tensor | None]:
     """Split an output into reflectance and shading; shading is None if there is reflectance alone."""
     if isinstance(output, Mapping):
-        output = [output[layer] for layer in LAYERS if layer in output]
+        output = [output[layer] for layer in PREDICTED_LAYERS if layer in output]
     if not isinstance(output, tuple | list):
         return _tensor(output), None
     if len(output) not in (1, 2):

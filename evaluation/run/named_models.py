@@ -14,7 +14,7 @@ from candlelight.evaluation.models.model_protocols import IntrinsicModel
 from candlelight.evaluation.models.model_spec import ColourSpace, ModelIdentity, NamedModel
 from candlelight.evaluation.run.hidden_layers import evaluation_mode
 from candlelight.evaluation.run.model_outputs import (
-    LAYERS,
+    PREDICTED_LAYERS,
     checked_decomposition,
     model_errors,
     run_in_halves,
@@ -189,7 +189,7 @@ def predict_decomposition(
     mask: Bool[Tensor, "batch height width"] | None,
     device: str,
     lights: Float[Tensor, "batch lights 3 height width"] | None = None,
-    layers: Sequence[str] = LAYERS,
+    layers: Sequence[str] = PREDICTED_LAYERS,
 ) -> Decomposition:
     """Decompose a batch of scene-linear images.
 
