@@ -1,6 +1,6 @@
 """Options of the evaluations of concepts; the docstring of each class is the help of its command."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -9,6 +9,7 @@ from candlelight.evaluation.run.record import At, Files, Help
 
 SECONDARY = "SET (of DATA), PATH[:SET[:SPLIT]] or LAYOUT:PATH[:SPLIT]"
 Classifier = Literal["svm", "logistic", "ridge", "mean", "sgd"]
+SetTest = Literal["t-test", "permutation"]
 Level = Annotated[float, At(above=0, below=1), Help("Level of the tests.")]
 
 
@@ -59,21 +60,21 @@ class ConceptOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CSMOptions(ConceptOptions):
-    r"""Measure whether reflectance follows albedo and shading follows illumination: CSM_S and CSM_R.
+    """Measure whether reflectance follows albedo and shading follows illumination: CSM_S and CSM_R.
 
     --set names the test frames; the gradients of the loss are computed on them. Their ground truth is needed.
 
     \b
     candlelight evaluate csm demo/frames --set tabletop_test --model retinex
     candlelight evaluate csm demo/frames --set tabletop_test --model retinex --classifier mean --runs 50
-    candlelight evaluate csm demo/frames --set tabletop_test --model retinex \
-        --significance permutation --control albedo=controls:albedo_pose \
+    candlelight evaluate csm demo/frames --set tabletop_test --model retinex \\
+        --significance permutation --control albedo=controls:albedo_pose \\
         --control illumination=controls:illumination_pose
-    candlelight evaluate csm demo/frames --set tabletop_test --model demo/study/network.pt \
+    candlelight evaluate csm demo/frames --set tabletop_test --model demo/study/network.pt \\
         --layer reflectance.blocks.1,shading.blocks.1 --layer "encoder.?"
     """
 
-    files: ClassVar[Files] = PREDICTIONS
+    files: ClassVar[Files] = replace(PREDICTIONS, may_fail=False)
     albedo: Annotated[
         str, Help(f"Concept sets in which only albedo varies: {SECONDARY}; `none` skips CSM_S.")
     ] = "albedo"
@@ -91,7 +92,7 @@ class CSMOptions(ConceptOptions):
     planted: Annotated[
         bool,
         Help(
-            "Score decompositions with known faults beside the models, made of the ground truth of all images."
+            "Score decompositions with known faults, made of the ground truth of all images, beside the models."
         ),
     ] = False
     layer: Annotated[
@@ -109,7 +110,7 @@ class CSMOptions(ConceptOptions):
         Help("Largest number of concept sets of each kind, drawn at random.", default="all"),
     ] = None
     significance: Annotated[
-        Literal["t-test", "permutation"],
+        SetTest,
         Help(
             "Test that decides whether a set is significant: the paper's, which finds far too much, or "
             "exchanges of images (docs/concepts.md). The result has the p-values of both."
@@ -120,21 +121,21 @@ class CSMOptions(ConceptOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class TCAVOptions(ConceptOptions):
-    r"""Measure how concepts of your own move the output of any network: TCAV (Kim et al. 2018).
+    """Measure how concepts of your own move the output of any network: TCAV (Kim et al. 2018).
 
     The target is differentiated at the images of DATA, which need no ground truth.
 
     \b
-    candlelight evaluate tcav demo/frames --set candle --model colours.py:trained --target logit:0 \
+    candlelight evaluate tcav demo/frames --set candle --model colours.py:trained --target logit:0 \\
         --layer "features.?" --concept red=pictures/red --concept blue=pictures/blue
-    candlelight evaluate tcav photographs --model colours.py:trained --target norm --layer features.3 \
+    candlelight evaluate tcav photographs --model colours.py:trained --target norm --layer features.3 \\
         --concept red=pictures/red --control red=pictures/gray --negatives others
     """
 
     target: Annotated[
         object,
         Help(
-            "The number of a network's output that concepts may move: logit:K, norm or FILE.py:FUNCTION; with "
+            "Number of a network's output that concepts may move: logit:K, norm or FILE.py:FUNCTION; with "
             "loss: before it, lower is better.",
             metavar="TARGET",
         ),
