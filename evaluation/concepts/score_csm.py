@@ -154,7 +154,7 @@ class _Scored(NamedTuple):
     layers: BranchLayers
 
 
-def _models(run: Run[CSMOptions]) -> dict[str, _Scored]:
+def scored_models(run: Run[CSMOptions]) -> dict[str, _Scored]:
     """Name what is scored: models, planted decompositions, and with several layers each model's layers.
 
     Raises:
@@ -249,7 +249,7 @@ def _score_models(run: Run[CSMOptions]) -> dict[str, Result]:
     """
     data, options = run.data, run.options
     chosen_sets = choose_sets(data.albedo, data.illumination, data.controls, options.max_sets, options.seed)
-    run.kept["models"] = scored = _models(run)
+    run.kept["models"] = scored = scored_models(run)
     images = ReadImages()
     reads = _read(images, data, chosen_sets)
     results: dict[str, Result] = {}
@@ -301,9 +301,10 @@ def _score_sets(
     settings |= {"layer": layers, "batch_size": run.batch_size}
     record = run.evaluation
     key = model_key(probe.named, run.device, metric=record.name, version=record.version, **settings)
+    against = branch_activations(probe, layers, data.negatives)
     slopes = branch_gradients(probe, layers, data.test)
     scorer = SetScorer(
-        branch_activations(probe, layers, data.negatives),
+        against,
         slopes,
         data.test.groups,
         {name: getattr(options, name) for name in _FITTING},
