@@ -91,9 +91,7 @@ class CSMOptions(ConceptOptions):
     ] = ()
     planted: Annotated[
         bool,
-        Help(
-            "Score decompositions with known faults, made of the ground truth of all images, beside the models."
-        ),
+        Help("Score decompositions with known faults beside the models, made of the truth of all images."),
     ] = False
     layer: Annotated[
         tuple[str, ...],

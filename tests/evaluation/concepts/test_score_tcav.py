@@ -413,7 +413,9 @@ def test_layers_may_be_patterns(noisy):
     named = score(Network(), **noisy | {"layers": ["???"]}, runs=2)
     assert named.about.settings["layers"] == ["one", "two"]
     assert named.columns == score(Network(), **noisy, runs=2).columns
-    with pytest.raises(InputError, match=r"layer `three\*` is not in the model; expected one of: one, .*head"):
+    with pytest.raises(
+        InputError, match=r"layer `three\*` is not in the model; expected one of: one, .*head"
+    ):
         score(Network(), **noisy | {"layers": ["one", "three*"]})
 
 
