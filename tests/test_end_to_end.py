@@ -120,9 +120,7 @@ def test_evaluations_on_the_command_line(rendered):
         (other,) = read_results(out)
         assert other.columns == result.columns
         assert other.about.data["sha256"] == result.about.data["sha256"]
-    printed = run(
-        "evaluate", "concepts", frames, "--model", "retinex", "--set", "tabletop_test", "--runs", "5"
-    )
+    printed = run("evaluate", "csm", frames, "--model", "retinex", "--set", "tabletop_test", "--runs", "5")
     assert printed.count("csm_s ") == 6
     words = ("--set", "candle", "--model", weights, "--layer", "encoder.2")
     assert "waiou ↑" in run("evaluate", "coverage", rendered / "hdf5", *words)

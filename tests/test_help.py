@@ -2,7 +2,7 @@
 
 A command is parsed as the program does it, without running it. This does not see whether files exist, whether
 fields of ``--set`` and ids of samples exist, and whether the command does what the page says. In running text
-a command may be incomplete, such as `evaluate concepts --target`.
+a command may be incomplete, such as `evaluate tcav --target norm`.
 """
 
 import itertools

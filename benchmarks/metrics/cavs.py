@@ -37,7 +37,7 @@ from candlelight.evaluation.concepts import CAVs, fit_cavs, layer_activations, l
 from candlelight.evaluation.concepts.cav import Fit, fit_concept
 from candlelight.evaluation.concepts.rows import SharedRows, columns_of, row_norms
 from candlelight.evaluation.concepts.sensitivity import derivatives_along
-from candlelight.evaluation.concepts.solvers import Classifier
+from candlelight.evaluation.catalogue.concepts_options import Classifier
 
 WANTED = 350
 TESTS = 42

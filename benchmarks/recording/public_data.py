@@ -57,7 +57,7 @@ def of_tests(file: str, function: str, **values: object) -> Callable[[Path], Non
 
 def write_patches(root: Path) -> None:
     """Write folders of pictures, and a table of the groups of those in two folders."""
-    module = module_of("evaluation/commands/test_run_tcav.py")
+    module = module_of("evaluation/commands/test_tcav_command.py")
     root.mkdir()
     module.write_pictures(root)
     module.write_groups(root / "groups.csv", {"red": [row % 5 for row in range(20)], "gray": range(22)})
@@ -125,8 +125,8 @@ def write_own(root: Path) -> None:
     root.mkdir()
     for name, file in {
         "networks": "conftest",
-        "tcav": "test_run_tcav",
-        "split": "test_concepts_command",
+        "tcav": "test_tcav_command",
+        "split": "test_csm_command",
         "distances": "test_perception_command",
     }.items():
         (root / f"{name}.py").write_text(module_of(f"evaluation/commands/{file}.py").CODE, encoding="utf-8")
@@ -137,7 +137,7 @@ MAKERS: dict[str, Callable[[Path], None]] = {
         name: layout(name) for name in ("iiw", "saw", "maw", "hypersim", "celebamask", "dsprites", "shapes3d")
     },
     "mit": of_tests("evaluation/commands/test_intrinsic_command.py", "write_objects"),
-    "table3": of_tests("evaluation/commands/test_concepts_command.py", "write_table3", SIZE=(24, 32)),
+    "table3": of_tests("evaluation/commands/test_csm_command.py", "write_table3", SIZE=(24, 32)),
     "birds": of_tests("evaluation/commands/conftest.py", "write_birds"),
     "drawn": of_tests("evaluation/commands/test_causal_table_command.py", "write_candle"),
     "patches": write_patches,

@@ -5,6 +5,7 @@ An evaluation of one's own needs no entry: ``candlelight evaluate file.py:name``
 
 from typing import NamedTuple
 
+from candlelight.evaluation.catalogue import concepts_options as concepts
 from candlelight.evaluation.catalogue import intrinsic_options as intrinsic
 
 
@@ -23,6 +24,7 @@ class Entry(NamedTuple):
 
 
 _INTRINSIC = "candlelight.evaluation.intrinsic"
+_CONCEPTS = "candlelight.evaluation.concepts"
 CATALOGUE = {
     "lmse": Entry(f"{_INTRINSIC}.intrinsic_records:LMSE", intrinsic.LMSEOptions, "lmse"),
     "whdr": Entry(f"{_INTRINSIC}.intrinsic_records:WHDR", intrinsic.WHDROptions, "whdr"),
@@ -31,5 +33,7 @@ CATALOGUE = {
     "constancy": Entry(f"{_INTRINSIC}.intrinsic_records:CONSTANCY", intrinsic.ConstancyOptions, "constancy"),
     "methods": Entry(f"{_INTRINSIC}.score_methods:METHODS_OF_2009", intrinsic.MethodsOptions, "lmse"),
     "protocols": Entry(f"{_INTRINSIC}.score_protocols:EVERY_PROTOCOL", intrinsic.ProtocolsOptions, ""),
+    "csm": Entry(f"{_CONCEPTS}.score_csm:CONCEPT_SENSITIVITY", concepts.CSMOptions, "csm"),
+    "tcav": Entry(f"{_CONCEPTS}.score_tcav:TCAV", concepts.TCAVOptions, "tcav"),
 }
 RECORDS = {name: entry.record for name, entry in CATALOGUE.items()}

@@ -5,7 +5,6 @@ import click
 from candlelight.evaluation.commands.causal_check_command import causal_check
 from candlelight.evaluation.commands.causal_command import causal
 from candlelight.evaluation.commands.causal_table_command import causal_table
-from candlelight.evaluation.commands.concepts_command import concepts
 from candlelight.evaluation.commands.coverage_command import coverage
 from candlelight.evaluation.commands.evaluation_command import EvaluateGroup, shipped_commands
 from candlelight.evaluation.commands.perception_command import perception
@@ -22,7 +21,7 @@ def evaluate_group() -> None:
 
     \b
     candlelight evaluate lmse demo/frames --set tabletop_test --model retinex --out lmse.json
-    candlelight evaluate concepts demo/frames --set tabletop_test --model retinex --out csm.json
+    candlelight evaluate csm demo/frames --set tabletop_test --model retinex --out csm.json
     candlelight evaluate report lmse.json csm.json --out report.html
     """
 
@@ -32,7 +31,6 @@ for command in shipped_commands():
 evaluate_group.add_command(causal)
 evaluate_group.add_command(causal_check)
 evaluate_group.add_command(causal_table)
-evaluate_group.add_command(concepts)
 evaluate_group.add_command(coverage)
 evaluate_group.add_command(perception)
 evaluate_group.add_command(report)

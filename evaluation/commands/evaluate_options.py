@@ -191,27 +191,6 @@ def open_files(
     return named
 
 
-def split_pairs(pairs: Sequence[str], option: str) -> dict[str, str]:
-    """Split the NAME=SOURCE of a repeatable option.
-
-    Raises:
-        InputError: there is no name or no source, or a name is given twice.
-
-    Example:
-        >>> split_pairs(["albedo=controls:albedo_pose"], "--control")
-        {'albedo': 'controls:albedo_pose'}
-    """
-    found: dict[str, str] = {}
-    for pair in pairs:
-        name, equals, source = pair.partition("=")
-        if not name or not equals or not source or not pair.isprintable():
-            raise InputError(f"{option} {pair}: expected NAME=SOURCE, such as striped=pictures/striped")
-        if name in found:
-            raise InputError(f"{option}: two sources are named `{name}`; give another name")
-        found[name] = source
-    return found
-
-
 def open_layers(
     models: Sequence[str], layers: Sequence[str], device: str, take: Callable[[Any, str], Any]
 ) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def evaluation_command(name: str, options: type, files: Files | None) -> click.C
     for one in reversed(options_of(options)):
         command = option_of(one)(command)
     if files is not None:
-        command = _files_options(files)(missing_option(command))
+        command = _files_options(files)(missing_option(command) if files.may_fail else command)
     command = data_options(model_option(command))
     made: click.Command = click.command(name)(command)
     return made
@@ -113,6 +113,8 @@ def _type(one: Option) -> Any:
         return click.Choice(one.choices)
     if one.kind is Path:
         return click.Path(path_type=Path)
+    if one.kind is object:
+        return str
     bounds = one.bounds
     low = bounds.above if bounds.least is None else bounds.least
     high = bounds.below if bounds.most is None else bounds.most

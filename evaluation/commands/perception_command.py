@@ -14,10 +14,10 @@ from candlelight.evaluation.commands.evaluate_options import (
     run_options,
     show_page,
     show_results,
-    split_pairs,
 )
 from candlelight.evaluation.commands.perception_moves import open_moves
 from candlelight.evaluation.commands.perception_options import perception_options
+from candlelight.evaluation.run.record import split_pairs
 from candlelight.loaders.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:

@@ -4,33 +4,30 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Float32
 from torch import Tensor
 
-from candlelight.evaluation.concepts.activations import (
-    batch_gradients,
-    output_gradient,
-    pixel_loss,
-)
-from candlelight.evaluation.concepts.cav_diagnostics import (
+from candlelight.evaluation.concepts.activations import output_gradient, pixel_loss
+from candlelight.evaluation.concepts.probe import (
+    LayerRows,
     Probe,
-    check_finite_rows,
-    common_size,
+    hidden_gradients,
     hidden_rows,
+    linear_images,
+    read_rows,
     resize_linear,
 )
-from candlelight.evaluation.concepts.rows import RowStorage, StoredRows
 from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES
 from candlelight.evaluation.intrinsic.ground_truth import GroundTruth, stack_ground_truth
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
-from candlelight.evaluation.run.batches import Fingerprint, check_srgb_image, read_batches
-from candlelight.evaluation.run.model_outputs import checked_decomposition, model_errors, run_in_halves
-from candlelight.evaluation.run.named_models import decode, predict_decomposition, to_device
+from candlelight.evaluation.run.batches import Batch
+from candlelight.evaluation.run.evaluate import on_device
+from candlelight.evaluation.run.model_outputs import checked_decomposition
+from candlelight.evaluation.run.named_models import predict_decomposition
 from candlelight.evaluation.run.predictions import Predictions
-from candlelight.evaluation.views import Decompositions, View
+from candlelight.evaluation.views import DecomposedImage, Decompositions, Images
 from candlelight.evaluation.views.view_colours import fill_unknown
 from candlelight.loaders.errors import InputError, argument
 
@@ -38,22 +35,8 @@ _WHOLE = 0.999  # share of a pixel that is covered if all of it is, up to roundi
 BranchLayers = tuple[str, str] | None  # of reflectance and shading; None for the outputs
 
 
-class Branches(NamedTuple):
-    """One flattened row per image for each branch, and the height and width of the images."""
-
-    reflectance: Float[Tensor, "images r_dim"] | StoredRows
-    shading: Float[Tensor, "images s_dim"] | StoredRows
-    size: tuple[int, int]
-
-
-def branch_activations(
-    probe: Probe,
-    layers: BranchLayers,
-    images: View[Tensor],
-    rows: Sequence[int],
-    fingerprint: Fingerprint,
-) -> Branches:
-    """Compute the activations of both branches for some rows, float32, on the device of the probe.
+def branch_activations(probe: Probe, layers: BranchLayers, images: Images) -> LayerRows:
+    """Compute the activations of both branches, float32, on the device of the probe.
 
     A network stops after the last layer that is read. `branch_gradients` refuses layers that run twice.
 
@@ -61,30 +44,27 @@ def branch_activations(
         probe: the model, and how it is read.
         layers: hidden layer of the reflectance and of the shading branch; None for the outputs.
         images: a view whose items are images, sRGB-encoded.
-        rows: row numbers, at least one.
-        fingerprint: the rows are added to it.
+
+    Returns:
+        Rows by branch.
 
     Raises:
-        InputError: the images have several sizes, a layer cannot be read, an output is not finite, or the
-            temporary file cannot be written.
+        InputError: see `read_rows`; a layer cannot be read, or an output is not finite.
     """
-    whole: Branches | None = None
-    for start in range(0, len(rows), probe.batch_size):
-        batch = rows[start : start + probe.batch_size]
-        ids = [images.ids[row] for row in batch]
-        pixels = [check_srgb_image(images[row]) for row in batch]
-        for name, image in zip(ids, pixels, strict=True):
-            fingerprint.add(name, image)
-        part = _activations(probe, layers, ids, [decode(image) for image in pixels])
-        whole = _filled(whole, part, start, len(rows), probe.storage)
-    if whole is None:
-        raise InputError("no images to read: concept sets and negatives need at least one each")
-    return whole
+
+    def read(batch: Batch[Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        image = linear_images(probe, batch)
+        rows: tuple[Tensor, ...]
+        if layers is None:
+            rows = _outputs(probe, batch.ids, image)
+        else:
+            rows = hidden_rows(probe, layers, image, batch.ids)
+        return image, dict(zip(BRANCHES, rows, strict=True))
+
+    return read_rows(probe, images, read)
 
 
-def branch_gradients(
-    probe: Probe, layers: BranchLayers, data: Decompositions, fingerprint: Fingerprint
-) -> dict[str, Branches]:
+def branch_gradients(probe: Probe, layers: BranchLayers, data: Decompositions) -> dict[str, LayerRows]:
     """Compute the gradients of the pixel loss of both branches at all rows, float32, for each alignment.
 
     The loss of the reflectance branch uses the true reflectance, the loss of the shading branch the true
@@ -94,102 +74,87 @@ def branch_gradients(
         probe: the model, and how it is read.
         layers: as in `branch_activations`.
         data: images with their ground-truth decomposition.
-        fingerprint: the rows are added to it.
+
+    Returns:
+        For each alignment of the loss, rows by branch.
 
     Raises:
-        InputError: there is no row, rows have several sizes, a branch's loss does not depend on its layer, or
-            an output or a gradient is not finite.
+        InputError: see `read_rows`; a branch's loss does not depend on its layer, or an output or a gradient
+            is not finite.
     """
-    whole: dict[str, Branches] = {}
-    for batch in read_batches(data, probe.batch_size, lambda item: item.image, fingerprint, "gradients"):
-        truth = _prepare(stack_ground_truth(batch.items), probe)
-        for name in ALIGNMENTS:
-            part = _gradients(probe, layers, batch.ids, truth, name == "aligned")
-            whole[name] = _filled(whole.get(name), part, batch.rows[0], len(data.ids), probe.storage)
-    return whole
+    names = [(branch, alignment) for alignment in ALIGNMENTS for branch in BRANCHES]
 
+    def read(batch: Batch[DecomposedImage]) -> tuple[Tensor, dict[str, Tensor]]:
+        truth = _prepare(on_device(stack_ground_truth(batch.items), probe.device), probe)
+        if layers is None:
+            found = _output_gradients(truth, *_outputs(probe, batch.ids, truth.image))
+        else:
+            found = _hidden_gradients(probe, layers, batch.ids, truth)
+        return truth.image, dict(zip(map(" ".join, names), found, strict=True))
 
-def _filled(whole: Branches | None, part: Branches, start: int, rows: int, storage: RowStorage) -> Branches:
-    """Copy one batch to its place among all rows."""
-    common_size([part.size] if whole is None else [part.size, whole.size])
-    r, s = (
-        storage.fill(None if whole is None else getattr(whole, name), getattr(part, name), start, rows)
-        for name in BRANCHES
-    )
-    return Branches(r, s, part.size)
-
-
-def _size(images: Tensor) -> tuple[int, int]:
-    return images.shape[-2], images.shape[-1]
-
-
-def _activations(
-    probe: Probe, layers: BranchLayers, ids: Sequence[str], images: Sequence[Tensor]
-) -> Branches:
-    """Compute the activations of both branches for scene-linear images, which may differ in size."""
-    resized = [resize_linear(image[None], probe.size) for image in images]
-    size = common_size([_size(image) for image in resized])
-    batch = torch.cat(resized)
-    if layers is None:
-        r, s = _outputs(probe, ids, batch)
-    else:
-        r, s = hidden_rows(probe, layers, batch)
-        for layer, values in zip(layers, (r, s), strict=True):
-            check_finite_rows(f"model `{probe.named.identity.name}`, layer `{layer}`", values, ids)
-    return Branches(r.flatten(1).float().to(probe.device), s.flatten(1).float().to(probe.device), size)
+    rows, size = read_rows(probe, data, read, lambda item: item.image)
+    return {
+        alignment: LayerRows({branch: rows[f"{branch} {alignment}"] for branch in BRANCHES}, size)
+        for alignment in ALIGNMENTS
+    }
 
 
 def _outputs(probe: Probe, ids: Sequence[str], image: Tensor) -> tuple[Tensor, Tensor]:
     reflectance, shading, failed, _ = predict_decomposition(probe.named, ids, image, None, probe.device)
     _refuse_failed(probe, ids, failed)
-    return reflectance, shading
+    return reflectance.float(), shading.float()
 
 
 def _refuse_failed(probe: Probe, ids: Sequence[str], failed: Bool[Tensor, " batch"]) -> None:
     if bool(failed.any()):
         first = ids[int(failed.nonzero()[0])]
         raise InputError(
-            f"model `{probe.named.identity.name}` gives nan, inf or nothing for `{first}`: concept "
-            "activation vectors need a finite output for every image"
+            f"model `{probe.name}` gives nan, inf or nothing for `{first}`: concept activation vectors need "
+            "a finite output for every image"
         )
 
 
-def _gradients(
-    probe: Probe, layers: BranchLayers, ids: Sequence[str], truth: GroundTruth, aligned: bool
-) -> Branches:
-    """Compute the gradients of both branches for one batch."""
-    targets = (truth.reflectance, truth.shading.expand_as(truth.reflectance))
-    if layers is None:
-        reflectance, shading = (output.float() for output in _outputs(probe, ids, truth.image))
-        r = output_gradient(reflectance, targets[0], truth.mask, aligned)
-        s = output_gradient(truth.comparable(shading), targets[1], truth.mask, aligned)
-        s = _before_filling(s.reshape(shading.shape), truth.shading_known).flatten(1)
-        return Branches(r.to(probe.device), s.to(probe.device), _size(truth.image))
+def _targets(truth: GroundTruth) -> tuple[Tensor, Tensor]:
+    return truth.reflectance, truth.shading.expand_as(truth.reflectance)
 
-    name = probe.named.identity.name
 
-    def gradient(branch: int, layer: str) -> Tensor:
-        def run(rows: slice) -> tuple[Tensor]:
-            image = to_device(probe.named, truth.image[rows], probe.device)
-            target, mask = targets[branch][rows].to(probe.device), truth.mask[rows].to(probe.device)
-            known = None if truth.shading_known is None else truth.shading_known[rows].to(probe.device)
+def _output_gradients(
+    truth: GroundTruth, reflectance: Float[Tensor, "batch 3 h w"], shading: Float[Tensor, "batch 3 h w"]
+) -> list[Tensor]:
+    """Compute the gradients of one batch by both outputs, for each alignment, in closed form."""
+    found = []
+    for alignment in ALIGNMENTS:
+        aligned = alignment == ALIGNMENTS[0]
+        targets = _targets(truth)
+        found.append(output_gradient(reflectance, targets[0], truth.mask, aligned))
+        filled = output_gradient(truth.comparable(shading), targets[1], truth.mask, aligned)
+        found.append(_before_filling(filled.reshape(shading.shape), truth.shading_known))
+    return found
 
-            def loss(output: object, _rows: slice) -> Tensor:
-                reflectance, shading, failed = checked_decomposition(output, image, name)
-                _refuse_failed(probe, ids[rows], failed)
-                if known is not None:
-                    shading = fill_unknown(shading, known.expand_as(shading))
-                return pixel_loss(shading if branch else reflectance, target, mask, aligned)
 
-            with model_errors(name, image):
-                every, alone = slice(0, len(image)), probe.alone(layer, image)
-                found = batch_gradients(probe.network(), layer, image, loss, every, alone).float()
-            check_finite_rows(f"gradient of model `{name}`, layer `{layer}`", found, ids[rows])
-            return (found,)
+def _hidden_gradients(
+    probe: Probe, layers: tuple[str, str], ids: Sequence[str], truth: GroundTruth
+) -> list[Tensor]:
+    """Compute the gradients of one batch by a layer of each branch, for each alignment."""
 
-        return run_in_halves(run, len(truth.image))[0]
+    def gradient(branch: int, aligned: bool) -> Tensor:
+        target = _targets(truth)[branch]
 
-    return Branches(gradient(0, layers[0]), gradient(1, layers[1]), _size(truth.image))
+        def loss(output: object, image: Tensor, rows: slice) -> Tensor:
+            *parts, failed = checked_decomposition(output, image, probe.name)
+            _refuse_failed(probe, ids[rows], failed)
+            part = parts[branch]
+            if branch and truth.shading_known is not None:
+                part = fill_unknown(part, truth.shading_known[rows].expand_as(part))
+            return pixel_loss(part, target[rows], truth.mask[rows], aligned)
+
+        return hidden_gradients(probe, layers[branch], truth.image, ids, loss)
+
+    return [
+        gradient(branch, alignment == ALIGNMENTS[0])
+        for alignment in ALIGNMENTS
+        for branch in range(len(BRANCHES))
+    ]
 
 
 def _before_filling(gradient: Tensor, known: Tensor | None) -> Tensor:
@@ -265,7 +230,7 @@ class PlantedDecompositions(Predictions):
 
 
 def planted_decompositions(views: Sequence[Decompositions]) -> dict[str, NamedModel]:
-    """Make decompositions with known faults for `score_concepts`, from the ground truth of all its images.
+    """Make decompositions with known faults for CSM, from the ground truth of all its images.
 
     With reflectance R, shading S and standard normal noise n in each pixel and channel:
 

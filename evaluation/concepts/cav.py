@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from candlelight.evaluation.catalogue.concepts_options import Classifier
 from candlelight.evaluation.concepts.rows import RowSource, SharedRows
-from candlelight.evaluation.concepts.solvers import Classifier, train_classifiers
+from candlelight.evaluation.concepts.solvers import train_classifiers
 from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError

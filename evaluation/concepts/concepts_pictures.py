@@ -1,4 +1,4 @@
-"""Pictures of concept sets, and of the changes that models predict on them."""
+"""Pictures of concept sets and of the changes that models predict on them; the text of the terminal."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,9 +9,12 @@ from jaxtyping import UInt8
 from numpy import ndarray
 from torch import Tensor
 
-from candlelight.evaluation.concepts.cav_diagnostics import resize_linear
+from candlelight.evaluation.catalogue.concepts_options import CSMOptions
+from candlelight.evaluation.concepts.concepts_report import NEEDS, READING, concepts_section
+from candlelight.evaluation.concepts.probe import resize_linear
 from candlelight.evaluation.concepts.set_scores import (
     BRANCHES,
+    CONTROLLED,
     METRICS,
     UNWANTED,
     WANTED,
@@ -19,7 +22,6 @@ from candlelight.evaluation.concepts.set_scores import (
     mean_ratio,
 )
 from candlelight.evaluation.concepts.sets import set_images
-from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.report.blocks import Block, PicturesBlock, number, png_picture, unbroken
 from candlelight.evaluation.report.tiles import (
     evenly_spaced_rows,
@@ -29,53 +31,36 @@ from candlelight.evaluation.report.tiles import (
     scale_for_page,
     values_text,
 )
-from candlelight.evaluation.run.named_models import (
-    DecompositionModel,
-    decode,
-    identify_models,
-    predict_decomposition,
-)
-from candlelight.evaluation.run.result import StatisticResult
-from candlelight.evaluation.views import ConceptSet, ConceptSets, View
+from candlelight.evaluation.run.compare import compare
+from candlelight.evaluation.run.evaluate import Run
+from candlelight.evaluation.run.named_models import decode, predict_decomposition
+from candlelight.evaluation.run.record import Page
+from candlelight.evaluation.run.result import StatisticResult, model_name, table
+from candlelight.evaluation.views import ConceptSet, ConceptSets
 from candlelight.loaders.looking.layer_pixels import Pixels
 
 _GAP = 4
 _WHITE = 0.99  # quantile that is shown as white, of both images together
 
 
-def predicted_changes(
+def _predicted_changes(
+    run: Run[CSMOptions],
     concept: Concept,
     view: ConceptSets,
     shown: ConceptSet,
     results: Mapping[str, StatisticResult],
-    models: Mapping[str, NamedModel],
-    *,
-    size: tuple[int, int] | None = None,
-    device: str = "cpu",
 ) -> PicturesBlock:
-    """Show the first image of a concept set, and the least similar one, with decompositions by all models.
-
-    Args:
-        concept: the concept that varies in the set.
-        view: the concept sets.
-        shown: the set.
-        results: results of `candlelight.evaluation.concepts.score_concepts`, by model.
-        models: the scored models, by the same names, on ``device``; they run on these two images again.
-        size: see `candlelight.evaluation.concepts.score_concepts`.
-        device: torch device of the models.
-
-    Raises:
-        InputError: a model raised an exception.
-    """
+    """Show the first image of a concept set, and the least similar one, with decompositions by all models."""
     rows = (shown.rows[0], _least_similar(view, shown))
-    images = [resize_linear(decode(view[row])[None], size) for row in rows]
+    images = [resize_linear(decode(view[row])[None], run.options.size) for row in rows]
     names = " and ".join(view.ids[row] for row in rows)
     pictures = [png_picture(_with_change(images), f"{names}, and their difference.", "image")]
-    for name, named in models.items():
-        parts = [
-            predict_decomposition(named, [view.ids[row]], image, None, device)[:2]
+    for name, one in run.kept["models"].items():
+        found = [
+            predict_decomposition(one.named, [view.ids[row]], image.to(run.device), None, run.device)
             for row, image in zip(rows, images, strict=True)
         ]
+        parts = [(made.reflectance.cpu(), made.shading.cpu()) for made in found]
         branches = [_with_change(_exposed([part[place] for part in parts])) for place in range(len(BRANCHES))]
         alt = f"Reflectance and shading of {names} by {name}, and their differences."
         caption = f"{name}: {_scores(concept, shown, results[name])}"
@@ -129,26 +114,12 @@ def _with_change(images: list[Tensor]) -> UInt8[ndarray, "height width 3"]:
 _SETS = 2
 
 
-def concepts_pictures(
-    albedo: ConceptSets | None,
-    illumination: ConceptSets | None,
-    results: Mapping[str, StatisticResult],
-    models: Mapping[str, DecompositionModel],
-    *,
-    others: Sequence[View[Any]] = (),
-    size: tuple[int, int] | None = None,
-    device: str = "cpu",
-) -> list[Block]:
+def csm_pictures(run: Run[CSMOptions], results: Mapping[str, StatisticResult]) -> list[Block]:
     """Show a few images of a few concept sets with the factors that are fixed, and predictions of all models.
 
     Args:
-        albedo: the albedo sets that `score_concepts` scored.
-        illumination: the illumination sets that `score_concepts` scored.
-        results: the results of `score_concepts`, by model.
-        models: the scored models, which run on two images of each shown set again.
-        others: negatives and test frames, whose ids predictions of another program have too.
-        size: the size with which `score_concepts` ran.
-        device: torch device of the models.
+        run: the run of `CONCEPT_SENSITIVITY`, whose models run on two images of each shown set again.
+        results: its results, by model.
 
     Returns:
         Two blocks of pictures for each shown set.
@@ -156,9 +127,10 @@ def concepts_pictures(
     Raises:
         InputError: a model raised an exception.
     """
-    views: dict[Concept, ConceptSets | None] = {"albedo": albedo, "illumination": illumination}
-    scored = [view for view in views.values() if view is not None]
-    named_models = identify_models(models, [*scored, *others], "linear", None)
+    views: dict[Concept, ConceptSets | None] = {
+        "albedo": run.data.albedo,
+        "illumination": run.data.illumination,
+    }
     blocks: list[Block] = []
     for concept, view in views.items():
         if view is None:
@@ -166,10 +138,62 @@ def concepts_pictures(
         for place in evenly_spaced_rows(len(view.sets), _SETS):
             shown = view.sets[place]
             fixed = f" Fixed: {values_text(shown.fixed)}." if shown.fixed else ""
-            blocks.append(
-                images_block(set_images(view, shown), f"a concept set: only {concept} varies.{fixed}")
-            )
-            blocks.append(
-                predicted_changes(concept, view, shown, results, named_models, size=size, device=device)
-            )
+            text = f"a concept set: only {concept} varies.{fixed}"
+            blocks += [images_block(set_images(view, shown), text)]
+            blocks += [_predicted_changes(run, concept, view, shown, results)]
     return blocks
+
+
+def csm_lines(results: Sequence[StatisticResult]) -> list[str]:
+    """Word the scores against single controls, and compare the first model with each other one.
+
+    Each verdict names the score and the reference that it stands on: the controls where there are any, and
+    otherwise the negatives. CSM_S and CSM_R are compared apart, because they may disagree.
+    Planted decompositions are left out.
+
+    Args:
+        results: results of `CONCEPT_SENSITIVITY` on the same data.
+    """
+    models = [result for result in results if result.about.model.get("source") != "planted"]
+    lines = [line for result in models for line in _spread(result)]
+    for column in _columns(models[0]):
+        reference = "controls" if CONTROLLED in column else "negatives"
+        for other in models[1:]:
+            verdict, numbers = str(compare(models[0], other, column)).split("\n")
+            names, colon, reason = verdict.partition(": ")
+            lines += [f"{names}, by {column.partition(' ')[0]} against {reference}{colon}{reason}", numbers]
+    return lines
+
+
+def _columns(result: StatisticResult) -> list[str]:
+    """Choose a score of each metric: aligned, all sets, against controls if there are any."""
+    names = (
+        [f"{metric} aligned{reference}, all sets" for reference in (CONTROLLED, "")]
+        for metric in METRICS.values()
+    )
+    found = [[name for name in some if name in result.scores] for some in names]
+    return [some[0] for some in found if some]
+
+
+def _spread(result: StatisticResult) -> list[str]:
+    """Word the least and the largest score of a single control."""
+    lines = []
+    for column in _columns(result):
+        scores = result.details["by_control"].get(column, {})
+        known = {name: float(score) for name, score in scores.items() if score is not None}
+        if len(known) > 1:
+            least, largest = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
+            lines.append(
+                f"{model_name(result)}: {column} is {known[least]:.4g} against {least} alone and "
+                f"{known[largest]:.4g} against {largest}, of {len(scores)} controls"
+            )
+    return lines
+
+
+CSM_PAGE = Page(
+    section=concepts_section,
+    reading=READING,
+    needs=NEEDS,
+    pictures=csm_pictures,
+    lines=lambda results: [table(results), *csm_lines(results)],
+)

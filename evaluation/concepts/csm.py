@@ -13,18 +13,16 @@ from torch import Tensor
 from candlelight.evaluation.concepts.set_scores import (
     ALIGNMENTS,
     BRANCHES,
-    CONTROLLED,
     METRICS,
     RULES,
+    UNWANTED,
     WANTED,
     Concept,
     SetScore,
     mean_ratio,
 )
 from candlelight.evaluation.run.check_shapes import check_shapes
-from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.intervals import Score, resampled_interval
-from candlelight.evaluation.run.result import StatisticResult, model_name
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorValue
@@ -330,47 +328,88 @@ def _combine(means: Float64[ndarray, "2 sets"]) -> tuple[float, ...]:
     return tuple(map(float, (mean_ratio(wanted, unwanted), of_means, *bounded, mean, other)))
 
 
-def csm_lines(results: Sequence[StatisticResult]) -> list[str]:
-    """Word the scores against single controls, and compare the first model with each other one.
+NUMBERS_OF_RUNS = (2, 5, 10, 20, 40, 60, 80, 100, 200, 500, 1000)
 
-    Each verdict names the score and the reference that it stands on: the controls where there are any, and
-    otherwise the negatives. CSM_S and CSM_R are compared apart, because they may disagree.
-    Planted decompositions are left out.
+
+@dataclass(frozen=True)
+class RunsScore:
+    """Scores over the first runs of all concept sets of one kind, for one alignment of the loss.
+
+    Attributes:
+        concept: the concept that varies in the sets.
+        alignment: "aligned" or "unaligned".
+        runs: number of runs.
+        mean: for each branch, the mean over runs and sets of its sensitivity.
+        spread: for each branch, the standard deviation over runs of the mean over sets.
+        csm: CSM_S or CSM_R, the mean over sets of the ratios.
+    """
+
+    concept: Concept
+    alignment: str
+    runs: int
+    mean: dict[str, float]
+    spread: dict[str, float]
+    csm: float
+
+
+def score_by_runs(sets: Sequence[SetScore], numbers: Sequence[int] = NUMBERS_OF_RUNS) -> list[RunsScore]:
+    """Average the sensitivities over the first 2, 5, 10, ... runs, which shows how many runs are enough.
+
+    No vector is fitted and no model is run: the scores of single runs are averaged.
+
+    Blind to: everything that all runs share, such as the images of a set that has no more images than a run
+    draws, and the test frames.
 
     Args:
-        results: of `score_concepts`.
+        sets: scores of concept sets with equal numbers of runs.
+        numbers: numbers of runs, each at least 1; larger ones than the sets have are left out, and the number
+            that they have is added.
+
+    Returns:
+        Scores by concept, alignment and number, in increasing order.
+
+    Raises:
+        InputError: sets lack the scores of single runs or have different numbers of them, or a number is
+            below 1.
+
+    Example:
+        >>> from candlelight.evaluation.concepts.set_scores import BranchScore
+        >>> def score(*runs):
+        ...     return dict.fromkeys(ALIGNMENTS, BranchScore((0.5,), 0.1, 0.9, 0.001, runs=runs))
+        >>> one = SetScore("albedo", {}, 20, {"reflectance": score(1.0, 0.5), "shading": score(0.5, 0.5)})
+        >>> [(some.runs, some.csm) for some in score_by_runs([one], [1, 2]) if some.alignment == "aligned"]
+        [(1, 2.0), (2, 1.5)]
     """
-    models = [result for result in results if result.about.model.get("source") != "planted"]
-    lines = [line for result in models for line in _spread(result)]
-    for column in _columns(models[0]):
-        reference = "controls" if CONTROLLED in column else "negatives"
-        for other in models[1:]:
-            verdict, numbers = str(compare(models[0], other, column)).split("\n")
-            names, colon, reason = verdict.partition(": ")
-            lines += [f"{names}, by {column.partition(' ')[0]} against {reference}{colon}{reason}", numbers]
-    return lines
+    counts = {len(one.branches[name][how].runs) for one in sets for name in BRANCHES for how in ALIGNMENTS}
+    if len(counts) != 1 or counts == {0}:
+        raise InputError(f"expected scores of the same number of runs in all sets, got {sorted(counts)}")
+    if min(numbers, default=1) < 1:
+        raise InputError(f"`numbers` must be 1 or larger, got {min(numbers)}")
+    whole = counts.pop()
+    chosen = sorted({number for number in numbers if number < whole} | {whole})
+    found = []
+    for concept in METRICS:
+        some = [one for one in sets if one.concept == concept]
+        for alignment in ALIGNMENTS if some else ():
+            shares = {
+                name: np.array([one.branches[name][alignment].runs for one in some]) for name in BRANCHES
+            }
+            found += [_first(concept, alignment, shares, number) for number in chosen]
+    return found
 
 
-def _columns(result: StatisticResult) -> list[str]:
-    """Choose a score of each metric: aligned, all sets, against controls if there are any."""
-    names = (
-        [f"{metric} aligned{reference}, all sets" for reference in (CONTROLLED, "")]
-        for metric in METRICS.values()
+def _first(concept: Concept, alignment: str, shares: dict[str, np.ndarray], number: int) -> RunsScore:
+    """Average the shares, one row for each set, of the first runs."""
+    first = {name: rows[:, :number] for name, rows in shares.items()}
+    means = {name: rows.mean(1) for name, rows in first.items()}
+    return RunsScore(
+        concept,
+        alignment,
+        number,
+        {name: float(values.mean()) for name, values in means.items()},
+        {
+            name: float(rows.mean(0).std(ddof=1)) if number > 1 else float("nan")
+            for name, rows in first.items()
+        },
+        mean_ratio(means[WANTED[concept]], means[UNWANTED[concept]]),
     )
-    found = [[name for name in some if name in result.scores] for some in names]
-    return [some[0] for some in found if some]
-
-
-def _spread(result: StatisticResult) -> list[str]:
-    """Word the least and the largest score of a single control."""
-    lines = []
-    for column in _columns(result):
-        scores = result.details["by_control"].get(column, {})
-        known = {name: float(score) for name, score in scores.items() if score is not None}
-        if len(known) > 1:
-            least, largest = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
-            lines.append(
-                f"{model_name(result)}: {column} is {known[least]:.4g} against {least} alone and "
-                f"{known[largest]:.4g} against {largest}, of {len(scores)} controls"
-            )
-    return lines

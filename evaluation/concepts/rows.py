@@ -165,8 +165,8 @@ def _memory(values: Tensor) -> memoryview:
     return memoryview(values.view(torch.uint8).numpy().reshape(-1).data)
 
 
-# Bytes of the rows of one layer. A call of `score_concepts` holds the rows of eight layers at a time.
-_MEMORY = 1 << 27
+# Bytes of the rows of one layer, of which CSM holds eight at a time; on a GPU a share of the free memory.
+_MEMORY, _SHARE = 1 << 27, 16
 
 
 @dataclass(frozen=True)
@@ -222,6 +222,25 @@ class RowStorage:
 
 
 DEFAULT_STORAGE = RowStorage()
+
+
+def row_storage(mebibytes: int | None, device: str) -> RowStorage:
+    """Limit the rows of one layer in memory.
+
+    Args:
+        mebibytes: the limit; None for 128 MiB, or on a GPU for 1/16 of its free memory, so that its rows stay
+            on it.
+        device: torch device of the rows.
+
+    Example:
+        >>> row_storage(2, "cpu").memory == 2 * 2**20, row_storage(None, "cpu") == DEFAULT_STORAGE
+        (True, True)
+    """
+    if mebibytes is not None:
+        return RowStorage(mebibytes << 20)
+    if torch.device(device).type != "cuda" or not torch.cuda.is_available():
+        return DEFAULT_STORAGE
+    return RowStorage(max(_MEMORY, torch.cuda.mem_get_info(device)[0] // _SHARE))
 
 
 def _temporary_folder() -> Path:

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float64, Int
 from numpy import ndarray
 from torch import Tensor
 
+from candlelight.evaluation.catalogue.concepts_options import SetTest
 from candlelight.evaluation.concepts.permutation import permutation_test
 from candlelight.evaluation.views import ConceptSet
 from candlelight.loaders.schema import FactorValue
@@ -24,7 +25,6 @@ METRICS: dict[Concept, str] = {"albedo": "csm_s", "illumination": "csm_r"}
 ALIGNMENTS = ("aligned", "unaligned")
 CONTROLLED = " against control"  # ends the name of a condition in which a control replaces the negatives
 RULES = ("all sets", "both branches", "wanted branch")
-SetTest = Literal["t-test", "permutation"]
 _LONG = ("frames", "draws", "runs")  # fields that are left out of the details of a result
 
 
@@ -198,17 +198,18 @@ def frame_means(sets: Sequence[SetScore]) -> dict[str, list[float]]:
     return means
 
 
+_LATER = ("permutation_p", "adjusted_p")  # fields of which `with_p_values` computes the values
+
+
 def to_step(score: SetScore) -> dict[str, Tensor]:
-    """Convert the scores of a set to float64 tensors, as `running.finished_steps` keeps them."""
-    step = {}
-    for branch, scores in score.branches.items():
-        for condition, one in scores.items():
-            values = {name: getattr(one, name) for name in _LONG}
-            numbers = [one.spread, one.accuracy, one.t_test_p, one.cosine, one.vectors, *one.effect]
-            values["numbers"] = numbers
-            for name, numbers in values.items():
-                step[f"{branch}, {condition}, {name}"] = torch.tensor(numbers, dtype=torch.float64)
-    return step
+    """Convert the scores of a set to float64 tensors, as `candlelight.evaluation.run.steps` keeps them."""
+    return {
+        f"{branch}, {condition}, {name}": torch.tensor(value, dtype=torch.float64)
+        for branch, scores in score.branches.items()
+        for condition, one in scores.items()
+        for name, value in vars(one).items()
+        if name not in _LATER
+    }
 
 
 def from_step(step: Mapping[str, Tensor], concept: Concept, chosen: ConceptSet) -> SetScore:
@@ -221,16 +222,15 @@ def from_step(step: Mapping[str, Tensor], concept: Concept, chosen: ConceptSet) 
         >>> with_p_values([again]) == with_p_values([score])
         True
     """
-    branches: dict[str, dict[str, BranchScore]] = {branch: {} for branch in BRANCHES}
-    for key in (key for key in step if key.endswith(", numbers")):
-        branch, condition, _ = key.split(", ")
-        spread, accuracy, t_test_p, cosine, vectors, *effect = step[key].tolist()
-        frames, draws, runs = (tuple(step[f"{branch}, {condition}, {name}"].tolist()) for name in _LONG)
-        shown = (effect[0], effect[1], effect[2])
-        one = BranchScore(
-            frames, spread, accuracy, t_test_p, cosine, shown, draws, runs=runs, vectors=vectors
-        )
-        branches[branch][condition] = one
+    found: dict[str, dict[str, dict[str, Any]]] = {branch: {} for branch in BRANCHES}
+    for key, values in step.items():
+        branch, condition, name = key.split(", ")
+        read = values.tolist()
+        found[branch].setdefault(condition, {})[name] = tuple(read) if values.ndim else read
+    branches = {
+        branch: {condition: BranchScore(**read) for condition, read in conditions.items()}
+        for branch, conditions in found.items()
+    }
     return SetScore(concept, dict(chosen.fixed), len(chosen.rows), branches, chosen.objects)
 
 

@@ -1,55 +1,18 @@
-"""The images of concept sets, controls and negatives, and their rows at a layer."""
+"""Concept sets and their controls: their images, and the choice of the sets that are scored."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from candlelight.evaluation.concepts.activations import batch_gradients
 from candlelight.evaluation.concepts.cav import named_generator
-from candlelight.evaluation.concepts.cav_diagnostics import (
-    Probe,
-    check_finite_rows,
-    common_size,
-    hidden_rows,
-    resize_linear,
-)
 from candlelight.evaluation.concepts.permutation import ImageGroups, known_groups
-from candlelight.evaluation.concepts.rows import RowSource, StoredRows
-from candlelight.evaluation.concepts.sensitivity import Target
 from candlelight.evaluation.concepts.set_scores import Concept
-from candlelight.evaluation.run.batches import Batch, Fingerprint, check_srgb_image, read_batches
-from candlelight.evaluation.run.model_outputs import model_errors, run_in_halves
-from candlelight.evaluation.run.named_models import decode, to_device
 from candlelight.evaluation.views import ConceptSet, ConceptSets, DataIdentity, Images, match_controls
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-
-_ADVISED = 20  # Kim et al. 2018, Gupta et al. 2022
-
-
-def few_images(counts: Mapping[str, int]) -> list[str]:
-    """Word a note on each set of images with fewer than 20, for the details of a result.
-
-    Args:
-        counts: number of images in each set.
-
-    Example:
-        >>> few_images({"concept `red`": 12, "negatives": 40})
-        ['concept `red`: at least 20 images are advised, got 12']
-    """
-    return [
-        f"{name}: at least {_ADVISED} images are advised, got {count}"
-        for name, count in counts.items()
-        if count < _ADVISED
-    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +52,7 @@ class SetImages:
 
 
 def set_images(view: ConceptSets, chosen: ConceptSet) -> SetImages:
-    """Make a view of the images of one concept set, for `score_tcav`.
+    """Make a view of the images of one concept set, for `TCAVData`.
 
     Args:
         view: from `open_data("concepts", ...)`.
@@ -123,24 +86,33 @@ class ChosenSet:
             for number, one in enumerate(self.controls)
         ]
 
+    @property
+    def title(self) -> str:
+        """Name the set by its concept and its fixed factors."""
+        shared = ", ".join(f"{name}={value}" for name, value in self.images.fixed.items())
+        return f"{self.concept} set with {shared}"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Describe the set and its controls, for the key of a finished step."""
+        rows = {"rows": self.images.rows, "controls": [control.rows for control in self.controls]}
+        return {"concept": self.concept, "fixed": self.images.fixed, **rows}
+
+    @property
+    def shown(self) -> "SetImages":
+        """View of the images of the set."""
+        return set_images(self.view, self.images)
+
+    @property
+    def shown_controls(self) -> "list[SetImages]":
+        """View of the images of each control."""
+        if self.control_view is None:
+            return []
+        return [set_images(self.control_view, one) for one in self.controls]
+
     def groups(self, others: Images) -> ImageGroups | None:
         """Return the groups of the set's images and of other images, for the permutation test."""
-        return known_groups(set_images(self.view, self.images), others)
-
-    def key(self, key: Mapping[str, Any] | None, fingerprint: Fingerprint) -> dict[str, Any] | None:
-        """Extend the key of a model to the key of the set, and add the rows to ``fingerprint``."""
-        for view, images in (
-            (self.view, self.images),
-            *((self.control_view, control) for control in self.controls),
-        ):
-            assert view is not None  # for the type checker: controls come with their view
-            for row in images.rows:
-                fingerprint.add(view.ids[row], check_srgb_image(view[row]))
-        if key is None:
-            return None
-        rows = {"rows": self.images.rows, "controls": [control.rows for control in self.controls]}
-        read = {"concept": self.concept, "fixed": self.images.fixed, "read": fingerprint.hexdigest()}
-        return {**key, **read, **rows}
+        return known_groups(self.shown, others)
 
 
 def choose_sets(
@@ -153,11 +125,11 @@ def choose_sets(
     """Choose all concept sets of each view, or a random subset of them, in their order.
 
     Args:
-        albedo: as in `score_concepts`.
+        albedo: as in `CSMData`.
         illumination: as there.
         controls: as there.
-        max_sets: as there.
-        seed: as there.
+        max_sets: maximal number of sets of each kind; all if None.
+        seed: seed of the choice.
 
     Raises:
         InputError: there is no set, a view has sets in which something else varies, a set has no control,
@@ -186,13 +158,10 @@ def choose_sets(
     if not found:
         raise InputError("expected concept sets of albedo or illumination, got none of either")
     for one in found:
-        for what, images in (("set", one.images), *(("control of the set", some) for some in one.controls)):
-            if len(images.rows) < 2:
-                shared = ", ".join(f"{name}={value}" for name, value in images.fixed.items())
-                count = len(images.rows)
-                raise InputError(
-                    f"{one.concept} {what} with {shared}: expected at least 2 images, got {count}; add images"
-                )
+        for images in (one.images, *one.controls):
+            if (count := len(images.rows)) < 2:
+                what = "control of the " if images is not one.images else ""
+                raise InputError(f"{what}{one.title}: expected at least 2 images, got {count}; add images")
     return found
 
 
@@ -223,103 +192,3 @@ def check_control(concept: str, view: ConceptSets) -> None:
             f"`{view.identity.set_name or view.identity.name}` was given as the control of {concept}, but in "
             f"its sets the {view.varies} varies; name sets in which only camera or poses vary"
         )
-
-
-class LayerRows(NamedTuple):
-    """One flattened row for each image, for each layer; and the height and width of the images."""
-
-    rows: dict[str, Float[Tensor, "images _"] | RowSource]
-    size: tuple[int, int]
-
-
-def read_activations(
-    probe: Probe, layers: Sequence[str], images: Images, fingerprint: Fingerprint
-) -> LayerRows:
-    """Compute the outputs of hidden layers for all images, float32, on the device of the probe.
-
-    One pass reads all layers, and stops after the last of them. `read_gradients` refuses layers that run
-    twice.
-
-    Args:
-        probe: the network, and how it is read.
-        layers: names of the layers, at least one.
-        images: a view of images, sRGB-encoded.
-        fingerprint: the images are added to it.
-
-    Raises:
-        InputError: there is no image, images have several sizes, a layer cannot be read, or an activation is
-            not finite.
-    """
-    whole: dict[str, Tensor | StoredRows] = {}
-    size = None
-    for batch in read_batches(images, probe.batch_size, _pixels, fingerprint, images.identity.name):
-        linear = _prepared(probe, batch)
-        size = common_size([size, (linear.shape[2], linear.shape[3])])
-        parts = hidden_rows(probe, layers, linear)
-        for layer, part in zip(layers, parts, strict=True):
-            values = part.float().to(probe.device)
-            check_finite_rows(f"model `{probe.named.identity.name}`, layer `{layer}`", values, batch.ids)
-            whole[layer] = probe.storage.fill(whole.get(layer), values, batch.rows[0], len(images.ids))
-    assert size is not None  # `read_batches` refuses an empty view
-    return LayerRows({**whole}, size)
-
-
-def read_gradients(
-    probe: Probe, layers: Sequence[str], images: Images, target: Target, fingerprint: Fingerprint
-) -> LayerRows:
-    """Compute the gradients of a target by the outputs of hidden layers for all images, float32.
-
-    Each layer needs a pass of its own.
-
-    Args:
-        probe: as in `read_activations`.
-        layers: as there.
-        images: as there.
-        target: the scalar function of the output.
-        fingerprint: as there.
-
-    Raises:
-        InputError: as `read_activations`; or the target does not fit the output, does not depend on a layer,
-            or its value or gradient is not finite.
-    """
-    whole: dict[str, Tensor | StoredRows] = {}
-    size = None
-    for batch in read_batches(images, probe.batch_size, _pixels, fingerprint, "gradients"):
-        linear = _prepared(probe, batch)
-        size = common_size([size, (linear.shape[2], linear.shape[3])])
-        for layer in layers:
-            part = _gradients(probe, layer, linear, target, batch.ids)
-            whole[layer] = probe.storage.fill(whole.get(layer), part, batch.rows[0], len(images.ids))
-    assert size is not None
-    return LayerRows({**whole}, size)
-
-
-def _pixels(image: Tensor) -> Tensor:
-    return image
-
-
-def _prepared(probe: Probe, batch: Batch[Tensor]) -> Tensor:
-    """Decode the images of a batch to scene-linear values, and resize them."""
-    linear = decode(batch.stack(check_srgb_image))
-    return resize_linear(linear, probe.size)
-
-
-def _gradients(probe: Probe, layer: str, linear: Tensor, target: Target, ids: Sequence[str]) -> Tensor:
-    """Compute the gradients of one batch; halve the batch when memory runs out."""
-    name = probe.named.identity.name
-
-    def run(rows: slice) -> tuple[Tensor]:
-        image = to_device(probe.named, linear[rows], probe.device)
-
-        def scalar(output: object, _rows: slice) -> Tensor:
-            values = target.values(output, len(image))
-            check_finite_rows(f"target `{target.name}` of model `{name}`", values[:, None], ids[rows])
-            return values
-
-        with model_errors(name, image):
-            every, alone = slice(0, len(image)), probe.alone(layer, image)
-            found = batch_gradients(probe.network(), layer, image, scalar, every, alone).float()
-        check_finite_rows(f"gradient of model `{name}`, layer `{layer}`", found, ids[rows])
-        return (found,)
-
-    return run_in_halves(run, len(linear))[0]

@@ -1,13 +1,13 @@
 """Solvers of linear classifiers in the span of their examples, for many labellings at once."""
 
 from collections.abc import Callable
-from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
+from candlelight.evaluation.catalogue.concepts_options import Classifier
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 
@@ -86,8 +86,6 @@ def _coordinates(gram: Tensor, scale: float) -> tuple[Tensor, Tensor]:
         return gram.new_zeros(len(gram), 1), gram.new_zeros(len(gram), 1)
     return basis * (values / scale).sqrt(), basis / (values * scale).sqrt()
 
-
-Classifier = Literal["svm", "logistic", "ridge", "mean", "sgd"]
 
 _TOLERANCE = 1e-10
 _LARGEST_TOLERANCE = 1e-2  # of a gradient whose norm is about 1 where the vector is 0

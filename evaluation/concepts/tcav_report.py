@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from candlelight.evaluation.catalogue.concepts_options import TCAVOptions
 from candlelight.evaluation.report.blocks import (
     Block,
     PlotBlock,
@@ -18,7 +19,11 @@ from candlelight.evaluation.report.blocks import (
     with_interval,
 )
 from candlelight.evaluation.report.drawing import COLOURS, drawing, to_svg
-from candlelight.evaluation.run.result import MeanResult, model_name, notes_of
+from candlelight.evaluation.report.tiles import images_block
+from candlelight.evaluation.run.compare import compare
+from candlelight.evaluation.run.evaluate import Run
+from candlelight.evaluation.run.record import Page
+from candlelight.evaluation.run.result import MeanResult, align_columns, model_name, notes_of, table
 
 _LINE_LENGTH = 50  # characters of the names of layers that fit below a plot
 NEEDS = ("layers", "target", "gradient_of", "p")
@@ -175,3 +180,52 @@ def _differs(one: dict[str, Any], p: float) -> bool:
 
 def _float(value: float | None) -> float:
     return float("nan") if value is None else float(value)
+
+
+def vectors_table(results: Sequence[MeanResult]) -> str:
+    """Write for each model, layer and concept the spread over runs, random vectors, accuracy and p-value."""
+    head = [
+        "model",
+        "layer",
+        "concept",
+        "score ± runs",
+        "random ± runs",
+        "derivative ± runs",
+        "random ± runs",
+    ]
+    rows = [(*head, "accuracy", "p of t-test", "p of permutation")]
+    for result in results:
+        for one in result.details["scores"]:
+            pairs = (
+                f"{_short(one[name])} ± {_short(one[spread])}"
+                for name, spread in (
+                    ("score", "spread"),
+                    ("random", "random_spread"),
+                    ("derivative", "derivative_spread"),
+                    ("random_derivative", "random_derivative_spread"),
+                )
+            )
+            numbers = (_short(one[name]) for name in ("accuracy", "t_test_p"))
+            control = _short(one["control"]["adjusted_p"]) if "control" in one else ""
+            rows.append((model_name(result), one["layer"], one["concept"], *pairs, *numbers, control))
+    if not any(row[-1] for row in rows[1:]):  # no test against a control
+        rows = [row[:-1] for row in rows]
+    return align_columns(rows)
+
+
+def _short(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.2g}"
+
+
+def tcav_lines(results: Sequence[MeanResult]) -> list[str]:
+    """Write the scores, a table of the vectors, and comparisons of the first network with each other one."""
+    compared = [str(compare(results[0], other)) for other in results[1:]]
+    return [table(results), vectors_table(results), *compared]
+
+
+def tcav_pictures(run: Run[TCAVOptions], _: object) -> list[Block]:
+    """Show a few images of each concept."""
+    return [images_block(view, f"the concept {name}.") for name, view in run.data.concepts.items()]
+
+
+TCAV_PAGE = Page(section=tcav_section, reading=READING, needs=NEEDS, pictures=tcav_pictures, lines=tcav_lines)

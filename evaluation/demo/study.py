@@ -14,7 +14,7 @@ from torch import Tensor
 
 from candlelight.evaluation.catalogue.intrinsic_options import LMSEOptions
 from candlelight.evaluation.causal import layer_codes, score_causal
-from candlelight.evaluation.concepts import score_concepts
+from candlelight.evaluation.concepts import CSMData
 from candlelight.evaluation.coverage import layer_heatmaps, score_coverage
 from candlelight.evaluation.coverage.coverage_pictures import coverage_pictures
 from candlelight.evaluation.demo.rebuild import make_if_changed
@@ -24,7 +24,7 @@ from candlelight.evaluation.models import BASELINES, ColourRetinex, IntrinsicNet
 from candlelight.evaluation.models.model_protocols import IntrinsicModel
 from candlelight.evaluation.report.blocks import Block
 from candlelight.evaluation.report.page import write_report
-from candlelight.evaluation.run.evaluate import score, start
+from candlelight.evaluation.run.evaluate import evaluate, score, start
 from candlelight.evaluation.run.result import MeanResult, StatisticResult, model_name, package_versions
 from candlelight.evaluation.run.result_files import read_results, write_results
 from candlelight.evaluation.training import train_intrinsic
@@ -160,15 +160,16 @@ def _evaluate(
     compared = {**models, **BASELINES}
     run = start(LMSE, LMSEOptions(), {"data": test}, compared, device)
     intrinsic: dict[str, Any] = score(run)
-    sets = (
-        open_data("concepts", data, set_name="albedo"),
-        open_data("concepts", data, set_name="illumination"),
-        open_data("images", data, set_name="negatives"),
+    views = CSMData(
         test,
+        negatives=open_data("images", data, set_name="negatives"),
+        albedo=open_data("concepts", data, set_name="albedo"),
+        illumination=open_data("concepts", data, set_name="illumination"),
     )
-    concepts = score_concepts(models, *sets, seed=seed, device=device)
-    hidden = f"{NETWORK}, hidden layer"
-    concepts |= score_concepts({hidden: network}, *sets, layer=HIDDEN_LAYERS, seed=seed, device=device)
+    concepts: dict[str, Any] = evaluate("csm", views, models, seed=seed, device=device)
+    hidden = {f"{NETWORK}, hidden layer": network}
+    layers = [",".join(HIDDEN_LAYERS)]
+    concepts |= evaluate("csm", views, hidden, layer=layers, seed=seed, device=device)
     methods = {layer: layer_heatmaps(network, layer) for layer in COVERAGE_LAYERS} | {CONTROL: middle_blob}
     parts = open_data("parts", data, set_name="candle", by="type")
     coverage = score_coverage(methods, parts, device=device)

@@ -11,7 +11,6 @@ from markupsafe import Markup
 
 from candlelight.evaluation.catalogue import CATALOGUE
 from candlelight.evaluation.causal import causal_report
-from candlelight.evaluation.concepts import concepts_report, tcav_report
 from candlelight.evaluation.coverage import causal_check_report, coverage_report
 from candlelight.evaluation.coverage.fit_methods import split_method_names
 from candlelight.evaluation.intrinsic.protocol_report import protocols_section
@@ -31,10 +30,6 @@ _PROTOCOL = "protocol"  # setting of results of named protocols
 
 
 OLD_PAGES = {  # of evaluations that are not in the catalogue yet
-    "csm": Page(
-        section=concepts_report.concepts_section, reading=concepts_report.READING, needs=concepts_report.NEEDS
-    ),
-    "tcav": Page(section=tcav_report.tcav_section, reading=tcav_report.READING, needs=tcav_report.NEEDS),
     "waiou": Page(
         section=coverage_report.coverage_section,
         reading=coverage_report.READING,

@@ -1,7 +1,8 @@
 """Hidden layers of a network: record their outputs, and run a network in two halves around one."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 import torch
@@ -20,6 +21,34 @@ class LayerOutput(NamedTuple):
 
     alone: tuple[int, ...]
     several: bool
+
+
+def match_layers(model: nn.Module, patterns: Sequence[str]) -> list[str]:
+    """List the hidden layers that names or patterns fit, each once.
+
+    Args:
+        model: the network.
+        patterns: names as ``model.named_modules()`` gives them, or patterns of `fnmatch` such as ``layer?``,
+            where ``*`` fits dots too.
+
+    Returns:
+        Names in the order of the patterns; those of one pattern in the order of the network.
+
+    Raises:
+        InputError: no layer fits a pattern.
+
+    Example:
+        >>> match_layers(nn.Sequential(nn.ReLU(), nn.Tanh(), nn.Flatten()), ["2", "[0-1]"])
+        ['2', '0', '1']
+    """
+    known = [name for name, _ in model.named_modules() if name]
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        fitting = [name for name in known if name == pattern or fnmatchcase(name, pattern)]
+        if not fitting:
+            raise InputError(f"layer `{pattern}` is not in the model; expected one of: {', '.join(known)}")
+        found |= dict.fromkeys(fitting)
+    return list(found)
 
 
 @contextmanager

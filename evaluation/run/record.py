@@ -133,7 +133,8 @@ def options_of(kind: type) -> list[Option]:
     """Read the options of an evaluation from its dataclass.
 
     Types of fields are bool, int, float, str, `Path` or a ``Literal`` of texts; ``X | None``;
-    ``tuple[X, ...]`` for a repeatable option; and ``tuple[X, X]`` for values that are given together.
+    ``tuple[X, ...]`` for a repeatable option; ``tuple[X, X]`` for values that are given together; and
+    ``object`` for a text on the command line that may be any object in Python.
 
     Example:
         >>> @dataclass(frozen=True)
@@ -195,6 +196,31 @@ def make_options(kind: type[O], given: Mapping[str, Any]) -> O:
     return kind(**{name: known[name].check(value) for name, value in given.items()})
 
 
+def split_pairs(pairs: Sequence[str], option: str) -> dict[str, str]:
+    """Split the NAME=SOURCE of a repeatable option.
+
+    Args:
+        pairs: texts of the option.
+        option: name of the option, for the message.
+
+    Raises:
+        InputError: there is no name or no source, or a name is given twice.
+
+    Example:
+        >>> split_pairs(["albedo=controls:albedo_pose"], "--control")
+        {'albedo': 'controls:albedo_pose'}
+    """
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, source = pair.partition("=")
+        if not name or not equals or not source or not pair.isprintable():
+            raise InputError(f"{option} {pair}: expected NAME=SOURCE, such as striped=pictures/striped")
+        if name in found:
+            raise InputError(f"{option}: two sources are named `{name}`; give another name")
+        found[name] = source
+    return found
+
+
 @dataclass(frozen=True)
 class Files:
     """Result files of other programs that are scored in place of a model.
@@ -204,12 +230,15 @@ class Files:
         what: the files, for the help.
         opens: ``module:function`` that opens one path.
         takes: keyword arguments of that function which are options too.
+        may_fail: whether a missing file may count as a failed prediction; an evaluation without failed
+            predictions refuses it.
     """
 
     name: str
     what: str
     opens: str
     takes: tuple[str, ...] = ()
+    may_fail: bool = True
 
 
 @dataclass(frozen=True)

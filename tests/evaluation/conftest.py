@@ -20,10 +20,9 @@ from candlelight.evaluation.views import DataIdentity, DecomposedImage
 def few_resamples(monkeypatch) -> None:
     """Compute intervals of statistics from 40 resamples; test_intervals.py tests them with thousands."""
     few = functools.partial(resampled_interval, resamples=40)
-    # `evaluation.concepts.score_concepts` is the function as an attribute, but the module as an import.
     for module in (
         "candlelight.evaluation.causal.score_decoder",
-        "candlelight.evaluation.concepts.score_concepts",
+        "candlelight.evaluation.concepts.score_csm",
         "candlelight.evaluation.coverage.score_causal_check",
         "candlelight.evaluation.coverage.score_coverage",
         "candlelight.evaluation.intrinsic.intrinsic_records",

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import pytest
 import torch
+from candlelight.evaluation.concepts.tcav import LayerScorer
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
@@ -54,7 +55,6 @@ from candlelight.evaluation.concepts import (
     sensitivity,
     significant,
 )
-from candlelight.evaluation.concepts.tcav import LayerScorer
 from candlelight.evaluation.coverage import (
     VEBI,
     WeightedFilters,

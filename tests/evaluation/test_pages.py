@@ -187,7 +187,7 @@ def test_examples_run_and_print_what_the_page_shows(page, inside, capsys, check_
             assert not shown, text
             continue
         if text.startswith("candlelight"):
-            fewer = " --runs 2" if "evaluate concepts" in text else ""
+            fewer = " --runs 2" if "evaluate csm" in text else ""
             printed = run(text.replace("\\\n", " ") + fewer)
         else:
             capsys.readouterr()
@@ -250,7 +250,7 @@ def test_files_of_the_wrong_shape_are_one_line(inside):
 
 
 def test_a_folder_does_not_hide_a_set_of_the_data(inside):
-    line = "candlelight evaluate concepts demo/frames --set tabletop_test --model same.py:same --runs 2"
+    line = "candlelight evaluate csm demo/frames --set tabletop_test --model same.py:same --runs 2"
     printed = run(line)
     (inside / "negatives").mkdir()
     assert run(line) == printed

@@ -29,7 +29,7 @@ TESTS = Path(__file__).parents[1]
 DOCS = TESTS.parent / "docs" / "evaluation.md"
 START, END = "<!-- made by tests/evaluation/test_tables.py -->", "<!-- end of the tables -->"
 PROGRESS = re.compile(r"it/s|row/s|batch/s|\?it|: +[0-9]+%")
-COMMANDS = ("lmse", "concepts", "coverage", "causal")
+COMMANDS = ("lmse", "csm", "coverage", "causal")
 VISION = "folder of transformers"
 PUBLISHED = "METHOD:CHECKOUT:WEIGHTS"
 MODELS = ("shipped", "weights", "module:callable", "file.py:callable", VISION, PUBLISHED, "files")
@@ -111,7 +111,7 @@ def write_models(root: Path) -> dict[str, dict[str, list[str]]]:
     (root / "own_models.py").write_text(CODE)
     weights = save_model(IntrinsicNet(width=2, seed=0), root / "network.pt")
     published = write_published(root / "published")
-    names = {"lmse": "split", "concepts": "split", "coverage": "heatmaps", "causal": "codes"}
+    names = {"lmse": "split", "csm": "split", "coverage": "heatmaps", "causal": "codes"}
     found: dict[str, dict[str, list[str]]] = {kind: {} for kind in MODELS[:-1]}
     for command in COMMANDS:
         hidden = command in ("coverage", "causal")
@@ -176,7 +176,7 @@ def write_files(root: Path, frames: str) -> dict[str, list[str]]:
     np.savez(root / "codes.npz", ids=np.array(grid.ids), codes=codes)
     return {
         "lmse": ["--predictions", str(root / "split-grid")],
-        "concepts": ["--predictions", str(root / "split")],
+        "csm": ["--predictions", str(root / "split")],
         "coverage": ["--heatmaps", str(root / "maps")],
         "causal": ["--codes", str(root / "codes.npz")],
     }
@@ -186,9 +186,9 @@ def evaluate(command: str, data: tuple[str, dict[str, str]], model: list[str]) -
     """Run a command with small settings; return "yes", or the error line for the pair."""
     text, options = data
     words = ["evaluate", command, text, "--device", "cpu", *model]
-    known = {"--set", "--split", *(("--albedo", "--illumination", "--negatives") * (command == "concepts"))}
+    known = {"--set", "--split", *(("--albedo", "--illumination", "--negatives") * (command == "csm"))}
     words += [word for name, value in options.items() if name in known for word in (name, value)]
-    if command == "concepts":
+    if command == "csm":
         words += ["--runs", "2", "--size", "24", "32"] * ("--predictions" not in model)
     words += ["--metric", "irs", "--no-controls"] * (command == "causal")
     result = CliRunner().invoke(main, words)
@@ -211,8 +211,8 @@ def tables(root: Path) -> str:
     for kind in ("multi-illumination:PATH", "photometric-stereo:PATH"):
         lights = data[kind][1]["--illumination"]
         secondary = data["frames"][1] | {"--albedo": "none", "--illumination": lights}
-        model = models["file.py:callable"]["concepts"]
-        assert evaluate("concepts", (data["frames"][0], secondary), model) == "yes"
+        model = models["file.py:callable"]["csm"]
+        assert evaluate("csm", (data["frames"][0], secondary), model) == "yes"
         by_data[kind][1] = "beside DATA"
     by_model = {
         kind: [evaluate(command, data["frames"], options[command]) for command in COMMANDS]

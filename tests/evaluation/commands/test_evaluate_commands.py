@@ -33,15 +33,6 @@ RETINEX = ("--model", "retinex")
         (("lmse", "nowhere", *RETINEX, "--device", "abacus"), "--device abacus: not usable here"),
         (("lmse", "mitt:x", *RETINEX), "did you mean `mit`?"),
         (("lmse", "nowhere", "--predictions", "none"), "none"),
-        (
-            ("concepts", "nowhere", *RETINEX, "--layer", "a,b,c"),
-            "--layer a,b,c: expected NAME, or",
-        ),
-        (
-            ("concepts", "nowhere", "--predictions", "files", "--layer", "a"),
-            "--layer: files of --predictions have no hidden layers",
-        ),
-        (("concepts", "nowhere", *RETINEX, *("--layer", "a") * 2), "--layer: expected different layers"),
         (("coverage", "nowhere", *RETINEX, "--layer", "a"), "--layer: `retinex` has no hidden layers"),
         (("causal", "nowhere", "--codes", "codes.npz"), "codes.npz: expected a file of codes, there is none"),
         (("report", "nowhere.json", "--out", "a.html"), "nowhere.json: cannot be read"),

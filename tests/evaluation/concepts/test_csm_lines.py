@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.null_rates import controls_pair
-from candlelight.evaluation.concepts.csm import csm_lines
+from candlelight.evaluation.concepts.concepts_pictures import csm_lines
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.intervals import Score
 from candlelight.evaluation.run.result import Provenance, StatisticResult

@@ -1,4 +1,4 @@
-"""``candlelight evaluate concepts`` with all sources of negative images, and with all classifiers."""
+"""``candlelight evaluate csm`` with all sources of negative images, and with all classifiers."""
 
 from typing import get_args
 
@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 from candlelight.cli import main
-from candlelight.evaluation.concepts.solvers import Classifier
+from candlelight.evaluation.catalogue.concepts_options import Classifier
 from candlelight.evaluation.run.result_files import read_results
 from candlelight.generators.engine.dataset_description import dataset_info
 from candlelight.generators.engine.dead_leaves_process import DeadLeavesRenderer
@@ -70,7 +70,7 @@ def photos(tmp_path):
 
 
 def evaluate(frames, tmp_path, *options):
-    command = ["evaluate", "concepts", frames, "--model", "retinex", "--set", "negatives", "--runs", "3"]
+    command = ["evaluate", "csm", frames, "--model", "retinex", "--set", "negatives", "--runs", "3"]
     out = tmp_path / "csm.json"
     out.unlink(missing_ok=True)
     result = CliRunner().invoke(main, [str(part) for part in (*command, "--out", out, *options)])

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from candlelight.evaluation.concepts.score_concepts import NUMBERS_OF_RUNS, score_by_runs
+from candlelight.evaluation.concepts.csm import NUMBERS_OF_RUNS, score_by_runs
 from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BranchScore, SetScore
 from candlelight.loaders.errors import InputError
 

@@ -1,6 +1,5 @@
 import re
 import warnings
-from inspect import unwrap
 
 import numpy as np
 import pytest
@@ -8,15 +7,16 @@ import torch
 from sklearn.linear_model import SGDClassifier
 from torch import Tensor, nn
 
+from candlelight.evaluation import evaluate
 from candlelight.evaluation.concepts import (
     Target,
+    TCAVData,
     fit_cavs,
     layer_activations,
     layer_gradients,
     set_images,
 )
 from candlelight.evaluation.concepts.cav import named_generator
-from candlelight.evaluation.concepts.tcav import score_tcav
 from candlelight.evaluation.models import ModelIdentity, NamedModel
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.result import table
@@ -26,7 +26,6 @@ from candlelight.evaluation.views import ConceptSet
 from candlelight.loaders.errors import InputError
 
 SIDE = 6
-unchecked = unwrap(score_tcav)  # without the checks of types, which come before the messages
 
 
 class Means(nn.Module):
@@ -93,9 +92,15 @@ def noisy(memory_view):
     }
 
 
+def score_all(models, **options):
+    """Score models; by default with the fastest classifier."""
+    views = {name: options.pop(name, {}) for name in ("test", "negatives", "concepts", "controls")}
+    options["layer"] = options.pop("layers")
+    return evaluate("tcav", TCAVData(**views), models, **{"classifier": "mean", **options})
+
+
 def score(model, **options):
-    """Score one model; by default with the fastest classifier."""
-    return score_tcav({"model": model}, **{"classifier": "mean", **options})["model"]
+    return score_all({"model": model}, **options)["model"]
 
 
 def one_image(memory_view, count=3):
@@ -229,7 +234,7 @@ def test_same_seed_same_scores_and_concepts_do_not_depend_on_each_other(noisy):
 def test_networks_may_take_linear_images(noisy):
     linear = Network()
     linear.colour_space = "linear"
-    both = score_tcav({"srgb": Network(), "linear": linear}, **noisy, runs=4, classifier="mean")
+    both = score_all({"srgb": Network(), "linear": linear}, **noisy, runs=4)
     assert both["srgb"].columns != both["linear"].columns
     assert score(Network(), **noisy, runs=4).columns == both["srgb"].columns
 
@@ -299,8 +304,9 @@ def test_images_of_a_scene_are_not_exchanged_one_by_one(memory_view, noisy, name
     assert [line.startswith(note) for line in details["notes"]] == ([] if note is None else [True])
 
 
-def test_derivatives_are_compared_with_those_of_random_vectors(noisy):
-    noisy["concepts"]["none"] = noisy["negatives"]
+def test_derivatives_are_compared_with_those_of_random_vectors(noisy, memory_view):
+    draws = torch.Generator().manual_seed(9)
+    noisy["concepts"]["none"] = memory_view(list(torch.rand(50, 3, SIDE, SIDE, generator=draws)), name="none")
     details = score(Network(), **noisy, runs=40).details["scores"]
     red, _, none = details[:3]
     apart = {
@@ -347,7 +353,7 @@ def test_results_are_read_back_and_compared_without_a_better_one(noisy, tmp_path
     other = Network()
     with torch.no_grad():
         other.head.weight.neg_()
-    results = list(score_tcav({"one": Network(), "other": other}, **noisy, runs=3).values())
+    results = list(score_all({"one": Network(), "other": other}, **noisy, runs=3, classifier="svm").values())
     path = tmp_path / "tcav.json"
     write_results(path, results)
     assert [one.to_json() for one in read_results(path)] == [one.to_json() for one in results]
@@ -385,9 +391,32 @@ def test_few_images_are_noted(noisy, memory_view):
     noisy["concepts"] = {"red": few}
     result = score(Network(), **noisy, runs=2)
     assert result.details["notes"] == ["concept `red`: at least 20 images are advised, got 19"]
-    noisy["concepts"] = {"red": noisy["negatives"]}
+    noisy["concepts"] = {"red": memory_view([image / 2 for image in few.items] * 2, name="red")}
+    noisy["negatives"] = memory_view(noisy["negatives"].items[:4], name="negatives")
     result = score(Network(), **noisy, runs=2, controls={"red": few}, permutations=9)
-    assert result.details["notes"][0] == "control of `red`: at least 20 images are advised, got 19"
+    assert result.details["notes"][:3] == [
+        "control of `red`: at least 20 images are advised, got 19",
+        "negatives: at least 20 images are advised, got 4",
+        "concept `red`: 38 images beside 4 negatives, so each run draws 4 of both; use 76 negatives or more",
+    ]
+
+
+def test_images_of_a_concept_are_no_negatives(noisy, memory_view):
+    red = noisy["concepts"]["red"].items
+    noisy["negatives"] = memory_view([*noisy["negatives"].items, red[3].clone(), red[7]], name="others")
+    message = r"concept `red`: 2 of 22 images, such as `red-3`, are negatives too; give other `negatives`"
+    with pytest.raises(InputError, match=message):
+        score(Network(), **noisy, runs=2)
+
+
+def test_layers_may_be_patterns(noisy):
+    named = score(Network(), **noisy | {"layers": ["???"]}, runs=2)
+    assert named.about.settings["layers"] == ["one", "two"]
+    assert named.columns == score(Network(), **noisy, runs=2).columns
+    with pytest.raises(
+        InputError, match=r"layer `three\*` is not in the model; expected one of: one, .*head"
+    ):
+        score(Network(), **noisy | {"layers": ["one", "three*"]})
 
 
 def test_set_images_are_the_rows_of_one_set(noisy, memory_view):
@@ -434,9 +463,8 @@ def test_nan_names_the_image(noisy):
     ("changed", "message"),
     [
         ({"layers": ["three"]}, r"layer `three` is not in the model; expected one of: one, .*head"),
-        ({"layers": []}, r"`layers` must be a list of different names, at least one, got \[\]"),
-        ({"layers": "one"}, r"`layers` must be a list of different names"),
-        ({"layers": ["one", "one"]}, r"`layers` must be a list of different names"),
+        ({"layers": []}, r"`layer`: expected at least one hidden layer, got none"),
+        ({"layers": "one"}, r"`layer`: expected a list, got 'one'"),
         ({"target": "logit:3"}, r"target logit:3: .* a class 3, counted from 0, got float32 \[\d+, 3\]"),
         ({"target": "logit:-1"}, r"target `logit:-1`: expected logit:K"),
         (
@@ -451,22 +479,23 @@ def test_nan_names_the_image(noisy):
             {"target": Target("class", lambda output: output.detach()[:, 0])},
             r"the loss or target does not depend on layer",
         ),
-        ({"classifier": "svn"}, r"`classifier` must be one of: svm"),
-        ({"concepts": {}}, r"expected at least one concept, got none"),
-        ({"runs": 1}, r"use more `runs`"),
-        ({"p": 1.0}, r"`p` must lie between 0 and 1"),
+        ({"classifier": "svn"}, r"`classifier`: expected one of svm"),
+        ({"concepts": {}}, r"`concept`: expected at least one concept, got none"),
+        ({"concept": ["red=red"]}, r"`concept`: the data are open already; omit it"),
+        ({"runs": 1}, r"`runs`: expected at least 2, got 1"),
+        ({"p": 1.0}, r"`p`: expected above 0 and below 1, got 1"),
     ],
 )
 def test_bad_arguments(noisy, changed, message):
     with pytest.raises(InputError, match=message):
-        unchecked({"model": Network()}, **{**noisy, "runs": 2, **changed})
+        score(Network(), **{**noisy, "runs": 2, **changed})
 
 
 def test_layers_that_do_not_fit(noisy, memory_view):
     with pytest.raises(InputError, match=r"layer `unused` did not run in a forward pass"):
         score(Means(), **noisy | {"layers": ["unused"]})
     with pytest.raises(InputError, match=r"`model` has no hidden layers: TCAV needs a torch.nn.Module"):
-        unchecked({"model": lambda image: image.mean((2, 3))}, **noisy)
+        score(lambda image: image.mean((2, 3)), **noisy)
     with pytest.raises(InputError, match=r"control `green`: expected one of the concepts, red, blue"):
         score(Network(), **noisy, controls={"green": noisy["negatives"]})
     one = memory_view([noisy["test"].items[0]], name="one")
@@ -495,7 +524,7 @@ def test_sizes_may_differ_if_one_is_given(noisy, memory_view):
             score(Network(), **noisy | {name: memory_view(wide, name=name)}, runs=2)
     with pytest.raises(InputError, match=r"several sizes, \[\(6, 6\), \(6, 8\)\]; give one `size`"):
         score(Network(), **noisy | {"concepts": {"wide": memory_view(wide)}}, runs=2)
-    mixed = memory_view([*wide, torch.rand(3, 9, 9)], name="mixed")
+    mixed = memory_view([*(image / 2 for image in wide), torch.rand(3, 9, 9)], name="mixed")
     with pytest.raises(InputError, match=r"several sizes, \[\(6, 8\), \(9, 9\)\]; give one `size`"):
         score(
             Network(),

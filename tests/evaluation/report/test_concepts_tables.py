@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.concepts.concepts_pictures import concepts_pictures
+from candlelight.evaluation.catalogue.concepts_options import CSMOptions
+from candlelight.evaluation.concepts import CONCEPT_SENSITIVITY, CSMData
+from candlelight.evaluation.concepts.concepts_pictures import csm_pictures
 from candlelight.evaluation.concepts.concepts_report import factor_tables, runs_plot
-from candlelight.evaluation.concepts.csm import csm_by_factor, table_factors
-from candlelight.evaluation.concepts.score_concepts import score_by_runs
+from candlelight.evaluation.concepts.csm import csm_by_factor, score_by_runs, table_factors
+from candlelight.evaluation.concepts.score_csm import scored_models
 from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BranchScore, Ratios, SetScore
+from candlelight.evaluation.run.evaluate import start
 from candlelight.evaluation.run.intervals import resampled_interval
 from candlelight.evaluation.run.named_models import decode
 from candlelight.evaluation.run.result import Provenance, StatisticResult
@@ -109,6 +112,14 @@ def test_the_plot_names_the_last_values_and_draws_both_branches_of_both_concepts
     assert "illumination" not in runs_plot([replace(results[0], details=only)]).svg
 
 
+def pictures_of(view, results, models, **options):
+    """Show the albedo sets of a view, without scoring the models."""
+    data = CSMData(test=view, negatives=view, albedo=view)
+    run = start(CONCEPT_SENSITIVITY, CSMOptions(**options), {"data": data}, models)
+    run.kept["models"] = scored_models(run)
+    return csm_pictures(run, results)
+
+
 def test_pictures_show_the_least_similar_image_and_the_scores_of_the_set(results, memory_view):
     images = [torch.full((3, 8, 10), value) for value in (0.5, 0.5, 0.9, 0.6)]
     view = memory_view(
@@ -121,7 +132,7 @@ def test_pictures_show_the_least_similar_image_and_the_scores_of_the_set(results
         return image, torch.ones_like(image)
 
     models = {"one": split, "still": split}
-    blocks = concepts_pictures(view, None, dict(zip(models, results, strict=True)), models)
+    blocks = pictures_of(view, dict(zip(models, results, strict=True)), models)
     assert [len(block.pictures) for block in blocks] == [4, 3]
     _, one, still = blocks[1].pictures
     assert " ".join(one.caption.split()) == "one: reflectance 0.800, shading 0.400, csm_s 2.00"
@@ -129,7 +140,7 @@ def test_pictures_show_the_least_similar_image_and_the_scores_of_the_set(results
     assert f"{view.ids[0]} and {view.ids[2]}" in one.alt
     np.testing.assert_allclose(seen[1][0].cpu(), decode(images[2]))
     assert one.width > blocks[1].pictures[0].width
-    small = concepts_pictures(view, None, {"one": results[0]}, {"one": split}, size=(4, 5))
+    small = pictures_of(view, {"one": results[0]}, {"one": split}, size=(4, 5))
     assert seen[-1].shape == (1, 3, 4, 5)
     assert len(small) == 2
 
@@ -138,6 +149,6 @@ def test_a_set_that_was_not_scored_says_so(results, memory_view):
     view = memory_view(
         [torch.zeros(3, 8, 8)] * 2, name="albedo", sets=(ConceptSet({"scene": "new"}, (0, 1)),), varies=None
     )
-    pictures = concepts_pictures(view, None, {"one": results[0]}, {"one": lambda image: (image, image)})
+    pictures = pictures_of(view, {"one": results[0]}, {"one": lambda image: (image, image)})
     assert pictures[1].pictures[1].caption == "one: not scored"
     assert not math.isnan(results[0].scores["csm_s aligned, all sets"].value)

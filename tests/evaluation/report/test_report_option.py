@@ -31,7 +31,7 @@ def codes(image):
 SETS = ("--albedo", "grid", "--illumination", "none", "--negatives", "free", "--runs", "2")
 COMMANDS = {
     "lmse": ("split", 3 * 3, "median LMSE of split", ()),
-    "concepts": (
+    "csm": (
         "split",
         2 * (3 + 2),  # images of two sets, and two images with their decompositions
         "3 of 3 images of a concept set: only albedo varies. Fixed: color",

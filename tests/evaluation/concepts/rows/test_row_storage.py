@@ -2,15 +2,14 @@ import pytest
 import torch
 from torch import nn
 
-from candlelight.evaluation.concepts import score_concepts
+from candlelight.evaluation import evaluate
+from candlelight.evaluation.concepts import CSMData
 from candlelight.evaluation.concepts.branches import branch_activations, branch_gradients
-from candlelight.evaluation.concepts.cav_diagnostics import Probe
+from candlelight.evaluation.concepts.probe import Probe
 from candlelight.evaluation.concepts.rows import RowStorage, StoredRows
 from candlelight.evaluation.concepts.set_scores import BRANCHES
-from candlelight.evaluation.run.batches import Fingerprint
 from candlelight.evaluation.run.named_models import identify_models
 from candlelight.evaluation.views import ConceptSet
-from candlelight.loaders.errors import InputError
 
 
 class HalfNet(nn.Module):
@@ -42,31 +41,25 @@ def sets(memory_view, decompositions):
     }
 
 
-@pytest.mark.parametrize("layer", [None, "encoder"])
-def test_scores_do_not_depend_on_the_storage(sets, tmp_path, layer):
-    model = {"net": HalfNet()}
+@pytest.mark.parametrize("layer", [(), ("encoder",)])
+def test_scores_do_not_depend_on_the_memory(sets, layer):
     options = {"layer": layer, "runs": 5, "batch_size": 3}
-    in_memory = score_concepts(model, **sets, **options)["net"]
-    in_files = score_concepts(model, **sets, **options, storage=RowStorage(0, tmp_path))["net"]
+    in_memory, in_files = (
+        evaluate("csm", CSMData(**sets), {"net": HalfNet()}, **options, memory=memory)["net"]
+        for memory in (None, 0)
+    )
     assert in_files.to_json() == in_memory.to_json()
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("layers", [None, ("encoder", "shading")])
 def test_rows_of_branches_are_in_files_beyond_the_limit(sets, tmp_path, layers):
     named = identify_models({"net": HalfNet()}, [sets["negatives"], sets["test"]], "linear", None)["net"]
-    rows = sets["negatives"], range(20)
     found = []
     for storage in (RowStorage(), RowStorage(0, tmp_path)):
         probe = Probe(named, batch_size=6, storage=storage)
-        of_loss = branch_gradients(probe, layers, sets["test"], Fingerprint())
-        found.append([branch_activations(probe, layers, *rows, Fingerprint()), *of_loss.values()])
+        of_loss = branch_gradients(probe, layers, sets["test"])
+        found.append([branch_activations(probe, layers, sets["negatives"]), *of_loss.values()])
     for in_memory, in_file in zip(*found, strict=True):
         for branch in BRANCHES:
-            assert isinstance(getattr(in_file, branch), StoredRows)
-            assert torch.equal(getattr(in_file, branch).columns(slice(None)), getattr(in_memory, branch))
-
-
-def test_an_unusable_folder_stops_the_score(sets, tmp_path):
-    with pytest.raises(InputError, match=r"missing: cannot keep .*; use another folder \(TMPDIR"):
-        score_concepts({"net": HalfNet()}, **sets, storage=RowStorage(0, tmp_path / "missing"))
+            assert isinstance(in_file.rows[branch], StoredRows)
+            assert torch.equal(in_file.rows[branch].columns(slice(None)), in_memory.rows[branch])

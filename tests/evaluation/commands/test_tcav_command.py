@@ -1,4 +1,4 @@
-"""The command ``evaluate concepts --target``, on folders of pictures, and its page."""
+"""The command ``evaluate tcav``, on folders of pictures, and its page."""
 
 import json
 import re
@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from PIL import Image
 
 from candlelight.cli import main
-from candlelight.evaluation.commands.evaluate_options import split_pairs
 from candlelight.evaluation.concepts import tcav_report as tcav_section
 from candlelight.evaluation.concepts.permutation import exchanged_members
+from candlelight.evaluation.run.record import split_pairs
 from candlelight.evaluation.run.result_files import read_results
 from candlelight.loaders.errors import InputError
 
@@ -64,7 +64,7 @@ def inside(root, monkeypatch):
 
 
 def run(*words, model="own.py:Red"):
-    common = ["evaluate", "concepts", "photographs", "--model", model, "--device", "cpu"]
+    common = ["evaluate", "tcav", "photographs", "--model", model, "--device", "cpu"]
     return CliRunner().invoke(main, [*common, *map(str, words)])
 
 
@@ -165,25 +165,27 @@ def test_few_images_are_a_line(inside):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--concept", "red=red"), "--concept: needs --target"),
-        (("--target", "norm", "--layer", "means"), "--target: needs at least one --concept NAME=SOURCE"),
-        (("--target", "norm", "--concept", "red=red"), "--target: needs at least one --layer"),
         (
-            (*RED, "--target", "norm", "--albedo", "albedo"),
-            "--albedo: belongs to CSM; omit it, or omit --target",
+            (*ASKED, "--target", "norm", "--layer", "means"),
+            "--concept: expected at least one concept, got none",
         ),
-        ((*RED, "--target", "norm", "--illumination", "none"), "--illumination: belongs to CSM"),
-        ((*RED, "--target", "norm", "--predictions", "red"), "--predictions: belongs to CSM"),
-        ((*RED, "--target", "norm", "--png", "srgb"), "--png: belongs to CSM"),
-        ((*RED, "--target", "norm", "--permutations", "19"), "--permutations: with --target only concepts"),
-        (("--groups", "groups.csv"), "--groups: needs --target"),
-        ((*RED, "--target", "norm", "--groups", "groups.csv"), "--groups: with --target only concepts with"),
+        (
+            ("--target", "norm", "--concept", "red=red", "--layer", "means"),
+            "--negatives is needed, as DATA has no set `negatives` (photographs: a folder of pictures",
+        ),
+        (
+            (*RED, "--target", "norm", "--negatives", "red"),
+            "concept `red`: 20 of 20 images, such as `00.png`, are negatives too; give other --negatives",
+        ),
+        (
+            (*RED, "--target", "norm", "--negatives", "nothing"),
+            "--negatives nothing: photographs: a folder of pictures has no sets",
+        ),
         (
             (*RED, "--target", "norm", "--control", "red=gray", "--groups", "groups.csv"),
             "groups.csv: cannot be read as a table of groups: No such file or directory",
         ),
         ((*RED, "--target", "norm", "--concept", "red=gray"), "--concept: two sources are named `red`"),
-        ((*RED, "--target", "norm", "--significance", "t-test"), "--significance: belongs to CSM"),
         (
             (*RED, "--target", "norm", "--control", "blue=gray"),
             "control `blue`: expected one of the concepts",
@@ -202,7 +204,10 @@ def test_few_images_are_a_line(inside):
             (*RED, "--target", "norm", "--layer", "mean"),
             "layer `mean` is not in the model; expected one of: ",
         ),
-        ((*RED, "--target", "norm", "--layer", "means"), "--layer must be a list of different names"),
+        (
+            (*RED, "--target", "norm", "--groups", "pairs.csv"),
+            "--groups: neither a --control nor its concept",
+        ),
         ((*RED, "--target", "norm", "--model", "retinex"), "`retinex` has no hidden layers"),
     ],
 )

@@ -11,11 +11,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from candlelight.evaluation import evaluate
+from candlelight.evaluation.catalogue.concepts_options import Classifier
+from candlelight.evaluation.concepts import CSMData, set_images
 from candlelight.evaluation.concepts.branches import branch_activations, branch_gradients
-from candlelight.evaluation.concepts.cav_diagnostics import Probe
 from candlelight.evaluation.concepts.csm import csm
 from candlelight.evaluation.concepts.permutation import exchange_derivatives, input_scores, permutation_test
-from candlelight.evaluation.concepts.score_concepts import score_concepts
+from candlelight.evaluation.concepts.probe import Probe
 from candlelight.evaluation.concepts.set_scores import (
     ALIGNMENTS,
     BRANCHES,
@@ -26,9 +28,7 @@ from candlelight.evaluation.concepts.set_scores import (
     merge_controls,
 )
 from candlelight.evaluation.concepts.sets import check_kind, choose_sets
-from candlelight.evaluation.concepts.solvers import Classifier
 from candlelight.evaluation.models.model_spec import open_model
-from candlelight.evaluation.run.batches import Fingerprint
 from candlelight.evaluation.run.intervals import resampled_interval
 from candlelight.evaluation.run.named_models import identify_models
 from candlelight.evaluation.run.predictions import open_predictions
@@ -111,8 +111,9 @@ class Net(nn.Module):
         return self.reflectance(hidden).sigmoid(), self.shading(hidden).exp()
 
 
-def score(model, sets, permutations=99, **options):
-    return score_concepts({"model": model}, **sets, permutations=permutations, **options)["model"]
+def score(model, sets, permutations=99, controls=None, **options):
+    data = CSMData(**sets, controls=controls or {})
+    return evaluate("csm", data, {"model": model}, permutations=permutations, **options)["model"]
 
 
 def test_black_box_is_scored(sets):
@@ -297,13 +298,13 @@ def test_permutation_test_of_a_set_is_that_of_its_activations(sets, memory_view)
     result = score(_blurry, sets, runs=2, controls={"albedo": control}, permutations=99, max_sets=1)
     chosen = result.details["sets"][0]
     probe = Probe(identify_models({"m": _blurry}, [], "linear", None)["m"])
-    slopes = branch_gradients(probe, None, sets["test"], Fingerprint())
+    slopes = branch_gradients(probe, None, sets["test"])
     found = next(one for one in sets["albedo"].sets if dict(one.fixed) == chosen["fixed"])
     other = next(one for one in control.sets if dict(one.fixed) == chosen["fixed"])
-    concept = branch_activations(probe, None, sets["albedo"], found.rows, Fingerprint())
-    against = branch_activations(probe, None, control, other.rows, Fingerprint())
+    concept = branch_activations(probe, None, set_images(sets["albedo"], found))
+    against = branch_activations(probe, None, set_images(control, other))
     for branch in BRANCHES:
-        rows = [getattr(one, branch) for one in (concept, against, slopes["aligned"])]
+        rows = [one.rows[branch] for one in (concept, against, slopes["aligned"])]
         derivatives = exchange_derivatives(*rows, seed=0, permutations=99)
         test = permutation_test(input_scores(derivatives).mean(1)[None])
         score_found = chosen[branch]["aligned against control"]
@@ -343,7 +344,7 @@ def test_sets_of_one_image_are_named(sets, memory_view):
     moved = control_of(memory_view, sets["albedo"])
     moved.sets = (moved.sets[0], ConceptSet(moved.sets[1].fixed, moved.sets[1].rows[:1]))
     with pytest.raises(
-        InputError, match=r"albedo control of the set with .*light=right.*: expected at least 2 images, got 1"
+        InputError, match=r"control of the albedo set with .*light=right.*: expected at least 2 images, got 1"
     ):
         score(_blurry, sets, controls={"albedo": moved}, runs=2)
     sets["albedo"].sets = (ConceptSet({"light": "left"}, (3,)), sets["albedo"].sets[1])
@@ -364,14 +365,17 @@ def test_classifiers_are_recorded_and_change_the_vectors(sets):
         assert found[one, 0.01] != found[one, 1.0]
     kinds = [found[one, 0.01] for one in get_args(Classifier)]
     assert all(one not in kinds[:number] for number, one in enumerate(kinds))
-    with pytest.raises(InputError, match=r"`classifier` must be one of: svm, .*; got svn"):
-        unwrap(score_concepts)({"model": _blurry}, **sets, classifier="svn")
+    with pytest.raises(InputError, match=r"`classifier`: expected one of svm, .*, got svn; did you mean"):
+        score(_blurry, sets, classifier="svn")
 
 
-@pytest.mark.parametrize("layer", ["encoder", ("reflectance", "shading")])
-def test_hidden_layers(sets, layer):
+@pytest.mark.parametrize(
+    ("layer", "read"), [("encoder", "encoder"), ("reflectance,shad*", ["reflectance", "shading"])]
+)
+def test_hidden_layers(sets, layer, read):
     model = Net()
-    result = score(model, sets, runs=6, layer=layer)
+    result = score(model, sets, runs=6, layer=[layer])
+    assert result.about.model["layer"] == read
     assert len(result.details["sets"]) == 5
     assert all(parameter.grad is None for parameter in model.parameters())
 
@@ -393,15 +397,13 @@ def test_gradient_at_the_last_layer_equals_the_gradient_at_the_output(sets, know
             return self.r(reflectance), self.s(shading)
 
     source = identify_models({"last": Last()}, [], "linear", None)["last"]
-    hidden = branch_gradients(Probe(source), ("r", "s"), sets["test"], Fingerprint())
-    output = branch_gradients(Probe(source), None, sets["test"], Fingerprint())
+    hidden = branch_gradients(Probe(source), ("r", "s"), sets["test"])
+    output = branch_gradients(Probe(source), None, sets["test"])
     for alignment in ALIGNMENTS:
-        torch.testing.assert_close(hidden[alignment].reflectance, output[alignment].reflectance)
-        torch.testing.assert_close(hidden[alignment].shading, output[alignment].shading)
-    found = branch_activations(Probe(source), ("r", "s"), sets["negatives"], range(5), Fingerprint())
-    expected = branch_activations(Probe(source), None, sets["negatives"], range(5), Fingerprint())
-    torch.testing.assert_close(found.reflectance, expected.reflectance)
-    torch.testing.assert_close(found.shading, expected.shading)
+        torch.testing.assert_close(hidden[alignment].rows, output[alignment].rows)
+    found = branch_activations(Probe(source), ("r", "s"), sets["negatives"])
+    expected = branch_activations(Probe(source), None, sets["negatives"])
+    torch.testing.assert_close(found.rows, expected.rows)
     assert found.size == expected.size == (HEIGHT, WIDTH)
 
 
@@ -410,7 +412,7 @@ def test_resizing_removes_mixed_pixels_from_the_mask(decompositions):
     albedo[:, :, :, :3] = 0
     view = decompositions(albedo, torch.ones(1, 3, 4, 4))
     probe = Probe(identify_models({"blurry": _blurry}, [], "linear", None)["blurry"], size=(8, 8))
-    found = branch_gradients(probe, None, view, Fingerprint())["unaligned"].reflectance.reshape(3, 8, 8)
+    found = branch_gradients(probe, None, view)["unaligned"].rows["reflectance"].reshape(3, 8, 8)
     assert (found[:, :, :6] == 0).all()
     assert (found[:, :, 7] != 0).all()
 
@@ -591,11 +593,20 @@ def test_one_kind_of_concept_is_enough(sets):
 
 
 def test_invalid_arguments_are_refused(sets, memory_view, decompositions):
+    for layer in ("a,b,c", "a,"):
+        with pytest.raises(InputError, match=f"`layer` {layer}: expected NAME, or REFLECTANCE,SHADING"):
+            score(Net(), sets, runs=2, layer=[layer])
+    with pytest.raises(InputError, match="as many layers of the reflectance as of the shading, got 1 and 3"):
+        score(Net(), sets, runs=2, layer=["encoder,*"])
+    with pytest.raises(InputError, match="`albedo`: the data are open already; omit it"):
+        score(_blurry, sets, runs=2, albedo="none")
+    with pytest.raises(InputError, match="`planted`: needs the ground truth of all images, `truth` of"):
+        score(_blurry, sets, runs=2, planted=True)
     with pytest.raises(InputError, match="layer encoder: `model` has no hidden layers"):
-        score(_blurry, sets, runs=2, layer="encoder")
+        score(_blurry, sets, runs=2, layer=["encoder"])
     with pytest.raises(InputError, match="expected concept sets of albedo or illumination, got none"):
         score(_blurry, {**sets, "albedo": None, "illumination": None}, runs=2)
-    with pytest.raises(InputError, match="no images to read"):
+    with pytest.raises(InputError, match="no rows to read: `row` is empty"):
         score(_blurry, {**sets, "negatives": memory_view([])}, runs=2)
     black = torch.zeros(1, 3, HEIGHT, WIDTH)
     with pytest.raises(InputError, match="a test frame has no pixel with an albedo above 0"):
@@ -637,4 +648,4 @@ class Broken(Net):
 )
 def test_values_at_hidden_layers_must_be_finite(sets, part, message):
     with pytest.raises(InputError, match=message):
-        score(Broken(part, -1.0), sets, runs=2, layer="encoder")
+        score(Broken(part, -1.0), sets, runs=2, layer=["encoder"])

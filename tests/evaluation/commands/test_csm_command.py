@@ -1,4 +1,4 @@
-"""`evaluate concepts` on generated files in public layouts: Table 3 and test frames of Gupta et al. 2022."""
+"""`evaluate csm` on generated files in public layouts: Table 3 and test frames of Gupta et al. 2022."""
 
 import json
 
@@ -74,7 +74,7 @@ def root(tmp_path_factory):
 def run(root, out, *words, split="csm"):
     fixed = (f"arap:{root / 'ARAP'}", "--split", split, "--model", f"split={root / 'own.py'}:split")
     data = ("--albedo", "none", "--negatives", str(root / "photographs"), "--runs", "3", "--device", "cpu")
-    done = CliRunner().invoke(main, ["evaluate", "concepts", *fixed, *data, *words, "--out", str(out)])
+    done = CliRunner().invoke(main, ["evaluate", "csm", *fixed, *data, *words, "--out", str(out)])
     assert done.exit_code == 0, (done.output, done.exc_info)
     (result,) = json.loads(out.read_text())["results"]
     return result
@@ -120,19 +120,3 @@ def test_the_test_frames_of_the_paper_are_42_scenes(root, tmp_path):
     assert set(every) - set(run(root, tmp_path / "csm.json", *more)["groups"]) == {
         scene.lower() for scene in LEFT_OUT
     }
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--size", "8", "8"], "--planted: decompositions are scored at their own size; omit --size"),
-        (
-            ["--layer", "one"],
-            "--layer: decompositions of --planted have no hidden layers; omit one of the two",
-        ),
-    ],
-)
-def test_planted_decompositions_have_one_size_and_no_layers(words, message):
-    fixed = ["evaluate", "concepts", "nowhere", "--model", "retinex", "--planted"]
-    done = CliRunner().invoke(main, [*fixed, *words])
-    assert message in done.output

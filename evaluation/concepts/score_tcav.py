@@ -2,43 +2,58 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from candlelight.evaluation.concepts.cav import Fit, fit_concept, fit_random, named_generator
-from candlelight.evaluation.concepts.cav_diagnostics import Probe, common_size
+from candlelight.evaluation.catalogue.concepts_options import TCAVOptions
+from candlelight.evaluation.concepts.cav import Fit
+from candlelight.evaluation.concepts.concept_data import (
+    ReadImages,
+    TCAVData,
+    few_images,
+    few_negatives,
+    open_tcav,
+    view_name,
+)
+from candlelight.evaluation.concepts.contrast import Contrast
 from candlelight.evaluation.concepts.permutation import (
     LEAST_EXCHANGES,
     ImageGroups,
     count_exchanges,
-    exchanged_members,
-    gram_exchange_derivatives,
     input_scores,
     known_groups,
     permutation_test,
 )
-from candlelight.evaluation.concepts.rows import RowSource, SharedRows, row_norms
+from candlelight.evaluation.concepts.probe import (
+    LayerRows,
+    Probe,
+    check_finite_rows,
+    common_size,
+    hidden_gradients,
+    hidden_rows,
+    linear_images,
+    read_rows,
+)
+from candlelight.evaluation.concepts.rows import RowSource, row_storage
 from candlelight.evaluation.concepts.sensitivity import (
     GradientOf,
     Significance,
     Target,
-    derivatives_along,
     parse_target,
     significant,
 )
-from candlelight.evaluation.concepts.sets import few_images, read_activations, read_gradients
-from candlelight.evaluation.concepts.solvers import Classifier
 from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.run.batches import Fingerprint, check_srgb_image, make_provenance
-from candlelight.evaluation.run.named_models import identify_models
-from candlelight.evaluation.run.result import MeanResult
-from candlelight.evaluation.run.steps import FinishedSteps, model_key
-from candlelight.evaluation.views import DataIdentity, Images
-from candlelight.loaders.check_choice import check_choice
+from candlelight.evaluation.run.batches import Batch, make_provenance
+from candlelight.evaluation.run.evaluate import Run
+from candlelight.evaluation.run.hidden_layers import match_layers
+from candlelight.evaluation.run.record import Evaluation, Reading
+from candlelight.evaluation.run.result import MeanResult, Result
+from candlelight.evaluation.run.steps import model_key
+from candlelight.evaluation.views import Images
 from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.progress_bars import progress_bar
 
@@ -128,18 +143,9 @@ class LayerScorer:
         fitting: Mapping[str, Any],
         seed: int,
     ) -> None:
-        self._negatives, self._gradients = negatives, gradients
         self._gradient_of: GradientOf = gradient_of
-        self._fitting, self._seed = dict(fitting), seed
-        self._random: dict[int, tuple[Tensor, Tensor]] = {}
-
-    @cached_property
-    def _shared(self) -> SharedRows:
-        return SharedRows(self._negatives, [self._gradients])
-
-    @cached_property
-    def _lengths(self) -> Tensor:
-        return row_norms(self._gradients)
+        self._gradients, self._fitting, self._seed = {"": gradients}, dict(fitting), seed
+        self._contrast = Contrast(negatives, self._gradients, self._fitting, seed)
 
     def score(
         self,
@@ -159,64 +165,80 @@ class LayerScorer:
         Raises:
             InputError: there are too few rows, or they are not finite.
         """
-        gram, (products,) = self._shared.stacked(concept)
-        fit = fit_concept(gram, len(concept), named_generator(self._seed, "concept"), **self._fitting)
-        helps, gains = self._counted(fit, products)
+        gram, products = self._contrast.products(concept)
+        fit = self._contrast.fit(gram, len(concept), ("concept",))
+        helps, gains = self._counted(fit, self._contrast.derivatives(fit, products)[""])
+        by_chance, derivatives = self._contrast.random(len(concept))
+        random, random_gains = self._counted(by_chance, derivatives[""])
         draws = helps.new_zeros(0)
         if control is not None:
-            draws = self._exchanged(concept, control, permutations, groups)
-        random_scores, random_gains = self._random_scores(len(concept))
+            other = Contrast(control, self._gradients, self._fitting, self._seed)
+            exchanged = other.exchanged(*other.products(concept), len(concept), permutations, groups)[""]
+            draws = input_scores(exchanged, "derivative", self._gradient_of).mean(1)
+        undefined = helps.new_tensor(torch.nan)
+        known = bool(fit.norm.any())
         return TCAVScore(
             shares=helps.mean(0),
             gains=gains.mean(0),
             run_scores=helps.mean(1),
             run_gains=gains.mean(1),
-            random_scores=random_scores,
-            random_gains=random_gains,
-            accuracy=fit.accuracy.mean() if bool(fit.norm.any()) else helps.new_tensor(torch.nan),
-            flat=(gains == 0).double().mean() if bool(fit.norm.any()) else helps.new_tensor(torch.nan),
+            random_scores=random.mean(1),
+            random_gains=random_gains.mean(1),
+            accuracy=fit.accuracy.mean() if known else undefined,
+            flat=(gains == 0).double().mean() if known else undefined,
             draws=draws,
         )
 
-    def _counted(self, fit: Fit, products: Tensor) -> tuple[Tensor, Tensor]:
+    def _counted(self, fit: Fit, derivatives: Tensor) -> tuple[Tensor, Tensor]:
         """Tell for each run and image whether the sign is the wanted one, and how far the target moves."""
-        derivatives = derivatives_along(fit.weights, products, fit.norm, self._lengths)
         if not bool(fit.norm.any()):
             return derivatives * torch.nan, derivatives * torch.nan
         unit = torch.nan_to_num(derivatives / fit.norm[:, None], 0, 0, 0)
         helps = input_scores(derivatives, "share", self._gradient_of)
         return helps, input_scores(unit, "derivative", self._gradient_of)
 
-    def _random_scores(self, images: int) -> tuple[Tensor, Tensor]:
-        """Score vectors between random subsets of the negatives, as large as the concept set if possible."""
-        gram, (products,) = self._shared.stacked()
-        size = max(2, min(images, len(gram) // 2))
-        if size not in self._random:
-            drawn = named_generator(self._seed, "random", size)
-            fit = fit_random(gram, size, drawn, **self._fitting)
-            helps, gains = self._counted(fit, products)
-            self._random[size] = helps.mean(1), gains.mean(1)
-        return self._random[size]
 
-    def _exchanged(
-        self,
-        concept: Tensor | RowSource,
-        control: Tensor | RowSource,
-        permutations: int,
-        groups: ImageGroups | None,
-    ) -> Tensor:
-        """Compute the statistic of `permutation_test` for the concept and for each exchange."""
-        counts = len(concept), len(control)
-        members = exchanged_members(*counts, permutations, self._seed, groups).to(concept.device)
-        gram, (products,) = SharedRows(control, [self._gradients]).stacked(concept)
-        derivatives = gram_exchange_derivatives(gram, products, self._lengths, members)
-        return input_scores(derivatives, "derivative", self._gradient_of).mean(1)
+def read_activations(probe: Probe, layers: Sequence[str], images: Images) -> LayerRows:
+    """Compute the outputs of hidden layers for all images, float32, on the device of the probe.
+
+    Raises:
+        InputError: see `read_rows` and `hidden_rows`.
+    """
+
+    def read(batch: Batch[Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        image = linear_images(probe, batch)
+        return image, dict(zip(layers, hidden_rows(probe, layers, image, batch.ids), strict=True))
+
+    return read_rows(probe, images, read)
+
+
+def read_gradients(probe: Probe, layers: Sequence[str], images: Images, target: Target) -> LayerRows:
+    """Compute the gradients of a target by the outputs of hidden layers for all images, float32.
+
+    Each layer needs a pass of its own.
+
+    Raises:
+        InputError: see `read_rows` and `hidden_gradients`; or the target does not fit the output, or is not
+            finite.
+    """
+
+    def read(batch: Batch[Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        def loss(output: object, given: Tensor, rows: slice) -> Tensor:
+            values = target.values(output, len(given))
+            named = f"target `{target.name}` of model `{probe.name}`"
+            check_finite_rows(named, values[:, None], batch.ids[rows])
+            return values
+
+        image = linear_images(probe, batch)
+        return image, {layer: hidden_gradients(probe, layer, image, batch.ids, loss) for layer in layers}
+
+    return read_rows(probe, images, read)
 
 
 def scores_to_step(scores: Mapping[str, TCAVScore]) -> dict[str, Tensor]:
     """Name all tensors of the scores at each layer, for `candlelight.evaluation.run.steps`."""
     return {
-        f"{number} {field.name}": getattr(score, field.name).cpu()
+        f"{number} {field.name}": getattr(score, field.name)
         for number, score in enumerate(scores.values())
         for field in fields(TCAVScore)
     }
@@ -230,29 +252,7 @@ def step_to_scores(step: Mapping[str, Tensor], layers: tuple[str, ...]) -> dict[
     }
 
 
-METRIC, VERSION = "tcav", 2
-
-
-def score_tcav(
-    models: Mapping[str, nn.Module | NamedModel],
-    concepts: Mapping[str, Images],
-    negatives: Images,
-    test: Images,
-    *,
-    layers: Sequence[str],
-    target: str | Target,
-    controls: Mapping[str, Images] | None = None,
-    runs: int = 100,
-    seed: int = 0,
-    classifier: Classifier = "svm",
-    regularisation: float = 0.01,
-    p: float = 0.05,
-    permutations: int = 999,
-    size: tuple[int, int] | None = None,
-    batch_size: int = 16,
-    device: str = "cpu",
-    steps: FinishedSteps | None = None,
-) -> dict[str, MeanResult]:
+def _score_networks(run: Run[TCAVOptions]) -> dict[str, Result]:
     """Score networks with TCAV (Kim et al. 2018, sec. 3) at hidden layers.
 
     For each layer and concept, ``runs`` vectors separate the activations of the concept's images from those
@@ -275,80 +275,46 @@ def score_tcav(
     represent instead of the concept (a control tells them apart); and the direction of the activations that
     no image of the two sets shows. Scores of different layers have different units of the derivative.
 
-    Args:
-        models: networks by name, on ``device``. Images are sRGB-encoded, in [0, 1], unless the network has an
-            attribute ``colour_space`` that says "linear".
-        concepts: images of each concept, by name; 20 or more are advised. `set_images` makes such a view of
-            one set of `open_data("concepts", ...)`.
-        negatives: images without the concepts, at least 4. Use at least twice as many as images in the
-            largest concept, so that random vectors are trained on sets of that size.
-        test: images at which the target is differentiated.
-        layers: names of hidden layers, as ``named_modules()`` gives them; several are a sweep.
-        target: text for `parse_target`, or a `Target`.
-        controls: control images of some concepts, by the name of the concept: the same scene without the
-            concept.
-        runs: vectors for each concept and layer, at least 2.
-        seed: seed of all random draws.
-        classifier: see `fit_cavs`; it trains the random vectors too.
-        regularisation: see `fit_cavs`.
-        p: level of the t-test.
-        permutations: exchanges of the permutation test.
-        size: height and width to which all images are resized; needed if they differ in size.
-        batch_size: images per pass.
-        device: torch device of the networks.
-        steps: keeps finished concepts, so that an interrupted run resumes; negatives and test images are run
-            again.
+    Networks run, vectors are fitted and images are exchanged on the device of the run; with "sgd",
+    scikit-learn trains on the CPU. Rows beyond ``memory`` pass through a file.
 
     Returns:
         A result for each network, with 95 % intervals over groups of test images. No direction is better.
 
     Raises:
-        InputError: an argument is misspelt or out of range; a model is no `torch.nn.Module`; a layer does not
-            exist, does not run once, or the target does not depend on it; the target does not fit the
-            output; images have several sizes; there are too few images; or a number is not finite.
-
-    Example:
-        >>> from candlelight.evaluation.views import open_data
-        >>> striped, plain, zebras = (open_data("images", one) for one in folders)  # doctest: +SKIP
-        >>> views = {"striped": striped}, plain, zebras  # doctest: +SKIP
-        >>> score_tcav({"net": net}, *views, layers=["layer4"], target="logit:340")["net"]  # doctest: +SKIP
+        InputError: a model is no `torch.nn.Module`; a layer does not exist, does not run once, or the target
+            does not depend on it; the target does not fit the output; images have several sizes, or are of a
+            concept and negatives too; there are too few images; or a number is not finite.
     """
-    check_choice("classifier", classifier, Classifier)
-    chosen = parse_target(target) if isinstance(target, str) else target
-    controls = dict(controls or {})
-    _check_arguments(concepts, controls, layers)
-    views = [*concepts.values(), *controls.values(), negatives, test]
-    named_models = identify_models(models, views, "srgb", None)
-    for name, named in named_models.items():
+    options, data = run.options, run.data
+    target = options.target if isinstance(options.target, Target) else parse_target(str(options.target))
+    _check_data(data)
+    if not options.layer:
+        raise InputError(f"{argument('layer')}: expected at least one hidden layer, got none")
+    images = ReadImages()
+    images.add_test(data.test)
+    images.add_negatives(data.negatives)
+    reads = {}
+    for name, view in data.concepts.items():
+        images.add_images(view, f"concept `{name}`")
+        if name in data.controls:
+            images.add_images(data.controls[name])
+        reads[name] = images.hexdigest()
+    results: dict[str, Result] = {}
+    for name, named in run.models.items():
         if not isinstance(named.model, nn.Module):
             raise InputError(f"`{name}` has no hidden layers: TCAV needs a torch.nn.Module")
-    settings: dict[str, Any] = {"layers": list(layers), "target": chosen.name, "runs": runs, "seed": seed}
-    settings |= {"gradient_of": chosen.gradient_of, "target_sha256": chosen.sha256, "p": p, "size": size}
-    settings |= {"classifier": classifier, "regularisation": regularisation}
-    settings |= {"permutations": permutations} if controls else {}
-    run = _Run(tuple(layers), chosen, dict(concepts), controls, negatives, test, settings)
-    results = {}
-    for name, named in named_models.items():
-        key = None
-        if steps is not None and isinstance(target, str):  # a function that is given in Python may change
-            key = model_key(named, device, metric=METRIC, version=VERSION, batch_size=batch_size, **settings)
-        probe = Probe(named, size, batch_size, device)
-        results[name] = run.score(probe, steps or FinishedSteps(), key)
+        layers = tuple(match_layers(named.model, options.layer))
+        results[name] = _Network(run, named, layers, target, images, reads).score()
     return results
 
 
-def _check_arguments(
-    concepts: Mapping[str, Images], controls: Mapping[str, Images], layers: Sequence[str]
-) -> None:
-    if not concepts:
-        raise InputError("expected at least one concept, got none")
-    if isinstance(layers, str) or not layers or len(set(layers)) < len(layers):
-        raise InputError(
-            f"{argument('layer', 'layers')} must be a list of different names, at least one, got {layers!r}"
-        )
-    if surplus := [name for name in controls if name not in concepts]:
-        raise InputError(f"control `{surplus[0]}`: expected one of the concepts, {', '.join(concepts)}")
-    for kind, views in (("concept", concepts), ("control of concept", controls)):
+def _check_data(data: TCAVData) -> None:
+    if not data.concepts:
+        raise InputError(f"{argument('concept')}: expected at least one concept, got none")
+    if surplus := [name for name in data.controls if name not in data.concepts]:
+        raise InputError(f"control `{surplus[0]}`: expected one of the concepts, {', '.join(data.concepts)}")
+    for kind, views in (("concept", data.concepts), ("control of concept", data.controls)):
         for name, view in views.items():
             if len(view.ids) < 2:
                 raise InputError(
@@ -356,86 +322,97 @@ def _check_arguments(
                 )
 
 
-@dataclass(frozen=True)
-class _Run:
-    """Arguments that are the same for all networks."""
+_FITTING = ("runs", "classifier", "regularisation")
 
+
+@dataclass(frozen=True)
+class _Network:
+    """One network, and all that its scores depend on."""
+
+    run: Run[TCAVOptions]
+    named: NamedModel
     layers: tuple[str, ...]
     target: Target
-    concepts: dict[str, Images]
-    controls: dict[str, Images]
-    negatives: Images
-    test: Images
-    settings: dict[str, Any]
+    images: ReadImages
+    reads: Mapping[str, str]  # hash of all rows up to each concept
 
-    def score(self, probe: Probe, steps: FinishedSteps, key: Mapping[str, Any] | None) -> MeanResult:
-        """Score one network."""
-        fingerprint = Fingerprint()
-        gradients = read_gradients(probe, self.layers, self.test, self.target, fingerprint)
-        against = read_activations(probe, self.layers, self.negatives, fingerprint)
+    @property
+    def data(self) -> TCAVData:
+        """The views."""
+        data: TCAVData = self.run.data
+        return data
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Options that change the numbers, as settings of the result; the data have their names elsewhere."""
+        options = self.run.options
+        names = ["runs", "seed", "p", "size", "classifier", "regularisation"]
+        names += ["permutations"] if self.data.controls else []
+        settings: dict[str, Any] = {"layers": list(self.layers), "target": self.target.name}
+        settings |= {"gradient_of": self.target.gradient_of, "target_sha256": self.target.sha256}
+        return settings | {name: getattr(options, name) for name in names}
+
+    def score(self) -> MeanResult:
+        """Score all concepts at all layers."""
+        run, options = self.run, self.run.options
+        storage = row_storage(options.memory, run.device)
+        probe = Probe(self.named, options.size, run.batch_size, run.device, storage)
+        gradients = read_gradients(probe, self.layers, self.data.test, self.target)
+        against = read_activations(probe, self.layers, self.data.negatives)
         size = common_size([gradients.size, against.size])
-        fitting = {name: self.settings[name] for name in ("runs", "classifier", "regularisation")}
+        fitting = {name: getattr(options, name) for name in _FITTING}
         scorers = {
             layer: LayerScorer(
-                against.rows[layer],
-                gradients.rows[layer],
-                self.target.gradient_of,
-                fitting,
-                self.settings["seed"],
+                against.rows[layer], gradients.rows[layer], self.target.gradient_of, fitting, options.seed
             )
             for layer in self.layers
         }
+        key = None
+        if not isinstance(options.target, Target):  # a function that is given in Python may change
+            about = {"metric": run.evaluation.name, "version": run.evaluation.version}
+            about |= {"batch_size": run.batch_size, **self.settings}
+            key = model_key(self.named, run.device, **about)
         scores = {}
-        bar = progress_bar(self.concepts, desc=f"{probe.named.identity.name}: concepts", unit="concept")
-        for name in bar:
-            self._add(name, fingerprint)
-            read = {"read": fingerprint.hexdigest(), "groups": self._groups(name)}
+        for name in progress_bar(self.data.concepts, desc=f"{probe.name}: concepts", unit="concept"):
+            read = {"read": self.reads[name], "groups": self._groups(name)}
             whole = None if key is None else {**key, **read}
-            step = steps.get_or_compute(whole, partial(self._step, probe, scorers, name, size))
+            step = run.steps.get_or_compute(whole, partial(self._step, probe, scorers, name, size))
             scores[name] = step_to_scores(step, self.layers)
-        return self._result(probe, scores, fingerprint)
-
-    def _add(self, concept: str, fingerprint: Fingerprint) -> None:
-        """Add the images of a concept and of its control to the hash."""
-        for views in (self.concepts, self.controls):
-            if view := views.get(concept):
-                for row, identifier in enumerate(view.ids):
-                    fingerprint.add(identifier, check_srgb_image(view[row]))
+        return self._result(probe, scores)
 
     def _step(
         self, probe: Probe, scorers: Mapping[str, LayerScorer], concept: str, size: tuple[int, int]
     ) -> dict[str, Tensor]:
         """Run a network on the images of one concept and of its control, and score each layer."""
-        found = read_activations(probe, self.layers, self.concepts[concept], Fingerprint())
+        found = read_activations(probe, self.layers, self.data.concepts[concept])
         common_size([size, found.size])
         control: dict[str, Tensor | RowSource] = {}
-        groups = self._groups(concept)
-        if concept in self.controls and self._tested(concept):
-            read = read_activations(probe, self.layers, self.controls[concept], Fingerprint())
+        if concept in self.data.controls and self._tested(concept):
+            read = read_activations(probe, self.layers, self.data.controls[concept])
             common_size([size, read.size])
             control = read.rows
-        permutations = self.settings.get("permutations", 0)
+        permutations, groups = self.run.options.permutations, self._groups(concept)
         scores = {
             layer: scorer.score(found.rows[layer], control.get(layer), permutations, groups)
             for layer, scorer in scorers.items()
         }
         return scores_to_step(scores)
 
-    def _result(
-        self, probe: Probe, scores: Mapping[str, Mapping[str, TCAVScore]], fingerprint: Fingerprint
-    ) -> MeanResult:
-        data = fingerprint.describe(self.test) | {"negatives": view_name(self.negatives.identity)}
-        data["concepts"] = {name: view_name(view.identity) for name, view in self.concepts.items()}
-        data |= {"controls": {name: view_name(view.identity) for name, view in self.controls.items()}}
+    def _result(self, probe: Probe, scores: Mapping[str, Mapping[str, TCAVScore]]) -> MeanResult:
+        data, record = self.data, self.run.evaluation
+        described = self.images.describe(data.test) | {"negatives": view_name(data.negatives.identity)}
+        for kind, views in (("concepts", data.concepts), ("controls", data.controls)):
+            described[kind] = {name: view_name(view.identity) for name, view in views.items()}
         columns = {}
         for ending, of in (("", "shares"), (", derivative", "gains")):
             for name, of_layers in scores.items():
                 for layer, score in of_layers.items():
                     columns[f"{name} at {layer}{ending}"] = tuple(getattr(score, of).tolist())
+        about = record.name, record.version, record.better, self.named, described, self.settings
         return MeanResult(
-            make_provenance(METRIC, VERSION, "neither", probe.named, data, self.settings),
-            tuple(self.test.ids),
-            tuple(self.test.groups),
+            make_provenance(*about),
+            tuple(data.test.ids),
+            tuple(data.test.groups),
             columns,
             (),
             {
@@ -447,9 +424,9 @@ class _Run:
 
     def _groups(self, concept: str) -> ImageGroups | None:
         """Return the groups of the images of a concept and of its control; None if there are none known."""
-        if concept not in self.controls:
+        if concept not in self.data.controls:
             return None
-        return known_groups(self.concepts[concept], self.controls[concept])
+        return known_groups(self.data.concepts[concept], self.data.controls[concept])
 
     def _tested(self, concept: str) -> bool:
         """Tell whether groups leave enough exchanges of a concept and its control for a p-value."""
@@ -457,12 +434,13 @@ class _Run:
         return groups is None or count_exchanges(groups) >= LEAST_EXCHANGES
 
     def _notes(self) -> list[str]:
-        """Word a note on each concept and control that is small, and on the scenes of the tests."""
-        counts = {f"concept `{name}`": len(view.ids) for name, view in self.concepts.items()}
-        notes = few_images(
-            counts | {f"control of `{name}`": len(view.ids) for name, view in self.controls.items()}
-        )
-        independent = [f"`{name}`" for name in self.controls if self._groups(name) is None]
+        """Word notes on small concepts, controls and negatives, and on the scenes of the tests."""
+        concepts = {f"concept `{name}`": len(view.ids) for name, view in self.data.concepts.items()}
+        controls = {f"control of `{name}`": len(view.ids) for name, view in self.data.controls.items()}
+        negatives = len(self.data.negatives.ids)
+        notes = few_images(concepts | controls | {"negatives": negatives})
+        notes += few_negatives(concepts, negatives)
+        independent = [f"`{name}`" for name in self.data.controls if self._groups(name) is None]
         if independent:
             notes.append(
                 f"permutation test of {', '.join(independent)}: no scenes are known, so all images count as "
@@ -471,24 +449,24 @@ class _Run:
         return notes + [
             f"control of `{name}`: too few scenes for a permutation test; use at least 4 in each of the "
             "two, or the same ones in both"
-            for name in self.controls
+            for name in self.data.controls
             if not self._tested(name)
         ]
 
     def _describe(self, layer: str, scores: Mapping[str, Mapping[str, TCAVScore]]) -> list[dict[str, Any]]:
         """Collect the details of all concepts at one layer, with the permutation test over these concepts."""
-        tested = [name for name in scores if name in self.controls and self._tested(name)]
+        tested = [name for name in scores if name in self.data.controls and self._tested(name)]
         test = (
             permutation_test(torch.stack([scores[name][layer].draws for name in tested])) if tested else None
         )
         details = []
         for name, of_layers in scores.items():
-            one = {"layer": layer, "concept": name, "images": len(self.concepts[name].ids)}
-            one |= of_layers[layer].describe(self.settings["p"])
-            if name in self.controls:
+            one = {"layer": layer, "concept": name, "images": len(self.data.concepts[name].ids)}
+            one |= of_layers[layer].describe(self.run.options.p)
+            if name in self.data.controls:
                 row = tested.index(name) if name in tested else None
                 one["control"] = {
-                    "images": len(self.controls[name].ids),
+                    "images": len(self.data.controls[name].ids),
                     "scenes": None
                     if (groups := self._groups(name)) is None
                     else [len(set(n)) for n in groups],
@@ -500,11 +478,12 @@ class _Run:
         return details
 
 
-def view_name(identity: DataIdentity) -> str:
-    """Name data with their set and split.
-
-    Example:
-        >>> view_name(DataIdentity("demo", "frames", "albedo"))
-        'demo, albedo'
-    """
-    return ", ".join(part for part in (identity.name, identity.set_name, identity.split) if part)
+TCAV = Evaluation(
+    name="tcav",
+    version=2,
+    better="neither",
+    options=TCAVOptions,
+    reads=Reading(open=open_tcav, space="srgb"),
+    study=_score_networks,
+    page="candlelight.evaluation.concepts.tcav_report:TCAV_PAGE",
+)
