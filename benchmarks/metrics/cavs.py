@@ -33,11 +33,11 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from benchmarks.processes import print_table
+from candlelight.evaluation.catalogue.concepts_options import Classifier
 from candlelight.evaluation.concepts import CAVs, fit_cavs, layer_activations, layer_gradients, sensitivity
 from candlelight.evaluation.concepts.cav import Fit, fit_concept
 from candlelight.evaluation.concepts.rows import SharedRows, columns_of, row_norms
 from candlelight.evaluation.concepts.sensitivity import derivatives_along
-from candlelight.evaluation.catalogue.concepts_options import Classifier
 
 WANTED = 350
 TESTS = 42

@@ -137,7 +137,7 @@ def inner_products(simulation: Simulation, number: int) -> tuple[Tensor, Tensor,
 
 
 def paper_p_value(simulation: Simulation, seed: int) -> float:
-    """Compute the p-value of the t-test as `candlelight.evaluation.concepts.score_concepts` does."""
+    """Compute the p-value of the t-test as the evaluation `csm` does."""
     concept, stream = simulation.concepts[0], torch.Generator().manual_seed(seed)
     shared = SharedRows(simulation.negatives, [simulation.gradients])
     gram, (products,) = shared.stacked(concept)

@@ -32,12 +32,12 @@ import torch
 from benchmarks.processes import print_table
 from candlelight.evaluation import evaluate
 from candlelight.evaluation.concepts import (
+    CSMData,
     directional_derivatives,
     fit_cavs,
     layer_activations,
     layer_gradients,
     pixel_loss,
-    score_concepts,
 )
 from candlelight.evaluation.intrinsic.ground_truth import stack_ground_truth
 from candlelight.evaluation.models import IntrinsicNet, load_model, save_model
@@ -122,7 +122,7 @@ def print_scores(
     test: Decompositions,
 ) -> None:
     """Print CSM_R, sensitivities, cosines, constancy and LMSE of each network, and means over seeds."""
-    csm = score_concepts(networks, None, sets, negatives, test, runs=RUNS)
+    csm = evaluate("csm", CSMData(test, negatives, illumination=sets), networks, runs=RUNS)
     lmse = evaluate("lmse", test, networks)
     columns: dict[str, list[float]] = {}
     rows: list[list[object]] = []

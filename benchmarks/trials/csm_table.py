@@ -25,7 +25,7 @@ from torch import Tensor
 
 from benchmarks.processes import print_table
 from candlelight.evaluation import evaluate
-from candlelight.evaluation.concepts import score_concepts
+from candlelight.evaluation.concepts import CSMData
 from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, METRICS
 from candlelight.evaluation.intrinsic import dssim
 from candlelight.evaluation.intrinsic.ground_truth import stack_ground_truth
@@ -57,11 +57,12 @@ def main() -> None:
     columns: dict[str, dict[str, float]] = {name: {} for name in models}
     rows = range(0, len(open_secondary("decompositions", None, given.test)), given.every)
     test = open_secondary("decompositions", None, given.test, rows=rows)
-    found = score_concepts(
+    negatives = open_secondary("images", None, given.negatives, limit=500)
+    sets = {name: open_data("concepts", given.concepts, set_name=name) for name in METRICS}
+    found = evaluate(
+        "csm",
+        CSMData(test, negatives, **sets),
         models,
-        *(open_data("concepts", given.concepts, set_name=name) for name in METRICS),
-        open_secondary("images", None, given.negatives, limit=500),
-        test,
         runs=given.runs,
         max_sets=given.max_sets,
         steps=FinishedSteps(given.steps),

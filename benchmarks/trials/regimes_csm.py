@@ -26,7 +26,8 @@ import torch
 
 from benchmarks.processes import print_table
 from benchmarks.trials.regimes import REGIMES, weights, with_interval
-from candlelight.evaluation.concepts import score_concepts
+from candlelight.evaluation import evaluate
+from candlelight.evaluation.concepts import CSMData
 from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES, CONTROLLED, METRICS
 from candlelight.evaluation.models.model_spec import open_model
 from candlelight.evaluation.run.intervals import seed_interval
@@ -52,30 +53,23 @@ def main() -> None:
     negatives = open_data("images", given.negatives)
     test = open_data("decompositions", given.frames, set_name="test", rows=range(0, 300, 5))
     poses = open_data("concepts", given.controls, set_name="albedo_pose")
-    results = score_concepts(
-        models,
-        open_data("concepts", given.concepts, set_name="albedo"),
-        open_data("concepts", given.concepts, set_name="illumination"),
-        negatives,
-        test,
-        controls={
-            "albedo": poses,
-            "illumination": open_data("concepts", given.controls, set_name="illumination_pose"),
-        },
-        steps=FinishedSteps(given.runs / "csm.partial"),
+    albedo, illumination = (
+        open_data("concepts", given.concepts, set_name=name) for name in ("albedo", "illumination")
     )
+    moved = open_data("concepts", given.controls, set_name="illumination_pose")
+    data = CSMData(test, negatives, albedo, illumination, {"albedo": poses, "illumination": moved})
+    results = evaluate("csm", data, models, steps=FinishedSteps(given.runs / "csm.partial"))
     print_ratios(results, given.seeds)
     print_sets(results)
     halves = [_halves(one, number) for number, one in enumerate(poses.sets)]
-    nulls = score_concepts(
-        models,
-        replace(poses, sets=tuple(one for one, _ in halves), varies=None),
-        None,
-        negatives,
+    one, other = (tuple(pair[place] for pair in halves) for place in (0, 1))
+    null = CSMData(
         test,
-        controls={"albedo": replace(poses, sets=tuple(other for _, other in halves))},
-        steps=FinishedSteps(given.runs / "nulls.partial"),
+        negatives,
+        replace(poses, sets=one, varies=None),
+        controls={"albedo": replace(poses, sets=other)},
     )
+    nulls = evaluate("csm", null, models, steps=FinishedSteps(given.runs / "nulls.partial"))
     print_null_rates(nulls)
     for name, found in (("csm", results), ("nulls", nulls)):
         text = json.dumps({key: json.loads(one.to_json()) for key, one in found.items()})

@@ -16,7 +16,7 @@ from candlelight.evaluation.concepts.probe import (
     hidden_gradients,
     hidden_rows,
     linear_images,
-    read_rows,
+    probe_rows,
     resize_linear,
 )
 from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BRANCHES
@@ -49,7 +49,7 @@ def branch_activations(probe: Probe, layers: BranchLayers, images: Images) -> La
         Rows by branch.
 
     Raises:
-        InputError: see `read_rows`; a layer cannot be read, or an output is not finite.
+        InputError: see `probe_rows`; a layer cannot be read, or an output is not finite.
     """
 
     def read(batch: Batch[Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
@@ -61,7 +61,7 @@ def branch_activations(probe: Probe, layers: BranchLayers, images: Images) -> La
             rows = hidden_rows(probe, layers, image, batch.ids)
         return image, dict(zip(BRANCHES, rows, strict=True))
 
-    return read_rows(probe, images, read)
+    return probe_rows(probe, images, read)
 
 
 def branch_gradients(probe: Probe, layers: BranchLayers, data: Decompositions) -> dict[str, LayerRows]:
@@ -79,7 +79,7 @@ def branch_gradients(probe: Probe, layers: BranchLayers, data: Decompositions) -
         For each alignment of the loss, rows by branch.
 
     Raises:
-        InputError: see `read_rows`; a branch's loss does not depend on its layer, or an output or a gradient
+        InputError: see `probe_rows`; a branch's loss does not depend on its layer, or an output or a gradient
             is not finite.
     """
     names = [(branch, alignment) for alignment in ALIGNMENTS for branch in BRANCHES]
@@ -92,7 +92,7 @@ def branch_gradients(probe: Probe, layers: BranchLayers, data: Decompositions) -
             found = _hidden_gradients(probe, layers, batch.ids, truth)
         return truth.image, dict(zip(map(" ".join, names), found, strict=True))
 
-    rows, size = read_rows(probe, data, read, lambda item: item.image)
+    rows, size = probe_rows(probe, data, read, lambda item: item.image)
     return {
         alignment: LayerRows({branch: rows[f"{branch} {alignment}"] for branch in BRANCHES}, size)
         for alignment in ALIGNMENTS

@@ -81,7 +81,7 @@ class LayerRows(NamedTuple):
 _Read = Callable[[Batch[Any]], tuple[Float[Tensor, "batch 3 height width"], Mapping[str, Tensor]]]
 
 
-def read_rows(
+def probe_rows(
     probe: Probe, view: View[Any], read: _Read, image: Callable[[Any], Tensor] = check_srgb_image
 ) -> LayerRows:
     """Compute rows of all images of a view, float32, batch by batch.

@@ -36,7 +36,7 @@ from candlelight.evaluation.concepts.probe import (
     hidden_gradients,
     hidden_rows,
     linear_images,
-    read_rows,
+    probe_rows,
 )
 from candlelight.evaluation.concepts.rows import RowSource, row_storage
 from candlelight.evaluation.concepts.sensitivity import (
@@ -202,14 +202,14 @@ def read_activations(probe: Probe, layers: Sequence[str], images: Images) -> Lay
     """Compute the outputs of hidden layers for all images, float32, on the device of the probe.
 
     Raises:
-        InputError: see `read_rows` and `hidden_rows`.
+        InputError: see `probe_rows` and `hidden_rows`.
     """
 
     def read(batch: Batch[Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         image = linear_images(probe, batch)
         return image, dict(zip(layers, hidden_rows(probe, layers, image, batch.ids), strict=True))
 
-    return read_rows(probe, images, read)
+    return probe_rows(probe, images, read)
 
 
 def read_gradients(probe: Probe, layers: Sequence[str], images: Images, target: Target) -> LayerRows:
@@ -218,7 +218,7 @@ def read_gradients(probe: Probe, layers: Sequence[str], images: Images, target: 
     Each layer needs a pass of its own.
 
     Raises:
-        InputError: see `read_rows` and `hidden_gradients`; or the target does not fit the output, or is not
+        InputError: see `probe_rows` and `hidden_gradients`; or the target does not fit the output, or is not
             finite.
     """
 
@@ -232,7 +232,7 @@ def read_gradients(probe: Probe, layers: Sequence[str], images: Images, target: 
         image = linear_images(probe, batch)
         return image, {layer: hidden_gradients(probe, layer, image, batch.ids, loss) for layer in layers}
 
-    return read_rows(probe, images, read)
+    return probe_rows(probe, images, read)
 
 
 def scores_to_step(scores: Mapping[str, TCAVScore]) -> dict[str, Tensor]:

@@ -10,7 +10,6 @@ from typing import Any, get_args
 
 import pytest
 import torch
-from candlelight.evaluation.concepts.tcav import LayerScorer
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
@@ -55,6 +54,7 @@ from candlelight.evaluation.concepts import (
     sensitivity,
     significant,
 )
+from candlelight.evaluation.concepts.score_tcav import LayerScorer
 from candlelight.evaluation.coverage import (
     VEBI,
     WeightedFilters,

@@ -58,7 +58,7 @@ def root(tmp_path_factory):
     for name in sets:
         for index in range(6):
             values = {"color": made.GRID[0].values[index // 3], "size": made.GRID[1].values[index % 3]}
-            arrays = made._layers(np.random.default_rng([len(name), index]))
+            arrays = made._layers(np.random.default_rng([ord(name[0]), index]))
             layers = {layer: arrays[layer] for layer in kept}
             write_frame(root / "frames", Frame(made._metadata(name, index, values, layers), layers))
     (root / "own.py").write_text(CODE)
