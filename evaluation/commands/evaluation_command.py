@@ -31,6 +31,8 @@ class EvaluateGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command by name; of a record in a file, make it."""
+        if cmd_name.endswith(".py"):
+            raise InputError(f"{cmd_name}: name the record in the file: {cmd_name}:NAME")
         if cmd_name in self.commands or ":" not in cmd_name:
             return super().get_command(ctx, cmd_name)
         from candlelight.evaluation.run.evaluate import find_evaluation
@@ -94,17 +96,17 @@ def option_of(one: Option) -> Callable[[Any], Any]:
         )
     default = None if one.default is MISSING or one.many else one.default
     shown: Any = one.help.default or default is not None
+    given = {"required": True} if one.default is MISSING else {"default": default}
     return click.option(
         flag,
         one.name,
         type=_type(one),
-        default=default,
         multiple=one.many,
         nargs=one.count,
-        required=one.default is MISSING,
         show_default=shown,
         metavar=one.help.metavar,
         help=one.help.text,
+        **given,
     )
 
 

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from itertools import permutations
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -10,14 +12,21 @@ import torch
 from torch import Tensor, nn
 
 from candlelight.evaluation.catalogue import RECORDS
-from candlelight.evaluation.models.model_spec import NamedModel, open_models, user_file, user_module
+from candlelight.evaluation.models.model_spec import (
+    NamedModel,
+    exception_reason,
+    open_models,
+    user_file,
+    user_module,
+)
 from candlelight.evaluation.run.batches import Batch, Fingerprint, make_provenance
+from candlelight.evaluation.run.model_outputs import describe_output
 from candlelight.evaluation.run.named_models import identify_models
 from candlelight.evaluation.run.predictions import MissingResults
 from candlelight.evaluation.run.record import Evaluation, O, make_options
 from candlelight.evaluation.run.result import MeanResult, Provenance, Result, fill_failures
 from candlelight.evaluation.run.steps import FinishedSteps, Step, run_batches
-from candlelight.loaders.errors import InputError, did_you_mean
+from candlelight.loaders.errors import InputError, did_you_mean, nearest_file
 
 _Tensors = TypeVar("_Tensors")
 Measured = Iterator[tuple[Any, dict[str, Step]]]
@@ -95,8 +104,7 @@ class Run(Generic[O]):
 
         def compute(named: NamedModel, ids: Sequence[str], prepared: Any, device: str) -> Step:
             predicted = reads.predict(named, ids, prepared, device)  # type: ignore[misc]
-            with torch.no_grad():
-                made = dict(record.measure(predicted, prepared, self.options))  # type: ignore[misc]
+            made = _measure(self, predicted, prepared, len(ids))
             if getattr(predicted, "resized", None) is not None:
                 made["resized"] = predicted.resized
             return {**made, "failed": predicted.failed}
@@ -257,7 +265,9 @@ def collect_errors(run: Run[Any], measured: Measured) -> Errors:
         name: np.concatenate([step["failed"].numpy() for step in some]) | np.isposinf(errors[name]).any(1)
         for name, some in steps.items()
     }
-    return Errors(columns, errors, failed, sign * _table(worst, columns))
+    found = Errors(columns, errors, failed, sign * _table(worst, columns))
+    _check_undefined(run, found)
+    return found
 
 
 def mean_results(run: Run[Any], measured: Measured) -> dict[str, Result]:
@@ -278,6 +288,11 @@ def filled_results(
         settings: further settings of the results.
     """
     record = run.evaluation
+    if unknown := sorted((record.worst.keys() | record.ranges.keys()) - set(found.columns)):
+        names = ", ".join(found.columns)
+        raise InputError(
+            f"evaluation `{record.name}`: no column `{unknown[0]}` for worst or ranges; it has {names}"
+        )
     filled = fill_failures(found.errors, found.failed, found.worst)
     lost = any(flags.any() for flags in found.failed.values())
     if lost and set(found.columns) - record.worst.keys():
@@ -297,13 +312,49 @@ def filled_results(
 def _worst(run: Run[Any], prepared: Any) -> dict[str, Tensor]:
     """Measure the worst output on prepared rows; nan where the truth leaves a column undefined."""
     record = run.evaluation
-    with torch.no_grad():
-        found = record.measure(record.reads.worst(prepared), prepared, run.options)  # type: ignore[misc]
+    predicted = record.reads.worst(prepared)  # type: ignore[misc]
+    found = _measure(run, predicted, prepared, len(predicted.failed))
     fixed = record.worst
     return {
         name: (values if name not in fixed else values.masked_fill(~values.isnan(), fixed[name])).cpu()
         for name, values in found.items()
     }
+
+
+def _measure(run: Run[Any], predicted: Any, prepared: Any, count: int) -> dict[str, Tensor]:
+    """Measure prepared rows; errors of a user's own function are one line."""
+    record = run.evaluation
+    own = not str(getattr(record.measure, "__module__", "")).startswith("candlelight.")
+    name = f"`measure` of `{record.name}`"
+    try:
+        with torch.no_grad():
+            made: Any = record.measure(predicted, prepared, run.options)  # type: ignore[misc]
+    except InputError:
+        raise
+    except Exception as error:
+        if not own:
+            raise
+        place = extract_tb(error.__traceback__)[-1]
+        where = f"({Path(place.filename).name}, line {place.lineno})"
+        raise InputError(f"{name} raised {exception_reason(error)} {where}") from error
+    fits = isinstance(made, Mapping) and made and all(isinstance(one, Tensor) for one in made.values())
+    if not fits or any(one.ndim == 0 or len(one) != count for one in made.values()):
+        expected = f"tensors by name with one entry for each of {count} rows"
+        raise InputError(f"{name}: expected {expected}, got {describe_output(made)}")
+    return dict(made)
+
+
+def _check_undefined(run: Run[Any], found: Errors) -> None:
+    """Refuse columns that are undefined for one model alone: nan may depend on nothing but the truth."""
+    lost = {name: flags[:, None] for name, flags in found.failed.items()}
+    known = {name: ~np.isnan(table) | lost[name] for name, table in found.errors.items()}
+    for (one, some), (other, rest) in permutations(known.items(), 2):
+        for row, column in np.argwhere(rest & ~some)[:1]:
+            place = f"`{found.columns[column]}` of `{run.data.ids[row]}`"
+            raise InputError(
+                f"{place} is nan for `{one}` and not for `{other}`: nan "
+                "marks a truth that leaves it undefined; return a worst value, or infinity for a failure"
+            )
 
 
 def _table(parts: Sequence[Mapping[str, Tensor]], columns: Sequence[str]) -> Any:
@@ -375,6 +426,8 @@ def find_evaluation(name: str) -> Evaluation[Any]:
         known, near = ", ".join(RECORDS), did_you_mean(name, RECORDS)
         raise InputError(f"evaluation `{name}` is not known; expected one of {known}, or file.py:name{near}")
     if place.endswith(".py"):
+        if not Path(place).is_file():
+            raise InputError(f"evaluation `{name}`: there is no file {place}{nearest_file(Path(place))}")
         with user_file(Path(place)) as module:
             record = getattr(module, attribute, None)
             own = [one for one, value in vars(module).items() if isinstance(value, Evaluation)]

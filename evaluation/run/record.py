@@ -5,7 +5,7 @@ This module imports no torch, so that the help of a command, which is made of th
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from importlib import import_module
 from types import NoneType, UnionType
 from typing import (
@@ -165,6 +165,11 @@ def _option(name: str, hint: Any, default: Any) -> Option:
         many, count = parts[-1] is Ellipsis, 1 if parts[-1] is Ellipsis else len(parts)
         hint = parts[0]
     choices = get_args(hint) if get_origin(hint) is Literal else ()
+    if (not choices and not isinstance(hint, type)) or hint in (list, dict, set, tuple):
+        raise InputError(
+            f"option `{name}`: expected bool, int, float, str, Path, a Literal of texts or tuple[X, ...], "
+            f"got {hint}"
+        )
     told = next((one for one in notes if isinstance(one, Help)), Help(""))
     bounds = next((one for one in notes if isinstance(one, At)), At())
     return Option(name, str if choices else hint, default, choices, many, count, optional, told, bounds)
@@ -328,6 +333,28 @@ class Evaluation(Generic[O]):
     facts: Callable[[Any], Mapping[str, Any]] | None = None
     page: Page | str | None = None
     needs_models: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse a record that could not be run."""
+        rows = self.measure is not None and self.reads_rows()
+        wrong = {
+            "name: a text": isinstance(self.name, str) and self.name.isprintable() and self.name != "",
+            "version: a whole number": isinstance(self.version, int),
+            "better: lower, higher or neither": self.better in get_args(Better),
+            "options: a data class, not an object of it": isinstance(self.options, type)
+            and is_dataclass(self.options),
+            "reads: a `Reading`, such as `DECOMPOSITIONS`": isinstance(self.reads, Reading),
+            "controls: models by name, as a dictionary": isinstance(self.controls, Mapping),
+            "measure, with `prepare`, `predict` and `worst` in `reads`; or study": rows
+            or self.study is not None,
+        }
+        if faults := [text for text, fits in wrong.items() if not fits]:
+            raise InputError(f"evaluation `{self.name}`: expected {'; '.join(faults)}")
+
+    def reads_rows(self) -> bool:
+        """Tell whether ``reads`` has what the loop over rows needs."""
+        needed = ("prepare", "predict") if self.summarise is not None else ("prepare", "predict", "worst")
+        return all(getattr(self.reads, name, None) is not None for name in needed)
 
     def page_of(self) -> Page | None:
         """Import and return how results are shown."""

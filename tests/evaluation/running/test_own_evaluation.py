@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,19 @@ import torch
 from click.testing import CliRunner
 
 from candlelight.cli import main
-from candlelight.evaluation import evaluate
-from candlelight.evaluation.intrinsic import psnr
+from candlelight.evaluation import Evaluation, evaluate
+from candlelight.evaluation.intrinsic import DECOMPOSITIONS, psnr
 from candlelight.evaluation.models.retinex import BASELINES
 from candlelight.evaluation.run.evaluate import find_evaluation
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.views import DecomposedImage
 from candlelight.loaders.errors import InputError
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """No options."""
+
 
 PAGE = Path(__file__).parents[3] / "docs" / "own-evaluation.md"
 
@@ -129,3 +136,91 @@ def test_the_name_of_a_control_is_taken(view) -> None:
         InputError, match=r"evaluation `lsme` is not known; expected one of lmse, .*did you mean"
     ):
         find_evaluation("lsme")
+
+
+ROW = {
+    "name": "own",
+    "version": 1,
+    "better": "lower",
+    "options": Nothing,
+    "reads": DECOMPOSITIONS,
+    "measure": lambda predicted, truth, options: {"own": predicted.reflectance.mean((1, 2, 3))},
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"measure": None}, "expected measure, with `prepare`, `predict` and `worst` in `reads`; or study"),
+        ({"controls": ("constant-shading",)}, "expected controls: models by name, as a dictionary"),
+        ({"options": Nothing()}, "expected options: a data class, not an object of it"),
+        ({"reads": "decompositions"}, "expected reads: a `Reading`, such as `DECOMPOSITIONS`"),
+        (
+            {"better": "smaller", "version": "1"},
+            "expected version: a whole number; better: lower, higher or neither",
+        ),
+    ],
+)
+def test_a_record_that_cannot_be_run_is_refused(changes, message) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        Evaluation(**{**ROW, **changes})
+
+
+def by_row(predicted, truth, options):
+    """Undefined where the prediction is dark, which only the truth may decide."""
+    return {"own": torch.where(predicted.reflectance.mean((1, 2, 3)) > 0, 1.0, torch.nan)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"measure": lambda predicted, truth, options: {"own": truth.maks}},
+            r"`measure` of `own` raised AttributeError: .*maks.* \(test_own_evaluation.py, line \d+\)",
+        ),
+        ({"measure": lambda *_: torch.ones(3)}, "expected tensors by name .* 6 rows, got float32"),
+        (
+            {"measure": lambda *_: {"own": torch.ones(())}},
+            "expected tensors by name with one entry for each of",
+        ),
+        ({"measure": lambda *_: {}}, "expected tensors by name"),
+        ({"ranges": {"ovn": (0, 1)}}, "evaluation `own`: no column `ovn` for worst or ranges; it has own"),
+        ({"measure": by_row}, "`own` of `row-0` is nan for `zeros` and not for `split`: nan marks a truth"),
+    ],
+)
+def test_a_measure_that_cannot_be_used_is_one_line(view, changes, message) -> None:
+    models = {"split": lambda image: (image, image), "zeros": lambda image: (0 * image, image)}
+    with pytest.raises(InputError, match=message) as caught:
+        evaluate(Evaluation(**{**ROW, **changes}), view, models, device="cpu", batch_size=6)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_without_the_name_of_a_record_and_a_missing_option(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = CliRunner().invoke(main, ["evaluate", "psnr.py", "data"])
+    assert (told.exit_code, told.output) == (2, "Error: psnr.py: name the record in the file: psnr.py:NAME\n")
+    (tmp_path / "own.py").write_text(NEEDED)
+    missing = CliRunner().invoke(main, ["evaluate", "own.py:own", "data", "--model", "retinex"])
+    assert missing.exit_code == 2
+    assert "Missing option '--least'" in missing.output
+    lost = CliRunner().invoke(main, ["evaluate", "onw.py:own", "data"])
+    assert lost.output == "Error: evaluation `onw.py:own`: there is no file onw.py; did you mean `own.py`?\n"
+
+
+NEEDED = """
+from dataclasses import dataclass
+from typing import Annotated
+from candlelight.evaluation import At, Evaluation, Help
+from candlelight.evaluation.intrinsic import DECOMPOSITIONS
+
+@dataclass(frozen=True)
+class Options:
+    \"\"\"Measure nothing.\"\"\"
+    least: Annotated[float, At(above=0), Help("Smallest value.")]
+
+def measure(predicted, truth, options):
+    return {"own": predicted.reflectance.mean((1, 2, 3))}
+
+about = {"name": "own", "version": 1, "better": "lower", "options": Options}
+own = Evaluation(**about, reads=DECOMPOSITIONS, measure=measure)
+"""
