@@ -5,7 +5,6 @@ from typing import Generic, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from candlelight.evaluation.models.poisson import named_stream
@@ -121,8 +120,8 @@ class ImageRows(KeptRows[Tensor]):
     def __init__(self, data: Images) -> None:
         super().__init__(data, data[0].numel() * 4)
 
-    def read(self, rows: Sequence[int]) -> Float[Tensor, "batch 3 height width"]:
-        """Read images.
+    def read(self, rows: Sequence[int]) -> Tensor:
+        """Read images: float32 [batch, 3, height, width], sRGB-encoded in [0, 1].
 
         Raises:
             InputError: an image is not sRGB-encoded in [0, 1], or the images have several sizes.

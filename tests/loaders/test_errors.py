@@ -72,10 +72,10 @@ def test_commands_report_lack_of_memory_in_one_line(read_calls, raise_on_open, t
 @pytest.mark.parametrize(
     ("words", "name", "shown"),
     [
-        (("evaluate", "concepts"), "size", "--size HEIGHT WIDTH"),
-        (("evaluate", "concepts"), "set_name", "--set"),
+        (("evaluate", "csm"), "size", "--size HEIGHT WIDTH"),
+        (("evaluate", "csm"), "set_name", "--set"),
         (("render",), "overrides", "--set"),
-        (("evaluate", "concepts"), "batch_size", "`batch_size`"),
+        (("evaluate", "csm"), "batch_size", "`batch_size`"),
         (("info",), "path", "`path`"),
     ],
 )
