@@ -8,10 +8,15 @@ from contextlib import contextmanager
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from candlelight.evaluation import evaluate
-from candlelight.evaluation.views import Comparisons, DecomposedImage, JudgedImage, RegionImage
+from candlelight.evaluation.concepts import CSMData, TCAVData
+from candlelight.evaluation.concepts.concepts_pictures import CSM_PAGE
+from candlelight.evaluation.concepts.score_csm import CONCEPT_SENSITIVITY
+from candlelight.evaluation.run.evaluate import score, start
+from candlelight.evaluation.run.record import make_options
+from candlelight.evaluation.views import Comparisons, ConceptSet, DecomposedImage, JudgedImage, RegionImage
 from tests.evaluation.test_gpu import Pretended, PretendedGpu
 
 HEIGHT, WIDTH, ROWS = 48, 64, 4
@@ -112,6 +117,68 @@ def test_only_numbers_of_the_table_leave_the_device(memory_view, name) -> None:
                     getattr(wanted, part), rel=1e-5, abs=1e-9, nan_ok=True
                 )
     assert 0 < device.bytes < share * IMAGE_BYTES * ROWS * len(found)
+
+
+class Squares(nn.Module):
+    """A network without weights: `hidden` gives squares of the image, and the output their mean by channel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden = nn.Identity()
+
+    def forward(self, image: Tensor) -> Tensor:
+        return self.hidden(image.square()).sqrt().mean((2, 3))
+
+
+def concept_views(memory_view) -> tuple[CSMData, TCAVData]:
+    """Make sets of images that differ in brightness, negatives, controls and test images."""
+
+    def images(name, seed, count=24, **members):
+        level = torch.linspace(0.3, 1, count)[:, None, None, None]
+        some = level * drawn(seed, count, 3, HEIGHT, WIDTH)
+        return memory_view(list(some), name=name, **members)
+
+    sets = (ConceptSet({"scene": "room"}, tuple(range(24))),)
+    albedo = images("albedo", 1, sets=sets, varies="albedo")
+    lit = images("lit", 2, sets=sets, varies="illumination")
+    control = images("control", 3, sets=sets, varies="pose")
+    negatives = images("negative", 4, 50)
+    test = memory_view([decomposed(row) for row in range(ROWS)], name="test", explains="image")
+    csm = CSMData(test, negatives, albedo, lit, {"albedo": control})
+    return csm, TCAVData(images("shown", 5, ROWS), negatives, {"bright": albedo}, {"bright": control})
+
+
+CONCEPTS = {
+    "csm": (split, {"permutations": 99, "significance": "permutation"}),
+    "tcav": (Squares(), {"permutations": 99, "layer": ["hidden"], "target": "logit:0"}),
+}
+
+
+@pytest.mark.parametrize("name", CONCEPTS)
+def test_vectors_and_gradients_stay_on_the_device(memory_view, name) -> None:
+    model, options = CONCEPTS[name]
+    data = dict(zip(("csm", "tcav"), concept_views(memory_view), strict=True))[name]
+    expected = evaluate(name, data, {"m": model}, device="cpu", runs=5, **options)["m"]
+    with counted() as device:
+        found = evaluate(name, data, {"m": model}, device="cuda", runs=5, **options)["m"]
+    for column, wanted in expected.scores.items():
+        assert found.scores[column].value == pytest.approx(wanted.value, rel=1e-4, nan_ok=True), column
+    # Scores of runs, exchanges and resamples leave it, as many for images of any size; a batch has 16 images.
+    assert 0 < device.bytes < 8 * IMAGE_BYTES
+
+
+def test_pictures_of_concept_sets_are_those_of_the_cpu(memory_view) -> None:
+    data, _ = concept_views(memory_view)
+    options = make_options(CONCEPT_SENSITIVITY.options, {"runs": 2, "permutations": 19})
+
+    def pictures(device):
+        run = start(CONCEPT_SENSITIVITY, options, {"data": data}, {"m": split}, device)
+        return CSM_PAGE.pictures(run, score(run))
+
+    expected = pictures("cpu")
+    with counted():
+        found = pictures("cuda")
+    assert found == expected
 
 
 def test_the_count_sees_an_image_that_leaves() -> None:
