@@ -14,7 +14,8 @@ from candlelight.evaluation import evaluate
 from candlelight.evaluation.concepts import CSMData, TCAVData
 from candlelight.evaluation.concepts.concepts_pictures import CSM_PAGE
 from candlelight.evaluation.concepts.score_csm import CONCEPT_SENSITIVITY
-from candlelight.evaluation.run.evaluate import score, start
+from candlelight.evaluation.run.evaluate import score as score_run
+from candlelight.evaluation.run.evaluate import start
 from candlelight.evaluation.run.record import make_options
 from candlelight.evaluation.views import Comparisons, ConceptSet, DecomposedImage, JudgedImage, RegionImage
 from tests.evaluation.test_gpu import Pretended, PretendedGpu
@@ -120,7 +121,7 @@ def test_only_numbers_of_the_table_leave_the_device(memory_view, name) -> None:
 
 
 class Squares(nn.Module):
-    """A network without weights: `hidden` gives squares of the image, and the output their mean by channel."""
+    """A network without weights; the layer `hidden` gives the squares of the image."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -173,7 +174,7 @@ def test_pictures_of_concept_sets_are_those_of_the_cpu(memory_view) -> None:
 
     def pictures(device):
         run = start(CONCEPT_SENSITIVITY, options, {"data": data}, {"m": split}, device)
-        return CSM_PAGE.pictures(run, score(run))
+        return CSM_PAGE.pictures(run, score_run(run))
 
     expected = pictures("cpu")
     with counted():
