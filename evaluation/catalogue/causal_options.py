@@ -4,7 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-from candlelight.evaluation.catalogue.training_options import CausalModel
+from candlelight.evaluation.catalogue.training_options import (
+    CausalModel,
+    CodeCount,
+    LabelCount,
+    SquareSide,
+    TrainingSteps,
+)
 from candlelight.evaluation.run.record import At, Files, Help
 
 CODES_FILES = Files(
@@ -90,8 +96,8 @@ class CodesOptions(FactorDataOptions):
     metrics: Annotated[
         _Metrics,
         Help(
-            "Metric; repeatable. `dci`, scikit-learn's gradient boosting for at most 10 codes, takes minutes; "
-            "explicitness, infomec, dci_es and the classes of sap fit on the CPU.  [default: all but dci]",
+            "Metric; repeatable. `dci`, scikit-learn's gradient boosting of at most 10 codes, takes minutes. "
+            "Explicitness, infomec, dci_es and the classes of sap fit on the CPU.  [default: all but dci]",
             flag="metric",
         ),
     ] = ()
@@ -171,14 +177,10 @@ class CausalTableOptions:
         Help("Model to train; repeatable.  [default: those of the table, and ada-gvae]", flag="model"),
     ] = ()
     seeds: Annotated[int, At(least=1), Help("Trainings of each model.")] = 3
-    steps: Annotated[int, At(least=1), Help("Steps of a training.")] = 30_000
-    codes: Annotated[int, At(least=1, most=1024), Help("Number of codes.")] = 64
-    labelled: Annotated[
-        int | None, At(least=1), Help("Number of labelled images of a model ss-.", default="100")
-    ] = None
-    size: Annotated[
-        Literal["32", "64"] | None, Help("Side in pixels of the squares to which images are resized.")
-    ] = None
+    steps: TrainingSteps = 30_000
+    codes: CodeCount = 64
+    labelled: LabelCount = None
+    size: SquareSide = None
     sizes: _Sizes = None
     images: Annotated[int | None, At(least=2), Help("Most images, evenly spaced.", default="all")] = None
     factors: Annotated[
@@ -187,9 +189,7 @@ class CausalTableOptions:
     ] = ()
     metrics: Annotated[
         _Metrics,
-        Help(
-            "Metric beside irs and unconfoundedness; repeatable.  [default: all but dci]", flag="metric"
-        ),
+        Help("Metric beside irs and unconfoundedness; repeatable.  [default: all but dci]", flag="metric"),
     ] = ()
     counterfactuals: Annotated[
         str | None,

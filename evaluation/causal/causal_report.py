@@ -417,8 +417,8 @@ GENERATIVENESS_PAGE = Page(
         ),
         _COMPARE,
         TextBlock(
-            "factors that the classifier does not tell, which are left out; and a classifier that is right but "
-            "not certain, which lowers the score of perfect codes: read the certainty.",
+            "factors that the classifier does not tell, which are left out; and a classifier that is right "
+            "but not certain, which lowers the score of perfect codes: read the certainty.",
             term="Blind to",
         ),
     ),
@@ -431,8 +431,8 @@ COUNTERFACTUALS_PAGE = Page(
     reading=(
         TextBlock(
             "The codes of one factor take their values for another image, and the decoded image is compared "
-            "with the rendered one, which differs in this factor alone. 1 is the rendered image, 0 as far from "
-            "it as the input is."
+            "with the rendered one, which differs in this factor alone. 1 is the rendered image, 0 as far "
+            "from it as the input is."
         ),
         _COMPARE,
         TextBlock(

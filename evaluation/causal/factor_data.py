@@ -110,7 +110,8 @@ def read_factors(path: str | Path) -> FactorColumns:
     """Read a table of factors.
 
     Args:
-        path: .csv with a header, .parquet, or .npz with an array [rows] for each column, see `factor_columns`.
+        path: .csv with a header, .parquet, or .npz with an array [rows] for each column: see
+            `factor_columns`.
 
     Raises:
         InputError: the file cannot be read, or has no such table.
@@ -140,7 +141,9 @@ def _read_csv(path: Path) -> dict[str, ndarray]:
         header, *rows = [row for row in csv.reader(file, skipinitialspace=True, strict=True) if row] or [[]]
     for number, row in enumerate(rows, 2):
         if len(row) != len(header) or "" in row:
-            raise InputError(f"{path}: row {number}: expected {len(header)} values, got {','.join(row)[:80]!r}")
+            raise InputError(
+                f"{path}: row {number}: expected {len(header)} values, got {','.join(row)[:80]!r}"
+            )
     texts = {name: [row[place] for row in rows] for place, name in enumerate(header)}
     return {name: np.array(some) if name in ("id", "group") else _typed(some) for name, some in texts.items()}
 
@@ -201,7 +204,9 @@ def factor_options(options: Any) -> dict[str, Any]:
         return {}
     parts = options.sizes.split(",")
     if not all(part.strip().isdecimal() for part in parts):
-        raise InputError(f"{argument('sizes')}: expected numbers such as 6,6,2,3,3,40,40, got {options.sizes}")
+        raise InputError(
+            f"{argument('sizes')}: expected numbers such as 6,6,2,3,3,40,40, got {options.sizes}"
+        )
     return {"sizes": tuple(map(int, parts))}
 
 
@@ -220,7 +225,8 @@ def select_confounded(view: Factors, selection: str, choice: Mapping[str, Any]) 
     """
     if choice["rows"] is not None or choice["limit"] is not None:
         raise InputError(
-            f"{argument('selection')}: chooses the rows itself; omit {argument('rows')} and {argument('limit')}"
+            f"{argument('selection')}: chooses the rows itself; omit {argument('rows')} and "
+            f"{argument('limit')}"
         )
     name, _, text = selection.partition(":")
     try:

@@ -295,7 +295,9 @@ def _compute_codes(run: Run[Any]) -> dict[str, Float[Tensor, "images codes"]]:
                 f"`{name}`: expected as many codes of each image, got {widths[0]} and {widths[-1]} codes"
             )
     for name, named in run.models.items():
-        rows = torch.cat(parts[name]) if name in parts else named.model.matched(data.ids, data.known_ids, None)
+        rows = (
+            torch.cat(parts[name]) if name in parts else named.model.matched(data.ids, data.known_ids, None)
+        )
         if failed := [data.ids[row] for row in (~rows.isfinite().all(1)).nonzero().flatten().tolist()]:
             raise InputError(f"`{name}`: codes must be finite, got nan or inf for {first_three(failed)}")
         known[name] = rows.to(run.device)

@@ -223,8 +223,8 @@ def counterfactual_generativeness(
     Factors that the classifier does not know, and factors of one class among the rows, are left out.
 
     Blind to: which of the two sets of codes changes the factor. If only codes outside Z_I do, the score is 1
-    as well, so read ``signed``, or ``inside`` and ``outside``. A row whose class the classifier mistakes counts as 1, too,
-    if the other codes correct it. Blind also to codes that change several factors and are in the sets of all
+    as well, so read ``signed``, or ``inside`` and ``outside``. A row whose class the classifier mistakes
+    counts as 1, too, if the other codes correct it. Blind also to codes that change several factors and are in the sets of all
     of these, which `unconfoundedness` detects, and to everything that the classifier does not see, such as a
     counterfactual image unlike any image of the set. A blurred decoder lowers the score as mixed codes do:
     see ``reconstruction_error``; and so does a classifier that is right but not certain: see ``certainty``.
@@ -311,9 +311,7 @@ def counterfactual_generativeness(
 
 
 class _Interventions(NamedTuple):
-    """Networks, codes with their baselines, classes, the codes of each kept factor by its column, and random
-    ones of each row.
-    """
+    """Networks, codes, baselines, classes, codes of each kept factor by column, and random ones of rows."""
 
     decoder: Decoder
     classifier: FactorClassifier
@@ -333,7 +331,7 @@ class _Interventions(NamedTuple):
     def effects(
         self, rows: Int[Tensor, " batch"], decoded: Float[Tensor, "batch channels height width"]
     ) -> Float[Tensor, "batch kept parts"]:
-        """Compute ICE_I, ICE_rest and P(z) of each kept factor; then ICE of random codes, and of all others."""
+        """Compute ICE_I, ICE_rest and P(z) of each kept factor; then ICE of random codes and of the rest."""
 
         def true(images: Tensor) -> Float[Tensor, "batch factors"]:
             return factor_probabilities(self.classifier, images, self.factors[rows], self.output)

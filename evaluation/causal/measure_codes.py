@@ -174,9 +174,7 @@ def _few_rows(training: Training, seed: int) -> Tensor:
     """Draw at most `KERNEL_ROWS` rows to fit on, and as many to score."""
     draws = torch.Generator().manual_seed(seed)
     parts = [part.nonzero().flatten() for part in (training, ~training)]
-    drawn = [
-        part[torch.randperm(len(part), generator=draws)[:KERNEL_ROWS].to(part.device)] for part in parts
-    ]
+    drawn = [part[torch.randperm(len(part), generator=draws)[:KERNEL_ROWS].to(part.device)] for part in parts]
     return torch.cat(drawn).sort().values
 
 

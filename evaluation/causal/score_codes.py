@@ -122,7 +122,11 @@ def _measure(
     options = asdict(run.options) | {"factors": table.names}
     key = {part: options[part] for part in ("factors", "bins", "splits", "seed")}
     key |= {"codes": hashlib.sha256(codes.cpu().contiguous().numpy().tobytes()).hexdigest()}
-    key |= {"data": run.fingerprint.describe(run.data), "device": run.device, "version": run.evaluation.version}
+    key |= {
+        "data": run.fingerprint.describe(run.data),
+        "device": run.device,
+        "version": run.evaluation.version,
+    }
     for metric in progress_bar(metrics, desc=name, unit="metric"):
         if metric == "dci" and codes.shape[1] > DCI_CODES:
             found[metric] = MeasuredCodes({}, {}, {}, f"{codes.shape[1]} codes, more than {DCI_CODES}")

@@ -1,6 +1,5 @@
 """The evaluation of decoders by rendered counterfactuals."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
@@ -141,9 +140,7 @@ def _score_counterfactuals(run: Run[CounterfactualsOptions]) -> dict[str, Result
             details["notes"] = [f"{name}: no score of rendered counterfactuals: {error}"]
         results[name] = StatisticResult(
             run.provenance(name, factors=list(encoded.table.names), counterfactuals=given),
-            {
-                label: cut_at_bounds(label, scores.get(label, UNDEFINED)) for label in _labels(RHO)
-            },
+            {label: cut_at_bounds(label, scores.get(label, UNDEFINED)) for label in _labels(RHO)},
             {},
             distinct_groups(images.groups),
             (),
@@ -218,9 +215,7 @@ def _scored_factors(
     return scored
 
 
-def _read(
-    view: Factors, rows: Int[ndarray, " rows"], device: str
-) -> Float[Tensor, "rows 3 height width"]:
+def _read(view: Factors, rows: Int[ndarray, " rows"], device: str) -> Float[Tensor, "rows 3 height width"]:
     """Read images, small enough to compare."""
     return torch.stack([shrink_for_heads(view[int(row)].to(device)) for row in rows])
 

@@ -36,7 +36,7 @@ from candlelight.evaluation.run.model_outputs import model_errors
 from candlelight.evaluation.run.named_models import decode, encode
 from candlelight.evaluation.run.record import Evaluation, Reading
 from candlelight.evaluation.run.result import Result, StatisticResult, model_name, pool_seeds
-from candlelight.loaders.errors import InputError, argument
+from candlelight.loaders.errors import InputError
 from candlelight.loaders.verification.checksums import file_sha256
 
 ROWS = 1000  # most images whose codes are decoded, spread evenly
@@ -258,7 +258,7 @@ def _class_names(encoded: Encoded, label: str) -> list[str]:
 
 def _classifier(path: Path, trained: TrainedClassifier, names: Sequence[str]) -> Callable[[Tensor], Tensor]:
     """Make a function from images to logits in the order of the classes."""
-    if not names or (lacking := [name for name in names if name not in trained.classes]):
+    if not names or any(name not in trained.classes for name in names):
         got = ", ".join(trained.classes)
         raise InputError(f"{path}: expected the classes {', '.join(names) or 'of values'}, got {got}")
     order: Int[Tensor, " classes"] = torch.tensor([trained.classes.index(name) for name in names])

@@ -3,7 +3,6 @@
 import click
 
 from candlelight.evaluation.commands.causal_check_command import causal_check
-
 from candlelight.evaluation.commands.causal_table_command import causal_table
 from candlelight.evaluation.commands.coverage_command import coverage
 from candlelight.evaluation.commands.evaluation_command import EvaluateGroup, shipped_commands
