@@ -279,7 +279,7 @@ def _rendered_pictures(run: Run[Any], results: Mapping[str, Result]) -> list[Blo
     data, counterfactuals = run.data.images, run.data.counterfactuals
     decoders = find_decoders(run)
     for name, named in run.models.items():
-        found = results[name].details["rendered"]  # type: ignore[attr-defined]
+        found = results[name].details["rendered"]
         pictures = []
         for factor, one in list(found.get("factors", {}).items())[:_FACTORS]:
             if not (codes := one["codes"].get("1")):

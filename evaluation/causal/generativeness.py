@@ -224,12 +224,12 @@ def counterfactual_generativeness(
 
     Blind to: which of the two sets of codes changes the factor. If only codes outside Z_I do, the score is 1
     as well, so read ``signed``, or ``inside`` and ``outside``. A row whose class the classifier mistakes
-    counts as 1, too, if the other codes correct it. Blind also to codes that change several factors and are in the sets of all
-    of these, which `unconfoundedness` detects, and to everything that the classifier does not see, such as a
-    counterfactual image unlike any image of the set. A blurred decoder lowers the score as mixed codes do:
-    see ``reconstruction_error``; and so does a classifier that is right but not certain: see ``certainty``.
-    Published values used a decoder without its sigmoid and a classifier trained on scrambled pixels, so they
-    cannot be reproduced.
+    counts as 1, too, if the other codes correct it. Blind also to codes that change several factors and
+    are in the sets of all of these, which `unconfoundedness` detects, and to everything that the
+    classifier does not see, such as a counterfactual image unlike any image of the set. A blurred decoder
+    lowers the score as mixed codes do: see ``reconstruction_error``; and so does a classifier that is
+    right but not certain: see ``certainty``. Published values used a decoder without its sigmoid and a
+    classifier trained on scrambled pixels, so they cannot be reproduced.
 
     Args:
         codes: code vectors of the evaluated rows, all of them that the decoder takes.

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -329,8 +329,10 @@ def pack_measured(found: MeasuredCodes) -> dict[str, Tensor]:
 
 def unpack_measured(step: Mapping[str, Tensor]) -> MeasuredCodes:
     """Read the tensor of `pack_measured`."""
-    found = MeasuredCodes(**json.loads(bytes(step["json"].tolist())))
-    return replace(found, scores={name: Score(*parts) for name, parts in found.scores.items()})
+    found: dict[str, Any] = json.loads(bytes(step["json"].tolist()))
+    scores = {name: Score(**parts) for name, parts in found.pop("scores").items()}
+    replicates = {name: tuple(drawn) for name, drawn in found.pop("replicates").items()}
+    return MeasuredCodes(scores, replicates, **found)
 
 
 def _over_splits(

@@ -71,13 +71,16 @@ def _score_codes(run: Run[CodesOptions]) -> dict[str, Result]:
     if controls:
         encoded = _with_controls(encoded, supervise(encoded, notes))
     notes += broken_conditions(encoded.table, max(rows.shape[1] for rows in encoded.codes.values()), names)
-    results = {name: _score(encoded, name, names, notes) for name in encoded.codes}
-    return results | {model_name(one): cut_pooled(one) for one in pool_seeds(list(results.values()))}
+    return with_pooled([_score(encoded, name, names, notes) for name in encoded.codes])
 
 
-def cut_pooled(pooled: StatisticResult) -> StatisticResult:
-    """Cut the intervals over seeds at the bounds of the scores."""
-    return replace(pooled, scores={name: cut_at_bounds(name, score) for name, score in pooled.scores.items()})
+def with_pooled(results: Sequence[StatisticResult]) -> dict[str, Result]:
+    """Name results, and add those of methods of several seeds, with intervals within the bounds of scores."""
+    pooled = [
+        replace(one, scores={name: cut_at_bounds(name, score) for name, score in one.scores.items()})
+        for one in pool_seeds(results)
+    ]
+    return {model_name(one): one for one in (*results, *pooled)}
 
 
 def _with_controls(encoded: Encoded, supervised: SupervisedCodes | None) -> Encoded:

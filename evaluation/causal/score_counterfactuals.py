@@ -31,7 +31,7 @@ from candlelight.evaluation.causal.rendered_counterfactuals import (
     rendered_score,
     rendered_share,
 )
-from candlelight.evaluation.causal.score_codes import cut_pooled
+from candlelight.evaluation.causal.score_codes import with_pooled
 from candlelight.evaluation.causal.score_generativeness import UNDEFINED, find_decoders
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.models.poisson import named_stream
@@ -39,7 +39,7 @@ from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.run.evaluate import Run
 from candlelight.evaluation.run.intervals import Score, distinct_groups, mean_interval, resampled_interval
 from candlelight.evaluation.run.record import Evaluation, Reading
-from candlelight.evaluation.run.result import Result, StatisticResult, model_name, pool_seeds
+from candlelight.evaluation.run.result import Result, StatisticResult
 from candlelight.evaluation.views import Factors, open_secondary
 from candlelight.evaluation.views.open_data import is_view
 from candlelight.loaders.errors import InputError, argument
@@ -129,7 +129,7 @@ def _score_counterfactuals(run: Run[CounterfactualsOptions]) -> dict[str, Result
     decoders = find_decoders(run)
     encoded = encode_data(run)
     given = asdict(others.identity) | {"rows": len(others)} if others is not images else None
-    results: dict[str, StatisticResult] = {}
+    results: list[StatisticResult] = []
     for name, decoder in decoders.items():
         scores: dict[str, Score] = {}
         details: dict[str, Any] = {"rendered": {}, "notes": []}
@@ -138,15 +138,18 @@ def _score_counterfactuals(run: Run[CounterfactualsOptions]) -> dict[str, Result
             details["notes"] = _notes(name, details["rendered"])
         except InputError as error:
             details["notes"] = [f"{name}: no score of rendered counterfactuals: {error}"]
-        results[name] = StatisticResult(
-            run.provenance(name, factors=list(encoded.table.names), counterfactuals=given),
-            {label: cut_at_bounds(label, scores.get(label, UNDEFINED)) for label in _labels(RHO)},
-            {},
-            distinct_groups(images.groups),
-            (),
-            details,
+        about = run.provenance(name, factors=list(encoded.table.names), counterfactuals=given)
+        results.append(
+            StatisticResult(
+                about,
+                {label: cut_at_bounds(label, scores.get(label, UNDEFINED)) for label in _labels(RHO)},
+                {},
+                distinct_groups(images.groups),
+                (),
+                details,
+            )
         )
-    return {**results} | {model_name(one): cut_pooled(one) for one in pool_seeds(list(results.values()))}
+    return with_pooled(results)
 
 
 def _score(

@@ -24,7 +24,7 @@ from candlelight.evaluation.causal.generativeness import (
 )
 from candlelight.evaluation.causal.irs import irs, select_codes
 from candlelight.evaluation.causal.measure_codes import RHO
-from candlelight.evaluation.causal.score_codes import cut_pooled
+from candlelight.evaluation.causal.score_codes import with_pooled
 from candlelight.evaluation.coverage.thresholds import resize_images
 from candlelight.evaluation.models.classifiers import TrainedClassifier, load_classifier
 from candlelight.evaluation.models.model_spec import NamedModel
@@ -35,7 +35,7 @@ from candlelight.evaluation.run.intervals import Score, distinct_groups
 from candlelight.evaluation.run.model_outputs import model_errors
 from candlelight.evaluation.run.named_models import decode, encode
 from candlelight.evaluation.run.record import Evaluation, Reading
-from candlelight.evaluation.run.result import Result, StatisticResult, model_name, pool_seeds
+from candlelight.evaluation.run.result import Result, StatisticResult
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.verification.checksums import file_sha256
 
@@ -127,7 +127,7 @@ def _score_decoders(run: Run[GenerativenessOptions]) -> dict[str, Result]:
     rows = np.unique(np.linspace(0, len(run.data) - 1, min(ROWS, len(run.data))).round().astype(int)).tolist()
     images = torch.stack([shrink_for_heads(run.data[row].to(run.device)) for row in rows])
     judge = _judge(encoded, rows, images, notes)
-    results: dict[str, StatisticResult] = {}
+    results: list[StatisticResult] = []
     for name, decoder in decoders.items():
         scores: dict[str, Score] = {}
         details: dict[str, Any] = {"decoder": {}, "notes": list(notes)}
@@ -137,15 +137,18 @@ def _score_decoders(run: Run[GenerativenessOptions]) -> dict[str, Result]:
             except InputError as error:
                 details["notes"].append(f"{name}: no {_NAME}: {error}")
         labels = dict.fromkeys(f"{_NAME}({rho}){part}" for rho in RHO for part in _PARTS)
-        results[name] = StatisticResult(
-            run.provenance(name, factors=list(encoded.table.names), **(judge.settings if judge else {})),
-            {label: scores.get(label, UNDEFINED) for label in labels},
-            {},
-            distinct_groups(run.data.groups),
-            (),
-            details,
+        about = run.provenance(name, factors=list(encoded.table.names), **(judge.settings if judge else {}))
+        results.append(
+            StatisticResult(
+                about,
+                {label: scores.get(label, UNDEFINED) for label in labels},
+                {},
+                distinct_groups(run.data.groups),
+                (),
+                details,
+            )
         )
-    return {**results} | {model_name(one): cut_pooled(one) for one in pool_seeds(list(results.values()))}
+    return with_pooled(results)
 
 
 def _score(

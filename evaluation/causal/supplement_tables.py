@@ -228,7 +228,11 @@ def run_table(
         raise InputError(f"{argument('labelled')}: only the models ss- have labelled images")
     data = _open_images(choice, options, table)
     view = data.images
-    scored = {"factors": options.factors or _varying(view, table), "device": device, "steps": steps}
+    scored: dict[str, Any] = {
+        "factors": options.factors or _varying(view, table),
+        "device": device,
+        "steps": steps,
+    }
     tabulate_factors(view, scored["factors"])  # before the training
     networks, left_out = train_table_models(
         view,
