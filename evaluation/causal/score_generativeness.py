@@ -134,6 +134,7 @@ def _score_decoders(run: Run[GenerativenessOptions]) -> dict[str, Result]:
         if judge is not None:
             try:
                 scores, details["decoder"] = _score(encoded, name, decoder, judge, rows, images)
+                details["notes"] += _left_out(details["decoder"])
             except InputError as error:
                 details["notes"].append(f"{name}: no {_NAME}: {error}")
         labels = dict.fromkeys(f"{_NAME}({rho}){part}" for rho in RHO for part in _PARTS)
@@ -186,6 +187,12 @@ def _score(
         scores |= {f"{_NAME}({rho}){part}": intervals[f"{_NAME}{part}"] for part in _PARTS}
         details[f"{_NAME}({rho})"] = _describe(result, judge, len(rows))
     return scores, details
+
+
+def _left_out(details: Mapping[str, Any]) -> list[str]:
+    """Tell which factors are left out, if some are."""
+    reasons = [f"{name} ({why})" for one in details.values() for name, why in one["left_out"].items()]
+    return [f"{_NAME} leaves out {', '.join(dict.fromkeys(reasons))}"] if reasons else []
 
 
 def _describe(result: CounterfactualGenerativeness, judge: _Judge, rows: int) -> dict[str, Any]:

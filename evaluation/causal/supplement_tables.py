@@ -228,12 +228,9 @@ def run_table(
         raise InputError(f"{argument('labelled')}: only the models ss- have labelled images")
     data = _open_images(choice, options, table)
     view = data.images
-    scored: dict[str, Any] = {
-        "factors": options.factors or _varying(view, table),
-        "device": device,
-        "steps": steps,
-    }
-    tabulate_factors(view, scored["factors"])  # before the training
+    names = options.factors or _varying(view, table)
+    scored: dict[str, Any] = {"factors": names, "device": device, "steps": steps}
+    tabulate_factors(view, names)  # before the training
     networks, left_out = train_table_models(
         view,
         models or (*table.values, IDENTIFIABLE),  # type: ignore[arg-type]  # they are names of models
