@@ -215,13 +215,29 @@ def encode_data(run: Run[Any]) -> Encoded:
     return Encoded(run, table, _compute_codes(run))
 
 
-def _of_layers(models: Mapping[str, NamedModel], layers: Sequence[str]) -> dict[str, NamedModel]:
-    """Make a model of each hidden layer of the networks; other models stay as they are."""
+def check_layers(models: Mapping[str, Any], layers: Sequence[str]) -> None:
+    """Refuse a layer that is named twice, and layers of models without any.
+
+    Raises:
+        InputError: see above.
+
+    Example:
+        >>> check_layers({"retinex": len}, ["encoder.1"])
+        Traceback (most recent call last):
+        candlelight.loaders.errors.InputError: `layers`: `retinex` has no hidden layers; leave it out, or give \
+a network
+    """
     if len(set(layers)) < len(layers):
         raise InputError(f"{argument('layers')}: expected different layers, got {', '.join(layers)}")
-    if not any(isinstance(one.model, nn.Module) for one in models.values()):
+    if layers and not any(isinstance(getattr(one, "model", one), nn.Module) for one in models.values()):
         names = ", ".join(f"`{name}`" for name in models)
-        raise InputError(f"{argument('layers')}: {names} has no hidden layers; omit it, or give a network")
+        raise InputError(
+            f"{argument('layers')}: {names} has no hidden layers; leave it out, or give a network"
+        )
+
+
+def _of_layers(models: Mapping[str, NamedModel], layers: Sequence[str]) -> dict[str, NamedModel]:
+    """Make a model of each hidden layer of the networks; other models stay as they are."""
     found = {}
     for name, named in models.items():
         if not isinstance(named.model, nn.Module):

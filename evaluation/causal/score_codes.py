@@ -13,7 +13,7 @@ from candlelight.evaluation.catalogue.causal_options import CODES_FILES, CodesOp
 from candlelight.evaluation.causal.code_inputs import standardise
 from candlelight.evaluation.causal.control_codes import SupervisedCodes, supervise
 from candlelight.evaluation.causal.factor_data import open_factors
-from candlelight.evaluation.causal.factor_table import Encoded, FactorTable, encode_data
+from candlelight.evaluation.causal.factor_table import Encoded, FactorTable, check_layers, encode_data
 from candlelight.evaluation.causal.irs import irs
 from candlelight.evaluation.causal.measure_codes import (
     CODE_METRICS,
@@ -35,6 +35,12 @@ from candlelight.loaders.progress_bars import progress_bar
 
 CODE_CONTROLS = ("random codes", "factors as codes", "supervised codes")
 DCI_CODES = 10  # most codes for gradient boosting, which takes minutes
+
+
+def _open(choice: Mapping[str, Any], options: CodesOptions, models: Mapping[str, Any]) -> Any:
+    """Open images with factors, or a table of factors, once it is known that the models have the layers."""
+    check_layers(models, options.layers)
+    return open_factors(choice, options, models)
 
 
 def _score_codes(run: Run[CodesOptions]) -> dict[str, Result]:
@@ -173,7 +179,7 @@ CODES = Evaluation(
     version=7,
     better="higher",
     options=CodesOptions,
-    reads=Reading(open=open_factors, space="srgb", files=CODES_FILES),
+    reads=Reading(open=_open, space="srgb", files=CODES_FILES),
     study=_score_codes,
     page="candlelight.evaluation.causal.causal_report:CODES_PAGE",
 )

@@ -243,7 +243,7 @@ def test_files_of_the_wrong_shape_are_one_line(inside):
     for words, message in {
         "lmse demo/frames --set candle --predictions wrong/small": intrinsic,
         "coverage demo/frames --set candle --heatmaps wrong/last": "looks like channels last",
-        "causal demo/frames --set candle --codes wrong/codes.npz": causal,
+        "codes demo/frames --set candle --codes wrong/codes.npz": causal,
     }.items():
         result = CliRunner().invoke(main, ["evaluate", *words.split()])
         assert (result.exit_code, message in result.output) == (2, True), (words, result.output)

@@ -379,7 +379,9 @@ def test_page_shows_the_four_images_of_each_factor(grid, tmp_path):
         assert abs(image - decoded).max() <= 1  # the reconstruction of a planted code is exact
         assert abs(changed - rendered).max() <= 1
         assert [channel for channel in range(3) if abs(image - rendered)[channel] > 9] == [place]
-    page = write_report(tmp_path / "page.html", list(found.values()), title="t", pictures={"counterfactuals": [block]})
+    page = write_report(
+        tmp_path / "page.html", list(found.values()), title="t", pictures={"counterfactuals": [block]}
+    )
     text = page.read_text()
     assert "decoded against rendered counterfactuals, one code of each factor changed" in text
     assert "From the left: image, reconstruction" in text

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from candlelight.evaluation import evaluate
-from candlelight.evaluation.causal import score_causal
 from candlelight.evaluation.concepts import CSMData
 from candlelight.evaluation.coverage import score_coverage
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
@@ -94,8 +93,8 @@ def evaluations(memory_view, decompositions, monkeypatch):
         ),
         "causal": (
             lambda image: image.mean(3).flatten(1),
-            lambda model, **options: score_causal(
-                {"m": model}, factors, metrics=["irs"], controls=False, **options
+            lambda model, **options: evaluate(
+                "codes", factors, {"m": model}, metrics=["irs"], controls=False, **options
             )["m"],
         ),
         "concepts": (_split, concepts),
