@@ -224,8 +224,8 @@ def check_layers(models: Mapping[str, Any], layers: Sequence[str]) -> None:
     Example:
         >>> check_layers({"retinex": len}, ["encoder.1"])
         Traceback (most recent call last):
-        candlelight.loaders.errors.InputError: `layers`: `retinex` has no hidden layers; leave it out, or give \
-a network
+        candlelight.loaders.errors.InputError: `layers`: `retinex` has no hidden layers; leave it out, or \
+give a network
     """
     if len(set(layers)) < len(layers):
         raise InputError(f"{argument('layers')}: expected different layers, got {', '.join(layers)}")
