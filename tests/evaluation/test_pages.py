@@ -77,7 +77,9 @@ def network(inputs):
 pim = SimpleNamespace(load_trained={"pim-1": network}.__getitem__)
 """,
 }
-LARGE = re.compile("render|causal-table|CelebAMask-HQ|parts|recoloured|invariance")  # data not at hand
+LARGE = re.compile(
+    "render|causal-table|generativeness|CelebAMask-HQ|parts|recoloured|invariance"
+)  # data not at hand
 READS_FILES = re.compile(
     r"demo/|photographs|raid/|\.json|^candlelight"
 )  # frames or what was computed from them
