@@ -42,7 +42,9 @@ CATALOGUE = {
         f"{_CAUSAL}.score_generativeness:GENERATIVENESS", causal.GenerativenessOptions, "generativeness"
     ),
     "counterfactuals": Entry(
-        f"{_CAUSAL}.score_counterfactuals:COUNTERFACTUALS", causal.CounterfactualsOptions, "counterfactuals"
+        f"{_CAUSAL}.score_counterfactuals:RENDERED_COUNTERFACTUALS",
+        causal.CounterfactualsOptions,
+        "counterfactuals",
     ),
 }
 RECORDS = {name: entry.record for name, entry in CATALOGUE.items()}

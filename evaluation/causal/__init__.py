@@ -23,7 +23,7 @@ from candlelight.evaluation.causal.effects import composition as composition
 from candlelight.evaluation.causal.effects import effectiveness as effectiveness
 from candlelight.evaluation.causal.effects import ice as ice
 from candlelight.evaluation.causal.effects import reversibility as reversibility
-from candlelight.evaluation.causal.factor_data import factor_columns as factor_columns
+from candlelight.evaluation.causal.factor_data import factors_of_columns as factors_of_columns
 from candlelight.evaluation.causal.factor_data import read_factors as read_factors
 from candlelight.evaluation.causal.factor_table import FactorTable as FactorTable
 from candlelight.evaluation.causal.factor_table import layer_codes as layer_codes

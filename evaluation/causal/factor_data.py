@@ -36,7 +36,7 @@ class ResizedFactors(ResizedImages):
 
 @dataclass(frozen=True, eq=False)
 class FactorColumns:
-    """Factors without images, for codes that another program has computed; `factor_columns` makes them."""
+    """Factors without images, for codes that another program has computed; `factors_of_columns` makes them."""
 
     identity: DataIdentity
     ids: tuple[str, ...]
@@ -61,7 +61,7 @@ class FactorColumns:
         raise InputError(f"`{self.identity.name}` is a table of factors without images, for codes alone")
 
 
-def factor_columns(name: str, columns: Mapping[str, Any]) -> FactorColumns:
+def factors_of_columns(name: str, columns: Mapping[str, Any]) -> FactorColumns:
     """Make factors of columns: whole numbers and texts are classes in their order, others continuous.
 
     Args:
@@ -74,7 +74,7 @@ def factor_columns(name: str, columns: Mapping[str, Any]) -> FactorColumns:
             text nor a finite number.
 
     Example:
-        >>> view = factor_columns("mine", {"shape": ["cube", "ball", "ball"], "size": [0.5, 1.0, 1.5]})
+        >>> view = factors_of_columns("mine", {"shape": ["cube", "ball", "ball"], "size": [0.5, 1.0, 1.5]})
         >>> view.ids, [info.kind for info in view.factors], view.table.T.tolist()
         (('0', '1', '2'), ['categorical', 'continuous'], [[1.0, 0.0, 0.0], [0.5, 1.0, 1.5]])
     """
@@ -111,7 +111,7 @@ def read_factors(path: str | Path) -> FactorColumns:
 
     Args:
         path: .csv with a header, .parquet, or .npz with an array [rows] for each column: see
-            `factor_columns`.
+            `factors_of_columns`.
 
     Raises:
         InputError: the file cannot be read, or has no such table.
@@ -121,7 +121,7 @@ def read_factors(path: str | Path) -> FactorColumns:
         raise InputError(f"{path}: expected a table of factors, there is none{nearest_file(path)}")
     with blaming(f"{path}: cannot be read as a table of factors", "expected a column for each factor"):
         columns = _READERS[path.suffix.lower()](path)
-    return factor_columns(path.stem, columns)
+    return factors_of_columns(path.stem, columns)
 
 
 def _read_npz(path: Path) -> dict[str, ndarray]:
@@ -166,7 +166,7 @@ def open_factors(choice: Mapping[str, Any], options: Any, models: object) -> Any
 
     Args:
         choice: data, set, split, rows and limit; the data may be an open view, the columns of a
-            `factor_columns`, or a file for `read_factors`.
+            `factors_of_columns`, or a file for `read_factors`.
         options: `FactorDataOptions`.
         models: not used.
     """
@@ -188,7 +188,7 @@ def open_whole(choice: Mapping[str, Any], options: Any) -> Any:
     if is_view(data):
         return data
     if isinstance(data, Mapping):
-        return _chosen(factor_columns("columns", data), choice)
+        return _chosen(factors_of_columns("columns", data), choice)
     if isinstance(data, str | Path) and Path(data).suffix.lower() in _READERS and ":" not in str(data):
         return _chosen(read_factors(data), choice)
     return open_data("factors", **choice, **factor_options(options))

@@ -32,7 +32,7 @@ from candlelight.evaluation.causal.rendered_counterfactuals import (
     rendered_share,
 )
 from candlelight.evaluation.causal.score_codes import with_pooled
-from candlelight.evaluation.causal.score_generativeness import UNDEFINED, find_decoders
+from candlelight.evaluation.causal.score_generativeness import NO_SCORE, find_decoders
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.models.poisson import named_stream
 from candlelight.evaluation.run.check_shapes import check_shapes
@@ -142,7 +142,7 @@ def _score_counterfactuals(run: Run[CounterfactualsOptions]) -> dict[str, Result
         results.append(
             StatisticResult(
                 about,
-                {label: cut_at_bounds(label, scores.get(label, UNDEFINED)) for label in _labels(RHO)},
+                {label: cut_at_bounds(label, scores.get(label, NO_SCORE)) for label in _labels(RHO)},
                 {},
                 distinct_groups(images.groups),
                 (),
@@ -382,7 +382,7 @@ def _notes(name: str, rendered: dict[str, Any]) -> list[str]:
     return notes
 
 
-COUNTERFACTUALS = Evaluation(
+RENDERED_COUNTERFACTUALS = Evaluation(
     name="counterfactuals",
     version=7,
     better="higher",

@@ -40,7 +40,7 @@ from candlelight.loaders.errors import InputError
 from candlelight.loaders.verification.checksums import file_sha256
 
 ROWS = 1000  # most images whose codes are decoded, spread evenly
-UNDEFINED = Score(math.nan, math.nan, math.nan)
+NO_SCORE = Score(math.nan, math.nan, math.nan)
 _NAME = "counterfactual_generativeness"
 _PARTS = ("", ", signed", ", random choice", ", signed, random choice")
 
@@ -142,7 +142,7 @@ def _score_decoders(run: Run[GenerativenessOptions]) -> dict[str, Result]:
         results.append(
             StatisticResult(
                 about,
-                {label: scores.get(label, UNDEFINED) for label in labels},
+                {label: scores.get(label, NO_SCORE) for label in labels},
                 {},
                 distinct_groups(run.data.groups),
                 (),

@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from candlelight.evaluation.causal.factor_data import factor_columns, read_factors, select_confounded
+from candlelight.evaluation.causal.factor_data import factors_of_columns, read_factors, select_confounded
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo
 
@@ -91,7 +91,7 @@ def test_a_table_of_factors_is_read(suffix, tmp_path):
 )
 def test_tables_that_do_not_fit_are_refused(columns, message):
     with pytest.raises(InputError, match=message):
-        factor_columns("mine", columns)
+        factors_of_columns("mine", columns)
 
 
 def test_files_that_cannot_be_read_are_one_line(tmp_path):
