@@ -195,12 +195,10 @@ def _decoder(result: StatisticResult) -> TableBlock:
     name, details = next(iter(result.details["decoder"].items()))
     columns = [map(number, details[part]) for part in _EFFECTS]
     rows = tuple(zip(details["factors"], *columns, strict=True))
-    left_out = "; ".join(f"{factor} is left out: {why}" for factor, why in details["left_out"].items())
     caption = (
         f"{model_name(result)}: {name} by factor; certainty is the probability of the true class before an "
         f"intervention; mean squared reconstruction error {details['reconstruction_error']:.3g}"
     )
-    caption += f"; {left_out}" if left_out else ""
     return TableBlock(caption, ("factor", *_EFFECTS.values()), rows)
 
 

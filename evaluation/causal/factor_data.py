@@ -36,7 +36,7 @@ class ResizedFactors(ResizedImages):
 
 @dataclass(frozen=True, eq=False)
 class FactorColumns:
-    """Factors without images, for codes that another program has computed; `factors_of_columns` makes them."""
+    """Factors without images, for codes of another program; `factors_of_columns` makes them."""
 
     identity: DataIdentity
     ids: tuple[str, ...]
