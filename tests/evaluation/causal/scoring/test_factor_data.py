@@ -3,7 +3,13 @@ import itertools
 import numpy as np
 import pytest
 
-from candlelight.evaluation.causal.factor_data import factors_of_columns, read_factors, select_confounded
+from candlelight.evaluation.catalogue.causal_options import CodesOptions
+from candlelight.evaluation.causal.factor_data import (
+    factors_of_columns,
+    open_factors,
+    read_factors,
+    select_confounded,
+)
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo
 
@@ -103,3 +109,16 @@ def test_files_that_cannot_be_read_are_one_line(tmp_path):
         read_factors(tmp_path / "no.npz")
     with pytest.raises(InputError, match=r"expected a table of factors, there is none"):
         read_factors(tmp_path / "nothing.csv")
+
+
+def test_a_reduced_file_of_mpi3d_opens_by_its_sizes(tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (6, 8, 8, 3), np.uint8)
+    np.savez(tmp_path / "mpi3d_toy.npz", images=images)
+    choice = {"data": f"mpi3d:{tmp_path}", "set_name": "toy", "split": None, "rows": None, "limit": None}
+    view = open_factors(choice, CodesOptions(sizes="2,1,1,1,1,1,3"), {})
+    varying = [info.name for info, column in zip(view.factors, view.table.T, strict=True) if column.any()]
+    assert (len(view), varying) == (6, ["object_color", "vertical_axis"])
+    with pytest.raises(InputError, match=r"`sizes`: expected 7 numbers from 1"):
+        open_factors(choice, CodesOptions(sizes="2,3"), {})
+    with pytest.raises(InputError, match="`sizes`: expected numbers such as"):
+        open_factors(choice, CodesOptions(sizes="2;3"), {})
