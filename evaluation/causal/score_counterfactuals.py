@@ -20,7 +20,7 @@ from candlelight.evaluation.causal.factor_data import (
 from candlelight.evaluation.causal.factor_table import Encoded, encode_data, encode_images, shrink_for_heads
 from candlelight.evaluation.causal.generativeness import Decoder, resize_decoded
 from candlelight.evaluation.causal.irs import irs, select_codes
-from candlelight.evaluation.causal.measure_codes import RHO, cut_at_bounds
+from candlelight.evaluation.causal.measure_codes import RHO
 from candlelight.evaluation.causal.rendered_counterfactuals import (
     RenderedPairs,
     changed_pixels,
@@ -31,15 +31,14 @@ from candlelight.evaluation.causal.rendered_counterfactuals import (
     rendered_score,
     rendered_share,
 )
-from candlelight.evaluation.causal.score_codes import with_pooled
-from candlelight.evaluation.causal.score_generativeness import NO_SCORE, find_decoders
+from candlelight.evaluation.causal.score_generativeness import Scored, decoder_results, find_decoders
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.models.poisson import named_stream
 from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.run.evaluate import Run
-from candlelight.evaluation.run.intervals import Score, distinct_groups, mean_interval, resampled_interval
+from candlelight.evaluation.run.intervals import Score, mean_interval, resampled_interval
 from candlelight.evaluation.run.record import Evaluation, Reading
-from candlelight.evaluation.run.result import Result, StatisticResult
+from candlelight.evaluation.run.result import Result
 from candlelight.evaluation.views import Factors, open_secondary
 from candlelight.evaluation.views.open_data import is_view
 from candlelight.loaders.errors import InputError, argument
@@ -128,28 +127,14 @@ def _score_counterfactuals(run: Run[CounterfactualsOptions]) -> dict[str, Result
     run = replace(run, data=images)
     decoders = find_decoders(run)
     encoded = encode_data(run)
+
+    def score(name: str) -> Scored:
+        scores, details = _score(encoded, name, decoders[name], others)
+        return scores, details, _notes(name, details)
+
     given = asdict(others.identity) | {"rows": len(others)} if others is not images else None
-    results: list[StatisticResult] = []
-    for name, decoder in decoders.items():
-        scores: dict[str, Score] = {}
-        details: dict[str, Any] = {"rendered": {}, "notes": []}
-        try:
-            scores, details["rendered"] = _score(encoded, name, decoder, others)
-            details["notes"] = _notes(name, details["rendered"])
-        except InputError as error:
-            details["notes"] = [f"{name}: no score of rendered counterfactuals: {error}"]
-        about = run.provenance(name, factors=list(encoded.table.names), counterfactuals=given)
-        results.append(
-            StatisticResult(
-                about,
-                {label: cut_at_bounds(label, scores.get(label, NO_SCORE)) for label in _labels(RHO)},
-                {},
-                distinct_groups(images.groups),
-                (),
-                details,
-            )
-        )
-    return with_pooled(results)
+    what = "score of rendered counterfactuals"
+    return decoder_results(encoded, "rendered", what, list(_labels(RHO)), score, counterfactuals=given)
 
 
 def _score(

@@ -23,7 +23,7 @@ from candlelight.evaluation.causal.generativeness import (
     resize_decoded,
 )
 from candlelight.evaluation.causal.irs import irs, select_codes
-from candlelight.evaluation.causal.measure_codes import RHO
+from candlelight.evaluation.causal.measure_codes import RHO, cut_at_bounds
 from candlelight.evaluation.causal.score_codes import with_pooled
 from candlelight.evaluation.coverage.thresholds import resize_images
 from candlelight.evaluation.models.classifiers import TrainedClassifier, load_classifier
@@ -123,32 +123,52 @@ def _score_decoders(run: Run[GenerativenessOptions]) -> dict[str, Result]:
     """
     decoders = find_decoders(run)
     encoded = encode_data(run)
-    run, notes = encoded.run, list[str]()
+    run, lacking = encoded.run, list[str]()
     rows = np.unique(np.linspace(0, len(run.data) - 1, min(ROWS, len(run.data))).round().astype(int)).tolist()
     images = torch.stack([shrink_for_heads(run.data[row].to(run.device)) for row in rows])
-    judge = _judge(encoded, rows, images, notes)
-    results: list[StatisticResult] = []
-    for name, decoder in decoders.items():
-        scores: dict[str, Score] = {}
-        details: dict[str, Any] = {"decoder": {}, "notes": list(notes)}
-        if judge is not None:
-            try:
-                scores, details["decoder"] = _score(encoded, name, decoder, judge, rows, images)
-                details["notes"] += _left_out(details["decoder"])
-            except InputError as error:
-                details["notes"].append(f"{name}: no {_NAME}: {error}")
-        labels = dict.fromkeys(f"{_NAME}({rho}){part}" for rho in RHO for part in _PARTS)
-        about = run.provenance(name, factors=list(encoded.table.names), **(judge.settings if judge else {}))
-        results.append(
-            StatisticResult(
-                about,
-                {label: scores.get(label, NO_SCORE) for label in labels},
-                {},
-                distinct_groups(run.data.groups),
-                (),
-                details,
-            )
-        )
+    judge = _judge(encoded, rows, images, lacking)
+
+    def score(name: str) -> Scored:
+        if judge is None:
+            return {}, {}, lacking
+        scores, details = _score(encoded, name, decoders[name], judge, rows, images)
+        return scores, details, _left_out(details)
+
+    labels = [f"{_NAME}({rho}){part}" for rho in RHO for part in _PARTS]
+    return decoder_results(encoded, "decoder", _NAME, labels, score, **(judge.settings if judge else {}))
+
+
+Scored = tuple[dict[str, Score], dict[str, Any], list[str]]
+
+
+def decoder_results(
+    encoded: Encoded,
+    key: str,
+    what: str,
+    labels: Sequence[str],
+    score: Callable[[str], Scored],
+    **settings: Any,
+) -> dict[str, Result]:
+    """Make the results of decoders; a note tells why a decoder cannot be scored.
+
+    Args:
+        encoded: factors and codes.
+        key: name of the details.
+        what: the score in words, for notes.
+        labels: all scores; those that are lacking are undefined.
+        score: scores a decoder by its name: scores, details and notes.
+        settings: further settings of the results.
+    """
+    run, results = encoded.run, []
+    for name in encoded.codes:
+        try:
+            scores, details, notes = score(name)
+        except InputError as error:
+            scores, details, notes = {}, {}, [f"{name}: no {what}: {error}"]
+        about = run.provenance(name, factors=list(encoded.table.names), **settings)
+        found = {label: cut_at_bounds(label, scores.get(label, NO_SCORE)) for label in labels}
+        groups = distinct_groups(run.data.groups)
+        results.append(StatisticResult(about, found, {}, groups, (), {key: details, "notes": notes}))
     return with_pooled(results)
 
 
