@@ -56,8 +56,10 @@ def test_the_commands_of_the_design_exist():
         "tcav",
         "coverage",
         "causal-check",
-        "causal",
         "causal-table",
+        "codes",
+        "counterfactuals",
+        "generativeness",
         "perception",
     }
     assert set(evaluate.commands) == {*scored, "report", "compare"}
@@ -209,7 +211,7 @@ def test_a_plan_is_written_and_can_be_limited(tmp_path):
         (("pack", "nowhere", "--to", "zip", "--out", "pack"), "zip"),
         (("evaluate", "lmse", "nowhere", "--model", "retinex"), "nowhere"),
         (("evaluate", "lmse", "nowhere", "--model", "genius"), "genius"),
-        (("evaluate", "causal", "nowhere", "--model", "retinex", "--layer", "a"), "hidden layers"),
+        (("evaluate", "codes", "nowhere", "--model", "retinex", "--layer", "a"), "hidden layers"),
         (("evaluate", "lmse", "nowhere", "--model", "retinex", "--device", "toaster"), "toaster"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

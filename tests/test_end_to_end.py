@@ -127,10 +127,10 @@ def test_evaluations_on_the_command_line(rendered):
     page = rendered / "page.html"
     saved = rendered / "irs.json"
     words += ("--metric", "mig", "--out", saved)
-    printed = run("evaluate", "causal", rendered / "hdf5" / "candle.h5", *words)
+    printed = run("evaluate", "codes", rendered / "hdf5" / "candle.h5", *words)
     assert "random codes" in printed
     run("evaluate", "report", saved, out, "--out", page)
-    assert "Causal disentanglement: " in page.read_text(encoding="utf-8")
+    assert "Codes and factors: " in page.read_text(encoding="utf-8")
 
 
 def test_info_names_every_set_of_every_form(rendered):

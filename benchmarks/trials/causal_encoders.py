@@ -19,11 +19,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from candlelight.evaluation.causal import CODE_METRICS, layer_codes, score_causal
-from candlelight.evaluation.causal.causal_report import causal_pictures
+from candlelight.evaluation.causal import layer_codes
 from candlelight.evaluation.models import open_model
 from candlelight.evaluation.models.build_backbone import build_backbone
 from candlelight.evaluation.report.page import write_report
+from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.named_models import decode
 from candlelight.evaluation.run.predictions import Codes
 from candlelight.evaluation.run.result import package_versions, score_grid
@@ -103,11 +103,10 @@ def main(frames: Path, network: Path, results: Path) -> None:
     view = open_data("factors", frames)
     encoders = encode_all(view, network, results)
     steps = FinishedSteps(results / "steps")
-    found = list(score_causal(encoders, view, FACTORS, metrics=tuple(CODE_METRICS), steps=steps).values())
+    options = {"factors": FACTORS, "metrics": ["all"], "steps": steps}
+    found = list(evaluate("codes", view, encoders, **options).values())
     write_results(results / "scores.json", found)
-    write_report(
-        results / "page.html", found, title="Encoders of candle", pictures={"causal": causal_pictures(view)}
-    )
+    write_report(results / "page.html", found, title="Encoders of candle")
     for line in score_grid(found):
         click.echo(line)
     for note in found[0].details["notes"]:

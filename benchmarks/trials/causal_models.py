@@ -13,7 +13,7 @@ with no, box and mask weights of the foreground; differences are paired by seed,
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -22,10 +22,10 @@ from torch import nn
 
 from benchmarks.processes import print_table
 from benchmarks.trials.regimes import with_interval
-from candlelight.evaluation.causal import score_causal
 from candlelight.evaluation.models.autoencoders import load_autoencoder, save_autoencoder
+from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.intervals import seed_interval
-from candlelight.evaluation.run.result import Result
+from candlelight.evaluation.run.result import Result, StatisticResult
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.training import CausalModel, CausalTraining, train_causal
 from candlelight.evaluation.training.causal_data import read_foreground
@@ -102,9 +102,8 @@ def easy(view: Factors, runs: Path, steps: int) -> None:
         )
         networks[model], error, constant = trained(view, settings, 0, runs, held_out)
         shares[model] = error / constant
-    found = score_causal(
-        networks, view, metrics=("mig", "unconfoundedness"), steps=FinishedSteps(runs / "steps")
-    )
+    metrics, kept = ("mig", "unconfoundedness"), FinishedSteps(runs / "steps")
+    found = scored(networks, view, kept, metrics=metrics)
     names = ("mig", "irs", "unconfoundedness(1)", GENERATIVENESS, RENDERED)
     rows = [[name, shares.get(name, ""), *values(found[name], names)] for name in found]
     print_table(("model", "held-out error / variance", *names), rows)
@@ -117,6 +116,24 @@ def easy(view: Factors, runs: Path, steps: int) -> None:
     if blind or unlabelled:
         raise SystemExit(f"do not reconstruct: {blind}; do not learn from labels: {unlabelled}")
     print(f"every error is below {WORST_ERROR}, every MIG of a semi-supervised model above {LEAST_MIG}")
+
+
+def scored(
+    networks: Mapping[str, nn.Module],
+    view: Factors,
+    steps: FinishedSteps,
+    factors: Sequence[str] = (),
+    **options: Any,
+) -> dict[str, StatisticResult]:
+    """Join the scores and details of codes, and of decoders."""
+    given: dict[str, Any] = {"factors": factors, "steps": steps}
+    found: Any = evaluate("codes", view, networks, **given, **options)
+    for name in ("generativeness", "counterfactuals"):
+        for model, more in evaluate(name, view, networks, **given).items():
+            one: Any = more
+            scores, details = found[model].scores | one.scores, found[model].details | one.details
+            found[model] = replace(found[model], scores=scores, details=details)
+    return found
 
 
 def values(result: Result, names: Sequence[str]) -> list[object]:
@@ -135,7 +152,7 @@ def foreground(view: Factors, frames: Path, runs: Path, settings: CausalTraining
             networks[f"{kind}#{seed}"] = trained(view, settings, seed, runs, held_out, mask, kind)[0]
     metrics = ("mig", "unconfoundedness", "dci_fast")
     steps = FinishedSteps(runs / "steps")
-    found = score_causal(networks, view, FACTORS, metrics=metrics, controls=False, steps=steps)
+    found = scored(networks, view, steps, FACTORS, metrics=metrics, controls=False)
     scores = {name: by_factor(found[name]) for name in networks}
     labels = list(scores["none#0"])
     header = ("score", *FOREGROUND, "box - none", "mask - none", "mask - box")
@@ -150,7 +167,7 @@ def foreground(view: Factors, frames: Path, runs: Path, settings: CausalTraining
     print_table(header, rows)
 
 
-def by_factor(result: Result) -> dict[str, float]:
+def by_factor(result: StatisticResult) -> dict[str, float]:
     """Return the scores of an encoder: those of decoded images by factor."""
     details: Mapping[str, Any] = result.details
     found = {name: result.scores[name].value for name in ("irs", "mig", "unconfoundedness(1)", DISENTANGLED)}

@@ -21,9 +21,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.processes import print_table
-from candlelight.evaluation.causal.factor_table import tabulate_factors
-from candlelight.evaluation.causal.score_decoder import find_decoder, score_rendered
-from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
+from candlelight.evaluation.causal import CounterfactualData
+from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.views import DataIdentity
 from candlelight.loaders.schema import FactorInfo
 
@@ -138,15 +137,12 @@ def blur(images: Images, side: int) -> Images:
 def score_decoders() -> dict[str, tuple[dict[str, float], dict[str, Any]]]:
     """Score each decoder: means over factors, and details."""
     grid = DrawnGrid()
-    table = tabulate_factors(grid)
-    found = {}
-    for name, cheat in decoders(grid).items():
-        named = NamedModel(ModelIdentity(name, "callable"), LookUp(grid, cheat), "srgb")
-        decoder, codes = find_decoder(named, "cpu"), named.model(grid.images)
-        assert decoder is not None  # it has a method decode
-        scores, details = score_rendered(named, decoder, codes, grid, grid, table, 0, "cpu")
-        found[name] = ({label: score.value for label, score in scores.items()}, details)
-    return found
+    models = {name: LookUp(grid, cheat) for name, cheat in decoders(grid).items()}
+    found: Any = evaluate("counterfactuals", CounterfactualData(grid, grid), models, device="cpu")
+    return {
+        name: ({label: score.value for label, score in one.scores.items()}, one.details["rendered"])
+        for name, one in found.items()
+    }
 
 
 def check_order(found: dict[str, tuple[dict[str, float], dict[str, Any]]]) -> None:

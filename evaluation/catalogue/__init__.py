@@ -5,6 +5,7 @@ An evaluation of one's own needs no entry: ``candlelight evaluate file.py:name``
 
 from typing import NamedTuple
 
+from candlelight.evaluation.catalogue import causal_options as causal
 from candlelight.evaluation.catalogue import concepts_options as concepts
 from candlelight.evaluation.catalogue import intrinsic_options as intrinsic
 
@@ -25,6 +26,7 @@ class Entry(NamedTuple):
 
 _INTRINSIC = "candlelight.evaluation.intrinsic"
 _CONCEPTS = "candlelight.evaluation.concepts"
+_CAUSAL = "candlelight.evaluation.causal"
 CATALOGUE = {
     "lmse": Entry(f"{_INTRINSIC}.intrinsic_records:LMSE", intrinsic.LMSEOptions, "lmse"),
     "whdr": Entry(f"{_INTRINSIC}.intrinsic_records:WHDR", intrinsic.WHDROptions, "whdr"),
@@ -35,5 +37,14 @@ CATALOGUE = {
     "protocols": Entry(f"{_INTRINSIC}.score_protocols:EVERY_PROTOCOL", intrinsic.ProtocolsOptions, ""),
     "csm": Entry(f"{_CONCEPTS}.score_csm:CONCEPT_SENSITIVITY", concepts.CSMOptions, "csm"),
     "tcav": Entry(f"{_CONCEPTS}.score_tcav:TCAV", concepts.TCAVOptions, "tcav"),
+    "codes": Entry(f"{_CAUSAL}.score_codes:CODES", causal.CodesOptions, "codes"),
+    "generativeness": Entry(
+        f"{_CAUSAL}.score_generativeness:GENERATIVENESS", causal.GenerativenessOptions, "generativeness"
+    ),
+    "counterfactuals": Entry(
+        f"{_CAUSAL}.score_counterfactuals:RENDERED_COUNTERFACTUALS",
+        causal.CounterfactualsOptions,
+        "counterfactuals",
+    ),
 }
 RECORDS = {name: entry.record for name, entry in CATALOGUE.items()}

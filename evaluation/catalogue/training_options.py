@@ -29,6 +29,14 @@ CausalModel = Literal[
     "ada-gvae",
 ]
 CAUSAL_MODELS: tuple[CausalModel, ...] = get_args(CausalModel)
+CodeCount = Annotated[int, At(least=1, most=1024), Help("Number of codes.")]
+TrainingSteps = Annotated[int, At(least=1), Help("Steps of a training.")]
+LabelCount = Annotated[
+    int | None, At(least=1), Help("Number of labelled images of a model ss-.", default="100")
+]
+SquareSide = Annotated[
+    Literal["32", "64"] | None, Help("Side in pixels of the squares to which images are resized.")
+]
 
 ConceptMode = Literal["desensitise", "sensitise", "one-sided"]
 
@@ -259,13 +267,11 @@ class CausalTraining:
     """
 
     model: Annotated[CausalModel, Help("Model; ss- learns from a few labels.")]
-    codes: Annotated[int, At(least=1, most=1024), Help("Number of codes.")] = 64
-    steps: Annotated[int, At(least=1), Help("Steps of a training.")] = 30_000
+    codes: CodeCount = 64
+    steps: TrainingSteps = 30_000
     batch_size: Annotated[int, At(least=2), Help("Images in a step.")] = 64
     rate: Annotated[float, At(above=0), Help("Learning rate.")] = 1e-4
-    labelled: Annotated[
-        int | None, At(least=1), Help("Number of labelled images of a model ss-.", default="100")
-    ] = None
+    labelled: LabelCount = None
     foreground_weight: Annotated[
         float | None,
         At(least=0),
@@ -383,12 +389,10 @@ class CausalCommand(CausalTraining):
     candlelight render candle --set image.width=64 --set image.height=64 --out candle
     candlelight train causal candle --model beta-vae --codes 10 --steps 1000 --out beta.pt
     candlelight train causal candle --model ss-factor-vae --foreground mask --out factor.pt
-    candlelight evaluate causal candle --model beta.pt --model factor.pt
+    candlelight evaluate codes candle --model beta.pt --model factor.pt
     """
 
-    size: Annotated[
-        Literal["32", "64"] | None, Help("Side in pixels of the squares to which images are resized.")
-    ] = None
+    size: SquareSide = None
     kind: Annotated[
         Literal["none", "box", "mask"],
         Help(

@@ -23,7 +23,10 @@ from candlelight.evaluation.causal.effects import composition as composition
 from candlelight.evaluation.causal.effects import effectiveness as effectiveness
 from candlelight.evaluation.causal.effects import ice as ice
 from candlelight.evaluation.causal.effects import reversibility as reversibility
+from candlelight.evaluation.causal.factor_data import factors_of_columns as factors_of_columns
+from candlelight.evaluation.causal.factor_data import read_factors as read_factors
 from candlelight.evaluation.causal.factor_table import FactorTable as FactorTable
+from candlelight.evaluation.causal.factor_table import layer_codes as layer_codes
 from candlelight.evaluation.causal.factor_table import tabulate_factors as tabulate_factors
 from candlelight.evaluation.causal.generativeness import (
     CounterfactualGenerativeness as CounterfactualGenerativeness,
@@ -75,6 +78,5 @@ from candlelight.evaluation.causal.rendered_counterfactuals import (
 from candlelight.evaluation.causal.rendered_counterfactuals import (
     rendered_counterfactuals as rendered_counterfactuals,
 )
-from candlelight.evaluation.causal.score_causal import CODE_CONTROLS as CODE_CONTROLS
-from candlelight.evaluation.causal.score_causal import layer_codes as layer_codes
-from candlelight.evaluation.causal.score_causal import score_causal as score_causal
+from candlelight.evaluation.causal.score_codes import CODE_CONTROLS as CODE_CONTROLS
+from candlelight.evaluation.causal.score_counterfactuals import CounterfactualData as CounterfactualData

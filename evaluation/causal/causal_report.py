@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import compress
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,9 +13,10 @@ from matplotlib.axes import Axes
 from numpy import ndarray
 from torch import Tensor
 
+from candlelight.evaluation.causal.factor_data import FactorColumns
 from candlelight.evaluation.causal.factor_table import encode_images
 from candlelight.evaluation.causal.generativeness import Decoder, decode_codes
-from candlelight.evaluation.causal.score_decoder import find_decoder
+from candlelight.evaluation.causal.score_generativeness import find_decoders
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.report.blocks import (
     Block,
@@ -37,8 +40,10 @@ from candlelight.evaluation.report.tiles import (
     values_text,
 )
 from candlelight.evaluation.run.check_shapes import check_shapes
+from candlelight.evaluation.run.evaluate import Run
 from candlelight.evaluation.run.intervals import Score
-from candlelight.evaluation.run.result import Result, StatisticResult, model_name, notes_of
+from candlelight.evaluation.run.record import Page
+from candlelight.evaluation.run.result import Result, StatisticResult, model_name, notes_of, score_grid
 from candlelight.evaluation.views import Factors
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.looking.layer_pixels import Pixels
@@ -47,15 +52,10 @@ from candlelight.loaders.schema import FactorInfo, FactorValue
 _IMAGES = 6
 
 
-def causal_pictures(data: Factors) -> list[Block]:
-    """Show a few images and the values of the factors that vary.
-
-    Args:
-        data: the view that `score_causal` scored.
-
-    Returns:
-        One block of pictures.
-    """
+def _shown_images(data: Factors) -> list[Block]:
+    """Show a few images and the values of the factors that vary."""
+    if isinstance(data, FactorColumns):
+        return []
     pictures = []
     varying = [len(set(column)) > 1 for column in data.table.T.tolist()]
     for row in evenly_spaced_rows(len(data), _IMAGES):
@@ -72,8 +72,7 @@ def _value(factor: FactorInfo, value: float) -> FactorValue:
 
 
 _LEGIBLE = 10  # maximal number of codes for which the heat map shows numbers
-NEEDS = ("factors", "codes", "matrix", "parents", "matrices")
-READING = (
+_CODES_READING = (
     TextBlock(
         "IRS (Suter et al. 2019) measures whether a code keeps its value while one factor is fixed and all "
         "other factors change. Unconfoundedness UC (Reddy et al. 2022) measures whether different factors "
@@ -112,21 +111,54 @@ _RENDERED = {
 }
 
 
-def causal_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
+def _codes_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
     """Report the scores of encoders on the same data."""
-    notes = [f"{line}." for line in notes_of(results)]
     single = [result for result in results if "seeds" not in result.details]
-    for result in single:
-        if not result.details["codes"]:
-            notes.append(f"{model_name(result)}: all images have the same codes, so IRS is 0.")
-    caption = "Scores of each encoder, with 95 % intervals over groups of images"
-    caption += "; of several seeds, over seeds" * (len(single) < len(results))
+    blind = [
+        f"{model_name(result)}: all images have the same codes, so IRS is 0."
+        for result in single
+        if not result.details["codes"]
+    ]
     plots = [_plot(result) for result in single if result.details["codes"]]
-    decoded = [_decoder(result) for result in single if result.details.get("decoder")]
-    decoded += [_rendered(result) for result in single if result.details.get("rendered")]
-    before: tuple[Block, ...] = (scores_table(caption, results), *map(note, notes), *decoded, *plots)
-    after = (*map(_matrix, single), settings_table(results))
-    return Section("causal", "Causal disentanglement", (*before, *pictures, *after))
+    blocks = (*_scores(results, blind), *plots, *pictures, *map(_matrix, single), settings_table(results))
+    return Section("codes", "Codes and factors", blocks)
+
+
+def _generativeness_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
+    """Report counterfactual generativeness; the title tells how many factors it stands on."""
+    tables = [_decoder(result) for result in results if result.details.get("decoder")]
+    blocks = (*_scores(results), *tables, *pictures, settings_table(results))
+    return Section("generativeness", _stands_on(results), blocks)
+
+
+def _counterfactuals_section(results: Sequence[StatisticResult], pictures: Sequence[Block]) -> Section:
+    """Report decoded against rendered counterfactuals."""
+    tables = [_rendered(result) for result in results if result.details.get("rendered")]
+    blocks = (*_scores(results), *tables, *pictures, settings_table(results))
+    return Section("counterfactuals", "Decoded and rendered counterfactuals", blocks)
+
+
+def _scores(results: Sequence[StatisticResult], more: Sequence[str] = ()) -> tuple[Block, ...]:
+    """Tabulate the scores, with the notes below."""
+    several = any("seeds" in result.details for result in results)
+    caption = "Scores of each model, with 95 % intervals over groups of images"
+    caption += "; of several seeds, over seeds" * several
+    notes = [*(f"{line}." for line in notes_of(results)), *more]
+    return (scores_table(caption, results), *map(note, notes))
+
+
+def _stands_on(results: Sequence[Result]) -> str:
+    """Tell on how many of the factors counterfactual generativeness stands."""
+    title = "Counterfactual generativeness"
+    every = results[0].about.settings["factors"]
+    details = (result.details for result in results if isinstance(result, StatisticResult))
+    found = [next(iter(one["decoder"].values()))["factors"] for one in details if one.get("decoder")]
+    named = found[0] if found else []
+    return f"{title} on {len(named)} of {len(every)} factors" + (f": {', '.join(named)}" if named else "")
+
+
+def _generativeness_lines(results: Sequence[Result]) -> list[str]:
+    return [_stands_on(results), *score_grid(results)]
 
 
 def _plot(result: StatisticResult) -> PlotBlock:
@@ -147,24 +179,27 @@ def _matrices(result: StatisticResult) -> dict[str, ndarray]:
     return {"matrix": np.array(result.details["matrix"], dtype=float).T, **found}
 
 
+# By name in the details: the columns of counterfactual generativeness by factor.
+_EFFECTS = {
+    "by_factor": "score",
+    "signed": "signed",
+    "random_choice": "random choice",
+    "inside": "effect of its codes",
+    "outside": "effect of the others",
+    "certainty": "certainty",
+}
+
+
 def _decoder(result: StatisticResult) -> TableBlock:
     """Tabulate the effects of the codes of each factor on decoded images."""
     name, details = next(iter(result.details["decoder"].items()))
-    rows = [
-        (factor, *map(number, effects))
-        for factor, *effects in zip(
-            details["factors"], details["by_factor"], details["inside"], details["outside"], strict=True
-        )
-    ]
-    left_out = "; ".join(f"{factor} is left out: {why}" for factor, why in details["left_out"].items())
+    columns = [map(number, details[part]) for part in _EFFECTS]
+    rows = tuple(zip(details["factors"], *columns, strict=True))
     caption = (
-        f"{model_name(result)}: {name} by factor, and the effects of the factor's codes and of all others; "
-        f"mean squared reconstruction error {details['reconstruction_error']:.3g}"
+        f"{model_name(result)}: {name} by factor; certainty is the probability of the true class before an "
+        f"intervention; mean squared reconstruction error {details['reconstruction_error']:.3g}"
     )
-    caption += f"; {left_out}" if left_out else ""
-    return TableBlock(
-        caption, ("factor", "score", "effect of its codes", "effect of the others"), tuple(rows)
-    )
+    return TableBlock(caption, ("factor", *_EFFECTS.values()), rows)
 
 
 def _rendered(result: StatisticResult) -> TableBlock:
@@ -230,21 +265,8 @@ _FACTORS = 6
 _GAP = 2  # white pixels between images
 
 
-def rendered_pictures(
-    models: Mapping[str, object],
-    results: Mapping[str, Result],
-    data: Factors,
-    counterfactuals: Factors,
-    device: str,
-) -> list[Block]:
-    """Show decoded counterfactuals beside rendered ones, for each model with a decoder.
-
-    Args:
-        models: the encoders of `score_causal`, by name.
-        results: its results, by name.
-        data: the images.
-        counterfactuals: images among which the counterfactuals were found.
-        device: torch device of the models.
+def _rendered_pictures(run: Run[Any], results: Mapping[str, Result]) -> list[Block]:
+    """Show decoded counterfactuals beside rendered ones.
 
     Returns:
         A block for each model with a decoder, with a picture for each of at most six factors: an image, its
@@ -252,20 +274,19 @@ def rendered_pictures(
         and the rendered counterfactual. The value of the code is that of another image with the new factor.
     """
     blocks: list[Block] = []
-    for name, named in models.items():
-        if not isinstance(named, NamedModel) or (decoder := find_decoder(named, device)) is None:
-            continue
-        found = results[name].details.get("rendered")
-        if not found:
-            continue
+    data, counterfactuals = run.data.images, run.data.counterfactuals
+    decoders = find_decoders(run)
+    for name, named in run.models.items():
+        found = results[name].details["rendered"]
         pictures = []
-        for factor, one in list(found["factors"].items())[:_FACTORS]:
+        for factor, one in list(found.get("factors", {}).items())[:_FACTORS]:
             if not (codes := one["codes"].get("1")):
                 continue  # no code varies
             own, *others = one["example"]
             pair = data.ids.index(own), counterfactuals.ids.index(others[0])
             donor = counterfactuals[counterfactuals.ids.index(others[1])]
-            pixels = _row(named, decoder, data[pair[0]], counterfactuals[pair[1]], donor, codes, device)
+            given = data[pair[0]], counterfactuals[pair[1]], donor, codes, run.device
+            pixels = _row(named, decoders[name], *given)
             change = _change(data, counterfactuals, pair, factor)
             alt = f"Image, reconstruction, decoded and rendered counterfactual: {factor} {change}."
             pictures.append(png_picture(scale_for_page(pixels), alt, f"{factor}: {change}; code {codes[0]}"))
@@ -275,7 +296,7 @@ def rendered_pictures(
         )
         if pictures:
             blocks.append(PicturesBlock(tuple(pictures), caption))
-    return blocks
+    return [*blocks, *_shown_images(data)]
 
 
 def _row(
@@ -291,7 +312,7 @@ def _row(
     own, target = encode_images(named, torch.stack([image, donor]), device).float()
     moved = own.clone()
     moved[changed] = target[changed]
-    shown = [image, *decoder(torch.stack([own, moved])).clamp(0, 1), rendered]
+    shown = [image, *decoder(torch.stack([own, moved])).clamp(0, 1).cpu(), rendered]
     tiles = [encoded_pixels(one) for one in shown]
     height = max(tile.shape[0] for tile in tiles)
     padded = [
@@ -314,28 +335,19 @@ _TRAVERSED_IMAGES, _STEPS, _CODES = 2, 7, 10
 _RANGE = 64  # images whose codes give the range of each code
 
 
-def traversal_pictures(models: Mapping[str, object], data: Factors, device: str) -> list[Block]:
-    """Decode images while one code at a time runs through its range, for each model with a decoder.
-
-    Args:
-        models: the encoders of `score_causal`, by name.
-        data: the images.
-        device: torch device of the models.
+def _traversals(run: Run[Any], results: Mapping[str, Result]) -> list[Block]:
+    """Decode images while one code at a time runs through its range.
 
     Returns:
-        A block for each model with a method ``decode`` that gives images like these in [0, 1]: one picture
-        for each of two images. Its first row is the image and its reconstruction; each other row changes one
-        code, from its smallest to its largest value among the images, at most ten codes of the largest
-        spread.
+        A block for each decoder of images like these in [0, 1]: one picture for each of two images. Its first
+        row is the image and its reconstruction; each other row changes one code, from its smallest to its
+        largest value among the images, at most ten codes of the largest spread.
     """
     blocks: list[Block] = []
-    for name, named in models.items():
-        if isinstance(named, NamedModel) and (decoder := find_decoder(named, device)) is not None:
-            try:
-                blocks.append(_traverse(name, named, decoder, data, device))
-            except InputError:  # a note of the results tells why
-                continue
-    return blocks
+    for name, decoder in find_decoders(run).items():
+        with suppress(InputError):  # a note of the results tells why
+            blocks.append(_traverse(name, run.models[name], decoder, run.data, run.device))
+    return [*blocks, *_shown_images(run.data)]
 
 
 def _traverse(name: str, named: NamedModel, decoder: Decoder, data: Factors, device: str) -> PicturesBlock:
@@ -352,7 +364,7 @@ def _traverse(name: str, named: NamedModel, decoder: Decoder, data: Factors, dev
             image=(image[None], "batch channels h w"), decoder=(reconstruction, "batch channels h w")
         )
         rows = [_walk(decoder, own[0], int(code), low, high) for code in chosen]
-        top = [encoded_pixels(image), encoded_pixels(reconstruction[0])]
+        top = [encoded_pixels(image), encoded_pixels(reconstruction[0].cpu())]
         top += [np.full_like(top[0], 255)] * (_STEPS - len(top))
         pixels = np.concatenate([np.concatenate(one, axis=1) for one in (top, *rows)])
         listed = ", ".join(str(int(code)) for code in chosen)
@@ -371,11 +383,62 @@ def _walk(
     high: Float[Tensor, " codes"],
 ) -> list[Pixels]:
     codes = own.repeat(_STEPS, 1)
-    codes[:, code] = torch.linspace(float(low[code]), float(high[code]), _STEPS)
-    return [encoded_pixels(image) for image in _decode(decoder, codes)]
+    codes[:, code] = torch.linspace(float(low[code]), float(high[code]), _STEPS, device=codes.device)
+    return [encoded_pixels(image) for image in _decode(decoder, codes).cpu()]
 
 
 def _decode(
     decoder: Decoder, codes: Float[Tensor, "batch codes"]
 ) -> Float[Tensor, "batch channels height width"]:
-    return decode_codes(decoder, codes, codes, torch.zeros(codes.shape[1], dtype=torch.bool))
+    unchanged = torch.zeros(codes.shape[1], dtype=torch.bool, device=codes.device)
+    return decode_codes(decoder, codes, codes, unchanged)
+
+
+_COMPARE = TextBlock(
+    "\u2191 Higher is better; the maximum is 1. Compare with a random choice of the codes, not with 0.",
+    term="How to read",
+)
+CODES_PAGE = Page(
+    section=_codes_section,
+    reading=_CODES_READING,
+    needs=("factors", "codes", "matrix", "parents", "matrices"),
+    pictures=lambda run, results: _shown_images(run.data),
+    lines=score_grid,
+)
+GENERATIVENESS_PAGE = Page(
+    section=_generativeness_section,
+    reading=(
+        TextBlock(
+            "Counterfactual generativeness CG (Reddy et al. 2022) measures whether the codes of a factor "
+            "change it in decoded images, as a classifier sees it, and all other codes do not. The signed "
+            "score is negative where the other codes change it."
+        ),
+        _COMPARE,
+        TextBlock(
+            "factors that the classifier does not tell, which are left out; and a classifier that is right "
+            "but not certain, which lowers the score of perfect codes: read the certainty.",
+            term="Blind to",
+        ),
+    ),
+    needs=("factors", "decoder"),
+    pictures=_traversals,
+    lines=_generativeness_lines,
+)
+COUNTERFACTUALS_PAGE = Page(
+    section=_counterfactuals_section,
+    reading=(
+        TextBlock(
+            "The codes of one factor take their values for another image, and the decoded image is compared "
+            "with the rendered one, which differs in this factor alone. 1 is the rendered image, 0 as far "
+            "from it as the input is."
+        ),
+        _COMPARE,
+        TextBlock(
+            "the reason of an error: a poor reconstruction lowers the score as an entangled code does.",
+            term="Blind to",
+        ),
+    ),
+    needs=("factors", "rendered"),
+    pictures=_rendered_pictures,
+    lines=score_grid,
+)

@@ -1,8 +1,10 @@
 """Codes and factors as the metrics take them: checked, standardised, ranked and discretised."""
 
-from collections.abc import Collection
-from typing import Literal
+from collections.abc import Callable, Collection
+from functools import wraps
+from typing import Any, Literal, ParamSpec, TypeVar
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
@@ -13,8 +15,31 @@ from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError, argument
 
 BinRule = Literal["width", "quantile"]
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
+def takes_arrays(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Let a function of tensors take numpy arrays, too.
+
+    Example:
+        >>> takes_arrays(find_varying)(np.array([[0, 3], [1, 3]]))
+        tensor([ True, False])
+    """
+
+    @wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        given: Any = [*map(_tensor, args)], {name: _tensor(one) for name, one in kwargs.items()}
+        return function(*given[0], **given[1])
+
+    return call
+
+
+def _tensor(value: object) -> object:
+    return torch.from_numpy(np.ascontiguousarray(value)) if isinstance(value, np.ndarray) else value
+
+
+@takes_arrays
 def discretise(
     values: Real[Tensor, "samples columns"],
     bins: int = 20,

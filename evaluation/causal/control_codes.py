@@ -1,7 +1,7 @@
 """Codes for comparison: of a supervised network, and planted ones."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 
 from candlelight.evaluation.catalogue.training_options import BackboneName
 from candlelight.evaluation.causal.code_inputs import standardise
-from candlelight.evaluation.causal.factor_table import FactorTable, shrink_for_heads
+from candlelight.evaluation.causal.factor_table import Encoded, FactorTable, shrink_for_heads
 from candlelight.evaluation.models.classifiers import FactorHeads
 from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.run.intervals import split_groups
@@ -23,7 +23,7 @@ from candlelight.loaders.errors import InputError
 
 TRAINING_ROWS = 1500  # most images to train on, so that the time does not grow with the data
 NETWORK: BackboneName = "resnet_small"  # of the small ones the best at equal time on frames of candle
-WEIGHTS = "weights "  # before the names of weights that are kept with codes
+_WEIGHTS = "weights "  # before the names of weights that are kept with codes
 _VALIDATION_ROWS = 64  # for the learning curve only
 
 
@@ -116,23 +116,34 @@ def supervised_codes(
     return SupervisedCodes(codes, networks[0], accuracy)
 
 
-def restore_supervised_codes(
-    step: Mapping[str, Tensor], table: FactorTable, device: str = "cpu"
-) -> SupervisedCodes:
-    """Make the codes and the network of tensors that an earlier run kept.
+def supervise(encoded: Encoded, notes: list[str]) -> SupervisedCodes | None:
+    """Train the networks of `supervised_codes`, or take them from finished steps.
 
     Args:
-        step: "codes", "accuracy", and the weights by name after "weights ".
-        table: the factors.
-        device: torch device of the network.
+        encoded: the images and factors of an evaluation.
+        notes: gets a line that tells why there are no supervised codes, if the images do not fit.
     """
+    run, table = encoded.run, encoded.table
+    key = {"step": "supervised codes", "data": run.fingerprint.describe(run.data), "device": run.device}
+    key |= {"factors": table.names, "bins": run.options.bins, "seed": run.options.seed}
+
+    def train() -> dict[str, Tensor]:
+        found = supervised_codes(run.data, table, seed=run.options.seed, device=run.device)
+        weights = {f"{_WEIGHTS}{name}": value for name, value in found.heads.state_dict().items()}
+        return {"codes": found.codes, "accuracy": torch.tensor(list(found.accuracy.values())), **weights}
+
+    try:
+        step = run.steps.get_or_compute(key, train)
+    except InputError as error:
+        notes.append(f"supervised codes are left out: {error}")
+        return None
     classes = {name: int(column.max()) + 1 for name, column in zip(table.names, table.classes.T, strict=True)}
     heads = FactorHeads(NETWORK, classes, seed=0)
     heads.load_state_dict(
-        {name.removeprefix(WEIGHTS): value for name, value in step.items() if name.startswith(WEIGHTS)}
+        {name.removeprefix(_WEIGHTS): value for name, value in step.items() if name.startswith(_WEIGHTS)}
     )
     accuracy = dict(zip(table.names, step["accuracy"].tolist(), strict=True))
-    return SupervisedCodes(step["codes"], heads.to(device).eval(), accuracy)
+    return SupervisedCodes(step["codes"], heads.to(run.device).eval(), accuracy)
 
 
 def _train(

@@ -16,6 +16,7 @@ from candlelight.evaluation.causal.code_inputs import (
     find_categorical,
     split_samples,
     standardise,
+    takes_arrays,
 )
 from candlelight.evaluation.causal.estimators import boost_trees, r2_score_of_factors
 from candlelight.evaluation.run.check_shapes import check_shapes
@@ -192,6 +193,7 @@ def _one_sidedness(importance: Float[ndarray, "rows columns"]) -> Float[ndarray,
     return 1 + (shares * np.log(shares)).sum(1) / np.log(importance.shape[1])
 
 
+@takes_arrays
 def dci(
     codes: Float[Tensor, "samples codes"],
     factors: Real[Tensor, "samples factors"],
@@ -290,6 +292,7 @@ class DCIES:
     capacities: Float[Tensor, " capacities"]
 
 
+@takes_arrays
 def dci_es(
     codes: Real[Tensor, "samples codes"],
     factors: Real[Tensor, "samples factors"],
@@ -416,6 +419,7 @@ def _losses(
     return torch.stack(losses)
 
 
+@takes_arrays
 def dci_fast(
     codes: Float[Tensor, "samples codes"],
     factors: Real[Tensor, "samples factors"],

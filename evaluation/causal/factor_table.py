@@ -1,43 +1,29 @@
 """Factors and codes of all images."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64, Int
-from numpy import ndarray
-from torch import Tensor
+from jaxtyping import Float, Int
+from torch import Tensor, nn
 from torch.nn import functional
 
 from candlelight.evaluation.causal.code_inputs import equal_width_classes
-from candlelight.evaluation.coverage.heatmap_streams import ResizedImages
+from candlelight.evaluation.causal.factor_data import FactorColumns
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.run.array_files import first_three
-from candlelight.evaluation.run.batches import Fingerprint, check_srgb_image, read_batches
-from candlelight.evaluation.run.model_outputs import checked_codes
-from candlelight.evaluation.run.named_models import decode, encode, run_model
+from candlelight.evaluation.run.batches import check_srgb_image, read_batches
+from candlelight.evaluation.run.evaluate import Run
+from candlelight.evaluation.run.hidden_layers import batch_axis, evaluation_mode, layer_outputs, run_recorded
+from candlelight.evaluation.run.model_outputs import checked_codes, model_errors, run_in_halves
+from candlelight.evaluation.run.named_models import decode, encode, to_device
 from candlelight.evaluation.run.predictions import Codes
-from candlelight.evaluation.run.steps import FinishedSteps, batch_key, model_key
+from candlelight.evaluation.run.steps import batch_key, model_key
 from candlelight.evaluation.views import Factors
 from candlelight.loaders.errors import InputError, argument, did_you_mean
 from candlelight.loaders.schema import FactorInfo
-
-
-class ResizedFactors(ResizedImages):
-    """Square images with factors, resized; the members of `candlelight.evaluation.views.Factors`.
-
-    Args:
-        data: images of any size with factors.
-        side: height and width in pixels.
-    """
-
-    def __init__(self, data: Factors, side: int) -> None:
-        super().__init__(data, (side, side))
-        self.factors: tuple[FactorInfo, ...] = tuple(data.factors)
-        self.table: Float64[ndarray, "n k"] = data.table
-
 
 HEADS_SIDE = 64  # longest side of the images that the network takes, in pixels
 
@@ -201,64 +187,152 @@ def _classes(info: FactorInfo, column: Float[Tensor, " images"], bins: int) -> I
     return torch.unique(classes, return_inverse=True)[1]
 
 
-def compute_codes(
-    named_models: Mapping[str, NamedModel],
-    data: Factors,
-    batch_size: int,
-    device: str,
-    fingerprint: Fingerprint,
-    steps: FinishedSteps,
-    **key: Any,
-) -> dict[str, Float[Tensor, "samples codes"]]:
-    """Compute the codes of all rows, on the CPU, for each encoder.
+@dataclass(frozen=True)
+class Encoded:
+    """Factors and codes of one call of an evaluation.
 
-    Args:
-        named_models: encoders of images, or codes of another program, by name.
-        data: images with factors.
-        batch_size: images per pass.
-        device: torch device of the encoders.
-        fingerprint: takes the ids, images and factors of the rows.
-        steps: keeps the codes of finished batches.
-        key: metric and version, of which these codes are a part.
+    Attributes:
+        run: the call, with a model for each hidden layer, and with images alone as its data.
+        table: the factors, on the CPU.
+        codes: codes of each model, on the device of the run.
+    """
+
+    run: Run[Any]
+    table: FactorTable
+    codes: dict[str, Float[Tensor, "images codes"]]
+
+
+def encode_data(run: Run[Any]) -> Encoded:
+    """Tabulate the factors, and compute the codes of all models.
 
     Raises:
-        InputError: codes are not finite, or differ in number between images.
+        InputError: see `tabulate_factors`; codes are not finite, or differ in number between images.
     """
-    parts: dict[str, list[Tensor]] = {name: [] for name in named_models}
-    keys = {name: model_key(named, device, **key) for name, named in named_models.items()}
-    for batch in read_batches(data, batch_size, check_srgb_image, fingerprint, "encode"):
+    table = tabulate_factors(run.data, run.options.factors, run.options.bins)
+    if layers := getattr(run.options, "layers", ()):
+        run = replace(run, models=_of_layers(run.models, layers))
+    run.kept["models"] = run.models
+    return Encoded(run, table, _compute_codes(run))
+
+
+def check_layers(models: Mapping[str, Any], layers: Sequence[str]) -> None:
+    """Refuse a layer that is named twice, and layers of models without any.
+
+    Raises:
+        InputError: see above.
+
+    Example:
+        >>> check_layers({"retinex": len}, ["encoder.1"])
+        Traceback (most recent call last):
+        candlelight.loaders.errors.InputError: `layers`: `retinex` has no hidden layers; leave it out, or \
+give a network
+    """
+    if len(set(layers)) < len(layers):
+        raise InputError(f"{argument('layers')}: expected different layers, got {', '.join(layers)}")
+    if layers and not any(isinstance(getattr(one, "model", one), nn.Module) for one in models.values()):
+        names = ", ".join(f"`{name}`" for name in models)
+        raise InputError(
+            f"{argument('layers')}: {names} has no hidden layers; leave it out, or give a network"
+        )
+
+
+def _of_layers(models: Mapping[str, NamedModel], layers: Sequence[str]) -> dict[str, NamedModel]:
+    """Make a model of each hidden layer of the networks; other models stay as they are."""
+    found = {}
+    for name, named in models.items():
+        if not isinstance(named.model, nn.Module):
+            found[name] = named
+            continue
+        for layer in layers:
+            label = f"{name} {layer}"
+            identity = replace(named.identity, name=label)
+            found[label] = replace(named, identity=identity, model=layer_codes(named.model, layer))
+    return found
+
+
+def layer_codes(
+    model: nn.Module, layer: str
+) -> Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch codes"]]:
+    """Make an encoder whose codes are the mean activations of the channels of a hidden layer.
+
+    Args:
+        model: the network.
+        layer: name as ``model.named_modules()`` gives it. Its output must be [batch, channels, h, w] or
+            [batch, tokens, channels] or [tokens, batch, channels], which is averaged over pixels or tokens,
+            or [batch, channels].
+
+    Returns:
+        An encoder; it takes images in the colour space of the network.
+
+    Example:
+        >>> import torch
+        >>> layer_codes(nn.Sequential(nn.Conv2d(3, 5, 3)), "0")(torch.zeros(2, 3, 9, 9)).shape
+        torch.Size([2, 5])
+    """
+
+    def encode(images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch codes"]:
+        values = run_recorded(model, [layer], images)[1][layer]
+        if values.ndim == 4:
+            return values.mean((2, 3))
+        if values.ndim == 3:
+            alone = layer_outputs(model, [layer], images[:1])[layer].alone
+            return values.movedim(batch_axis(layer, values, len(images), alone), 0).mean(1)
+        if values.ndim == 2:
+            return values
+        raise InputError(f"layer `{layer}` gives {list(values.shape)}; expected 2, 3 or 4 axes")
+
+    vars(encode)["colour_space"] = getattr(model, "colour_space", "srgb")
+    vars(encode)["network"] = model
+    return encode
+
+
+def _compute_codes(run: Run[Any]) -> dict[str, Float[Tensor, "images codes"]]:
+    """Compute the codes of all rows, or take them from files, on the device."""
+    data, fingerprint, known = run.data, run.fingerprint, {}
+    encoders = {name: named for name, named in run.models.items() if not isinstance(named.model, Codes)}
+    parts: dict[str, list[Tensor]] = {name: [] for name in encoders}
+    keys = {name: model_key(named, run.device, step="codes") for name, named in encoders.items()}
+    without = isinstance(data, FactorColumns) and not encoders  # no images to read
+    batches = () if without else read_batches(data, run.batch_size, check_srgb_image, fingerprint, "encode")
+    for batch in batches:
         images = batch.stack(lambda image: image)
-        for name, named in named_models.items():
-            if isinstance(named.model, Codes):
-                continue
+        for name, named in encoders.items():
 
             def encode(named: NamedModel = named, images: Tensor = images) -> dict[str, Tensor]:
-                return {"codes": encode_images(named, images, device)}
+                return {"codes": encode_images(named, images, run.device)}
 
-            step = steps.get_or_compute(batch_key(keys[name], batch, fingerprint), encode)
+            step = run.steps.get_or_compute(batch_key(keys[name], batch, fingerprint), encode)
             parts[name].append(step["codes"])
+    for row, name in enumerate(data.ids):
+        fingerprint.add(name, torch.from_numpy(np.asarray(data.table)[row]))
     for name, some in parts.items():
         if len(widths := sorted({part.shape[1] for part in some})) > 1:
             raise InputError(
                 f"`{name}`: expected as many codes of each image, got {widths[0]} and {widths[-1]} codes"
             )
-    for row, name in enumerate(data.ids):
-        fingerprint.add(name, torch.from_numpy(np.asarray(data.table)[row]))
-    codes = {
-        name: named.model.matched(data.ids, data.known_ids, None)
-        if isinstance(named.model, Codes)
-        else torch.cat(parts[name])
-        for name, named in named_models.items()
-    }
-    for name, rows in codes.items():
+    for name, named in run.models.items():
+        rows = (
+            torch.cat(parts[name]) if name in parts else named.model.matched(data.ids, data.known_ids, None)
+        )
         if failed := [data.ids[row] for row in (~rows.isfinite().all(1)).nonzero().flatten().tolist()]:
             raise InputError(f"`{name}`: codes must be finite, got nan or inf for {first_three(failed)}")
-    return codes
+        known[name] = rows.to(run.device)
+    return known
 
 
 def encode_images(
     named: NamedModel, images: Float[Tensor, "batch 3 height width"], device: str
 ) -> Float[Tensor, "batch codes"]:
-    """Compute the codes of sRGB-encoded images, on the CPU, in float32 at least."""
-    (codes,) = run_model(named, decode(images), device, lambda *output: (checked_codes(*output),))
-    return codes.to(torch.promote_types(codes.dtype, torch.float32))
+    """Compute the codes of sRGB-encoded images, on the device, in float32 at least.
+
+    The batch is halved when memory runs out.
+    """
+    name, linear = named.identity.name, decode(images.to(device))
+
+    def run(rows: slice) -> tuple[Tensor, ...]:
+        given = to_device(named, linear[rows], device)
+        with evaluation_mode(named.model), torch.no_grad(), model_errors(name, given):
+            return (checked_codes(named.model(given), len(given), name),)
+
+    (codes,) = run_in_halves(run, len(images))
+    return codes.to(device, torch.promote_types(codes.dtype, torch.float32))

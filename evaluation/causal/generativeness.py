@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
+from candlelight.evaluation.catalogue.causal_options import Baseline
 from candlelight.evaluation.causal.effects import (
     ClassifierOutput,
     FactorClassifier,
@@ -21,8 +22,6 @@ from candlelight.evaluation.run.hidden_layers import evaluation_mode
 from candlelight.evaluation.run.intervals import Score, mean_interval
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
-
-Baseline = Literal["farthest", "mean", "zero"]
 
 
 def baseline_codes(
@@ -86,7 +85,7 @@ def decode_codes(
     decoder: Decoder,
     codes: Float[Tensor, "batch codes"],
     values: Float[Tensor, "batch codes"],
-    changed: Bool[Tensor, " codes"],
+    changed: Bool[Tensor, "*rows codes"],
 ) -> Float[Tensor, "batch channels height width"]:
     """Decode codes of which some are set to other values, and check the images.
 
@@ -94,7 +93,7 @@ def decode_codes(
         decoder: gives images in [0, 1] of codes.
         codes: code vectors.
         values: values of the codes that are set.
-        changed: codes that are set.
+        changed: codes that are set, the same for all rows, or for each row.
 
     Raises:
         InputError: the decoder does not give an image in [0, 1] for each row.
@@ -144,6 +143,8 @@ class CounterfactualGenerativeness:
         score: mean of ``by_factor``, in [0, 1]; higher is better.
         by_factor: mean over rows of ``by_row``.
         by_row: ``| ICE_I - ICE_rest |`` of each row, in [0, 1].
+        signed: ``ICE_I - ICE_rest`` of each row, in [-1, 1]; negative if the other codes change the factor.
+        chance: ``signed`` of codes that are chosen at random; None without ``random_codes``.
         inside: mean over rows of ICE_I, the effect of the codes of the factor; 1 is best.
         outside: mean over rows of ICE_rest, the effect of all other codes; 0 is best.
         certainty: mean over rows of P(z_n), the probability of the true class before an intervention; the
@@ -157,6 +158,8 @@ class CounterfactualGenerativeness:
     score: Float[Tensor, ""]
     by_factor: Float[Tensor, " kept"]
     by_row: Float[Tensor, "rows kept"]
+    signed: Float[Tensor, "rows kept"]
+    chance: Float[Tensor, "rows kept"] | None
     inside: Float[Tensor, " kept"]
     outside: Float[Tensor, " kept"]
     certainty: Float[Tensor, " kept"]
@@ -174,17 +177,22 @@ class CounterfactualGenerativeness:
             groups: the group of each row.
 
         Returns:
-            Scores by name: "counterfactual_generativeness", and with the name of each kept factor in
-            parentheses.
+            Scores by name: "counterfactual_generativeness"; the same followed by ", signed", ", random
+            choice" and ", signed, random choice"; and with the name of each kept factor in parentheses.
 
         Raises:
             InputError: the numbers of rows and groups differ.
         """
         name = "counterfactual_generativeness"
-        columns = {name: self.by_row.mean(1)}
+        columns = {name: self.by_row.mean(1), f"{name}, signed": self.signed.mean(1)}
+        if self.chance is not None:
+            columns[f"{name}, random choice"] = self.chance.abs().mean(1)
+            columns[f"{name}, signed, random choice"] = self.chance.mean(1)
         columns |= {f"{name}({factor})": self.by_row[:, column] for column, factor in enumerate(self.factors)}
         intervals = {label: mean_interval(values.tolist(), groups) for label, values in columns.items()}
-        return {label: score.within(0, 1) for label, score in intervals.items()}
+        return {
+            label: score.within(-1 if ", signed" in label else 0, 1) for label, score in intervals.items()
+        }
 
 
 def counterfactual_generativeness(
@@ -199,6 +207,7 @@ def counterfactual_generativeness(
     output: ClassifierOutput = "logits",
     least_accuracy: float = LEAST_ACCURACY,
     images: Float[Tensor, "rows channels height width"] | None = None,
+    random_codes: Int[Tensor, "rows selected"] | None = None,
     pictures: int = 4,
     batch_size: int = 64,
 ) -> CounterfactualGenerativeness:
@@ -214,13 +223,13 @@ def counterfactual_generativeness(
     Factors that the classifier does not know, and factors of one class among the rows, are left out.
 
     Blind to: which of the two sets of codes changes the factor. If only codes outside Z_I do, the score is 1
-    as well, so read ``inside`` and ``outside``. A row whose class the classifier mistakes counts as 1, too,
-    if the other codes correct it. Blind also to codes that change several factors and are in the sets of all
-    of these, which `unconfoundedness` detects, and to everything that the classifier does not see, such as a
-    counterfactual image unlike any image of the set. A blurred decoder lowers the score as mixed codes do:
-    see ``reconstruction_error``; and so does a classifier that is right but not certain: see ``certainty``.
-    Published values used a decoder without its sigmoid and a classifier trained on scrambled pixels, so they
-    cannot be reproduced.
+    as well, so read ``signed``, or ``inside`` and ``outside``. A row whose class the classifier mistakes
+    counts as 1, too, if the other codes correct it. Blind also to codes that change several factors and
+    are in the sets of all of these, which `unconfoundedness` detects, and to everything that the
+    classifier does not see, such as a counterfactual image unlike any image of the set. A blurred decoder
+    lowers the score as mixed codes do: see ``reconstruction_error``; and so does a classifier that is
+    right but not certain: see ``certainty``. Published values used a decoder without its sigmoid and a
+    classifier trained on scrambled pixels, so they cannot be reproduced.
 
     Args:
         codes: code vectors of the evaluated rows, all of them that the decoder takes.
@@ -235,8 +244,10 @@ def counterfactual_generativeness(
         output: see `factor_probabilities`.
         least_accuracy: least accuracy of a factor that is kept.
         images: the images that the codes are of, for the reconstruction error.
+        random_codes: for each row, codes that take the place of those of every factor, as a control.
         pictures: number of rows, evenly spread, whose counterfactual images are returned.
-        batch_size: rows per call of the decoder; each row is decoded 2 k + 1 times for k kept factors.
+        batch_size: rows per call of the decoder; each row is decoded 2 k + 1 times for k kept factors, and
+            twice more for ``random_codes``.
 
     Returns:
         The score and its parts, in float64.
@@ -269,7 +280,8 @@ def counterfactual_generativeness(
     sets = {
         column: _mask(codes, members[column]) for column, name in enumerate(accuracy) if name not in left_out
     }
-    run = _Interventions(decoder, classifier, output, codes, reference, factors, sets)
+    chance = None if random_codes is None else _mask_rows(codes, random_codes)
+    run = _Interventions(decoder, classifier, output, codes, reference, factors, sets, chance)
     effects, errors = [], []
     with evaluation_mode(decoder), evaluation_mode(classifier), torch.no_grad():
         for rows in torch.split(torch.arange(len(codes), device=codes.device), batch_size):
@@ -280,11 +292,14 @@ def counterfactual_generativeness(
         shown = torch.linspace(0, len(codes) - 1, min(pictures, len(codes))).round().long()
         examples = run.pictures(shown.to(codes.device))
     effect = torch.cat(effects)
-    by_row = (effect[:, :, 0] - effect[:, :, 1]).abs()
+    signed = effect[:, :, 0] - effect[:, :, 1]
+    by_row = signed.abs()
     return CounterfactualGenerativeness(
         by_row.mean(),
         by_row.mean(0),
         by_row,
+        signed,
+        None if chance is None else effect[:, :, 3] - effect[:, :, 4],
         effect[:, :, 0].mean(0),
         effect[:, :, 1].mean(0),
         effect[:, :, 2].mean(0),
@@ -296,7 +311,7 @@ def counterfactual_generativeness(
 
 
 class _Interventions(NamedTuple):
-    """Networks, codes with their baselines, classes, and the codes of each kept factor by its column."""
+    """Networks, codes, baselines, classes, codes of each kept factor by column, and random ones of rows."""
 
     decoder: Decoder
     classifier: FactorClassifier
@@ -305,17 +320,18 @@ class _Interventions(NamedTuple):
     baselines: Float[Tensor, "rows codes"]
     factors: Int[Tensor, "rows factors"]
     sets: dict[int, Bool[Tensor, " codes"]]
+    chance: Bool[Tensor, "rows codes"] | None
 
     def decode(
-        self, rows: Int[Tensor, " batch"], changed: Bool[Tensor, " codes"]
+        self, rows: Int[Tensor, " batch"], changed: Bool[Tensor, "*rows codes"]
     ) -> Float[Tensor, "batch channels height width"]:
         """Decode rows, some codes of which are set to their baseline."""
         return decode_codes(self.decoder, self.codes[rows], self.baselines[rows], changed)
 
     def effects(
         self, rows: Int[Tensor, " batch"], decoded: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch kept 3"]:
-        """Compute ICE_I, ICE_rest and P(z) of each kept factor."""
+    ) -> Float[Tensor, "batch kept parts"]:
+        """Compute ICE_I, ICE_rest and P(z) of each kept factor; then ICE of random codes and of the rest."""
 
         def true(images: Tensor) -> Float[Tensor, "batch factors"]:
             return factor_probabilities(self.classifier, images, self.factors[rows], self.output)
@@ -326,7 +342,13 @@ class _Interventions(NamedTuple):
             after = [true(self.decode(rows, changed))[:, column] for changed in (members, ~members)]
             start = before[:, column]
             found.append(torch.stack([*((one - start).abs() for one in after), start], dim=1))
-        return torch.stack(found, dim=1)
+        parts = torch.stack(found, dim=1)
+        if self.chance is None:
+            return parts
+        kept, chosen = list(self.sets), self.chance[rows]
+        after = [true(self.decode(rows, changed)) for changed in (chosen, ~chosen)]
+        control = torch.stack([(one - before).abs()[:, kept] for one in after], dim=2)
+        return torch.cat([parts, control], dim=2)
 
     def pictures(self, rows: Int[Tensor, " shown"]) -> DecodedCounterfactuals:
         """Decode rows, as they are and after each intervention."""
@@ -341,6 +363,14 @@ def _mask(codes: Float[Tensor, "rows codes"], numbers: Sequence[int]) -> Bool[Te
     marked = torch.zeros(codes.shape[1], dtype=torch.bool, device=codes.device)
     marked[list(numbers)] = True
     return marked
+
+
+def _mask_rows(
+    codes: Float[Tensor, "rows codes"], numbers: Int[Tensor, "rows selected"]
+) -> Bool[Tensor, "rows codes"]:
+    """Mark some codes of each row."""
+    check_shapes(codes=(codes, "rows codes"), random_codes=(numbers, "rows selected"))
+    return torch.zeros(codes.shape, dtype=torch.bool, device=codes.device).scatter(1, numbers, True)
 
 
 def _check_arguments(

@@ -6,13 +6,17 @@ import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor
 
-from candlelight.evaluation.causal.code_inputs import standardise
+from candlelight.evaluation.causal.code_inputs import (
+    standardise,
+    takes_arrays,
+)
 from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.loaders.errors import InputError
 
 _CELLS = 2**22  # cells of the tables of counts in memory at a time
 
 
+@takes_arrays
 def entropy(classes: Int[Tensor, "samples columns"]) -> Float[Tensor, " columns"]:
     """Compute the entropy of each column from its counts.
 
@@ -43,6 +47,7 @@ def entropy(classes: Int[Tensor, "samples columns"]) -> Float[Tensor, " columns"
     return torch.cat(values)
 
 
+@takes_arrays
 def mutual_information_matrix(
     codes: Int[Tensor, "samples codes"], factors: Int[Tensor, "samples factors"]
 ) -> Float[Tensor, "codes factors"]:
@@ -128,6 +133,7 @@ def _information(codes: Int[Tensor, "samples codes"], factor: Int[Tensor, " samp
 _JITTER = 1e-10  # of standardised codes, as in scikit-learn: separates equal values
 
 
+@takes_arrays
 def neighbour_information(
     codes: Float[Tensor, "samples codes"], factors: Int[Tensor, "samples factors"], neighbours: int = 10
 ) -> Float[Tensor, "codes factors"]:

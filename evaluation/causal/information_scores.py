@@ -9,7 +9,13 @@ from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 from torch.nn.functional import cross_entropy, one_hot, pad
 
-from candlelight.evaluation.causal.code_inputs import BinRule, discretise, factor_classes, standardise
+from candlelight.evaluation.causal.code_inputs import (
+    BinRule,
+    discretise,
+    factor_classes,
+    standardise,
+    takes_arrays,
+)
 from candlelight.evaluation.causal.information import (
     entropy,
     mutual_information_matrix,
@@ -36,6 +42,7 @@ class MIG:
     best: Int[Tensor, " factors"]
 
 
+@takes_arrays
 def mig(
     codes: Real[Tensor, "samples codes"],
     factors: Real[Tensor, "samples factors"],
@@ -103,6 +110,7 @@ class Modularity:
     parents: Int[Tensor, " codes"]
 
 
+@takes_arrays
 def modularity(
     codes: Real[Tensor, "samples codes"],
     factors: Real[Tensor, "samples factors"],
@@ -184,6 +192,7 @@ class InfoMEC:
     predictable: Float[Tensor, " factors"]
 
 
+@takes_arrays
 def infomec(
     codes: Real[Tensor, "samples codes"],
     factors: Real[Tensor, "samples factors"],
@@ -331,6 +340,7 @@ class MinimalityAndSufficiency:
     information: Float[Tensor, "codes factors"]
 
 
+@takes_arrays
 def minimality_and_sufficiency(
     codes: Real[Tensor, "samples codes"],
     factors: Real[Tensor, "samples factors"],

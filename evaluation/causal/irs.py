@@ -8,7 +8,11 @@ import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor
 
-from candlelight.evaluation.causal.code_inputs import all_finite, equal_width_classes
+from candlelight.evaluation.causal.code_inputs import (
+    all_finite,
+    equal_width_classes,
+    takes_arrays,
+)
 from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
@@ -41,6 +45,7 @@ class IRS:
     class_sizes: tuple[tuple[int, ...], ...]
 
 
+@takes_arrays
 def irs(
     codes: Float[Tensor, "samples codes"],
     factors: Real[Tensor, "samples factors"],
@@ -187,6 +192,7 @@ SelectionCompat = Literal["exact", "candle2021"]
 _SORTED_LENGTH = 3  # numpy sorts columns of up to three entries instead of partitioning them
 
 
+@takes_arrays
 def select_codes(
     matrix: Float[Tensor, "codes factors"] | IRS, rho: int = 1, compat: SelectionCompat = "exact"
 ) -> Int[Tensor, "factors selected"]:
@@ -253,6 +259,7 @@ def _swap(order: Int[Tensor, "codes factors"], place: int, others: Int[Tensor, "
 ScoreTransform = Literal["none", "exponential"]
 
 
+@takes_arrays
 def unconfoundedness(
     matrix: Float[Tensor, "codes factors"] | IRS,
     rho: int = 1,

@@ -1,10 +1,11 @@
 """The metrics of codes by name, with their intervals, and the conditions that data break."""
 
+import json
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -29,7 +30,7 @@ from candlelight.evaluation.run.intervals import (
     split_groups,
     split_interval,
 )
-from candlelight.loaders.errors import InputError, did_you_mean
+from candlelight.loaders.errors import InputError
 
 # A fit worse than a constant, and a ranking worse than chance, have negative scores. So has a code with gross
 # errors in IRS: its deviation from the mean of a class may be twice the largest one from its own mean.
@@ -57,6 +58,7 @@ def cut_at_bounds(name: str, score: Score) -> Score:
     """
     # A decoded image may be any number of times farther from the rendered one than the input is.
     low = -math.inf if name.startswith("rendered_counterfactual") else _LEAST.get(name, 0.0)
+    low = -1.0 if ", signed" in name else low
     high = math.inf if name.endswith(", share") else 1.0
     return score.within(low, high)
 
@@ -172,7 +174,7 @@ def _few_rows(training: Training, seed: int) -> Tensor:
     """Draw at most `KERNEL_ROWS` rows to fit on, and as many to score."""
     draws = torch.Generator().manual_seed(seed)
     parts = [part.nonzero().flatten() for part in (training, ~training)]
-    drawn = [part[torch.randperm(len(part), generator=draws)[:KERNEL_ROWS]] for part in parts]
+    drawn = [part[torch.randperm(len(part), generator=draws)[:KERNEL_ROWS].to(part.device)] for part in parts]
     return torch.cat(drawn).sort().values
 
 
@@ -185,8 +187,8 @@ def _t_mex(codes: Codes64, table: FactorTable, training: Training, seed: int) ->
     """Choose the code of each factor on one half, and test the graph on the other."""
     numbers = table.values[:, table.ordered]
     assigned = mcc(codes[training], numbers[training]).assigned
-    graph = torch.zeros(codes.shape[1], numbers.shape[1], dtype=torch.bool)
-    graph[assigned.clamp(min=0), torch.arange(len(assigned))] = assigned >= 0
+    graph = torch.zeros(codes.shape[1], numbers.shape[1], dtype=torch.bool, device=codes.device)
+    graph[assigned.clamp(min=0), torch.arange(len(assigned), device=codes.device)] = assigned >= 0
     found = t_mex(codes[~training], numbers[~training], graph)
     return CodeScores({"t_mex(agreement)": 1 - float(found.score) / graph.numel()})
 
@@ -240,33 +242,12 @@ DEFAULT_METRICS = tuple(name for name in CODE_METRICS if name != "dci")
 def metric_names(given: Sequence[str]) -> list[str]:
     """Return names of `CODE_METRICS`: those that are given, of which "all" stands for all; else the default.
 
-    Raises:
-        InputError: a name is unknown.
-
     Example:
         >>> metric_names(["mig", "irs"])
         ['mig', 'irs']
     """
     names = [name for one in given for name in (CODE_METRICS if one == "all" else [one])]
-    check_metric_names(names)
     return names or list(DEFAULT_METRICS)
-
-
-def check_metric_names(names: Collection[str]) -> None:
-    """Refuse names that are not in `CODE_METRICS`.
-
-    Raises:
-        InputError: a name is unknown.
-
-    Example:
-        >>> check_metric_names(["irs", "mig"])
-    """
-    for name in names:
-        if name not in CODE_METRICS:
-            known = ", ".join(CODE_METRICS)
-            raise InputError(
-                f"metrics: expected some of {known}, got `{name}`{did_you_mean(name, CODE_METRICS)}"
-            )
 
 
 MOST_RESAMPLES = 500  # fewer than of other metrics, because each resample sorts the rows again
@@ -285,7 +266,7 @@ class MeasuredCodes:
 
     scores: dict[str, Score]
     replicates: dict[str, tuple[float, ...]]
-    matrices: dict[str, Float[Tensor, "codes factors"]]
+    matrices: dict[str, list[list[float]]]
     failure: str = ""
 
 
@@ -304,8 +285,8 @@ def measure_codes(
     Fewer than `LEAST_GROUPS` groups give no interval.
 
     Args:
-        codes: finite code vectors, on the CPU.
-        table: factors of the images.
+        codes: finite code vectors.
+        table: factors of the images, on the same device.
         groups: group of each image; the images of a group stay together.
         metric: name of the metric.
         splits: number of random halves.
@@ -335,49 +316,37 @@ def measure_codes(
 
 
 def pack_measured(found: MeasuredCodes) -> dict[str, Tensor]:
-    """Write scores as tensors by name, for `FinishedSteps`.
+    """Write scores as bytes of JSON, for `FinishedSteps`.
 
     Example:
         >>> step = pack_measured(MeasuredCodes({"mig": Score(0.5, 0.4, 0.6)}, {}, {}))
         >>> unpack_measured(step).scores["mig"].value
         0.5
     """
-    scores = {name: [score.value, score.low, score.high] for name, score in found.scores.items()}
-    parts = {
-        "score": {name: torch.tensor(one, dtype=torch.float64) for name, one in scores.items()},
-        "replicates": {
-            name: torch.tensor(one, dtype=torch.float64) for name, one in found.replicates.items()
-        },
-        "matrix": found.matrices,
-        "failure": {"": torch.tensor(list(found.failure.encode()), dtype=torch.uint8)},
-    }
-    return {f"{part}:{name}": value for part, values in parts.items() for name, value in values.items()}
+    text = json.dumps(asdict(found))
+    return {"json": torch.tensor(list(text.encode()), dtype=torch.uint8)}
 
 
 def unpack_measured(step: Mapping[str, Tensor]) -> MeasuredCodes:
-    """Read the tensors of `pack_measured`."""
-    parts: dict[str, dict[str, Tensor]] = {"score": {}, "replicates": {}, "matrix": {}, "failure": {}}
-    for label, value in step.items():
-        part, _, name = label.partition(":")
-        parts[part][name] = value
-    return MeasuredCodes(
-        {name: Score(*value.tolist()) for name, value in parts["score"].items()},
-        {name: tuple(value.tolist()) for name, value in parts["replicates"].items()},
-        parts["matrix"],
-        bytes(parts["failure"][""].tolist()).decode(),
-    )
+    """Read the tensor of `pack_measured`."""
+    found: dict[str, Any] = json.loads(bytes(step["json"].tolist()))
+    scores = {name: Score(**parts) for name, parts in found.pop("scores").items()}
+    replicates = {name: tuple(drawn) for name, drawn in found.pop("replicates").items()}
+    return MeasuredCodes(scores, replicates, **found)
 
 
 def _over_splits(
     codes: Tensor, table: FactorTable, groups: Sequence[str], metric: CodeMetric, splits: int, seed: int
 ) -> MeasuredCodes:
-    halves = [torch.from_numpy(half) for half in split_groups(groups, splits, seed)][: metric.most]
+    drawn = split_groups(groups, splits, seed)[: metric.most]
+    halves = [torch.from_numpy(half).to(codes.device) for half in drawn]
     found = [metric.compute(codes, table, half, seed + place) for place, half in enumerate(halves)]
     scores = {name: split_interval([one.scores[name] for one in found]) for name in found[0].scores}
     if len(set(groups)) < LEAST_GROUPS:  # few different halves, so that the scores differ too little
         scores = {name: Score(score.value, math.nan, math.nan) for name, score in scores.items()}
     matrices = {
-        name: torch.stack([one.matrices[name] for one in found]).mean(0) for name in found[0].matrices
+        name: torch.stack([one.matrices[name] for one in found]).mean(0).tolist()
+        for name in found[0].matrices
     }
     return MeasuredCodes(scores, {}, matrices)
 
@@ -385,7 +354,7 @@ def _over_splits(
 def _over_resamples(
     codes: Tensor, table: FactorTable, groups: Sequence[str], metric: CodeMetric, seed: int
 ) -> MeasuredCodes:
-    unused = torch.zeros(len(codes), dtype=torch.bool)
+    unused = torch.zeros(len(codes), dtype=torch.bool, device=codes.device)
     whole = metric.compute(codes, table, unused, seed)
 
     def statistic(rows: Int[ndarray, " rows"]) -> dict[str, float]:
@@ -397,7 +366,9 @@ def _over_resamples(
     scores, replicates = resampled_interval(
         statistic, groups, seed, resamples, repeats=metric.resampling == "groups"
     )
-    return MeasuredCodes(scores, replicates, whole.matrices)
+    return MeasuredCodes(
+        scores, replicates, {name: matrix.tolist() for name, matrix in whole.matrices.items()}
+    )
 
 
 def _of_some(
@@ -409,13 +380,15 @@ def _of_some(
     whole: CodeScores,
 ) -> dict[str, float]:
     """Compute the scores of some images; nan if these are too few or too much alike."""
-    part = table.take(torch.from_numpy(rows))
+    chosen = torch.from_numpy(rows).to(codes.device)
+    part = table.take(chosen)
     # With few images, every class may have a single one and no deviation.
     sizes = [torch.bincount(classes) for classes in part.classes.T]
     if any(int(size.max()) == 1 for size in sizes):
         return dict.fromkeys(whole.scores, math.nan)
     try:
-        found = metric.compute(codes[rows], part, torch.zeros(len(rows), dtype=torch.bool), seed)
+        unused = torch.zeros(len(rows), dtype=torch.bool, device=codes.device)
+        found = metric.compute(codes[chosen], part, unused, seed)
     except InputError:
         return dict.fromkeys(whole.scores, math.nan)
     return found.scores

@@ -19,6 +19,7 @@ from candlelight.evaluation.causal.code_inputs import (
     mean_ranks,
     split_samples,
     standardise,
+    takes_arrays,
 )
 from candlelight.evaluation.causal.estimators import (
     covariance_measure_test,
@@ -51,6 +52,7 @@ class SAP:
     best: Int[Tensor, " factors"]
 
 
+@takes_arrays
 def sap(
     codes: Real[Tensor, "samples codes"],
     factors: Real[Tensor, "samples factors"],
@@ -153,6 +155,7 @@ class Explicitness:
     areas: tuple[Float[Tensor, " _"], ...]
 
 
+@takes_arrays
 def explicitness(
     codes: Real[Tensor, "samples codes"],
     factors: Real[Tensor, "samples factors"],
@@ -251,6 +254,7 @@ class MCC:
     assigned: Int[Tensor, " factors"]
 
 
+@takes_arrays
 def mcc(
     codes: Real[Tensor, "samples codes"],
     factors: Real[Tensor, "samples factors"],
@@ -347,6 +351,7 @@ class BlockR2:
     per_factor: Float[Tensor, " factors"]
 
 
+@takes_arrays
 def block_r2(
     codes: Real[Tensor, "samples codes"],
     factors: Real[Tensor, "samples factors"],
@@ -419,6 +424,7 @@ class TMEX:
     p_values: Float[Tensor, "codes factors"]
 
 
+@takes_arrays
 def t_mex(
     codes: Real[Tensor, "samples codes"],
     factors: Real[Tensor, "samples factors"],

@@ -10,14 +10,27 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from candlelight.evaluation.catalogue.causal_options import CausalTableOptions
 from candlelight.evaluation.catalogue.training_options import CausalModel, CausalTraining
+from candlelight.evaluation.causal.factor_data import ResizedFactors, factor_options, select_confounded
+from candlelight.evaluation.causal.factor_table import tabulate_factors
+from candlelight.evaluation.causal.measure_codes import metric_names
+from candlelight.evaluation.causal.score_counterfactuals import CounterfactualData
 from candlelight.evaluation.models.autoencoders import load_autoencoder, save_autoencoder
 from candlelight.evaluation.run.batches import Fingerprint
+from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.intervals import Score
-from candlelight.evaluation.run.result import Result, align_columns, model_name
+from candlelight.evaluation.run.result import (
+    Result,
+    StatisticResult,
+    align_columns,
+    model_name,
+    notes_of,
+)
+from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.training.causal_data import CausalBatches
 from candlelight.evaluation.training.train_causal import train_causal
-from candlelight.evaluation.views import Factors
+from candlelight.evaluation.views import Factors, open_data, open_secondary
 from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.progress_bars import progress_bar
 
@@ -155,7 +168,8 @@ def supplement_lines(results: Sequence[Result], table: SupplementTable) -> str:
     """Write our values in the columns of a table, with the published ones below those of each model.
 
     Args:
-        results: results of `score_causal` for models named MODEL#SEED. Seeds that are pooled are left out.
+        results: results of the causal evaluations for models named MODEL#SEED. Seeds that are pooled are left
+            out.
         table: the table.
 
     Example:
@@ -170,12 +184,14 @@ def supplement_lines(results: Sequence[Result], table: SupplementTable) -> str:
     pooled = {model_name(one).partition(",")[0] for one in results if "seeds" in one.details}
     columns = (*table.columns, "rendered(1)")
     rows: list[tuple[str, ...]] = [("model", *columns)]
+    scores: dict[str, dict[str, Score]] = {}
     for result in results:
-        name = model_name(result)
+        scores.setdefault(model_name(result), {}).update(result.scores)
+    for name, found in scores.items():
         method = name.partition("#")[0].partition(",")[0]
         if "#" in name and method in pooled:
             continue
-        cells = (result.scores.get(_SCORES[column]) for column in columns)
+        cells = (found.get(_SCORES[column]) for column in columns)
         rows.append((name, *("" if one is None else _cell(one) for one in cells)))
         if method in table.values:
             rows.append(("  published", *(f"{value:g}" for value in table.values[method]), ""))
@@ -187,6 +203,92 @@ def _cell(score: Score) -> str:
         return "undefined"
     interval = "" if math.isnan(score.low) else f" ({score.low:.2f}, {score.high:.2f})"
     return f"{score.value:.2f}{interval}"
+
+
+def run_table(
+    choice: Mapping[str, Any], options: CausalTableOptions, folder: Path, device: str, steps: FinishedSteps
+) -> tuple[list[StatisticResult], list[str]]:
+    """Train the models of a table, score them by `codes`, `generativeness` and `counterfactuals`.
+
+    Args:
+        choice: data, set, split, rows and limit.
+        options: the table, models and settings.
+        folder: folder of the weights.
+        device: torch device.
+        steps: keeps finished steps of the scores.
+
+    Returns:
+        The results, and the lines of the table and its notes.
+
+    Raises:
+        InputError: the data lack a factor of the table, or an option does not fit.
+    """
+    table, models = SUPPLEMENT_TABLES[int(options.table)], options.models
+    if options.labelled is not None and models and not any(model.startswith("ss-") for model in models):
+        raise InputError(f"{argument('labelled')}: only the models ss- have labelled images")
+    data = _open_images(choice, options, table)
+    view = data.images
+    names = options.factors or _varying(view, table)
+    scored: dict[str, Any] = {"factors": names, "device": device, "steps": steps}
+    tabulate_factors(view, names)  # before the training
+    networks, left_out = train_table_models(
+        view,
+        models or (*table.values, IDENTIFIABLE),  # type: ignore[arg-type]  # they are names of models
+        options.seeds,
+        lambda model: CausalTraining(
+            model=model,
+            codes=options.codes,
+            steps=options.steps,
+            labelled=options.labelled if model.startswith("ss-") else None,
+        ),
+        folder,
+        device,
+    )
+    metrics = ("unconfoundedness", *metric_names(options.metrics))
+    found = [evaluate("codes", view, networks, metrics=metrics, **scored)]
+    found += [evaluate("generativeness", view, networks, **scored)]
+    found += [evaluate("counterfactuals", data, networks, **scored)]
+    results: Any = [result for some in found for result in some.values()]
+    head = f"table {options.table}, {len(view)} images, {options.steps} steps, {options.codes} codes"
+    notes = (f"note: {line}" for line in (*left_out, NO_TARGET, *notes_of(results)))
+    return results, [f"{head}; higher is better\n", supplement_lines(results, table), *notes]
+
+
+def _open_images(
+    choice: Mapping[str, Any], options: CausalTableOptions, table: SupplementTable
+) -> CounterfactualData:
+    """Open the images of a table, and those among which rendered counterfactuals are found."""
+    sizes = factor_options(options)
+    whole = open_data("factors", **choice, **sizes)
+    if lacking := [name for name in table.factors if name not in {info.name for info in whole.factors}]:
+        raise InputError(f"expected {table.data}; {choice['data']} has no factor `{lacking[0]}`")
+    numbers = [whole.named.numbers[row] for row in _rows(whole, table, options.images, choice)]
+    view: Factors = open_data("factors", **{**choice, "rows": numbers, "limit": None}, **sizes)
+    others: Factors = whole
+    if options.counterfactuals:
+        others = open_secondary("factors", choice["data"], options.counterfactuals, **sizes)
+    if options.size is not None:
+        view, others = (ResizedFactors(one, int(options.size)) for one in (view, others))
+    return CounterfactualData(view, others)
+
+
+def _rows(view: Factors, table: SupplementTable, images: int | None, choice: Mapping[str, Any]) -> list[int]:
+    """Choose the rows of a table's selection, evenly spaced if they are too many."""
+    rows = list(range(len(view)))
+    if table.selection:
+        if choice["rows"] is not None or choice["limit"] is not None:
+            raise InputError("--table: chooses the rows itself; omit --rows and --limit, take --images")
+        rows = select_confounded(view, table.selection, choice)
+    if images is not None and images < len(rows):
+        rows = [rows[place] for place in np.linspace(0, len(rows) - 1, images).round().astype(int).tolist()]
+    return rows
+
+
+def _varying(view: Factors, table: SupplementTable) -> list[str]:
+    """Name the factors of a table that vary."""
+    varies = (view.table != view.table[:1]).any(0)
+    names = [info.name for info, several in zip(view.factors, varies, strict=True) if several]
+    return [name for name in table.factors if name in names]
 
 
 def train_table_models(

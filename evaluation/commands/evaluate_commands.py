@@ -3,7 +3,6 @@
 import click
 
 from candlelight.evaluation.commands.causal_check_command import causal_check
-from candlelight.evaluation.commands.causal_command import causal
 from candlelight.evaluation.commands.causal_table_command import causal_table
 from candlelight.evaluation.commands.coverage_command import coverage
 from candlelight.evaluation.commands.evaluation_command import EvaluateGroup, shipped_commands
@@ -28,7 +27,6 @@ def evaluate_group() -> None:
 
 for command in shipped_commands():
     evaluate_group.add_command(command)
-evaluate_group.add_command(causal)
 evaluate_group.add_command(causal_check)
 evaluate_group.add_command(causal_table)
 evaluate_group.add_command(coverage)

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from candlelight.evaluation.catalogue.intrinsic_options import LMSEOptions
-from candlelight.evaluation.causal import layer_codes, score_causal
+from candlelight.evaluation.causal import layer_codes
 from candlelight.evaluation.concepts import CSMData
 from candlelight.evaluation.coverage import layer_heatmaps, score_coverage
 from candlelight.evaluation.coverage.coverage_pictures import coverage_pictures
@@ -174,12 +174,8 @@ def _evaluate(
     parts = open_data("parts", data, set_name="candle", by="type")
     coverage = score_coverage(methods, parts, device=device)
     encoders = {CODE_LAYER: layer_codes(network, CODE_LAYER)}
-    causal = score_causal(
-        encoders,
-        open_data("factors", data, set_name="candle"),
-        metrics=("unconfoundedness", "mig"),
-        device=device,
-    )
+    factors = open_data("factors", data, set_name="candle")
+    causal: Any = evaluate("codes", factors, encoders, metrics=("unconfoundedness", "mig"), device=device)
     pictures = {
         "lmse": intrinsic_pictures(run, intrinsic),
         "waiou": coverage_pictures(coverage, methods, parts, device=device),

@@ -10,7 +10,6 @@ import jinja2
 from markupsafe import Markup
 
 from candlelight.evaluation.catalogue import CATALOGUE
-from candlelight.evaluation.causal import causal_report
 from candlelight.evaluation.coverage import causal_check_report, coverage_report
 from candlelight.evaluation.coverage.fit_methods import split_method_names
 from candlelight.evaluation.intrinsic.protocol_report import protocols_section
@@ -40,9 +39,6 @@ OLD_PAGES = {  # of evaluations that are not in the catalogue yet
         section=causal_check_report.causal_check_section,
         reading=causal_check_report.READING,
         needs=causal_check_report.NEEDS,
-    ),
-    "causal": Page(
-        section=causal_report.causal_section, reading=causal_report.READING, needs=causal_report.NEEDS
     ),
     "perception": Page(
         section=perception_report.perception_section,

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -20,7 +21,14 @@ from candlelight.evaluation.run.model_outputs import (
     run_in_halves,
     run_intrinsic,
 )
-from candlelight.evaluation.run.predictions import Codes, Heatmaps, MissingResults, Predictions, match_ids
+from candlelight.evaluation.run.predictions import (
+    Codes,
+    Heatmaps,
+    MissingResults,
+    Predictions,
+    codes_of_array,
+    match_ids,
+)
 from candlelight.evaluation.views import View
 from candlelight.loaders.colour import linear_to_srgb, srgb_to_linear
 from candlelight.loaders.errors import InputError
@@ -38,7 +46,8 @@ def identify_models(
     """Make a `NamedModel` of each model, and match the ids of result files with the ids of the data.
 
     Args:
-        models: by name: a `NamedModel`, any other callable, or `Predictions`, `Heatmaps` or `Codes`.
+        models: by name: a `NamedModel`, any other callable, `Predictions`, `Heatmaps` or `Codes`, or an
+            array of codes.
         views: the data that will be read; ids are not matched without any.
         default_space: colour space of the images for a callable without an attribute ``colour_space``.
         missing: see `match_ids`.
@@ -72,8 +81,10 @@ def _identify(
         if views:
             match_ids(model.ids, scored_ids, known_ids, missing, label)
         return NamedModel(_files(name, model), model, "linear")
+    if isinstance(model, np.ndarray | Tensor):
+        model = codes_of_array(name, model)
     if isinstance(model, Codes):
-        return NamedModel(ModelIdentity(name, "files", None, file_sha256(model.path)), model, "linear")
+        return NamedModel(ModelIdentity(name, "files", None, model.sha256), model, "linear")
     if not callable(model) and not hasattr(model, "explain"):
         raise InputError(f"model `{name}`: expected something callable, got {type(model).__name__}")
     kind = model if hasattr(model, "__qualname__") else type(model)

@@ -1,10 +1,11 @@
 """Results of other programs in files: predictions, heatmaps and codes, matched with the data by ids."""
 
+import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -27,6 +28,7 @@ from candlelight.evaluation.run.array_files import MissingResults as MissingResu
 from candlelight.evaluation.run.array_files import match_ids as match_ids
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError, argument, did_you_mean, nearest_file
+from candlelight.loaders.verification.checksums import file_sha256
 
 _LAYERS = ("reflectance", "shading")
 
@@ -141,17 +143,24 @@ class Heatmaps:
 
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """Codes in a file; `open_codes` makes them.
+    """Codes of another program; `open_codes` and `codes_of_array` make them.
 
     Attributes:
-        path: the file.
-        ids: ids of the rows; None for a file without ids.
+        path: the file, or a name for messages.
+        ids: ids of the rows; None for rows in the order of the data.
         codes: one row for each image.
     """
 
     path: Path
     ids: tuple[str, ...] | None
     codes: Float64[Tensor, "rows codes"]
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the file, or of the values of an array."""
+        if self.path.is_file():
+            return file_sha256(self.path)
+        return hashlib.sha256(self.codes.numpy().tobytes()).hexdigest()
 
     def matched(
         self, scored_ids: Sequence[str], known_ids: Collection[str], missing: MissingResults | None = "error"
@@ -268,6 +277,27 @@ def open_codes(path: str | Path) -> Codes:
         ids, codes = read_parquet(path)
     else:
         raise InputError(f"{path}: expected codes as .npz, .parquet or .npy, got {kind or 'no suffix'}")
+    return _codes(path, codes, ids)
+
+
+def codes_of_array(name: str, codes: Any) -> Codes:
+    """Take an array or tensor of codes [n, d], whose rows are in the order of the data.
+
+    Args:
+        name: name for messages.
+        codes: the codes.
+
+    Raises:
+        InputError: the array has another shape, or holds no real numbers.
+
+    Example:
+        >>> codes_of_array("mine", np.zeros((2, 3))).codes.shape
+        torch.Size([2, 3])
+    """
+    return _codes(Path(name), codes.numpy(force=True) if isinstance(codes, Tensor) else codes, None)
+
+
+def _codes(path: Path, codes: Any, ids: list[str] | None) -> Codes:
     if codes.ndim != 2 or not codes.size or codes.dtype.kind not in "fiu":
         raise InputError(f"{path}: expected codes [n, d], real numbers, got {describe_array(codes)}")
     if ids is not None and (len(ids) != len(codes) or len(set(ids)) != len(ids)):

@@ -83,9 +83,10 @@ class FinishedSteps:
             return {name: values.cpu() for name, values in compute().items()}
         name = hashlib.sha256(json.dumps(to_json_values(key), sort_keys=True).encode()).hexdigest()
         path = self.folder / f"{name}.npz"
+        again = path in self._used  # in this run, such as the score of a second model with equal codes
         self._used.add(path)
         if (kept := _read(path)) is not None:
-            self.reused += 1
+            self.reused += not again
             return kept
         step = {
             name: values.cpu().contiguous() for name, values in compute().items()

@@ -213,7 +213,7 @@ def train_causal(
     state: str | Path | None = None,
     **options: Any,
 ) -> tuple[ConvVAE, CausalHistory]:
-    """Train an autoencoder whose codes `score_causal` scores.
+    """Train an autoencoder whose codes `evaluate("codes", ...)` scores.
 
     Adam minimises the loss of the model, see `CausalTraining`, with a constant learning rate. Every step
     draws its images anew, with replacement. Only semi-supervised models and "ada-gvae" need factors: the

@@ -247,6 +247,22 @@ class FactoredRows(ChosenRows[Tensor]):
     table: Float64[ndarray, "n k"]
 
 
+@dataclass(frozen=True)
+class FactorOptions:
+    """Options of `open_data("factors", ...)`.
+
+    Attributes:
+        sizes: number of values of each factor of MPI3D, for a file with only the first values of each, see
+            `candlelight.loaders.public.MPI3D`; None for the whole grid.
+    """
+
+    sizes: tuple[int, ...] | None = None
+
+
+def _of_factors(layout: str, options: FactorOptions) -> dict[str, Any]:
+    return {"sizes": options.sizes} if layout == "mpi3d" else _without_masks(layout, options)
+
+
 def _factors(named: NamedRows, read: Callable[[int], Tensor], options: Any) -> FactoredRows:
     reader = named.reader
     if isinstance(named, FrameRows):
@@ -262,7 +278,9 @@ FACTORS = Content(
     "factors",
     ("cub70", "celebamask", "dsprites", "mpi3d", "shapes3d", "candle", "tid2013"),
     image_layer,
-    arguments=_without_masks,
+    options=FactorOptions,
+    only={"sizes": ("mpi3d",)},
+    arguments=_of_factors,
     public=read_image,
     view=_factors,
 )

@@ -71,7 +71,7 @@ def open_data(
     ``concepts``         `ConceptSets`, images             mit, arap, multi-illumination, photometric-stereo
     ``parts``            `Parts`, `PartImage`              cub70, celebamask; `PartOptions`: ``by``
     ``factors``          `Factors`, images                 cub70, celebamask, dsprites, mpi3d, shapes3d,
-                                                           candle, tid2013
+                                                           candle, tid2013; `FactorOptions`: ``sizes``
     ``judgements``       `Judgements`, `JudgedImage`       iiw, saw
     ``regions``          `Regions`, `RegionImage`          maw, multi-illumination; `RegionOptions`:
                                                            ``longest``

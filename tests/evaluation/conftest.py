@@ -21,7 +21,7 @@ def few_resamples(monkeypatch) -> None:
     """Compute intervals of statistics from 40 resamples; test_intervals.py tests them with thousands."""
     few = functools.partial(resampled_interval, resamples=40)
     for module in (
-        "candlelight.evaluation.causal.score_decoder",
+        "candlelight.evaluation.causal.score_counterfactuals",
         "candlelight.evaluation.concepts.score_csm",
         "candlelight.evaluation.coverage.score_causal_check",
         "candlelight.evaluation.coverage.score_coverage",

@@ -5,6 +5,8 @@ The device is a simulated one, or CUDA where there is a GPU.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,6 +20,7 @@ from candlelight.evaluation.run.evaluate import score as score_run
 from candlelight.evaluation.run.evaluate import start
 from candlelight.evaluation.run.record import make_options
 from candlelight.evaluation.views import Comparisons, ConceptSet, DecomposedImage, JudgedImage, RegionImage
+from candlelight.loaders.schema import FactorInfo
 from tests.evaluation.test_gpu import Pretended, PretendedGpu
 
 HEIGHT, WIDTH, ROWS = 48, 64, 4
@@ -180,6 +183,44 @@ def test_pictures_of_concept_sets_are_those_of_the_cpu(memory_view) -> None:
     with counted():
         found = pictures("cuda")
     assert found == expected
+
+
+class Flat(nn.Module):
+    """Codes are means of the channels; the decoder fills an image with them."""
+
+    def forward(self, image: Tensor) -> Tensor:
+        return image.mean((2, 3))
+
+    def decode(self, codes: Tensor) -> Tensor:
+        return codes[:, :, None, None].expand(-1, -1, HEIGHT, WIDTH).clamp(0, 1)
+
+
+def told(images: Tensor) -> list[Tensor]:
+    shares = torch.sigmoid(50 * (images[:, :2, 0, 0] - 0.5)).unbind(1)
+    return [torch.stack([1 - share, share], dim=1).log() for share in shares]
+
+
+@pytest.mark.parametrize("name", ["codes", "generativeness", "counterfactuals"])
+def test_codes_stay_on_the_device_from_the_encoder_to_the_score(memory_view, monkeypatch, name) -> None:
+    classes = torch.cartesian_prod(torch.arange(2), torch.arange(2)).repeat(6, 1)
+    images = torch.stack([drawn(row, 3, HEIGHT, WIDTH) for row in range(len(classes))]) / 9
+    images[:, :2] += 0.2 + 0.5 * classes[:, :, None, None]
+    infos = tuple(FactorInfo(name=one, kind="categorical", values=(1, 2)) for one in ("red", "green"))
+    view = memory_view(list(images), factors=infos, table=classes.double().numpy())
+    options = {"controls": False} if name == "codes" else {}  # a network cannot be moved to this device
+    heads = SimpleNamespace(heads=told, accuracy={"red": 1.0, "green": 1.0})
+    generativeness = import_module("candlelight.evaluation.causal.score_generativeness")
+    monkeypatch.setattr(generativeness, "supervise", lambda encoded, notes: heads)
+    expected = evaluate(name, view, {"flat": Flat()}, device="cpu", **options)["flat"]
+    with counted() as device:
+        found = evaluate(name, view, {"flat": Flat()}, device="cuda", **options)["flat"]
+    assert found.scores.keys() == expected.scores.keys()
+    for score, wanted in expected.scores.items():
+        given = (wanted.value, wanted.low, wanted.high)
+        shown = found.scores[score]
+        assert (shown.value, shown.low, shown.high) == pytest.approx(given, rel=1e-4, abs=1e-6, nan_ok=True)
+    # The libraries for the CPU read the codes for each split and resample.
+    assert 0 < device.bytes < (2 if name == "codes" else 0.05) * images.numel() * 4
 
 
 def test_the_count_sees_an_image_that_leaves() -> None:

@@ -77,7 +77,9 @@ def network(inputs):
 pim = SimpleNamespace(load_trained={"pim-1": network}.__getitem__)
 """,
 }
-LARGE = re.compile("render|causal-table|CelebAMask-HQ|parts|recoloured|invariance")  # data not at hand
+LARGE = re.compile(
+    "render|causal-table|generativeness|CelebAMask-HQ|parts|recoloured|invariance"
+)  # data not at hand
 READS_FILES = re.compile(
     r"demo/|photographs|raid/|\.json|^candlelight"
 )  # frames or what was computed from them
@@ -243,7 +245,7 @@ def test_files_of_the_wrong_shape_are_one_line(inside):
     for words, message in {
         "lmse demo/frames --set candle --predictions wrong/small": intrinsic,
         "coverage demo/frames --set candle --heatmaps wrong/last": "looks like channels last",
-        "causal demo/frames --set candle --codes wrong/codes.npz": causal,
+        "codes demo/frames --set candle --codes wrong/codes.npz": causal,
     }.items():
         result = CliRunner().invoke(main, ["evaluate", *words.split()])
         assert (result.exit_code, message in result.output) == (2, True), (words, result.output)

@@ -29,7 +29,7 @@ TESTS = Path(__file__).parents[1]
 DOCS = TESTS.parent / "docs" / "evaluation.md"
 START, END = "<!-- made by tests/evaluation/test_tables.py -->", "<!-- end of the tables -->"
 PROGRESS = re.compile(r"it/s|row/s|batch/s|\?it|: +[0-9]+%")
-COMMANDS = ("lmse", "csm", "coverage", "causal")
+COMMANDS = ("lmse", "csm", "coverage", "codes")
 VISION = "folder of transformers"
 PUBLISHED = "METHOD:CHECKOUT:WEIGHTS"
 MODELS = ("shipped", "weights", "module:callable", "file.py:callable", VISION, PUBLISHED, "files")
@@ -111,10 +111,10 @@ def write_models(root: Path) -> dict[str, dict[str, list[str]]]:
     (root / "own_models.py").write_text(CODE)
     weights = save_model(IntrinsicNet(width=2, seed=0), root / "network.pt")
     published = write_published(root / "published")
-    names = {"lmse": "split", "csm": "split", "coverage": "heatmaps", "causal": "codes"}
+    names = {"lmse": "split", "csm": "split", "coverage": "heatmaps", "codes": "codes"}
     found: dict[str, dict[str, list[str]]] = {kind: {} for kind in MODELS[:-1]}
     for command in COMMANDS:
-        hidden = command in ("coverage", "causal")
+        hidden = command in ("coverage", "codes")
         layers = {"weights": "encoder.1", VISION: "resnet.encoder.stages.0"}
         layers[PUBLISHED] = "network.model.upconv_model_1"
         specs = {
@@ -178,7 +178,7 @@ def write_files(root: Path, frames: str) -> dict[str, list[str]]:
         "lmse": ["--predictions", str(root / "split-grid")],
         "csm": ["--predictions", str(root / "split")],
         "coverage": ["--heatmaps", str(root / "maps")],
-        "causal": ["--codes", str(root / "codes.npz")],
+        "codes": ["--codes", str(root / "codes.npz")],
     }
 
 
@@ -190,7 +190,7 @@ def evaluate(command: str, data: tuple[str, dict[str, str]], model: list[str]) -
     words += [word for name, value in options.items() if name in known for word in (name, value)]
     if command == "csm":
         words += ["--runs", "2", "--size", "24", "32"] * ("--predictions" not in model)
-    words += ["--metric", "irs", "--no-controls"] * (command == "causal")
+    words += ["--metric", "irs", "--no-controls"] * (command == "codes")
     result = CliRunner().invoke(main, words)
     if result.exit_code == 0:
         return "yes"

@@ -12,8 +12,8 @@ import torch
 from PIL import Image
 from torch import nn
 
-from candlelight.evaluation.causal import score_causal
-from candlelight.evaluation.causal.causal_report import rendered_pictures
+from candlelight.evaluation.causal import CounterfactualData
+from candlelight.evaluation.causal.causal_report import COUNTERFACTUALS_PAGE
 from candlelight.evaluation.causal.rendered_counterfactuals import (
     decoded_errors,
     find_rendered_pairs,
@@ -21,8 +21,9 @@ from candlelight.evaluation.causal.rendered_counterfactuals import (
     rendered_score,
     rendered_share,
 )
-from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
 from candlelight.evaluation.report.page import write_report
+from candlelight.evaluation.run.evaluate import evaluate, find_evaluation, start
+from candlelight.evaluation.run.evaluate import score as score_run
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo
 
@@ -220,9 +221,15 @@ class Planted(nn.Module):
         return flat(codes @ torch.linalg.inv(self.mix)).clamp(0, 1)
 
 
-def score(model, view, **options):
-    options = {"metrics": ["irs"], "controls": False, **options}
-    return score_causal({"model": model}, view, **options)["model"]
+def score(model, view, counterfactuals=None, **options):
+    data = CounterfactualData(view, counterfactuals or view)
+    return evaluate("counterfactuals", data, {"model": model}, **options)["model"]
+
+
+def run_of(model, view):
+    record = find_evaluation("counterfactuals")
+    choice = dict.fromkeys(("set_name", "split", "rows", "limit")) | {"data": view}
+    return start(record, record.options(), choice, {"model": model})
 
 
 def test_planted_codes_score_one(grid):
@@ -305,7 +312,7 @@ def test_confounded_toys_need_counterfactuals(grid):
     toys = CLASSES[(CLASSES[:, 0] == CLASSES[:, 1]) & (CLASSES[:, 2] == 0)].repeat(20, 1)
     view = grid(table=toys)
     result = score(Planted(), view)
-    assert NEW not in result.scores
+    assert math.isnan(result.scores[NEW].value)
     assert "no two images differ in one factor only; give a grid" in result.details["notes"][-1]
     result = score(Planted(), view, counterfactuals=grid())
     assert result.about.settings["counterfactuals"]["rows"] == 6 * len(CLASSES)
@@ -319,10 +326,10 @@ def test_dead_model_is_undefined_and_has_no_pictures(grid, tmp_path):
     view, model = grid(), Planted()
     model.mix = torch.zeros(3, 3)
     model.decode = lambda codes: torch.full((len(codes), 3, 4, 4), 0.5)
-    named = {"model": NamedModel(ModelIdentity("model", "callable"), model, "srgb")}
-    found = score_causal(named, view, metrics=["irs"], controls=False)
+    run = run_of(model, view)
+    found = score_run(run)
     assert math.isnan(found["model"].scores[NEW].value)
-    assert rendered_pictures(named, found, view, view, "cpu") == []
+    assert len(COUNTERFACTUALS_PAGE.pictures(run, found)) == 1  # of the images alone
     assert write_report(tmp_path / "page.html", list(found.values()), title="t").exists()
 
 
@@ -355,10 +362,9 @@ def test_a_factor_that_no_pair_shows_is_left_out(grid):
 
 
 def test_page_shows_the_four_images_of_each_factor(grid, tmp_path):
-    view, model = grid(), Planted()
-    named = {"model": NamedModel(ModelIdentity("model", "callable"), model, "srgb")}
-    found = score_causal(named, view, metrics=["irs"], controls=False)
-    (block,) = rendered_pictures(named, found, view, view, "cpu")
+    run = run_of(Planted(), grid())
+    found = score_run(run)
+    block, _ = COUNTERFACTUALS_PAGE.pictures(run, found)
     assert len(block.pictures) == len(NAMES)
     for place, (name, picture) in enumerate(zip(NAMES, block.pictures, strict=True)):
         assert picture.caption.startswith(f"{name}: ")
@@ -373,7 +379,9 @@ def test_page_shows_the_four_images_of_each_factor(grid, tmp_path):
         assert abs(image - decoded).max() <= 1  # the reconstruction of a planted code is exact
         assert abs(changed - rendered).max() <= 1
         assert [channel for channel in range(3) if abs(image - rendered)[channel] > 9] == [place]
-    page = write_report(tmp_path / "page.html", list(found.values()), title="t", pictures={"causal": [block]})
+    page = write_report(
+        tmp_path / "page.html", list(found.values()), title="t", pictures={"counterfactuals": [block]}
+    )
     text = page.read_text()
     assert "decoded against rendered counterfactuals, one code of each factor changed" in text
     assert "From the left: image, reconstruction" in text

@@ -34,7 +34,7 @@ RETINEX = ("--model", "retinex")
         (("lmse", "mitt:x", *RETINEX), "did you mean `mit`?"),
         (("lmse", "nowhere", "--predictions", "none"), "none"),
         (("coverage", "nowhere", *RETINEX, "--layer", "a"), "--layer: `retinex` has no hidden layers"),
-        (("causal", "nowhere", "--codes", "codes.npz"), "codes.npz: expected a file of codes, there is none"),
+        (("codes", "nowhere", "--codes", "codes.npz"), "codes.npz: expected a file of codes, there is none"),
         (("report", "nowhere.json", "--out", "a.html"), "nowhere.json: cannot be read"),
         (("compare", "nowhere.json", "nowhere.json"), "nowhere.json: cannot be read"),
         (("compare", "nowhere.json"), "nowhere.json: cannot be read"),
@@ -50,7 +50,7 @@ def test_bad_use_gives_one_line(words, message, tmp_path, monkeypatch) -> None:
 
 
 def test_a_page_of_an_edited_file_is_refused_in_one_line(tmp_path) -> None:
-    about = Provenance("causal", 4, "higher", {"name": "vae"}, {}, {"factors": ["x", "y"]}, {})
+    about = Provenance("codes", 7, "higher", {"name": "vae"}, {}, {"factors": ["x", "y"]}, {})
     details = {"codes": [0], "matrix": 5, "parents": [0], "weights": [1.0], "matrices": {}}
     path = tmp_path / "irs.json"
     write_results(path, [StatisticResult(about, {"irs": Score(0.5, 0.4, 0.6)}, {}, (), (), details)])

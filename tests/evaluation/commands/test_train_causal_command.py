@@ -9,10 +9,10 @@ import torch
 from click.testing import CliRunner
 
 from candlelight.cli import main
-from candlelight.evaluation.causal import score_causal
 from candlelight.evaluation.coverage import ResizedImages
 from candlelight.evaluation.models import open_model
 from candlelight.evaluation.models.autoencoders import load_autoencoder
+from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.named_models import decode
 from candlelight.evaluation.training import causal_data as read_foreground
 from candlelight.evaluation.training import train_causal, train_on_data
@@ -82,9 +82,8 @@ def test_weights_record_and_page(halves, tmp_path: Path) -> None:
 def test_the_file_is_an_encoder_to_score(halves, memory_view, tmp_path: Path) -> None:
     run("--model", "ada-gvae", "--size", 32, "--validation", 0, "--out", tmp_path / "net.pt")
     small = memory_view([image[:, :32, :32] for image in halves.items], factors=FACTORS, table=halves.table)
-    result = score_causal(
-        {"net": open_model(str(tmp_path / "net.pt"))}, small, metrics=["irs"], controls=False
-    )["net"]
+    models = {"net": open_model(str(tmp_path / "net.pt"))}
+    result = evaluate("codes", small, models, metrics=["irs"], controls=False)["net"]
     assert 0 <= result.scores["irs"].value <= 1
 
 

@@ -195,7 +195,7 @@ def causal_result(name: str, codes: Tensor, factors: Tensor) -> StatisticResult:
         "notes": ["images with each value: color 2, size 3"],
     }
     settings = {"factors": ["color", "size"]}
-    return StatisticResult(about("causal", name, **settings), scores, {}, ("a", "b"), (), details)
+    return StatisticResult(about("codes", name, **settings), scores, {}, ("a", "b"), (), details)
 
 
 @pytest.fixture(scope="session")

@@ -38,7 +38,7 @@ COMMANDS = {
         SETS,
     ),
     "coverage": ("heatmaps", 3 * 2 + 2 * 3, "outlined: ", ()),  # and the highest and lowest covered images
-    "causal": ("codes", 6, "size 1.5", ("--metric", "mig", "--no-controls")),
+    "codes": ("codes", 6, "size 1.5", ("--metric", "mig", "--no-controls")),
 }
 
 
@@ -75,7 +75,7 @@ def run(root, command, page, *more):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_writes_a_page_with_pictures(root, tmp_path, command):
     pages = [tmp_path / "one.html", tmp_path / "other.html"]
-    for page in pages[: 2 if command == "causal" else 1]:
+    for page in pages[: 2 if command == "codes" else 1]:
         done = run(root, command, page)
         assert done.exit_code == 0, (done.output, done.exc_info)
         assert done.output.splitlines()[-1] == str(page)
@@ -85,7 +85,7 @@ def test_each_command_writes_a_page_with_pictures(root, tmp_path, command):
     assert said in text
     assert "<script" not in text
     assert not re.search(r"https?:", text)
-    if command == "causal":
+    if command == "codes":
         assert pages[1].read_text(encoding="utf-8") == text
 
 

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from candlelight.evaluation import evaluate
-from candlelight.evaluation.causal import score_causal
 from candlelight.evaluation.concepts import CSMData
 from candlelight.evaluation.coverage import score_coverage
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
@@ -94,8 +93,8 @@ def evaluations(memory_view, decompositions, monkeypatch):
         ),
         "causal": (
             lambda image: image.mean(3).flatten(1),
-            lambda model, **options: score_causal(
-                {"m": model}, factors, metrics=["irs"], controls=False, **options
+            lambda model, **options: evaluate(
+                "codes", factors, {"m": model}, metrics=["irs"], controls=False, **options
             )["m"],
         ),
         "concepts": (_split, concepts),
@@ -219,9 +218,11 @@ def step(steps: FinishedSteps, value: float = 1.0, **key: object) -> float:
 def test_steps_are_identified_by_their_whole_key(tmp_path) -> None:
     steps = FinishedSteps(tmp_path / "a")
     assert [step(steps, 1), step(steps, 2), step(steps, 3, b=None), step(steps, 4, b="c")] == [1, 1, 3, 4]
-    assert (steps.reused, steps.computed) == (1, 3)
-    assert "1 of 4 steps were already finished" in steps.describe()
-    assert FinishedSteps(tmp_path / "a").describe() == ""
+    assert (steps.reused, steps.computed) == (0, 3)
+    assert steps.describe() == ""  # a step of this run was not finished before
+    later = FinishedSteps(tmp_path / "a")
+    assert [step(later, 5), step(later, 5), step(later, 6, b="d")] == [1, 1, 6]
+    assert "1 of 2 steps were already finished" in later.describe()
     assert step(FinishedSteps(), 7) == 7
 
 

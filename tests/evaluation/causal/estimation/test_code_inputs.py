@@ -5,6 +5,7 @@ import pytest
 import torch
 from sklearn.preprocessing import StandardScaler
 
+from candlelight.evaluation.causal import irs, mcc
 from candlelight.evaluation.causal.code_inputs import split_samples, standardise
 from candlelight.loaders.errors import InputError
 
@@ -46,3 +47,12 @@ def test_factors_must_vary_in_both_parts():
 def test_refused_training(training, message):
     with pytest.raises(InputError, match=message):
         unwrap(split_samples)(training, torch.arange(3)[:, None])
+
+
+def test_metrics_take_numpy_arrays():
+    factors = torch.cartesian_prod(torch.arange(3), torch.arange(4)).repeat(5, 1)
+    codes = factors.double() @ torch.tensor([[1.0, 0.3], [0.0, 1.0]]).double()
+    half = torch.arange(len(codes)) % 2 == 0
+    assert float(irs(codes.numpy(), factors.numpy()).score) == float(irs(codes, factors).score)
+    arrays = mcc(codes.numpy(), factors.numpy(), training=half.numpy())
+    assert torch.equal(arrays.matrix, mcc(codes, factors, training=half).matrix)

@@ -257,6 +257,21 @@ def test_pictures_are_those_of_evenly_spread_rows(grid):
     assert len(grid.score(codes, [[0], [1], [2]], grid.decode, pictures=99).pictures.rows) == 24
 
 
+def test_random_codes_take_the_place_of_those_of_every_factor(grid):
+    codes, decode, classify = _soft(3)
+    given = codes, grid.classes
+    drawn = torch.arange(24)[:, None] % 2  # the first code in half of the rows, the second in the others
+    found = counterfactual_generativeness(
+        *given, [[0], [1], [2]], decode, classify, KNOWN, random_codes=drawn, batch_size=7
+    )
+    for code in (0, 1):
+        fixed = counterfactual_generativeness(*given, [[code]] * 3, decode, classify, KNOWN)
+        rows = drawn[:, 0] == code
+        torch.testing.assert_close(found.chance[rows], fixed.signed[rows])
+        torch.testing.assert_close(fixed.signed.abs(), fixed.by_row)
+    assert float(found.signed.min()) < 0
+
+
 def test_intervals_are_over_groups_of_rows(grid):
     codes, decode, classify = _soft(2)
     accuracy = {**KNOWN, "angle": 0.0}
@@ -264,7 +279,7 @@ def test_intervals_are_over_groups_of_rows(grid):
     groups = [f"scene {row // 4}" for row in range(24)]
     intervals = found.intervals(groups)
     name = "counterfactual_generativeness"
-    assert list(intervals) == [name, f"{name}(colour)", f"{name}(light)"]
+    assert list(intervals) == [name, f"{name}, signed", f"{name}(colour)", f"{name}(light)"]
     assert intervals[name] == mean_interval(found.by_row.mean(1).tolist(), groups)
     assert intervals[f"{name}(light)"] == mean_interval(found.by_row[:, 1].tolist(), groups)
     assert intervals[name].value == pytest.approx(float(found.score))

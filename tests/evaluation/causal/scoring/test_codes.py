@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from candlelight.evaluation.causal.score_causal import layer_codes
+from candlelight.evaluation.causal import layer_codes
 
 
 class Turned(nn.Module):

@@ -1,8 +1,8 @@
-"""Score a decoder: counterfactual generativeness, and decoded against rendered counterfactuals."""
+"""The evaluation of decoders by rendered counterfactuals."""
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -10,43 +10,42 @@ from jaxtyping import Float, Float64, Int
 from numpy import ndarray
 from torch import Tensor
 
-from candlelight.evaluation.causal.effects import FactorClassifier
-from candlelight.evaluation.causal.factor_table import FactorTable, encode_images, shrink_for_heads
-from candlelight.evaluation.causal.generativeness import (
-    Baseline,
-    Decoder,
-    counterfactual_generativeness,
-    resize_decoded,
+from candlelight.evaluation.catalogue.causal_options import CounterfactualsOptions
+from candlelight.evaluation.causal.factor_data import (
+    ResizedFactors,
+    factor_options,
+    open_factors,
+    open_whole,
 )
+from candlelight.evaluation.causal.factor_table import Encoded, encode_data, encode_images, shrink_for_heads
+from candlelight.evaluation.causal.generativeness import Decoder, resize_decoded
 from candlelight.evaluation.causal.irs import irs, select_codes
 from candlelight.evaluation.causal.measure_codes import RHO
 from candlelight.evaluation.causal.rendered_counterfactuals import (
     RenderedPairs,
     changed_pixels,
+    check_same_factors,
     decoded_errors,
     find_rendered_pairs,
     image_errors,
     rendered_score,
     rendered_share,
 )
+from candlelight.evaluation.causal.score_generativeness import Scored, decoder_results, find_decoders
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.models.poisson import named_stream
 from candlelight.evaluation.run.check_shapes import check_shapes
-from candlelight.evaluation.run.hidden_layers import evaluation_mode
+from candlelight.evaluation.run.evaluate import Run
 from candlelight.evaluation.run.intervals import Score, mean_interval, resampled_interval
-from candlelight.evaluation.run.model_outputs import model_errors
-from candlelight.evaluation.run.named_models import encode
-from candlelight.evaluation.views import Factors
+from candlelight.evaluation.run.record import Evaluation, Reading
+from candlelight.evaluation.run.result import Result
+from candlelight.evaluation.views import Factors, open_secondary
+from candlelight.evaluation.views.open_data import is_view
 from candlelight.loaders.errors import InputError, argument
-
-if TYPE_CHECKING:
-    from candlelight.evaluation.causal.control_codes import SupervisedCodes
-
 
 LEAST_GAIN = 0.01  # share of the error by which an image must come nearer when all codes change
 RENDERED_PAIRS = 200  # most pairs of each factor
 _BATCH = 64
-_UNDEFINED = Score(math.nan, math.nan, math.nan)
 _NAME = "rendered_counterfactual"
 # Columns of `ScoredFactor.errors`: images that no decoder makes, decoded images, then those of each of `RHO`.
 _GIVEN_BACK, _MEAN, _NEAREST, _NONE, _ALL, _FIRST = range(6)
@@ -76,65 +75,123 @@ class ScoredFactor(NamedTuple):
     errors: Float[Tensor, "pairs columns 2"]
 
 
-def score_rendered(
-    named: NamedModel,
-    decoder: Decoder,
-    codes: Float[Tensor, "images codes"],
-    data: Factors,
-    counterfactuals: Factors,
-    table: FactorTable,
-    seed: int,
-    device: str,
-) -> tuple[dict[str, Score], dict[str, Any]]:
-    """Compute `rendered_counterfactuals` for each factor and each of `RHO`.
+@dataclass(frozen=True)
+class CounterfactualData:
+    """Factual images, and the images among which their rendered counterfactuals are found."""
 
-    At most `RENDERED_PAIRS` pairs are drawn for each factor. A factor is not decoded if the decoded image
-    does not come nearer to the counterfactual when all codes change: by 1 % of the error, and as far as the
-    95 % interval tells.
+    images: Factors
+    counterfactuals: Factors
 
-    Args:
-        named: the encoder.
-        decoder: its decoder, which gives sRGB-encoded images in [0, 1].
-        codes: codes of all images.
-        data: the images.
-        counterfactuals: images among which the counterfactuals are found, see `find_rendered_pairs`.
-        table: factors of the images.
-        seed: seed of the pairs, of the random choices and of the resamples.
-        device: torch device of the encoder.
+
+def _open(choice: Mapping[str, Any], options: CounterfactualsOptions, models: object) -> CounterfactualData:
+    """Open the images, and those of the counterfactuals: by default all of the data, before a selection."""
+    data = choice["data"]
+    if isinstance(data, CounterfactualData):
+        return data
+    images = open_factors(choice, options, models)
+    if options.counterfactuals:
+        place = None if is_view(data) else data
+        others = open_secondary("factors", place, options.counterfactuals, **factor_options(options))
+    else:
+        others = open_whole(choice, options) if options.selection else images
+        if others is images:
+            return CounterfactualData(images, images)
+    return CounterfactualData(
+        images, others if options.size is None else ResizedFactors(others, options.size)
+    )
+
+
+def _score_counterfactuals(run: Run[CounterfactualsOptions]) -> dict[str, Result]:
+    """Compare decoded with rendered counterfactuals, by `rendered_counterfactuals`.
+
+    All is computed on the device. At most `RENDERED_PAIRS` pairs are drawn for each factor. A factor is not
+    decoded if the decoded image does not come nearer to the counterfactual when all codes change: by 1 % of
+    the error, and as far as the 95 % interval tells.
 
     Returns:
-        Scores by name, means over factors, with intervals over resampled groups of the factual images, for
-        the selected codes as given. For each of `RHO` with the codes of each factor: over the image, in the
+        A result for each model, with intervals over resampled groups of the factual images, for the selected
+        codes as given. For each of `RHO` with the codes of each factor: over the image, in the
         changed region, and the share of what all codes reach; and over the image with as many codes chosen at
         random among all that vary. Then the controls, over the image and in the region: all codes; the image
         given back; the mean of the factual images; and another frame with the new value of the factor that
         has as many other factors of the counterfactual as any. All factors count. A factor that is not
         decoded counts as 0 in the share, and as its own score, but no more than 0, in the others, because a
-        decoder that ignores the codes may be nearer to the counterfactual than the input is. And details by
-        factor, as they are.
+        decoder that ignores the codes may be nearer to the counterfactual than the input is. Details are by
+        factor, as they are. And a result for each method of several seeds, see `pool_seeds`.
+
+    Raises:
+        InputError: a model has no decoder, or the counterfactuals have other factors.
+    """
+    images, others = run.data.images, run.data.counterfactuals
+    check_same_factors(images, others)
+    run = replace(run, data=images)
+    decoders = find_decoders(run)
+    encoded = encode_data(run)
+
+    def score(name: str) -> Scored:
+        scores, details = _score(encoded, name, decoders[name], others)
+        return scores, details, _notes(name, details)
+
+    given = asdict(others.identity) | {"rows": len(others)} if others is not images else None
+    what = "score of rendered counterfactuals"
+    return decoder_results(encoded, "rendered", what, list(_labels(RHO)), score, counterfactuals=given)
+
+
+def _score(
+    encoded: Encoded, name: str, decoder: Decoder, counterfactuals: Factors
+) -> tuple[dict[str, Score], dict[str, Any]]:
+    """Score one decoder.
 
     Raises:
         InputError: there are no pairs, see `find_rendered_pairs`, `select_codes` and `decoded_errors`.
     """
-    found = irs(codes, table.classes)
+    data, table, seed = encoded.run.data, encoded.table, encoded.run.options.seed
     everything = find_rendered_pairs(data, counterfactuals, table.names, RENDERED_PAIRS, seed)
-    originals = {name: _read(data, pairs.factual) for name, pairs in everything.items() if len(pairs.factual)}
-    if not originals:
+    some = {name: pairs for name, pairs in everything.items() if len(pairs.factual)}
+    if not some:
         raise InputError(
             f"no two images differ in one factor only; give a grid, or {argument('counterfactuals')}"
         )
-    mean = torch.stack([images.double().mean(0) for images in originals.values()]).mean(0)
+    scored = _scored_factors(encoded, name, decoder, counterfactuals, some)
+    visible = {name: one for name, one in scored.items() if bool((one.errors[:, _GIVEN_BACK] > 0).any())}
+    if not visible:
+        raise InputError("no two images that differ in one factor only look different; check the images")
+    groups = {name: [data.groups[row] for row in one.pairs.factual] for name, one in visible.items()}
+    kept = [name for name, one in visible.items() if _comes_nearer(one.errors[:, :, _IMAGE], groups[name])]
+    numbers = list(next(iter(visible.values())).codes)
+    scores, by_factor = _intervals(visible, groups, numbers, kept, seed)
+    details = _describe(visible, kept, by_factor, everything)
+    for name, one in visible.items():
+        first, other = int(one.pairs.factual[0]), int(one.pairs.rendered[0])
+        ids = [counterfactuals.ids[row] for row in (other, int(one.pairs.donors[0]))]
+        details["factors"][name]["example"] = [data.ids[first], *ids]
+    return scores, details
+
+
+def _scored_factors(
+    encoded: Encoded,
+    model: str,
+    decoder: Decoder,
+    counterfactuals: Factors,
+    everything: Mapping[str, RenderedPairs],
+) -> dict[str, ScoredFactor]:
+    """Compute the errors of the pairs of each factor."""
+    run, table, codes = encoded.run, encoded.table, encoded.codes[model]
+    named, device, seed = run.models[model], run.device, run.options.seed
+    found = irs(codes, table.classes.to(device))
     sets = {rho: select_codes(found, rho) for rho in RHO if rho <= len(found.codes)}
+    originals = {name: _read(run.data, pairs.factual, device) for name, pairs in everything.items()}
+    mean = torch.stack([images.double().mean(0) for images in originals.values()]).mean(0)
     scored = {}
     for name, images in originals.items():
         pairs, column = everything[name], table.names.index(name)
         rendered, targets = _encode(named, counterfactuals, pairs.rendered, device)
         _, donors = _encode(named, counterfactuals, pairs.donors, device)
         chosen = {rho: some[column] for rho, some in sets.items()}
-        own = codes[pairs.factual].to(targets.dtype)
+        own = codes[torch.from_numpy(pairs.factual).to(device)].to(targets.dtype)
         draws = named_stream(seed, f"random codes {name}").random((len(own), len(found.codes)))
-        shuffled = found.codes[torch.from_numpy(draws).argsort(1)]
-        frames = _read(counterfactuals, _nearest_frames(counterfactuals, pairs.rendered, name, seed))
+        shuffled = found.codes[torch.from_numpy(draws).argsort(1).to(device)]
+        frames = _read(counterfactuals, _nearest_frames(counterfactuals, pairs.rendered, name, seed), device)
         shape = "pairs channels height width"
         check_shapes(data=(images, shape), counterfactuals=(rendered, shape))
         region = changed_pixels(images, rendered)
@@ -143,23 +200,12 @@ def score_rendered(
         moved = [own, targets, *_interventions(own, donors, chosen, shuffled)]
         decoded = [decoded_errors(small, some, rendered, region) for some in moved]
         scored[name] = ScoredFactor(pairs, chosen, torch.stack([*fixed, *decoded], dim=1))
-    visible = {name: one for name, one in scored.items() if bool((one.errors[:, _GIVEN_BACK] > 0).any())}
-    if not visible:
-        raise InputError("no two images that differ in one factor only look different; check the images")
-    groups = {name: [data.groups[row] for row in one.pairs.factual] for name, one in visible.items()}
-    kept = [name for name, one in visible.items() if _comes_nearer(one.errors[:, :, _IMAGE], groups[name])]
-    scores, by_factor = _intervals(visible, groups, list(sets), kept, seed)
-    details = _describe(visible, kept, by_factor, everything)
-    for name, one in visible.items():
-        first, other = int(one.pairs.factual[0]), int(one.pairs.rendered[0])
-        ids = [counterfactuals.ids[row] for row in (other, int(one.pairs.donors[0]))]
-        details["factors"][name]["example"] = [data.ids[first], *ids]
-    return dict.fromkeys(_labels(RHO), _UNDEFINED) | scores, details
+    return scored
 
 
-def _read(view: Factors, rows: Int[ndarray, " rows"]) -> Float[Tensor, "rows 3 height width"]:
+def _read(view: Factors, rows: Int[ndarray, " rows"], device: str) -> Float[Tensor, "rows 3 height width"]:
     """Read images, small enough to compare."""
-    return torch.stack([shrink_for_heads(view[int(row)]) for row in rows])
+    return torch.stack([shrink_for_heads(view[int(row)].to(device)) for row in rows])
 
 
 def _encode(
@@ -168,7 +214,7 @@ def _encode(
     """Read images, small enough to compare, and encode them at their own size."""
     images, codes = [], []
     for start in range(0, len(rows), _BATCH):
-        some = torch.stack([view[int(row)] for row in rows[start : start + _BATCH]])
+        some = torch.stack([view[int(row)] for row in rows[start : start + _BATCH]]).to(device)
         images.append(torch.stack([shrink_for_heads(image) for image in some]))
         codes.append(encode_images(named, some, device).float())
     return torch.cat(images), torch.cat(codes)
@@ -199,7 +245,7 @@ def _interventions(
     moved = []
     for rho, own in chosen.items():
         for one in (own.expand(len(codes), -1), shuffled[:, :rho]):
-            changed = torch.zeros(codes.shape, dtype=torch.bool).scatter(1, one, True)
+            changed = torch.zeros(codes.shape, dtype=torch.bool, device=codes.device).scatter(1, one, True)
             moved.append(torch.where(changed, donors, codes))
     return moved
 
@@ -237,7 +283,7 @@ def _intervals(
 ) -> tuple[dict[str, Score], dict[str, dict[str, Score]]]:
     """Compute the scores of each factor, and their means."""
     labels = _labels(numbers)
-    errors = torch.cat([one.errors for one in scored.values()]).numpy()
+    errors = torch.cat([one.errors for one in scored.values()]).numpy(force=True)
     factors = np.repeat(np.arange(len(scored)), [len(one.errors) for one in scored.values()])
     undecoded = torch.tensor([name not in decoded for name in scored])
 
@@ -299,163 +345,6 @@ def _describe(
     return {"factors": factors, "not_decoded": not_decoded, "without_pairs": without_pairs}
 
 
-ROWS = 1000  # most images whose codes are decoded, spread evenly
-
-
-def find_decoder(named: NamedModel, device: str) -> Decoder | None:
-    """Return the method ``decode`` of a model, with sRGB-encoded images; None if the model has none.
-
-    The decoder runs in evaluation mode. It raises an InputError if the method fails or gives no tensor.
-
-    Example:
-        >>> from candlelight.evaluation.models import ModelIdentity
-        >>> find_decoder(NamedModel(ModelIdentity("mean", "callable"), len, "srgb"), "cpu") is None
-        True
-    """
-    model = getattr(named.model, "network", named.model)
-    decode = getattr(model, "decode", None)
-    if not callable(decode):
-        return None
-
-    name = f"{named.identity.name}.decode"
-
-    def decoder(codes: Float[Tensor, "batch codes"]) -> Float[Tensor, "batch channels height width"]:
-        given = codes.float().to(device)
-        with evaluation_mode(model), torch.no_grad(), model_errors(name, given):
-            images = decode(given)
-        if not isinstance(images, Tensor):
-            raise InputError(
-                f"{name}: expected a tensor of images [batch, 3, height, width], got {type(images).__name__}"
-            )
-        images = images.cpu().float()
-        return encode(images) if named.colour_space == "linear" else images
-
-    return decoder
-
-
-def score_decoder(
-    decoder: Decoder,
-    codes: Float[Tensor, "images codes"],
-    data: Factors,
-    table: FactorTable,
-    classifier: FactorClassifier,
-    accuracy: Mapping[str, float],
-    baseline: Baseline,
-) -> tuple[dict[str, Score], dict[str, Any]]:
-    """Compute counterfactual generativeness for each of `RHO`, over at most `ROWS` images.
-
-    Decoded images are resized to the size of the images that the classifier was trained on.
-
-    Args:
-        decoder: gives sRGB-encoded images in [0, 1].
-        codes: codes of all images.
-        data: the images, for the reconstruction error.
-        table: factors of the images.
-        classifier: gives the logits of each factor.
-        accuracy: held-out accuracy of each factor.
-        baseline: see `baseline_codes`.
-
-    Returns:
-        Scores by name, nan if fewer codes vary; and details: for each of `RHO` the effects inside and outside
-        the codes of each factor, the factors that are left out, and the mean squared reconstruction error.
-
-    Raises:
-        InputError: the decoder fails, or see `counterfactual_generativeness`.
-    """
-    found = irs(codes, table.classes)
-    rows = np.unique(np.linspace(0, len(codes) - 1, min(ROWS, len(codes))).round().astype(int)).tolist()
-    images = torch.stack([shrink_for_heads(data[row]) for row in rows])
-    groups = [data.groups[row] for row in rows]
-    scores: dict[str, Score] = {}
-    details: dict[str, Any] = {}
-    for number in RHO:
-        name = f"counterfactual_generativeness({number})"
-        if number > len(found.codes):
-            scores[name] = Score(math.nan, math.nan, math.nan)
-            continue
-        result = counterfactual_generativeness(
-            codes[rows],
-            table.classes[rows],
-            select_codes(found, number),
-            resize_decoded(decoder, images.shape[2:]),
-            classifier,
-            accuracy,
-            baseline=baseline,
-            images=images,
-        )
-        scores[name] = result.intervals(groups)["counterfactual_generativeness"]
-        assert result.reconstruction_error is not None  # images were given
-        details[name] = {
-            "factors": list(result.factors),
-            "by_factor": result.by_factor.tolist(),
-            "inside": result.inside.tolist(),
-            "outside": result.outside.tolist(),
-            "left_out": result.left_out,
-            "reconstruction_error": float(result.reconstruction_error.mean()),
-            "rows": len(rows),
-        }
-    return scores, details
-
-
-def score_decoded_images(
-    named: NamedModel,
-    decoder: Decoder,
-    codes: Float[Tensor, "images codes"],
-    data: Factors,
-    counterfactuals: Factors,
-    table: FactorTable,
-    supervised: "SupervisedCodes | None",
-    baseline: Baseline,
-    seed: int,
-    device: str,
-) -> tuple[dict[str, Score], dict[str, Any], list[str]]:
-    """Compute counterfactual generativeness and the distance to rendered counterfactuals.
-
-    Args:
-        named: the encoder.
-        decoder: its decoder.
-        codes: codes of all images.
-        data: the images.
-        counterfactuals: images among which rendered counterfactuals are found.
-        table: factors of the images.
-        supervised: network that classifies decoded images; None leaves counterfactual generativeness out.
-        baseline: see `baseline_codes`.
-        seed: seed of all draws.
-        device: torch device of the encoder.
-
-    Returns:
-        Scores by name, details, and a note for each score that cannot be computed.
-    """
-    scores: dict[str, Score] = {}
-    details: dict[str, Any] = {}
-    notes: list[str] = []
-    name = named.identity.name
-    if supervised is not None:
-        try:
-            more, details["decoder"] = score_decoder(
-                decoder, codes, data, table, supervised.heads, supervised.accuracy, baseline
-            )
-            scores |= more
-            notes += [
-                f"{score} leaves out {', '.join(parts['left_out'])}: supervised codes err too often"
-                for score, parts in details["decoder"].items()
-                if parts["left_out"]
-            ][:1]
-        except InputError as error:
-            notes.append(f"{name}: no counterfactual_generativeness: {error}")
-    else:
-        notes.append(f"{name}: no counterfactual_generativeness: there is no supervised network")
-    try:
-        more, details["rendered"] = score_rendered(
-            named, decoder, codes, data, counterfactuals, table, seed, device
-        )
-        scores |= more
-        notes += _notes(name, details["rendered"])
-    except InputError as error:
-        notes.append(f"{name}: no score of rendered counterfactuals: {error}")
-    return scores, details, notes
-
-
 def _notes(name: str, rendered: dict[str, Any]) -> list[str]:
     """Tell which factors the decoder does not show or have no pairs, and which pairs share only factors."""
     notes = []
@@ -476,3 +365,14 @@ def _notes(name: str, rendered: dict[str, Any]) -> list[str]:
             "unit; variables that are no factors, such as a drawn position, may differ as well"
         )
     return notes
+
+
+RENDERED_COUNTERFACTUALS = Evaluation(
+    name="counterfactuals",
+    version=7,
+    better="higher",
+    options=CounterfactualsOptions,
+    reads=Reading(open=_open, space="srgb"),
+    study=_score_counterfactuals,
+    page="candlelight.evaluation.causal.causal_report:COUNTERFACTUALS_PAGE",
+)

@@ -9,9 +9,9 @@ from torch import nn
 
 from candlelight.evaluation.causal.factor_table import FactorTable
 from candlelight.evaluation.causal.irs import irs, unconfoundedness
-from candlelight.evaluation.causal.measure_codes import measure_codes
-from candlelight.evaluation.causal.score_causal import DEFAULT_METRICS, score_causal
+from candlelight.evaluation.causal.measure_codes import DEFAULT_METRICS, measure_codes
 from candlelight.evaluation.run.compare import compare
+from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.intervals import resampled_interval
 from candlelight.evaluation.run.predictions import open_codes
 from candlelight.evaluation.run.steps import FinishedSteps
@@ -46,9 +46,11 @@ def _pure(image):
     return image.mean((2, 3))
 
 
-def score(encoder, view, *arguments, metrics=("irs", "unconfoundedness"), **options):
-    options = {"controls": False, **options}
-    return score_causal({"encoder": encoder}, view, *arguments, metrics=metrics, **options)["encoder"]
+def score(encoder, view, factors=(), metrics=("irs", "unconfoundedness"), **options):
+    options = {"controls": False, "batch_size": 64, **options}
+    return evaluate("codes", view, {"encoder": encoder}, factors=factors, metrics=metrics, **options)[
+        "encoder"
+    ]
 
 
 def test_pure_codes_score_one(grid):
@@ -71,7 +73,7 @@ def test_finished_steps_are_reused_with_other_metrics(grid, tmp_path):
 
 @pytest.mark.slow
 def test_all_metrics_of_pure_codes_and_of_controls(grid):
-    results = score_causal({"encoder": _pure}, grid(), splits=2)
+    results = evaluate("codes", grid(), {"encoder": _pure}, splits=2)
     # The images have fewer than 32 pixels a side, so that no network can be trained.
     assert list(results) == ["encoder", "random codes", "factors as codes"]
     own, random, truth = results.values()
@@ -157,9 +159,8 @@ def test_equal_unconfoundedness_is_no_difference(grid):
     def noisy(image):
         return _pure(image) + 0.15 * torch.randn(len(image), 3, generator=draws)
 
-    found = score_causal(
-        {"first": noisy, "second": noisy}, grid(), metrics=["unconfoundedness"], controls=False
-    )
+    models = {"first": noisy, "second": noisy}
+    found = evaluate("codes", grid(), models, metrics=["unconfoundedness"], controls=False, batch_size=64)
     pair = [result.replicates["unconfoundedness(1)"] for result in found.values()]
     assert [result.scores["unconfoundedness(1)"].value for result in found.values()] == [1, 1]
     assert min(map(min, pair)) < 1
@@ -169,7 +170,7 @@ def test_equal_unconfoundedness_is_no_difference(grid):
 def test_seeds_of_one_method_are_pooled(grid):
     mixes = torch.rand(2, 3, 3, generator=torch.Generator().manual_seed(2))
     encoders = {f"vae#{seed}": lambda image, mix=mix: _pure(image) @ mix for seed, mix in enumerate(mixes)}
-    found = score_causal(encoders, grid(), metrics=["irs"], controls=False)
+    found = evaluate("codes", grid(), encoders, metrics=["irs"], controls=False)
     assert list(found) == ["vae#0", "vae#1", "vae, 2 seeds"]
     values = [found[name].score for name in encoders]
     assert found["vae, 2 seeds"].score == pytest.approx(sum(values) / 2)
@@ -178,15 +179,15 @@ def test_seeds_of_one_method_are_pooled(grid):
 
 def test_interval_over_seeds_is_cut_at_the_bounds_of_the_score(grid):
     encoders = {"vae#0": lambda image: torch.ones(len(image), 3), "vae#1": _pure}
-    found = score_causal(encoders, grid(), metrics=["irs"], controls=False)["vae, 2 seeds"]
+    found = evaluate("codes", grid(), encoders, metrics=["irs"], controls=False)["vae, 2 seeds"]
     assert (found.scores["irs"].value, found.scores["irs"].low) == (pytest.approx(0.5), -1)
     assert found.scores["irs"].high == 1
 
 
 def test_an_encoder_may_not_have_the_name_of_a_control(grid):
     with pytest.raises(InputError, match="a control is named `random codes`; give the encoder another name"):
-        score_causal({"random codes": _pure}, grid(), metrics=["irs"])
-    assert list(score_causal({"random codes": _pure}, grid(), metrics=["irs"], controls=False))
+        evaluate("codes", grid(), {"random codes": _pure}, metrics=["irs"])
+    assert score(_pure, grid()).about.model["source"] == "callable"
 
 
 def test_a_factor_with_another_value_in_each_image_is_named(memory_view):
@@ -264,60 +265,36 @@ def test_collapsed_encoder_and_strict_json(grid):
     assert json.loads(result.to_json())["scores"]["unconfoundedness(2)"]["value"] is None
 
 
-class _Decoder(nn.Module):
-    """An encoder of the mean colour with a decoder of flat images."""
-
-    def forward(self, image):
-        return image.mean((2, 3))
-
-    def decode(self, codes):
-        return codes[:, :, None, None].expand(-1, -1, 32, 32).clamp(0, 1)
-
-
-def test_a_decoder_has_counterfactual_generativeness(memory_view):
-    classes = torch.cartesian_prod(*[torch.arange(2)] * 2).repeat(20, 1)
-    images = torch.full((len(classes), 3, 32, 32), 0.5)
-    images[:, :2] = 0.2 + 0.6 * classes[:, :, None, None].float()
-    infos = tuple(FactorInfo(name=name, kind="categorical", values=("a", "b")) for name in ("red", "green"))
-    view = memory_view(list(images), factors=infos, table=classes.double().numpy())
-    found = score_causal({"flat": _Decoder()}, view, metrics=["irs"], seed=1)
-    assert list(found) == ["flat", "random codes", "factors as codes", "supervised codes"]
-    result = found["flat"]
-    assert result.scores["counterfactual_generativeness(1)"].value > 0.9
-    details = result.details["decoder"]["counterfactual_generativeness(1)"]
-    assert details["factors"] == ["red", "green"]
-    assert details["reconstruction_error"] < 1e-6
-    assert min(details["inside"]) > 0.9 > 0.1 > max(details["outside"])
-    assert "counterfactual_generativeness(1)" not in found["random codes"].scores
-
-
-def test_a_dead_decoder_is_a_note_and_all_other_scores_stay(memory_view):
-    class Dead(_Decoder):
-        def decode(self, codes):
-            return torch.full((len(codes), 3, 32, 32), math.nan)
-
-    classes = torch.cartesian_prod(*[torch.arange(2)] * 2).repeat(10, 1)
-    images = list(torch.rand(40, 3, 32, 32, generator=torch.Generator().manual_seed(0)))
-    infos = tuple(FactorInfo(name=name, kind="categorical", values=("a", "b")) for name in ("x", "y"))
-    view = memory_view(images, factors=infos, table=classes.double().numpy())
-    result = score_causal({"dead": Dead()}, view, metrics=["irs"])["dead"]
-    assert list(result.scores) == ["irs"]
-    for note, score in zip(result.details["notes"][-2:], ("counterfactual_gen", "score of"), strict=True):
-        assert note.startswith(f"dead: no {score}")
+def test_codes_and_factors_need_no_images(grid, tmp_path):
+    view = grid()
+    codes = torch.stack([_pure(item[None])[0] for item in view.items]).numpy()
+    columns = {
+        "shape": CLASSES[:, 0].numpy(),
+        "angle": view.table[:, 1],
+        "light": view.table[:, 2].astype(int),
+    }
+    options = {"metrics": ["irs", "mig"], "device": "cpu"}
+    found = evaluate("codes", columns, {"mine": codes}, **options)
+    assert list(found) == ["mine", "random codes", "factors as codes"]
+    with_images = score(_pure, view, metrics=["irs", "mig"])
+    assert found["mine"].score == pytest.approx(with_images.score, abs=1e-6)
+    assert found["mine"].scores["mig"].value == pytest.approx(with_images.scores["mig"].value, abs=1e-6)
+    assert "supervised codes are left out: `columns` is a table" in " ".join(found["mine"].details["notes"])
+    with pytest.raises(InputError, match="`columns` is a table of factors without images, for codes alone"):
+        evaluate("codes", columns, {"encoder": _pure}, **options)
 
 
 @pytest.mark.parametrize(
     ("count", "encoder", "options", "message"),
     [
         (0, _pure, {}, "at least two factors must vary"),
-        (24, _pure, {"metrics": ()}, "expected at least one encoder and one metric"),
-        (24, _pure, {"metrics": ["mcg"]}, "expected some of irs, .*, got `mcg`; did you mean `mig`"),
+        (24, _pure, {"metrics": ["mcg"]}, "`metrics`: expected one of irs, .*, got mcg; did you mean `mig`"),
         (24, _pure, {"factors": ["shap"]}, "expected factors of the data .*`shap`; did you mean `shape`"),
         (24, _pure, {"factors": ["shape", "shape"]}, "`shape` is given twice"),
         (24, _pure, {"factors": ["shape", "scene"]}, "`scene` has one value among the images"),
         (24, _pure, {"factors": ["shape"]}, r"at least two factors must vary among the images, got \['shape"),
         (2, _pure, {}, r"at least two factors must vary among the images, got \['light'\]"),
-        (24, _pure, {"bins": 1}, "`bins` must be at least 2, got 1"),
+        (24, _pure, {"bins": 1}, "`bins`: expected at least 2, got 1"),
         (24, lambda image: _pure(image)[:, : len(image) - 3], {"batch_size": 5}, "1 and 2 codes"),
         (24, lambda image: image, {}, "pool the maps"),
         (24, lambda image: _pure(image) * math.nan, {}, "finite"),

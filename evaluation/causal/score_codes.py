@@ -1,0 +1,185 @@
+"""The evaluation of codes by the factors of images, with random and supervised codes beside."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from candlelight.evaluation.catalogue.causal_options import CODES_FILES, CodesOptions
+from candlelight.evaluation.causal.code_inputs import standardise
+from candlelight.evaluation.causal.control_codes import SupervisedCodes, supervise
+from candlelight.evaluation.causal.factor_data import open_factors
+from candlelight.evaluation.causal.factor_table import Encoded, FactorTable, check_layers, encode_data
+from candlelight.evaluation.causal.irs import irs
+from candlelight.evaluation.causal.measure_codes import (
+    CODE_METRICS,
+    MeasuredCodes,
+    broken_conditions,
+    cut_at_bounds,
+    measure_codes,
+    metric_names,
+    pack_measured,
+    unpack_measured,
+)
+from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
+from candlelight.evaluation.run.evaluate import Run, on_device
+from candlelight.evaluation.run.intervals import distinct_groups
+from candlelight.evaluation.run.record import Evaluation, Reading
+from candlelight.evaluation.run.result import Result, StatisticResult, model_name, pool_seeds
+from candlelight.loaders.errors import InputError
+from candlelight.loaders.progress_bars import progress_bar
+
+CODE_CONTROLS = ("random codes", "factors as codes", "supervised codes")
+DCI_CODES = 10  # most codes for gradient boosting, which takes minutes
+
+
+def _open(choice: Mapping[str, Any], options: CodesOptions, models: Mapping[str, Any]) -> Any:
+    """Open images with factors, or a table of factors, once it is known that the models have the layers."""
+    check_layers(models, options.layers)
+    return open_factors(choice, options, models)
+
+
+def _score_codes(run: Run[CodesOptions]) -> dict[str, Result]:
+    """Compute the metrics of encoders, or of codes from another program, and of control codes.
+
+    Continuous factors are cut into classes of equal width between their extremes, as in disentanglement_lib.
+    Factors with a single value among the images are left out, because any code is robust to them.
+    `docs/causal.md` defines the metrics; `CODE_METRICS` lists their conditions.
+
+    IRS, unconfoundedness, MIG, modularity, minimality, MCC, R2 and T-MEX are computed on the device. Support
+    vector machines (SAP of classes), logistic regressions (explicitness, InfoE), ridge regressions (DCI-ES),
+    boosted trees (DCI) and the assignment of MCC are those of libraries for the CPU.
+
+    Blind to: everything that the metrics are blind to, and the selection of the images. On confounded images
+    the scores describe the confounded joint distribution.
+
+    Returns:
+        A result for each encoder and control, higher is better, the main score ``irs``; and one for each
+        method of several seeds, see `pool_seeds`. A score is nan if it is undefined. Intervals are over
+        groups of images. Notes name the conditions of metrics that the data break, and metrics that cannot be
+        computed.
+
+    Raises:
+        InputError: an encoder has the name of a control, a factor is unknown, fewer than two factors vary, a
+            factor has another value in each image, or codes are not finite or differ in number.
+    """
+    controls = run.options.controls
+    if controls and (taken := [name for name in run.models if name in CODE_CONTROLS]):
+        raise InputError(f"a control is named `{taken[0]}`; give the encoder another name, or no controls")
+    given = metric_names(run.options.metrics)
+    names = ("irs", *(name for name in CODE_METRICS if name in given and name != "irs"))
+    encoded = encode_data(run)
+    notes = [_class_sizes_note(encoded.table)]
+    if controls:
+        encoded = _with_controls(encoded, supervise(encoded, notes))
+    notes += broken_conditions(encoded.table, max(rows.shape[1] for rows in encoded.codes.values()), names)
+    return with_pooled([_score(encoded, name, names, notes) for name in encoded.codes])
+
+
+def with_pooled(results: Sequence[StatisticResult]) -> dict[str, Result]:
+    """Name results, and add those of methods of several seeds, with intervals within the bounds of scores."""
+    pooled = [
+        replace(one, scores={name: cut_at_bounds(name, score) for name, score in one.scores.items()})
+        for one in pool_seeds(results)
+    ]
+    return {model_name(one): one for one in (*results, *pooled)}
+
+
+def _with_controls(encoded: Encoded, supervised: SupervisedCodes | None) -> Encoded:
+    """Add the codes of `CODE_CONTROLS`, all of one scale, because some metrics depend on it."""
+    run, table = encoded.run, encoded.table
+    width = next(iter(encoded.codes.values())).shape[1]
+    draws = torch.Generator().manual_seed(run.options.seed)
+    noise = torch.randn([len(run.data), width], generator=draws, dtype=torch.float64)
+    values = [noise, standardise(table.values)]
+    if supervised is not None:
+        values.append(standardise(supervised.codes, table.values))
+    added = {name: rows.to(run.device) for name, rows in zip(CODE_CONTROLS, values, strict=False)}
+    models = {name: NamedModel(ModelIdentity(name, "control"), None, "srgb") for name in added}
+    return replace(encoded, run=replace(run, models=run.models | models), codes=encoded.codes | added)
+
+
+def _score(encoded: Encoded, name: str, metrics: Sequence[str], notes: Sequence[str]) -> StatisticResult:
+    """Compute all scores of one encoder."""
+    run, table, codes = encoded.run, on_device(encoded.table, encoded.run.device), encoded.codes[name]
+    measured = _measure(run, name, codes, table, metrics)
+    failures = [f"{name}: no {metric}: {one.failure}" for metric, one in measured.items() if one.failure]
+    scores = {label: score for one in measured.values() for label, score in one.scores.items()}
+    return StatisticResult(
+        run.provenance(name, factors=list(table.names), metrics=list(metrics)),
+        {label: cut_at_bounds(label, score) for label, score in scores.items()},
+        {label: drawn for one in measured.values() for label, drawn in one.replicates.items()},
+        distinct_groups(run.data.groups),
+        (),
+        _describe(codes, table, measured) | {"notes": [*notes, *failures]},
+    )
+
+
+def _measure(
+    run: Run[CodesOptions],
+    name: str,
+    codes: Float[Tensor, "images codes"],
+    table: FactorTable,
+    metrics: Sequence[str],
+) -> dict[str, MeasuredCodes]:
+    """Compute each metric of one encoder."""
+    found = {}
+    options = asdict(run.options) | {"factors": table.names}
+    key = {part: options[part] for part in ("factors", "bins", "splits", "seed")}
+    key |= {"codes": hashlib.sha256(codes.cpu().contiguous().numpy().tobytes()).hexdigest()}
+    key |= {
+        "data": run.fingerprint.describe(run.data),
+        "device": run.device,
+        "version": run.evaluation.version,
+    }
+    for metric in progress_bar(metrics, desc=name, unit="metric"):
+        if metric == "dci" and codes.shape[1] > DCI_CODES:
+            found[metric] = MeasuredCodes({}, {}, {}, f"{codes.shape[1]} codes, more than {DCI_CODES}")
+            continue
+
+        def compute(metric: str = metric) -> dict[str, Tensor]:
+            splits, seed = run.options.splits, run.options.seed
+            return pack_measured(measure_codes(codes, table, run.data.groups, metric, splits, seed))
+
+        found[metric] = unpack_measured(run.steps.get_or_compute({**key, "metric": metric}, compute))
+    return found
+
+
+def _describe(
+    codes: Float[Tensor, "images codes"], table: FactorTable, measured: Mapping[str, MeasuredCodes]
+) -> dict[str, Any]:
+    """Collect the matrices of codes and factors, and the parents and weights of IRS."""
+    found = irs(codes, table.classes)
+    return {
+        "codes": found.codes.tolist(),
+        "matrix": found.matrix.tolist(),
+        "parents": found.parents.tolist(),
+        "weights": found.weights.tolist(),
+        "class_sizes": [list(sizes) for sizes in found.class_sizes],
+        "matrices": {name: matrix for one in measured.values() for name, matrix in one.matrices.items()},
+    }
+
+
+def _class_sizes_note(table: FactorTable) -> str:
+    """Tell how many images have each value of a factor, or lie in each of its bins."""
+    sizes = [torch.bincount(classes).tolist() for classes in table.classes.T]
+    ranges = [
+        f"{name} {min(some)}" + (f" to {max(some)}" if max(some) > min(some) else "")
+        for name, some in zip(table.names, sizes, strict=True)
+    ]
+    return f"images with each value: {', '.join(ranges)}"
+
+
+CODES = Evaluation(
+    name="codes",
+    version=7,
+    better="higher",
+    options=CodesOptions,
+    reads=Reading(open=_open, space="srgb", files=CODES_FILES),
+    study=_score_codes,
+    page="candlelight.evaluation.causal.causal_report:CODES_PAGE",
+)
