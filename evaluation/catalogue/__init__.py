@@ -6,6 +6,7 @@ An evaluation of one's own needs no entry: ``candlelight evaluate file.py:name``
 from typing import NamedTuple
 
 from candlelight.evaluation.catalogue import concepts_options as concepts
+from candlelight.evaluation.catalogue import coverage_options as coverage
 from candlelight.evaluation.catalogue import intrinsic_options as intrinsic
 
 
@@ -25,6 +26,7 @@ class Entry(NamedTuple):
 
 _INTRINSIC = "candlelight.evaluation.intrinsic"
 _CONCEPTS = "candlelight.evaluation.concepts"
+_COVERAGE = "candlelight.evaluation.coverage"
 CATALOGUE = {
     "lmse": Entry(f"{_INTRINSIC}.intrinsic_records:LMSE", intrinsic.LMSEOptions, "lmse"),
     "whdr": Entry(f"{_INTRINSIC}.intrinsic_records:WHDR", intrinsic.WHDROptions, "whdr"),
@@ -35,5 +37,9 @@ CATALOGUE = {
     "protocols": Entry(f"{_INTRINSIC}.score_protocols:EVERY_PROTOCOL", intrinsic.ProtocolsOptions, ""),
     "csm": Entry(f"{_CONCEPTS}.score_csm:CONCEPT_SENSITIVITY", concepts.CSMOptions, "csm"),
     "tcav": Entry(f"{_CONCEPTS}.score_tcav:TCAV", concepts.TCAVOptions, "tcav"),
+    "coverage": Entry(f"{_COVERAGE}.score_coverage:COVERAGE", coverage.CoverageOptions, "waiou"),
+    "causal-check": Entry(
+        f"{_COVERAGE}.score_causal_check:CAUSAL_CHECK", coverage.CausalCheckOptions, "causal_check"
+    ),
 }
 RECORDS = {name: entry.record for name, entry in CATALOGUE.items()}

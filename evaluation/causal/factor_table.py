@@ -260,5 +260,5 @@ def encode_images(
     named: NamedModel, images: Float[Tensor, "batch 3 height width"], device: str
 ) -> Float[Tensor, "batch codes"]:
     """Compute the codes of sRGB-encoded images, on the CPU, in float32 at least."""
-    (codes,) = run_model(named, decode(images), device, lambda *output: (checked_codes(*output),))
-    return codes.to(torch.promote_types(codes.dtype, torch.float32))
+    (codes,) = run_model(named, decode(images.to(device)), lambda *output: (checked_codes(*output),))
+    return codes.cpu().to(torch.promote_types(codes.dtype, torch.float32))

@@ -1,6 +1,6 @@
 """Options that the commands of ``candlelight evaluate`` share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -89,13 +89,6 @@ missing_option = click.option(
     show_default=True,
     help="An image without a result file: stop with an error, or count it as a failed prediction.",
 )
-size_option = click.option(
-    "--size",
-    nargs=2,
-    type=click.IntRange(1),
-    metavar="HEIGHT WIDTH",
-    help="Size in pixels to which all images are resized; needed if they have several sizes.",
-)
 
 
 def choose_device(name: str) -> str:
@@ -143,21 +136,6 @@ def open_steps(out: Sequence[Path]) -> "FinishedSteps":
             err=True,
         )
     return steps
-
-
-def check_needed(files: Sequence[str], **given: str | None) -> None:
-    """Refuse options for result files if no result files are given.
-
-    Args:
-        files: result files of the command line.
-        given: values of the options, by name.
-
-    Raises:
-        InputError: an option without files.
-    """
-    for name, value in given.items():
-        if not files and value not in (None, "error"):
-            raise InputError(f"--{name} {value}: needs result files (--predictions or --heatmaps)")
 
 
 def open_files(
@@ -262,13 +240,23 @@ def show_results(
 
 
 def show_page(
-    page: Path | None, results: Sequence["Result"], pictures: Sequence["Block"], figures: Path | None = None
+    page: Path | None,
+    results: Sequence["Result"],
+    pictures: "Sequence[Block] | Mapping[str, Sequence[Block]]",
+    figures: Path | None = None,
 ) -> None:
-    """Write a page of results of one metric, with pictures of the data, and its plots into a folder."""
+    """Write a page of results of one metric, with pictures of the data, and its plots into a folder.
+
+    Args:
+        page: the page; None for the plots alone.
+        results: the results.
+        pictures: blocks that show rows, by section if there are several.
+        figures: folder for the plots.
+    """
     from candlelight.evaluation.report.drawing import saving_figures
     from candlelight.evaluation.report.page import report_sections, write_report
 
-    given = {results[0].about.metric: pictures}
+    given = pictures if isinstance(pictures, Mapping) else {results[0].about.metric: pictures}
     with saving_figures(figures) as saved:
         if page is None:
             report_sections(results, given)

@@ -11,8 +11,7 @@ from markupsafe import Markup
 
 from candlelight.evaluation.catalogue import CATALOGUE
 from candlelight.evaluation.causal import causal_report
-from candlelight.evaluation.coverage import causal_check_report, coverage_report
-from candlelight.evaluation.coverage.fit_methods import split_method_names
+from candlelight.evaluation.coverage.method_comparison import split_method_names
 from candlelight.evaluation.intrinsic.protocol_report import protocols_section
 from candlelight.evaluation.perception import perception_report
 from candlelight.evaluation.report.blocks import Block, Section, TableBlock, setting_text
@@ -30,17 +29,6 @@ _PROTOCOL = "protocol"  # setting of results of named protocols
 
 
 OLD_PAGES = {  # of evaluations that are not in the catalogue yet
-    "waiou": Page(
-        section=coverage_report.coverage_section,
-        reading=coverage_report.READING,
-        needs=coverage_report.NEEDS,
-        overview=coverage_report.coverage_overview,
-    ),
-    "causal_check": Page(
-        section=causal_check_report.causal_check_section,
-        reading=causal_check_report.READING,
-        needs=causal_check_report.NEEDS,
-    ),
     "causal": Page(
         section=causal_report.causal_section, reading=causal_report.READING, needs=causal_report.NEEDS
     ),
