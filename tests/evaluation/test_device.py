@@ -5,13 +5,24 @@ The device is a simulated one, or CUDA where there is a GPU.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import astuple
 
 import pytest
 import torch
 from torch import Tensor
 
 from candlelight.evaluation import evaluate
-from candlelight.evaluation.views import Comparisons, DecomposedImage, JudgedImage, RegionImage
+from candlelight.evaluation.coverage import MASK_CONTROLS, ExplainedImages, thresholds
+from candlelight.evaluation.run.json_values import to_json_values
+from candlelight.evaluation.views import (
+    BACKGROUND_REGION,
+    Comparisons,
+    CounterfactualImages,
+    DecomposedImage,
+    JudgedImage,
+    PartImage,
+    RegionImage,
+)
 from tests.evaluation.test_gpu import Pretended, PretendedGpu
 
 HEIGHT, WIDTH, ROWS = 48, 64, 4
@@ -76,6 +87,31 @@ def painted(row: int) -> RegionImage:
     )
 
 
+def parts_of(row: int) -> dict[str, Tensor]:
+    masks = {name: torch.zeros(HEIGHT, WIDTH, dtype=torch.bool) for name in ("head", "tail")}
+    masks["head"][4:20, 6 + row : 30], masks["tail"][24:40, 30:60] = True, True
+    return masks
+
+
+def annotated(row: int) -> PartImage:
+    return PartImage(drawn(row, 3, HEIGHT, WIDTH), parts_of(row))
+
+
+def recoloured(row: int) -> CounterfactualImages:
+    masks, image = parts_of(row), drawn(row, 3, HEIGHT, WIDTH)
+    masks[BACKGROUND_REGION] = ~(masks["head"] | masks["tail"])
+    changed = {name: torch.where(mask, 1 - image, image)[None] for name, mask in masks.items()}
+    return CounterfactualImages(image, masks, None, changed)
+
+
+def coarse(images: Tensor) -> Tensor:
+    return torch.nn.functional.avg_pool2d(images, 8)
+
+
+def means(images: Tensor) -> Tensor:
+    return 9 * images[:, :2, :24].mean((2, 3))
+
+
 def split(image: Tensor) -> tuple[Tensor, Tensor]:
     shading = image.mean(1, keepdim=True)
     return image / shading, shading
@@ -112,6 +148,50 @@ def test_only_numbers_of_the_table_leave_the_device(memory_view, name) -> None:
                     getattr(wanted, part), rel=1e-5, abs=1e-9, nan_ok=True
                 )
     assert 0 < device.bytes < share * IMAGE_BYTES * ROWS * len(found)
+
+
+def check_alike(found: object, wanted: object) -> None:
+    """Compare nested numbers; a rounded colour may mark a point more or less on the device."""
+    if isinstance(wanted, dict):
+        assert isinstance(found, dict)
+        assert found.keys() == wanted.keys()
+        for name, value in wanted.items():
+            check_alike(found[name], value)
+    elif isinstance(wanted, list | tuple):
+        assert isinstance(found, list | tuple)
+        for one, other in zip(found, wanted, strict=True):
+            check_alike(one, other)
+    elif isinstance(wanted, float):
+        assert found == pytest.approx(wanted, rel=1e-3, abs=1e-6, nan_ok=True)
+    else:
+        assert found == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "share"),
+    [
+        ("coverage", {"quick": True, "k": 2}, 0.05),
+        ("coverage", {"pooling": "image"}, 0.25),  # the hash of noise
+        ("causal-check", {"pixels": "region"}, 0.05),
+    ],
+)
+def test_explanations_stay_on_the_device(memory_view, monkeypatch, name, options, share) -> None:
+    monkeypatch.setattr(thresholds, "POINTS_IN_MEMORY", 2 * HEIGHT * WIDTH)  # sets are counted in passes
+    view = memory_view([(recoloured if name == "causal-check" else annotated)(row) for row in range(10)])
+    data = ExplainedImages(view, means, [0, 1] * 5)
+    models = {"coarse": coarse, "areas": MASK_CONTROLS["part areas"]}
+    expected = evaluate(name, data, models, device="cpu", **options)
+    with counted() as device:
+        found = evaluate(name, data, models, device="cuda", **options)
+    for model, result in found.items():
+        scores, wanted = (
+            {column: astuple(score) for column, score in one.scores.items()}
+            for one in (result, expected[model])
+        )
+        check_alike(
+            to_json_values([scores, result.details]), to_json_values([wanted, expected[model].details])
+        )
+    assert 0 < device.bytes < share * IMAGE_BYTES * len(view) * len(found)
 
 
 def test_the_count_sees_an_image_that_leaves() -> None:
