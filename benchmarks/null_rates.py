@@ -18,6 +18,7 @@ from functools import partial
 import numpy as np
 import torch
 
+from candlelight.evaluation.catalogue.coverage_options import CoverageOptions
 from candlelight.evaluation.causal.factor_table import FactorTable
 from candlelight.evaluation.causal.measure_codes import measure_codes
 from candlelight.evaluation.concepts.set_scores import (
@@ -34,7 +35,6 @@ from candlelight.evaluation.concepts.set_scores import (
 )
 from candlelight.evaluation.coverage.causal_effects import CausalStatistic
 from candlelight.evaluation.coverage.coverage_statistic import CoverageStatistic
-from candlelight.evaluation.coverage.open_parameters import OpenParameters
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.intervals import resampled_interval
 from candlelight.evaluation.run.result import Provenance, StatisticResult
@@ -74,7 +74,7 @@ def waiou_pair(rng: np.random.Generator, images: int) -> list[StatisticResult]:
     iou = np.clip(base + rng.normal(size=(2, 5, images, 4)) * 0.02, 0, 1)
     weighed = CoverageStatistic(
         iou * (rng.random((2, 1, images, 4)) > 0.3),
-        OpenParameters(),
+        CoverageOptions(),
         ("a", "b"),
         list(map(str, range(images))),
     )

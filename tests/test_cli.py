@@ -62,7 +62,7 @@ def test_the_commands_of_the_design_exist():
         "generativeness",
         "perception",
     }
-    assert set(evaluate.commands) == {*scored, "report", "compare"}
+    assert set(evaluate.commands) == {*scored, "report", "compare", "coverage-tables"}
 
 
 @pytest.mark.parametrize(

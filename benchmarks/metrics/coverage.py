@@ -20,16 +20,16 @@ import torch
 from numpy import ndarray
 
 from benchmarks.processes import print_table
+from candlelight.evaluation.catalogue.coverage_options import PROPORTIONS, Pooling
 from candlelight.evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream, stream_iou
-from candlelight.evaluation.coverage.open_parameters import PROPORTIONS
-from candlelight.evaluation.coverage.thresholds import Explanations, Pooling
+from candlelight.evaluation.coverage.thresholds import Explanations
 
 PARTS, SETS, DRAWN, BATCH = 11, 8, 64, 16
 Images = tuple[ndarray, ndarray]  # heatmaps [images, side, side], masks [images, parts, side, side]
 CASES: tuple[tuple[str, bool, Pooling, float], ...] = (
-    ("disjoint parts, a threshold for each image", True, "image", 8),
+    ("disjoint parts, a threshold for each image", True, "image", 4),
     ("overlapping parts, a threshold for each image", False, "image", 3),
-    ("disjoint parts, a threshold for each set", True, "set", 8),
+    ("disjoint parts, a threshold for each set", True, "set", 4),
 )
 
 
@@ -71,7 +71,7 @@ def loop(images: Images, count: int, pooling: Pooling) -> ndarray:
 
 
 def streamed(images: Images, count: int, pooling: Pooling) -> ndarray:
-    """Do the same with streams, as in `score_coverage`."""
+    """Do the same with streams, as ``evaluate coverage`` does."""
     heatmaps, masks = images
     explained, shown = ExplanationStream("random"), MaskStream()
     names = [f"part {part}" for part in range(PARTS)]

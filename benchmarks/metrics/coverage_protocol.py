@@ -8,10 +8,10 @@ the paper (a threshold for each set, and for each image). The programs:
 
 - `loop`: np.quantile of each pool, then loops over methods, proportions, images and parts, boolean masks;
 - `streams`: `ExplanationStream`, `MaskStream`, `stream_iou` and `CoverageStatistic`;
-- `score_coverage`: the function that users call, once for each scenario, with ids, hashes and intervals.
+- `evaluate`: the function that users call, once for each scenario, with ids, hashes and intervals.
 
 Each program measures itself in a process of its own, on one thread, by turns. Times are CPU seconds, images
-not included; the methods are run in `score_coverage` alone, the other programs get their maps. Memory is the
+not included; the methods are run in `evaluate` alone, the other programs get their maps. Memory is the
 growth of the peak beyond the images, masks and maps, which are in memory.
 """
 
@@ -27,6 +27,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -35,11 +36,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from benchmarks.processes import print_table
+from candlelight.evaluation import evaluate
+from candlelight.evaluation.catalogue.coverage_options import PROPORTIONS, CoverageOptions, Pooling
 from candlelight.evaluation.coverage.coverage_statistic import CoverageStatistic
 from candlelight.evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream, stream_iou
-from candlelight.evaluation.coverage.open_parameters import PROPORTIONS, OpenParameters
-from candlelight.evaluation.coverage.score_coverage import score_coverage
-from candlelight.evaluation.coverage.thresholds import Pooling, explanation_heatmap
+from candlelight.evaluation.coverage.thresholds import explanation_heatmap
 from candlelight.evaluation.views import DataIdentity, PartImage
 
 METHODS, MAPS, PARTS, K, BATCH = 4, 8, 9, 1, 16
@@ -56,7 +57,7 @@ def method(number: int, images: Tensor) -> Tensor:
 
 @dataclass
 class Drawn:
-    """Images, masks, and the maps of all methods; a view for `score_coverage`."""
+    """Images, masks, and the maps of all methods; a view."""
 
     images: Tensor  # [images, 3, side, side]
     masks: Tensor  # [images, parts, side, side]
@@ -129,7 +130,7 @@ def run_loop(data: Drawn) -> Scores:
 
 
 def run_streams(data: Drawn) -> Scores:
-    """Compute all scores with streams, as `score_coverage` does, but without intervals."""
+    """Compute all scores with streams, as `evaluate` does, but without intervals."""
     explained, shown = [ExplanationStream(str(number)) for number in range(METHODS)], MaskStream()
     for start in range(0, len(data), BATCH):
         for stream, maps in zip(explained, data.maps, strict=True):
@@ -141,21 +142,21 @@ def run_streams(data: Drawn) -> Scores:
         thresholds = [stream.thresholds(PROPORTIONS, pooling, shown.shape) for stream in explained]
         iou = stream_iou(explained, thresholds, shown, NAMES, "exact")
         names = [stream.name for stream in explained]
-        found = CoverageStatistic(iou, OpenParameters(choose="same"), names, data.groups)(
+        found = CoverageStatistic(iou, CoverageOptions(choose="same"), names, data.groups)(
             np.arange(len(data))
         )
         scores.append([[found[f"{metric} {name}"] for name in names] for metric in ("waiou", "mean_iou")])
     return scores
 
 
-def run_score_coverage(data: Drawn) -> Scores:
+def run_evaluate(data: Drawn) -> Scores:
     """Compute all scores and their intervals; the methods are run once for each scenario."""
     methods = {str(number): partial(method, number) for number in range(METHODS)}
     scores = []
     for pooling in SCENARIOS:
-        results = score_coverage(
-            methods, data, OpenParameters(k=K, pooling=pooling, choose="same"), batch_size=BATCH
-        ).values()
+        how: dict[str, Any] = {"k": K, "pooling": pooling, "choose": "same", "quick": True}
+        found: Any = evaluate("coverage", data, methods, device="cpu", batch_size=BATCH, **how)
+        results = found.values()
         scores.append(
             [[result.scores[metric].value for result in results] for metric in ("waiou", "mean_iou")]
         )
@@ -165,7 +166,7 @@ def run_score_coverage(data: Drawn) -> Scores:
 PROGRAMS: dict[str, Callable[[Drawn], Scores]] = {
     "loop": run_loop,
     "streams": run_streams,
-    "score_coverage": run_score_coverage,
+    "evaluate": run_evaluate,
 }
 
 

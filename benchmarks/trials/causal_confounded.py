@@ -33,19 +33,17 @@ from numpy import ndarray
 from benchmarks.processes import print_table
 from benchmarks.trials.regimes import with_interval
 from benchmarks.trials.studied_classifier import unwrapped
-from candlelight.evaluation.commands.explanation_options import (
-    ExplanationOptions,
+from candlelight.evaluation import evaluate
+from candlelight.evaluation.catalogue.coverage_options import ChangedPixels, EffectScale, ExplanationOptions
+from candlelight.evaluation.coverage import CONTROLS, ExplainedImages
+from candlelight.evaluation.coverage.causal_effects import CAUSAL_SCORES, rank_agreement
+from candlelight.evaluation.coverage.explained_images import (
     FittedClassifier,
-    fit_classifiers,
-)
-from candlelight.evaluation.coverage import CONTROLS, score_causal_check, score_coverage
-from candlelight.evaluation.coverage.causal_effects import (
-    CAUSAL_SCORES,
-    ChangedPixels,
-    EffectScale,
-    rank_agreement,
+    fit_classifier,
+    open_concept_sources,
 )
 from candlelight.evaluation.coverage.thresholds import resize_mask
+from candlelight.evaluation.models import open_models
 from candlelight.evaluation.models.classifiers import load_classifier
 from candlelight.evaluation.run.intervals import resampled_interval
 from candlelight.evaluation.run.json_values import to_json
@@ -75,7 +73,8 @@ def check_effects(
     """Run the causal check of all methods of a classifier."""
     view = open_secondary("counterfactuals", None, frames, limit=limit)
     methods, networks = methods_and_networks(one)
-    found = score_causal_check(methods, networks, view, scale=scale, pixels=pixels, size=one.size)
+    how: dict[str, Any] = {"scale": scale, "pixels": pixels, "size": one.source.size}
+    found = evaluate("causal-check", ExplainedImages(view, networks), methods, device="cpu", **how)
     return list(found.values())
 
 
@@ -85,11 +84,14 @@ def cover_parts(one: FittedClassifier, frames: str, ids: Sequence[str], steps: F
     wanted = set(ids)
     rows = [row for row, name in enumerate(factors.ids) if name in wanted]
     view = open_secondary("parts", None, frames, by="part", rows=rows)
-    labels = one.class_numbers(open_secondary("factors", None, frames, rows=rows))
-    methods, _ = methods_and_networks(one)
-    found = score_coverage(methods, view, labels=labels, size=one.size, steps=steps)
+    data = ExplainedImages(
+        view, labels=one.source.numbers(open_secondary("factors", None, frames, rows=rows))
+    )
+    methods, size = methods_and_networks(one)[0], one.source.size
+    how: dict[str, Any] = {"size": size, "quick": True, "steps": steps}
+    found: Any = evaluate("coverage", data, methods, device="cpu", **how)
     masks = [mask for row in range(len(view)) for mask in view[row].masks.items()]
-    shown = Counter(part for part, mask in masks if bool(resize_mask(mask, one.size).any()))
+    shown = Counter(part for part, mask in masks if bool(resize_mask(mask, size).any()))
     return [with_part_means(result, shown) for result in found.values()]
 
 
@@ -228,8 +230,10 @@ def main(
     checks: dict[str, list[StatisticResult]] = {}
     agreement: list[dict[str, Any]] = []
     for title, (model, fit) in trained.items():
-        options = ExplanationOptions(("all",), fit, fit_limit, None, None, bound, 10, 10, epochs, 0)
-        (one,) = fit_classifiers(parts, [f"{title}={model}"], options, None, None, steps, "cpu")
+        options = ExplanationOptions(("all",), fit, fit_limit, bound=bound, epochs=epochs)
+        models = open_models([f"{title}={model}"], "cpu", "srgb")
+        (source,) = open_concept_sources(parts, options, models, None)
+        one = fit_classifier(source, models[title], options, steps)
         click.echo(f"finished: fit {title} on {len(one.training.images)} images", err=True)
         file = results / f"{title}-check.json"
         checks[title] = keep(file, check_effects, one, recoloured, limit, scale, pixels)

@@ -152,7 +152,7 @@ def prototypes(
         (method,) = (one.model for one in studied.fitted.methods.values())
         training = studied.fitted.training
         check = check_patches(method.network, training.images, training.labels)
-        print_patches(check, studied.fitted.classes)
+        print_patches(check, studied.fitted.source.classes)
         ours, theirs = (right_predictions(one, studied.test) for one in (method.classifier, studied.network))
         columns = {"prototype network": ours, "classifier": theirs, "difference": ours - theirs}
         scores: dict[str, Score] = {

@@ -14,12 +14,14 @@ import click
 import torch
 from torch import Tensor
 
-from candlelight.evaluation.commands.explanation_options import (
-    ExplanationOptions,
+from candlelight.evaluation.catalogue.coverage_options import ExplanationOptions
+from candlelight.evaluation.coverage.explained_images import (
     FittedClassifier,
-    fit_classifiers,
+    fit_classifier,
+    open_concept_sources,
 )
 from candlelight.evaluation.coverage.fit_methods import TrainingImages, read_training_images
+from candlelight.evaluation.models import open_models
 from candlelight.evaluation.run.result_files import check_writable
 from candlelight.evaluation.run.steps import FinishedSteps, model_key
 from candlelight.evaluation.views import open_secondary
@@ -63,15 +65,16 @@ def study(
     check_writable(out, (".json",))
     torch.set_num_threads(1)
     factors = open_secondary("factors", None, data)
-    given = {"bound": 10.0, "topics": 10, "prototypes": 10, "epochs": 30, "seed": 0} | settings
-    options = ExplanationOptions(methods, None, fit_limit, None, None, **given)
-    steps = FinishedSteps(out.with_name(f"{out.name}.partial"))
-    (fitted,) = fit_classifiers(data, [model], options, factors, None, steps, "cpu")
-    rows = [row for row, name in enumerate(factors.ids) if name not in fitted.seen_ids]
+    # Grad-CAM learns nothing.
+    options = ExplanationOptions(methods or ("grad-cam",), fit_limit=fit_limit, **settings)
+    steps, models = FinishedSteps(out.with_name(f"{out.name}.partial")), open_models([model], "cpu", "srgb")
+    (source,) = open_concept_sources(data, options, models, factors)
+    fitted = fit_classifier(source, models[source.name], options, steps)
+    rows = [row for row, name in enumerate(factors.ids) if name not in source.seen_ids]
     if not rows:
         raise InputError(f"{data}: has no held-out image of {model}; train it with --validation 0.25")
-    labels = fitted.class_numbers(factors)
-    test = read_training_images(factors, rows, [labels[row] for row in rows], fitted.size)
+    labels = source.numbers(factors)
+    test = read_training_images(factors, rows, [labels[row] for row in rows], source.size)
     click.echo(f"{len(fitted.training.labels)} images to learn from, {len(rows)} held out", err=True)
     yield StudiedClassifier(fitted, test, tuple(factors.groups[row] for row in rows), steps)
     steps.remove()

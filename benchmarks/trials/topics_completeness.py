@@ -22,9 +22,10 @@ from torch import Tensor
 from benchmarks.processes import print_table
 from benchmarks.trials.regimes import with_interval
 from benchmarks.trials.studied_classifier import parse_numbers, shared_options, study, unwrapped
+from candlelight.evaluation.catalogue.coverage_options import ExplanationOptions
 from candlelight.evaluation.concepts.cav import named_generator
 from candlelight.evaluation.coverage.causal_effects import rank_agreement
-from candlelight.evaluation.coverage.fit_methods import MethodSettings, make_method
+from candlelight.evaluation.coverage.fit_methods import make_method
 from candlelight.evaluation.coverage.topic_completeness import (
     Head,
     LabelledMaps,
@@ -137,7 +138,7 @@ def main(
     numbers = tuple(int(one) for one in parse_numbers(counts))
     with study(data, model, out, fit_limit) as studied:
         layer = studied.network.explained_layer
-        method = make_method("topics", studied.network, layer, MethodSettings())
+        method = make_method("topics", studied.network, layer, ExplanationOptions())
         assert isinstance(method, TopicMethod)
         head = method.head
         train, test = (

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from candlelight.evaluation.catalogue import causal_options as causal
 from candlelight.evaluation.catalogue import concepts_options as concepts
+from candlelight.evaluation.catalogue import coverage_options as coverage
 from candlelight.evaluation.catalogue import intrinsic_options as intrinsic
 
 
@@ -27,6 +28,7 @@ class Entry(NamedTuple):
 _INTRINSIC = "candlelight.evaluation.intrinsic"
 _CONCEPTS = "candlelight.evaluation.concepts"
 _CAUSAL = "candlelight.evaluation.causal"
+_COVERAGE = "candlelight.evaluation.coverage"
 CATALOGUE = {
     "lmse": Entry(f"{_INTRINSIC}.intrinsic_records:LMSE", intrinsic.LMSEOptions, "lmse"),
     "whdr": Entry(f"{_INTRINSIC}.intrinsic_records:WHDR", intrinsic.WHDROptions, "whdr"),
@@ -45,6 +47,10 @@ CATALOGUE = {
         f"{_CAUSAL}.score_counterfactuals:RENDERED_COUNTERFACTUALS",
         causal.CounterfactualsOptions,
         "counterfactuals",
+    ),
+    "coverage": Entry(f"{_COVERAGE}.score_coverage:COVERAGE", coverage.CoverageOptions, "waiou"),
+    "causal-check": Entry(
+        f"{_COVERAGE}.score_causal_check:CAUSAL_CHECK", coverage.CausalCheckOptions, "causal_check"
     ),
 }
 RECORDS = {name: entry.record for name, entry in CATALOGUE.items()}

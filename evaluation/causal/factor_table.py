@@ -18,7 +18,7 @@ from candlelight.evaluation.run.batches import check_srgb_image, read_batches
 from candlelight.evaluation.run.evaluate import Run
 from candlelight.evaluation.run.hidden_layers import batch_axis, evaluation_mode, layer_outputs, run_recorded
 from candlelight.evaluation.run.model_outputs import checked_codes, model_errors, run_in_halves
-from candlelight.evaluation.run.named_models import decode, encode, to_device
+from candlelight.evaluation.run.named_models import decode, encode, models_of_layers, to_device
 from candlelight.evaluation.run.predictions import Codes
 from candlelight.evaluation.run.steps import batch_key, model_key
 from candlelight.evaluation.views import Factors
@@ -210,7 +210,7 @@ def encode_data(run: Run[Any]) -> Encoded:
     """
     table = tabulate_factors(run.data, run.options.factors, run.options.bins)
     if layers := getattr(run.options, "layers", ()):
-        run = replace(run, models=_of_layers(run.models, layers))
+        run = replace(run, models=models_of_layers(run.models, layers, layer_codes))
     run.kept["models"] = run.models
     return Encoded(run, table, _compute_codes(run))
 
@@ -234,20 +234,6 @@ give a network
         raise InputError(
             f"{argument('layers')}: {names} has no hidden layers; leave it out, or give a network"
         )
-
-
-def _of_layers(models: Mapping[str, NamedModel], layers: Sequence[str]) -> dict[str, NamedModel]:
-    """Make a model of each hidden layer of the networks; other models stay as they are."""
-    found = {}
-    for name, named in models.items():
-        if not isinstance(named.model, nn.Module):
-            found[name] = named
-            continue
-        for layer in layers:
-            label = f"{name} {layer}"
-            identity = replace(named.identity, name=label)
-            found[label] = replace(named, identity=identity, model=layer_codes(named.model, layer))
-    return found
 
 
 def layer_codes(

@@ -2,12 +2,10 @@
 
 import click
 
-from candlelight.evaluation.commands.causal_check_command import causal_check
 from candlelight.evaluation.commands.causal_table_command import causal_table
-from candlelight.evaluation.commands.coverage_command import coverage
 from candlelight.evaluation.commands.evaluation_command import EvaluateGroup, shipped_commands
 from candlelight.evaluation.commands.perception_command import perception
-from candlelight.evaluation.commands.result_commands import compare_command, report
+from candlelight.evaluation.commands.result_commands import compare_command, coverage_tables_command, report
 
 
 @click.group("evaluate", cls=EvaluateGroup)
@@ -27,9 +25,8 @@ def evaluate_group() -> None:
 
 for command in shipped_commands():
     evaluate_group.add_command(command)
-evaluate_group.add_command(causal_check)
 evaluate_group.add_command(causal_table)
-evaluate_group.add_command(coverage)
 evaluate_group.add_command(perception)
 evaluate_group.add_command(report)
 evaluate_group.add_command(compare_command)
+evaluate_group.add_command(coverage_tables_command)

@@ -1,6 +1,6 @@
 """Options that the commands of ``candlelight evaluate`` share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -71,30 +71,12 @@ def model_option(command: _Command) -> _Command:
     )(command)
 
 
-def files_option(flag: str, what: str) -> Callable[[_Command], _Command]:
-    """Make the repeatable option for result files of other programs."""
-    return click.option(
-        flag,
-        "files",
-        multiple=True,
-        metavar="[NAME=]PATH",
-        help=f"{what}, written by another program; scored in place of a model; repeatable.",
-    )
-
-
 missing_option = click.option(
     "--missing",
     type=click.Choice(["error", "fail"]),
     default="error",
     show_default=True,
     help="An image without a result file: stop with an error, or count it as a failed prediction.",
-)
-size_option = click.option(
-    "--size",
-    nargs=2,
-    type=click.IntRange(1),
-    metavar="HEIGHT WIDTH",
-    help="Size in pixels to which all images are resized; needed if they have several sizes.",
 )
 
 
@@ -145,21 +127,6 @@ def open_steps(out: Sequence[Path]) -> "FinishedSteps":
     return steps
 
 
-def check_needed(files: Sequence[str], **given: str | None) -> None:
-    """Refuse options for result files if no result files are given.
-
-    Args:
-        files: result files of the command line.
-        given: values of the options, by name.
-
-    Raises:
-        InputError: an option without files.
-    """
-    for name, value in given.items():
-        if not files and value not in (None, "error"):
-            raise InputError(f"--{name} {value}: needs result files (--predictions or --heatmaps)")
-
-
 def open_files(
     files: Sequence[str], models: dict[str, Any], open_one: Callable[[str], Any], needed: bool = True
 ) -> dict[str, Any]:
@@ -188,48 +155,6 @@ def open_files(
         named[name] = open_one(path)
     if needed and not named:
         raise InputError("nothing to score: give a --model, or result files of another program (see --help)")
-    return named
-
-
-def open_layers(
-    models: Sequence[str], layers: Sequence[str], device: str, take: Callable[[Any, str], Any]
-) -> dict[str, Any]:
-    """Open models, and make one model of each hidden layer, which gives heatmaps or codes.
-
-    Args:
-        models: see `candlelight.evaluation.models.open_models`.
-        layers: names of hidden layers; a model that is no `torch.nn.Module` has none and stays as it is.
-        device: torch device of the models.
-        take: makes a model of a network and the name of a layer.
-
-    Returns:
-        Models named by model and layer; the models themselves if no layer is given.
-
-    Raises:
-        InputError: layers are given, but no model has hidden layers; or a layer is given twice.
-    """
-    from dataclasses import replace
-
-    from torch import nn
-
-    from candlelight.evaluation.models import open_models
-
-    if len(set(layers)) < len(layers):
-        raise InputError(f"--layer: expected different layers, got {', '.join(layers)}")
-    if layers and not models:
-        raise InputError("--layer: needs a --model that has the layer")
-    opened = open_models(models, device, "srgb")
-    networks = {name for name, model in opened.items() if isinstance(model.model, nn.Module)}
-    if layers and not networks:
-        names = ", ".join(f"`{name}`" for name in opened)
-        raise InputError(f"--layer: {names} has no hidden layers; omit --layer, or give a network")
-    named = {}
-    for name, model in opened.items():
-        for layer in layers if name in networks else ():
-            identity = replace(model.identity, name=f"{name} {layer}")
-            named[identity.name] = replace(model, identity=identity, model=take(model.model, layer))
-        if not layers or name not in networks:
-            named[name] = model
     return named
 
 
@@ -262,13 +187,23 @@ def show_results(
 
 
 def show_page(
-    page: Path | None, results: Sequence["Result"], pictures: Sequence["Block"], figures: Path | None = None
+    page: Path | None,
+    results: Sequence["Result"],
+    pictures: "Sequence[Block] | Mapping[str, Sequence[Block]]",
+    figures: Path | None = None,
 ) -> None:
-    """Write a page of results of one metric, with pictures of the data, and its plots into a folder."""
+    """Write a page of results of one metric, with pictures of the data, and its plots into a folder.
+
+    Args:
+        page: the page; None for the plots alone.
+        results: the results.
+        pictures: blocks that show rows, by section if there are several.
+        figures: folder for the plots.
+    """
     from candlelight.evaluation.report.drawing import saving_figures
     from candlelight.evaluation.report.page import report_sections, write_report
 
-    given = {results[0].about.metric: pictures}
+    given = pictures if isinstance(pictures, Mapping) else {results[0].about.metric: pictures}
     with saving_figures(figures) as saved:
         if page is None:
             report_sections(results, given)

@@ -94,20 +94,49 @@ def option_of(one: Option) -> Callable[[Any], Any]:
         return click.option(
             flag, one.name, is_flag=True, default=one.default, flag_value=not one.default, help=one.help.text
         )
+    listed = one.many and one.kind in (int, float)
     default = None if one.default is MISSING or one.many else one.default
+    if listed and one.default:
+        default = ",".join(map(str, one.default))
     shown: Any = one.help.default or default is not None
     given = {"required": True} if one.default is MISSING else {"default": default}
     return click.option(
         flag,
         one.name,
-        type=_type(one),
-        multiple=one.many,
+        type=NumberList(one) if listed else _type(one),
+        multiple=one.many and not listed,
         nargs=one.count,
         show_default=shown,
         metavar=one.help.metavar,
         help=one.help.text,
         **given,
     )
+
+
+class NumberList(click.ParamType):
+    """Numbers separated by commas, the value of an option of any number of numbers.
+
+    Example:
+        >>> from candlelight.evaluation.run.record import At, Help
+        >>> one = Option("shares", float, (), (), True, 1, False, Help(""), At())
+        >>> NumberList(one).convert("0.01,0.1", None, None)
+        (0.01, 0.1)
+    """
+
+    name = "NUMBERS"
+
+    def __init__(self, one: Option) -> None:
+        self.one = one
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Split a text; values that are split already are returned."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return tuple(self.one.kind(word) for word in value.split(","))
+        except ValueError:
+            flag = self.one.name if param is None else max(param.opts, key=len)
+            raise InputError(f"{flag} {value}: expected numbers, separated by commas") from None
 
 
 def _type(one: Option) -> Any:

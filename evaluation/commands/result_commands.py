@@ -1,4 +1,4 @@
-"""The commands of ``candlelight evaluate`` for saved results: report and compare."""
+"""The commands of ``candlelight evaluate`` for saved results: report, compare and tables of coverage."""
 
 from pathlib import Path
 
@@ -64,3 +64,26 @@ def compare_command(first: Path, second: Path | None, column: str | None) -> Non
             errors.append(error)
     if len(errors) == len(pairs):
         raise errors[0]
+
+
+@click.command("coverage-tables")
+@click.argument("results", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="RESULT.json...")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Folder for the tables; files of the same names are replaced.",
+)
+def coverage_tables_command(results: tuple[Path, ...], out: Path) -> None:
+    """Write the tables and the points of the figures of the WAIoU paper as CSV files.
+
+    \b
+    candlelight evaluate coverage parts --model kinds.pt --method all --out waiou.json
+    candlelight evaluate coverage-tables waiou.json --out tables
+    """
+    from candlelight.evaluation.coverage.coverage_tables import write_coverage_tables
+    from candlelight.evaluation.run.result_files import read_results
+
+    read = [result for path in results for result in read_results(path)]
+    for path in write_coverage_tables(out, read):
+        click.echo(str(path))

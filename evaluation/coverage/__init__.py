@@ -4,6 +4,7 @@ from candlelight.loaders.errors import require_module
 
 require_module("torch")
 
+from candlelight.evaluation.catalogue.coverage_options import CoverageOptions as CoverageOptions
 from candlelight.evaluation.coverage.causal_effects import CONVENTIONS as CONVENTIONS
 from candlelight.evaluation.coverage.causal_effects import causal_effects as causal_effects
 from candlelight.evaluation.coverage.causal_effects import ideal_heatmap as ideal_heatmap
@@ -21,6 +22,7 @@ from candlelight.evaluation.coverage.control_explainers import MaskControl as Ma
 from candlelight.evaluation.coverage.control_explainers import ideal_coverage as ideal_coverage
 from candlelight.evaluation.coverage.coverage_tables import coverage_tables as coverage_tables
 from candlelight.evaluation.coverage.coverage_tables import write_coverage_tables as write_coverage_tables
+from candlelight.evaluation.coverage.explained_images import ExplainedImages as ExplainedImages
 from candlelight.evaluation.coverage.explanations import Explanation as Explanation
 from candlelight.evaluation.coverage.explanations import ExplanationMethod as ExplanationMethod
 from candlelight.evaluation.coverage.explanations import merge_explanation as merge_explanation
@@ -35,11 +37,10 @@ from candlelight.evaluation.coverage.network_dissection import FilterAblation as
 from candlelight.evaluation.coverage.network_dissection import NetworkDissection as NetworkDissection
 from candlelight.evaluation.coverage.network_dissection import ablate_filters as ablate_filters
 from candlelight.evaluation.coverage.network_dissection import network_dissection as network_dissection
-from candlelight.evaluation.coverage.open_parameters import OpenParameters as OpenParameters
 from candlelight.evaluation.coverage.prototypes import PrototypeMethod as PrototypeMethod
-from candlelight.evaluation.coverage.score_causal_check import score_causal_check as score_causal_check
+from candlelight.evaluation.coverage.score_causal_check import CAUSAL_CHECK as CAUSAL_CHECK
+from candlelight.evaluation.coverage.score_coverage import COVERAGE as COVERAGE
 from candlelight.evaluation.coverage.score_coverage import layer_heatmaps as layer_heatmaps
-from candlelight.evaluation.coverage.score_coverage import score_coverage as score_coverage
 from candlelight.evaluation.coverage.thresholds import Explanations as Explanations
 from candlelight.evaluation.coverage.thresholds import binarise as binarise
 from candlelight.evaluation.coverage.thresholds import explanation_heatmap as explanation_heatmap

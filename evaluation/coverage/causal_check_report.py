@@ -10,17 +10,10 @@ from jaxtyping import Float, Float64
 from numpy import ndarray
 from torch import Tensor
 
+from candlelight.evaluation.catalogue.coverage_options import CausalCheckOptions
 from candlelight.evaluation.coverage.causal_effects import causal_effects, region_density
-from candlelight.evaluation.coverage.coverage_pictures import heat_pixels
-from candlelight.evaluation.coverage.coverage_report import method_colours
-from candlelight.evaluation.coverage.fit_methods import (
-    MethodComparison,
-    chance_notes,
-    group_by_network,
-    join_names,
-    make_comparison,
-    split_method_names,
-)
+from candlelight.evaluation.coverage.coverage_pictures import heat_pixels, page_pixels
+from candlelight.evaluation.coverage.coverage_report import method_colours, network_notes, score_lines
 from candlelight.evaluation.coverage.measure_regions import (
     ALL_PARTS,
     RegionMasks,
@@ -29,6 +22,15 @@ from candlelight.evaluation.coverage.measure_regions import (
     merged_heatmaps,
     shown_regions,
 )
+from candlelight.evaluation.coverage.method_comparison import (
+    MethodComparison,
+    first_users,
+    group_by_network,
+    join_names,
+    make_comparison,
+    split_method_names,
+)
+from candlelight.evaluation.coverage.score_causal_check import METRIC, Checked
 from candlelight.evaluation.coverage.thresholds import resize_images
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.report.blocks import (
@@ -50,16 +52,16 @@ from candlelight.evaluation.report.blocks import (
 )
 from candlelight.evaluation.report.drawing import INK, drawing, label_rows, to_svg
 from candlelight.evaluation.report.tiles import (
-    encoded_pixels,
     evenly_spaced_rows,
     outline,
-    scale_for_page,
     scale_mask_for_page,
 )
+from candlelight.evaluation.run.evaluate import Run, on_device
 from candlelight.evaluation.run.intervals import Score
 from candlelight.evaluation.run.named_models import decode, encode, identify_models
+from candlelight.evaluation.run.record import Page
 from candlelight.evaluation.run.result import StatisticResult, model_name, notes_of
-from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages, View
+from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages
 from candlelight.loaders.looking.layer_pixels import Pixels
 
 _MOST_PARTS = 12
@@ -183,87 +185,75 @@ class _Strongest(NamedTuple):
     caption: str
 
 
-class _Checked(NamedTuple):
+class _Shown(NamedTuple):
     """An image of the page: its id, itself with its counterfactuals, and all that is made of it."""
 
     name: str
     item: CounterfactualImages
     masks: RegionMasks
-    size: tuple[int, int] | None
+    options: CausalCheckOptions
     linear: Float[Tensor, "1 3 height width"]
     pixels: Pixels
 
 
 def causal_check_pictures(
-    results: Mapping[str, StatisticResult],
-    methods: Mapping[str, Any],
-    classifier: Any,
-    data: View[CounterfactualImages],
-    *,
-    classes: Sequence[str] | None = None,
-    device: str = "cpu",
-) -> list[Block]:
+    run: Run[CausalCheckOptions], results: Mapping[str, StatisticResult]
+) -> dict[str, list[Block]]:
     """Show a few images with the counterfactual that changes the prediction most, and all heatmaps.
 
+    Methods that explain different networks have rows of pictures of their own.
+
     Args:
-        results: results of one call of `score_causal_check`, by method.
-        methods: its methods, which run on the shown images again.
-        classifier: its classifier or classifiers. Methods that explain different classifiers have
-            rows of pictures of their own.
-        data: its images.
-        classes: names of the classes.
-        device: torch device of methods and classifiers.
+        run: a scored run of `CAUSAL_CHECK`; methods and classifiers run on the shown images again.
+        results: its results.
 
     Returns:
-        A text, and for each image a block of pictures for each classifier.
+        Blocks for the section of each size of the images: for each classifier a text, and blocks of pictures.
 
     Raises:
         InputError: a method or a classifier raised an exception.
     """
-    settings = next(iter(results.values())).about.settings
-    named = identify_models(methods, [data], "srgb", None)
+    del results
+    by_size: dict[Any, list[Block]] = {}
+    for one in run.kept["checked"]:
+        by_size.setdefault(one.run.options.size, []).extend(_pictures_of(one))
+    keys = (METRIC, *(f"{METRIC}-{number}" for number in range(2, len(by_size) + 1)))
+    return dict(zip(keys, by_size.values(), strict=True))
+
+
+def _pictures_of(checked: Checked) -> list[Block]:
+    methods = checked.run.models
     common, short = split_method_names(list(methods))
     names = dict(zip(methods, short, strict=True))
-    users: dict[Any, list[str]] = {}
-    for method in methods:
-        network = classifier[method] if isinstance(classifier, Mapping) else classifier
-        users.setdefault(network, []).append(method)
-    networks = identify_models({some[0]: network for network, some in users.items()}, [data], "srgb", None)
+    users: dict[str, list[str]] = {}
+    for method, user in first_users(checked.networks).items():
+        users.setdefault(user, []).append(method)
+    networks = identify_models({user: checked.networks[user] for user in users}, [], "srgb", None)
     blocks: list[Block] = [TextBlock(_HOW, f"Heatmaps on {common}" if common else "", quiet=True)]
-    for row in evenly_spaced_rows(len(data), _IMAGES):
-        shown = _read(data, row, settings["size"])
-        for explained in users.values():
-            found = _strongest(networks[explained[0]], shown, settings, classes, device)
+    for row in evenly_spaced_rows(len(checked.run.data), _IMAGES):
+        shown = _read(checked.run, row)
+        for user, explained in users.items():
+            found = _strongest(networks[user], shown, checked.classes)
             pictures = [png_picture(shown.pixels, f"Image {shown.name}.", "image")]
             pictures += [_counterfactual(found, shown)] if found else []
-            pictures += [
-                _heatmap(names[method], named[method], shown, found, settings["k"], device)
-                for method in explained
-            ]
+            pictures += [_heatmap(names[method], methods[method], shown, found) for method in explained]
             of = f", network of {', '.join(names[one] for one in explained)}" if len(users) > 1 else ""
             blocks.append(PicturesBlock(tuple(pictures), f"{shown.name}{of}"))
     return blocks
 
 
-def _read(data: View[CounterfactualImages], row: int, sides: Sequence[int] | None) -> _Checked:
-    item = data[row]
-    size = (sides[0], sides[1]) if sides else None
+def _read(run: Run[CausalCheckOptions], row: int) -> _Shown:
+    item, size = on_device(run.data[row], run.device), run.options.size
     linear = resize_images(decode(item.image)[None], size)
-    pixels = scale_for_page(encoded_pixels(encode(linear[0])))
-    return _Checked(data.ids[row], item, shown_regions(item, size), size, linear, pixels)
+    masks = shown_regions(item, size)
+    return _Shown(run.data.ids[row], item, masks, run.options, linear, page_pixels(encode(linear[0])))
 
 
-def _strongest(
-    classifier: NamedModel,
-    shown: _Checked,
-    settings: Mapping[str, Any],
-    classes: Sequence[str] | None,
-    device: str,
-) -> _Strongest | None:
+def _strongest(classifier: NamedModel, shown: _Shown, classes: Sequence[str] | None) -> _Strongest | None:
     """Find the counterfactual of largest effect; None if no region has one with a finite effect."""
-    changed = changed_images(shown.item, shown.masks, settings["pixels"])
-    logits = classify_changes(classifier, shown.item, changed, shown.size, _BATCH, device)
-    effects = causal_effects(logits[:1], logits[None, 1:], settings["scale"])[0].abs()
+    changed = changed_images(shown.item, shown.masks, shown.options.pixels)
+    logits = classify_changes(classifier, shown.item, changed, shown.options.size, _BATCH)
+    effects = causal_effects(logits[:1], logits[None, 1:], shown.options.scale)[0].abs()
     if not bool(effects.isfinite().any()):
         return None
     place = int(effects.nan_to_num(-1).argmax())
@@ -275,24 +265,21 @@ def _strongest(
     return _Strongest(region, torch.cat(list(changed.values()))[place], caption)
 
 
-def _counterfactual(found: _Strongest, shown: _Checked) -> Picture:
-    linear = resize_images(decode(found.image)[None], shown.size)
-    drawn = scale_for_page(encoded_pixels(encode(linear[0])))
-    outline(drawn, scale_mask_for_page(shown.masks[found.region]))
+def _counterfactual(found: _Strongest, shown: _Shown) -> Picture:
+    drawn = page_pixels(encode(resize_images(decode(found.image)[None], shown.options.size)[0]))
+    outline(drawn, scale_mask_for_page(shown.masks[found.region].cpu()))
     alt = f"Counterfactual of {shown.name}, with the border of its changed region: {found.region}."
     return png_picture(drawn, alt, found.caption)
 
 
-def _heatmap(
-    name: str, method: NamedModel, shown: _Checked, found: _Strongest | None, k: int, device: str
-) -> Picture:
+def _heatmap(name: str, method: NamedModel, shown: _Shown, found: _Strongest | None) -> Picture:
     """Explain an image, and draw the heatmap with the border of the changed region."""
-    explained = merged_heatmaps(method, [shown.name], shown.linear, [shown.masks], k, device)
+    explained = merged_heatmaps(method, [shown.name], shown.linear, [shown.masks], shown.options.k)
     heatmap = explained.resized(*shown.linear.shape[2:]).heatmap
     drawn = heat_pixels(heatmap[0], shown.pixels)
     caption = name
     if found:
-        outline(drawn, scale_mask_for_page(shown.masks[found.region]))
+        outline(drawn, scale_mask_for_page(shown.masks[found.region].cpu()))
         densities = region_density(heatmap, torch.stack(list(shown.masks.values()))[None])[0]
         density = densities[list(shown.masks).index(found.region)]
         rank = unbroken(f"rank {1 + int((densities > density).sum())} of {len(densities)}")
@@ -380,8 +367,7 @@ def _notes(results: Sequence[StatisticResult]) -> list[str]:
             count = f"{len(result.failed)} heatmaps are not finite or constant"
             notes.append(f"{model_name(result)}: {count}; their agreement is 0, and they hit nothing.")
     scores = {model_name(result): result.scores["agreement"] for result in results}
-    networks = {model_name(result): result.details.get("network") for result in results}
-    notes += [f"{one}." for one in chance_notes(networks)]
+    notes += [f"{one}." for one in network_notes(results)]
     if unsure := [name for name, score in scores.items() if not score.low > 0]:
         notes.append(f"No agreement is shown, the interval is not above 0: {', '.join(unsure)}.")
     return notes
@@ -484,3 +470,21 @@ def _table(
 
 def _percent(share: float) -> str:
     return number(None) if np.isnan(share) else unbroken(f"{100 * share:.3g} %")
+
+
+def causal_check_lines(results: Sequence[StatisticResult]) -> list[str]:
+    """Write the scores of the methods of each classifier, their differences, and notes on the networks."""
+    lines: list[str] = []
+    for comparison in split_classifiers(results):
+        lines += score_lines(comparison.results)
+        lines += [f"note: {note}" for note in network_notes(comparison.results)]
+    return lines
+
+
+CAUSAL_CHECK_PAGE = Page(
+    section=causal_check_section,
+    reading=READING,
+    needs=NEEDS,
+    pictures=causal_check_pictures,
+    lines=causal_check_lines,
+)

@@ -5,7 +5,7 @@ And their agreement with heatmaps by several conventions.
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,11 +13,9 @@ from jaxtyping import Bool, Float, Float64, Int
 from numpy import ndarray
 from torch import Tensor
 
+from candlelight.evaluation.catalogue.coverage_options import EffectScale
 from candlelight.evaluation.run.check_shapes import check_bool, check_shapes
 from candlelight.loaders.check_choice import check_choice
-
-EffectScale = Literal["probability", "logit"]
-ChangedPixels = Literal["all", "region"]
 
 
 class RegionHits(NamedTuple):
@@ -390,7 +388,7 @@ def ideal_heatmap(
         [0.5, 0.125, 0.125]
         [0.5, -0.125, -0.125]
     """
-    heatmap = torch.zeros(next(iter(masks.values())).shape, dtype=torch.float64)
+    heatmap = torch.zeros_like(next(iter(masks.values())), dtype=torch.float64)
     for region, mask in masks.items():
         effect, size = (torch.tensor(one, dtype=torch.float64) for one in effects.get(region, (0.0, 0.0)))
         value = compared_effects(effect, size)[convention].nan_to_num(0.0)

@@ -3,14 +3,13 @@
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float64, Int, Num
-from numpy import ndarray
+from jaxtyping import Bool, Float, Float64, Int, Shaped
 from torch import Tensor
 
+from candlelight.evaluation.catalogue.coverage_options import CoverageOptions
 from candlelight.evaluation.coverage.coverage_statistic import CoverageStatistic
 from candlelight.evaluation.coverage.explanations import Explanation
 from candlelight.evaluation.coverage.heatmap_streams import (
@@ -19,16 +18,9 @@ from candlelight.evaluation.coverage.heatmap_streams import (
     row_chunks,
     stream_iou,
 )
-from candlelight.evaluation.coverage.open_parameters import OpenParameters
-from candlelight.evaluation.coverage.thresholds import (
-    BinariseCompat,
-    Explanations,
-    Pooling,
-    check_pooling,
-)
+from candlelight.evaluation.coverage.thresholds import Explanations
 from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.views import BACKGROUND_REGION
-from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 
 PartMasks = Mapping[str, Bool[Tensor, "height width"]]
@@ -60,12 +52,14 @@ class MaskControl:
             tensor([[[[1., 0.]]]])
         """
         parts = [{name: mask for name, mask in one.items() if name != BACKGROUND_REGION} for one in masks]
-        drawn = [self.draw(some) if some else torch.zeros(0, *size) for some in parts]
+        device = next((mask.device for one in masks for mask in one.values()), torch.device("cpu"))
+        drawn = [self.draw(some) if some else torch.zeros(0, *size, device=device) for some in parts]
         count = max(1, *(len(maps) for maps in drawn))
         maps = torch.stack([torch.cat([some, some.new_zeros(count - len(some), *size)]) for some in drawn])
-        numbers = torch.arange(count)
-        concepts = torch.stack([numbers.where(numbers < len(some), torch.tensor(-1)) for some in drawn])
-        return Explanation(maps, concepts, maps.sum((2, 3)), torch.full((len(maps),), -1))
+        shown = torch.tensor([len(some) for some in drawn], device=device)
+        numbers = torch.arange(count, device=device).expand(len(maps), -1)
+        concepts = numbers.masked_fill(numbers >= shown[:, None], -1)
+        return Explanation(maps, concepts, maps.sum((2, 3)), torch.full_like(shown, -1))
 
 
 def object_mask(masks: PartMasks) -> Float[Tensor, "1 height width"]:
@@ -135,7 +129,8 @@ def uniform_noise(
     """Draw a heatmap of independent uniform values for each image.
 
     The values depend on the seed and on the image, rounded to 8 bits, and on nothing else: neither the order
-    of the images nor the batch size changes them. Equal images have equal heatmaps.
+    of the images nor the batch size changes them. Equal images have equal heatmaps. The hash of the image and
+    the draws are made on the CPU, so that all devices agree.
 
     If each of the N pixels is marked with probability p, the part covers a share a of the image, and X and Y
     pixels are marked inside and outside of the part, then IoU = X / (aN + Y). X and Y are independent, so::
@@ -247,12 +242,8 @@ def ideal_coverage(
     masks: MaskStream,
     parts: Sequence[str],
     resolution: tuple[int, int],
-    proportions: Sequence[float],
-    *,
-    pooling: Pooling = "set",
-    threshold_at: Literal["mask", "map"] = "mask",
-    compat: BinariseCompat = "exact",
-    groups: Sequence[str] | None = None,
+    options: CoverageOptions,
+    groups: Sequence[str],
 ) -> IdealCoverage:
     """Score, for each part, an explainer whose heatmap is the mask of the part at a method's resolution.
 
@@ -268,97 +259,74 @@ def ideal_coverage(
         masks: masks of the parts.
         parts: names of the parts.
         resolution: rows and columns of the method's maps.
-        proportions: see `score_coverage`, as the following arguments.
-        pooling: "set" or "image".
-        threshold_at: "mask" or "map".
-        compat: see `binarise`.
-        groups: group of each image; each fifth of the groups gets the proportion that is best on the other
-            groups, as by ``choose`` "others" of `OpenParameters`. None takes that of all images.
+        options: proportions, pooling, and the other options of thresholds; with ``choose`` "others" each
+            fifth of the groups gets the proportion that is best on the other groups.
+        groups: group of each image.
 
     Returns:
         Mean IoU of each part, higher is better, and the IoUs of all images, on the CPU.
 
     Raises:
-        InputError: there are no masks or proportions, the resolution is not positive, a proportion is out of
-            range, all images are of one group, or an option is misspelt.
+        InputError: there are no masks, the resolution is not positive, or all images are of one group.
 
     Example:
         >>> masks = MaskStream()
         >>> masks.append({"head": torch.tensor([[True, True, True, False]])})
-        >>> ideal_coverage(masks, ["head"], (1, 2), [0.25, 0.5]).mean_iou
+        >>> options = CoverageOptions(proportions=(0.25, 0.5), choose="same")
+        >>> ideal_coverage(masks, ["head"], (1, 2), options, ["a"]).mean_iou
         tensor([0.6667], dtype=torch.float64)
     """
-    _check_arguments(masks, resolution, proportions, pooling, threshold_at, compat)
-    at = masks.shape if threshold_at == "mask" else None
-    images = [str(image) for image in range(len(masks.annotated))] if groups is None else groups
-    parameters = OpenParameters(proportions=tuple(proportions), choose="others" if groups else "same")
+    if not masks.shape[0]:
+        raise InputError("`masks` must hold at least one mask, got none; append the masks of the images")
+    if min(resolution) < 1:
+        raise InputError(f"`resolution` must be at least 1 x 1, got {resolution}; give rows and columns")
+    at = masks.shape if options.threshold_at == "mask" else None
     iou = np.empty((len(masks.annotated), len(parts)))
     best = np.zeros(len(parts), np.int64)
     for number, part in enumerate(parts):
         stream = _mask_heatmaps(masks, part, resolution)
-        thresholds = stream.thresholds(proportions, pooling, at)
-        found = stream_iou([stream], [thresholds], masks, [part], compat)
-        statistic = CoverageStatistic(found, parameters, [part], images)
+        thresholds = stream.thresholds(options.proportions, options.pooling, at)
+        found = stream_iou([stream], [thresholds], masks, [part], options.compat)
+        statistic = CoverageStatistic(found, options, [part], groups)
         best[number] = statistic.average_iou()[0].argmax()
         iou[:, number] = statistic.at_best()[0, :, 0]
     scores = torch.from_numpy(iou)
     return IdealCoverage(scores.nanmean(0), torch.from_numpy(best), scores)
 
 
-def _check_arguments(
-    masks: MaskStream,
-    resolution: tuple[int, int],
-    proportions: Sequence[float],
-    pooling: str,
-    threshold_at: str,
-    compat: str,
-) -> None:
-    check_choice("threshold_at", threshold_at, ("mask", "map"))
-    check_choice("compat", compat, BinariseCompat)
-    if not masks.shape[0]:
-        raise InputError("`masks` must hold at least one mask, got none; append the masks of the images")
-    if min(resolution) < 1:
-        raise InputError(f"`resolution` must be at least 1 x 1, got {resolution}; give rows and columns")
-    if not proportions:
-        raise InputError("`proportions` must hold at least one proportion, got none")
-    for proportion in proportions:
-        check_pooling(proportion, pooling)
-
-
 def _mask_heatmaps(masks: MaskStream, part: str, resolution: tuple[int, int]) -> ExplanationStream:
     """Average the masks of a part over the cells of a heatmap; images without the part are a set of zeros."""
     stream = ExplanationStream(f"mask of {part}")
-    for images in row_chunks(np.arange(len(masks.annotated)), resolution[0] * resolution[1]):
-        heatmaps = np.zeros((len(images), *resolution), np.float32)
-        for heatmap, image in zip(heatmaps, images.tolist(), strict=True):
-            for mask in masks.read(image, [part])[1]:
-                # In float64, so that cells with the same share of the part are equal in float32.
-                heatmap[:] = area_averages(mask.reshape(masks.shape), resolution)
-        maps = torch.from_numpy(heatmaps)
+    for rows in row_chunks(range(len(masks.annotated)), masks.shape[0] * masks.shape[1]):
+        # In float64, so that cells with the same share of the part are equal in float32.
+        maps = area_averages(masks.read(rows, [part]).reshape(-1, *masks.shape), resolution).float()
         stream.append(Explanations(maps, (maps.amax((1, 2)) > 0).long()[:, None]))
     return stream
 
 
 def area_averages(
-    heatmap: Num[ndarray, "height width"] | Bool[ndarray, "height width"], resolution: tuple[int, int]
-) -> Float64[ndarray, "rows columns"]:
-    """Average a heatmap over the area of each cell of another resolution.
+    heatmaps: Shaped[Tensor, "*batch height width"], resolution: tuple[int, int]
+) -> Float64[Tensor, "*batch rows columns"]:
+    """Average heatmaps over the area of each cell of another resolution.
 
     Args:
-        heatmap: values of pixels.
+        heatmaps: values of pixels: numbers or flags.
         resolution: number of rows and columns of the cells, which need not divide those of the heatmap.
 
     Example:
-        >>> area_averages(np.array([[0.0, 3.0, 6.0]]), (1, 2))
-        array([[1., 5.]])
+        >>> area_averages(torch.tensor([[0.0, 3.0, 6.0]]), (1, 2))
+        tensor([[1., 5.]], dtype=torch.float64)
     """
-    rows, columns = (_area_weights(*sizes) for sizes in zip(heatmap.shape, resolution, strict=True))
-    return rows @ heatmap @ columns.T
+    values, device = heatmaps.double(), heatmaps.device
+    rows, columns = (
+        _area_weights(*sizes, device) for sizes in zip(values.shape[-2:], resolution, strict=True)
+    )
+    return rows @ values @ columns.T
 
 
-def _area_weights(points: int, cells: int) -> Float64[ndarray, "cells points"]:
+def _area_weights(points: int, cells: int, device: torch.device) -> Float64[Tensor, "cells points"]:
     """Compute the share of each cell that each point covers, if both divide one length evenly."""
-    edges = np.arange(cells + 1)[:, None] * points / cells
-    start = np.arange(points)
-    covered = np.minimum(edges[1:], start + 1) - np.maximum(edges[:-1], start)
-    return covered.clip(0) * cells / points
+    edges = torch.arange(cells + 1, dtype=torch.float64, device=device)[:, None] * points / cells
+    start = torch.arange(points, device=device)
+    covered = torch.minimum(edges[1:], start + 1) - torch.maximum(edges[:-1], start)
+    return covered.clamp(min=0) * cells / points

@@ -10,16 +10,13 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from torch import Tensor
 
+from candlelight.evaluation.catalogue.coverage_options import CoverageOptions
+from candlelight.evaluation.coverage.explain_images import explain_images
 from candlelight.evaluation.coverage.explanations import merge_explanation
-from candlelight.evaluation.coverage.fit_methods import (
-    TrainingImages,
-    best_share,
-    make_comparison,
-    split_method_names,
-)
+from candlelight.evaluation.coverage.fit_methods import TrainingImages
+from candlelight.evaluation.coverage.method_comparison import best_share, make_comparison, split_method_names
 from candlelight.evaluation.coverage.prototypes import PrototypeMethod, PrototypeNetwork
-from candlelight.evaluation.coverage.read_explanations import explain_images
-from candlelight.evaluation.coverage.score_coverage import Method
+from candlelight.evaluation.coverage.score_coverage import METRIC, Compared
 from candlelight.evaluation.coverage.thresholds import (
     Explanations,
     binarise,
@@ -49,10 +46,10 @@ from candlelight.evaluation.report.tiles import (
     scale_for_page,
     scale_mask_for_page,
 )
+from candlelight.evaluation.run.evaluate import Run, on_device
 from candlelight.evaluation.run.hidden_layers import evaluation_mode
-from candlelight.evaluation.run.named_models import decode, encode, identify_models
+from candlelight.evaluation.run.named_models import decode, encode
 from candlelight.evaluation.run.result import StatisticResult
-from candlelight.evaluation.views import Parts
 from candlelight.loaders.looking.layer_pixels import Pixels
 
 _IMAGES = 3
@@ -75,84 +72,88 @@ class _Shown(NamedTuple):
 
 
 def coverage_pictures(
-    results: Mapping[str, StatisticResult],
-    methods: Mapping[str, Method],
-    data: Parts,
-    *,
-    size: tuple[int, int] | None = None,
-    device: str = "cpu",
-) -> list[Block]:
+    run: Run[CoverageOptions], results: Mapping[str, StatisticResult]
+) -> dict[str, list[Block]]:
     """Show heatmaps with their marked points: of all methods on a few images, and of the extremes of each.
 
-    The first blocks are Figures 3 and 4 of the paper, a row for each image; the others are Figure 6, the
-    images that each method covers best and worst, if the results have the detail ``extremes``.
+    The first blocks are Figures 3 and 4 of the paper, a row for each image; the next are Figure 6, the images
+    that each method covers best and worst; the last are the concepts that fitted methods have learned.
 
     Args:
-        results: results of one call of `score_coverage`, by method.
-        methods: the scored methods, which run on the shown images again.
-        data: the scored images.
-        size: the size that `score_coverage` used.
-        device: torch device of the methods.
+        run: a scored run of `COVERAGE`; the methods run on the shown images again.
+        results: its results.
 
     Returns:
-        A text, a block of pictures for each image, and blocks of extremes for each method.
+        Blocks for the section of each comparison: a text, and blocks of pictures.
 
     Raises:
         InputError: a method raised an exception.
     """
-    settings = next(iter(results.values())).about.settings
-    named_models = identify_models(methods, [data], "srgb", settings["missing"])
-    comparison = make_comparison([results[method] for method in named_models])
-    pairs = list(zip(comparison.methods, comparison.results, named_models.values(), strict=True))
+    del results
+    sections = {}
+    for place, one in enumerate(run.kept["compared"], start=1):
+        blocks = _heatmap_blocks(one)
+        if one.fitted is not None:
+            blocks += learned_concepts(one.fitted.methods, one.fitted.training, one.fitted.source.classes)
+        sections[METRIC if place == 1 else f"{METRIC}-{place}"] = blocks
+    return sections
+
+
+def _heatmap_blocks(compared: Compared) -> list[Block]:
+    data, methods = compared.run.data, compared.run.models
+    settings = next(iter(compared.results.values())).about.settings
+    comparison = make_comparison(list(compared.results.values()))
+    pairs = list(zip(comparison.methods, comparison.results, methods.values(), strict=True))
     heading = f"Heatmaps on {comparison.classifier}" if comparison.classifier else ""
     blocks: list[Block] = [TextBlock(_HOW, heading, quiet=True)]
     for row in evenly_spaced_rows(len(data), _IMAGES):
-        shown = _read(data, row, size)
+        shown = _read(compared.run, row)
         pictures = [_parts(shown, settings["parts"])]
         for method, result, named in pairs:
             share = unbroken(f"{100 * best_share(result)[0]:.3g} % marked")
-            pictures.append(_heatmap(method, result, named, shown, device, f"{method}: {share}"))
+            pictures.append(_heatmap(method, result, named, shown, f"{method}: {share}"))
         blocks.append(PicturesBlock(tuple(pictures), shown.name))
     rows = {name: row for row, name in enumerate(data.ids)}
     for method, result, named in pairs:
-        for end, images in result.details.get("extremes", {}).items():
-            pictures = []
-            for name, value in images:
-                shown = _read(data, rows[name], size)
-                caption = f"{name}: IoU {number(value)}"
-                pictures.append(_heatmap(method, result, named, shown, device, caption))
-            if pictures:
-                blocks.append(
-                    PicturesBlock(
-                        tuple(pictures), f"{method}: images with the {end} IoU (of the score's points)"
-                    )
+        for end, images in result.details["extremes"].items():
+            pictures = [
+                _heatmap(
+                    method, result, named, _read(compared.run, rows[name]), f"{name}: IoU {number(value)}"
                 )
+                for name, value in images
+            ]
+            if pictures:
+                caption = f"{method}: images with the {end} IoU (of the score's points)"
+                blocks.append(PicturesBlock(tuple(pictures), caption))
     return blocks
 
 
-def _read(data: Parts, row: int, size: tuple[int, int] | None) -> _Shown:
-    item = data[row]
+def _read(run: Run[CoverageOptions], row: int) -> _Shown:
+    item, size = on_device(run.data[row], run.device), run.options.size
     linear = resize_images(decode(item.image)[None], size)
     masks = {part: resize_mask(mask, size) for part, mask in item.masks.items()}
-    return _Shown(data.ids[row], linear, scale_for_page(encoded_pixels(encode(linear[0]))), masks)
+    return _Shown(run.data.ids[row], linear, page_pixels(encode(linear[0])), masks)
+
+
+def page_pixels(image: Float[Tensor, "3 rows columns"]) -> Pixels:
+    """Make the pixels of an sRGB-encoded image, as large as on the page."""
+    return scale_for_page(encoded_pixels(image.cpu()))
 
 
 def _parts(image: _Shown, names: list[str]) -> Picture:
     drawn = image.pixels.copy()
     shown = [name for name in names if name in image.masks and bool(image.masks[name].any())]
     for name in shown:
-        outline(drawn, scale_mask_for_page(image.masks[name]))
+        outline(drawn, scale_mask_for_page(image.masks[name].cpu()))
     caption = f"outlined: {', '.join(shown) or 'no part'}"
     alt = f"Image {image.name} with outlines of its parts: {', '.join(shown)}."
     return png_picture(drawn, alt, caption)
 
 
-def _heatmap(
-    method: str, result: StatisticResult, named: NamedModel, image: _Shown, device: str, caption: str
-) -> Picture:
+def _heatmap(method: str, result: StatisticResult, named: NamedModel, image: _Shown, caption: str) -> Picture:
     """Explain one image, and draw the heatmap with the points marked at the method's best share."""
     settings = result.about.settings
-    explanation = explain_images(named, [image.name], image.linear, device, [image.masks])
+    explanation = explain_images(named, [image.name], image.linear, [image.masks])
     explained = merge_explanation(explanation, settings["k"], settings["rank"])
     drawn = _overlay(explained.resized(*image.linear.shape[2:]), best_share(result)[0], image.pixels)
     alt = f"Heatmap of {method} on {image.name}, with its marked points."
@@ -174,7 +175,7 @@ def heat_pixels(heatmap: Float[Tensor, "rows columns"], pixels: Pixels) -> Pixel
                [190, 180,  82]], dtype=uint8)
     """
     heat = heatmap - heatmap.min()
-    colours = matplotlib.colormaps["viridis"]((heat / heat.max().clamp(min=1e-20)).numpy())[..., :3]
+    colours = matplotlib.colormaps["viridis"]((heat / heat.max().clamp(min=1e-20)).cpu().numpy())[..., :3]
     coloured = scale_for_page(np.rint(255 * colours).astype(np.uint8))
     gray = pixels.mean(axis=2, keepdims=True)
     return np.rint(_HEATMAP_SHARE * coloured + (1 - _HEATMAP_SHARE) * gray).astype(np.uint8)
@@ -184,7 +185,7 @@ def _overlay(explained: Explanations, share: float, pixels: Pixels) -> Pixels:
     """Draw the heatmap in colour over the gray image, with the border of the marked points."""
     marked = binarise(explained.heatmap, set_threshold(explained, share, "image"))[0]
     drawn = heat_pixels(explained.heatmap[0], pixels)
-    outline(drawn, scale_mask_for_page(marked))
+    outline(drawn, scale_mask_for_page(marked.cpu()))
     return drawn
 
 
@@ -236,7 +237,7 @@ def topic_pictures(
             rows.tolist(), resize_heatmap(maps, images.shape[2], images.shape[3]), strict=True
         ):
             name = class_name(classes, int(labels[row]))
-            drawn = heat_pixels(heatmap, scale_for_page(encoded_pixels(images[row].cpu())))
+            drawn = heat_pixels(heatmap, page_pixels(images[row]))
             alt = f"Map of topic {topic} on training image {row}, of {name}."
             caption = f"{name}: response {number(float(scores[row, topic]))}"
             pictures.append(png_picture(drawn, alt, caption))
@@ -293,7 +294,7 @@ def prototype_pictures(
         patches = _patches(network, label, places)
         pictures = []
         for (image, row, column), (prototype, weight) in list(patches.items())[:_PROTOTYPES]:
-            drawn = scale_for_page(encoded_pixels(images[image].cpu()))
+            drawn = page_pixels(images[image])
             outline(drawn, _cell(drawn.shape[:2], grid, row, column))
             alt = f"Training image {image} of {name}, with the border of the patch of prototype {prototype}."
             pictures.append(png_picture(drawn, alt, f"prototype {prototype}: weight {number(weight)}"))

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from candlelight.evaluation.coverage.control_explainers import mask_control_note
+from candlelight.evaluation.coverage.coverage_pictures import coverage_pictures
 from candlelight.evaluation.coverage.coverage_tables import (
     control_blocks,
     dissection_table,
@@ -16,12 +18,14 @@ from candlelight.evaluation.coverage.coverage_tables import (
     sensitivity_table,
     share_table,
 )
-from candlelight.evaluation.coverage.fit_methods import (
+from candlelight.evaluation.coverage.method_comparison import (
     MethodComparison,
     best_share,
     chance_notes,
     iou_by_pooling,
     make_comparison,
+    split_comparisons,
+    write_order,
 )
 from candlelight.evaluation.report.blocks import (
     Block,
@@ -44,16 +48,18 @@ from candlelight.evaluation.report.drawing import (
     short_name,
     to_svg,
 )
-from candlelight.evaluation.run.result import StatisticResult, model_name, notes_of
+from candlelight.evaluation.run.compare import compare
+from candlelight.evaluation.run.record import Page
+from candlelight.evaluation.run.result import StatisticResult, model_name, notes_of, table
 
 _CLASSIFIER = "classifier itself"
 
 
 def coverage_overview(calls: Sequence[Sequence[StatisticResult]]) -> Section:
-    """Put the results of several calls of `score_coverage` side by side.
+    """Put the results of several comparisons side by side.
 
     Args:
-        calls: for each call, the results of its methods.
+        calls: for each comparison, the results of its methods.
     """
     comparisons = [make_comparison(results) for results in calls]
     told = TextBlock(
@@ -341,3 +347,51 @@ def _means(comparison: MethodComparison) -> TableBlock:
         rows.append((method, *(f"{number(mean)} ({count})" for mean, count in pairs)))
     caption = "Mean IoU where a method covers the part (number of images)"
     return part_table(caption, comparison.parts, rows, folded=True)
+
+
+def coverage_lines(results: Sequence[StatisticResult]) -> list[str]:
+    """Write the scores of each comparison, its paired differences, its controls and its other options."""
+    lines: list[str] = []
+    for comparison in split_comparisons(results):
+        lines += score_lines(comparison.results)
+        details = comparison.results[0].details
+        for name, scores in details.get("controls", {}).items():
+            lines.append(
+                f"control {name}: mean_iou {scores['mean_iou']:.4g}, alone WAIoU {scores['waiou']:.4g}"
+            )
+        if len(comparison.results) > 1 and "sensitivity" in details:
+            lines.append(
+                "order by WAIoU with other values of one parameter (~ where no difference is shown), and "
+                "Kendall's tau with the order above:"
+            )
+            lines += [
+                f"  {one['setting']:24} {_tau(one['agreement'])}  {write_order(one['order'], one['differs'])}"
+                for one in details["sensitivity"]
+            ]
+        notes = [mask_control_note(details.get("mask_controls")), *network_notes(comparison.results)]
+        lines += [f"note: {note}" for note in notes if note]
+    return lines
+
+
+def score_lines(results: Sequence[StatisticResult]) -> list[str]:
+    """Write the scores of a comparison, and the differences of the first method from the others."""
+    return [table(results), *(str(compare(results[0], other)) for other in results[1:])]
+
+
+def network_notes(results: Sequence[StatisticResult]) -> list[str]:
+    """Name the networks whose accuracy is not shown to be above chance."""
+    return chance_notes({model_name(result): result.details.get("network") for result in results})
+
+
+def _tau(agreement: float | None) -> str:
+    return "    -" if agreement is None else f"{agreement:5.2f}"
+
+
+COVERAGE_PAGE = Page(
+    section=coverage_section,
+    reading=READING,
+    needs=NEEDS,
+    pictures=coverage_pictures,
+    overview=coverage_overview,
+    lines=coverage_lines,
+)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from candlelight.evaluation.coverage.open_parameters import OpenParameters
+from candlelight.evaluation.catalogue.coverage_options import CoverageOptions
 from candlelight.evaluation.coverage.waiou import WAIoU, weigh_iou
 from candlelight.evaluation.run.intervals import group_numbers
 from candlelight.loaders.errors import InputError, argument
@@ -23,8 +23,10 @@ class CoverageStatistic:
 
     Args:
         iou: IoUs, nan if an image does not show a part.
-        parameters: choices that the paper leaves open; ``choose`` decides on which images proportions are
-            chosen.
+        options: choices that the paper leaves open. ``choose`` decides on which images the best proportion of
+            each method is chosen. "others": each fifth of the groups gets the proportion of largest mean IoU
+            on the other groups. "same": the scored images themselves, as in the paper (sec. 5.6), which
+            raises all scores.
         names: names of the methods.
         groups: group of each image.
 
@@ -35,17 +37,17 @@ class CoverageStatistic:
     def __init__(
         self,
         iou: Float[ndarray, "methods proportions images parts"],
-        parameters: OpenParameters,
+        options: CoverageOptions,
         names: Sequence[str],
         groups: Sequence[str],
     ) -> None:
-        self.iou, self.parameters, self.names = iou, parameters, names
+        self.iou, self.options, self.names = iou, options, names
         shown = np.isfinite(iou)
         # A resampled image counts as often as it is drawn, so sums over images are matrix products.
         self._sums = np.where(shown, iou, 0).sum(3), shown.sum(3).astype(np.float64)
         self._folds = group_numbers(groups) % FOLDS
         self._choosing = np.ones((iou.shape[2], FOLDS))
-        if parameters.choose == "others" and iou.shape[1] > 1:
+        if options.choose == "others" and iou.shape[1] > 1:
             if not self._folds.any():
                 raise InputError(
                     "all images are of one group, so there are no others to choose a proportion on; give one "
@@ -91,18 +93,18 @@ class CoverageStatistic:
         }
 
     def _weigh(self, iou: Float[ndarray, "methods images parts"]) -> WAIoU:
-        return weigh_iou(torch.from_numpy(iou), self.parameters.iou_threshold, self.parameters.reduce)
+        return weigh_iou(torch.from_numpy(iou), self.options.iou_threshold, self.options.reduce)
 
     def _score(
         self, iou: Float[ndarray, "methods images parts"], drawn: Float[ndarray, " images"]
     ) -> Float[ndarray, " methods"]:
         """Compute WAIoU over all parts, as `weigh_iou`, where images count as often as they are drawn."""
-        kept = iou > self.parameters.iou_threshold
+        kept = iou > self.options.iou_threshold
         parts = (drawn @ np.where(kept, iou, 0)) / np.maximum((drawn @ kept).sum(0), 1)
         shown = parts[:, np.isfinite(iou[:, drawn > 0]).any((0, 1))]
         if not shown.shape[1]:
-            return np.full(len(iou), 0.0 if self.parameters.reduce == "sum" else np.nan)
-        return shown.sum(1) if self.parameters.reduce == "sum" else shown.mean(1)
+            return np.full(len(iou), 0.0 if self.options.reduce == "sum" else np.nan)
+        return shown.sum(1) if self.options.reduce == "sum" else shown.mean(1)
 
     def _at_best(self, drawn: Float[ndarray, " images"]) -> Float[ndarray, "methods images parts"]:
         """Take the IoUs of `at_best` where images count as often as they are drawn."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from candlelight.evaluation.coverage.control_explainers import mask_control_note
-from candlelight.evaluation.coverage.fit_methods import (
+from candlelight.evaluation.coverage.method_comparison import (
     MethodComparison,
     best_share,
     iou_by_pooling,
@@ -31,7 +31,7 @@ def coverage_tables(results: Sequence[Result]) -> dict[str, list[tuple[object, .
     its classifier and, in most tables, the method. None stands for a number that is not defined.
 
     Args:
-        results: results of one or more calls of `score_coverage`.
+        results: results of one or more comparisons.
 
     Returns:
         Tables by name, each with its column titles as first line: ``figure5`` to ``figure8``, ``table1`` and

@@ -1,18 +1,17 @@
 """Explanations of a classifier's predictions by concepts, and the methods that make them."""
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from candlelight.evaluation.catalogue.coverage_options import Rank
 from candlelight.evaluation.coverage.thresholds import Explanations
 from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
-
-Rank = Literal["sum", "score"]
 
 
 class Explanation(NamedTuple):

@@ -9,10 +9,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from candlelight.evaluation.catalogue.coverage_options import CausalCheckOptions, ChangedPixels
 from candlelight.evaluation.coverage.causal_effects import (
     CONVENTIONS,
-    ChangedPixels,
-    EffectScale,
     causal_effects,
     ideal_heatmap,
     region_hits,
@@ -20,9 +19,9 @@ from candlelight.evaluation.coverage.causal_effects import (
     stated_effects,
 )
 from candlelight.evaluation.coverage.control_explainers import area_averages
+from candlelight.evaluation.coverage.explain_images import explain_images
 from candlelight.evaluation.coverage.explanations import merge_explanation
 from candlelight.evaluation.coverage.grad_cam import check_logits
-from candlelight.evaluation.coverage.read_explanations import explain_images
 from candlelight.evaluation.coverage.thresholds import (
     Explanations,
     binarise,
@@ -59,17 +58,25 @@ def shown_regions(item: CounterfactualImages, size: tuple[int, int] | None) -> R
     return shown
 
 
-def changed_images(
-    item: CounterfactualImages, masks: RegionMasks, pixels: ChangedPixels
-) -> dict[str, Float[Tensor, "_ 3 _ _"]]:
-    """Return the counterfactuals of the shown regions; see `measure_effects` for arguments and errors."""
-    changed = {region: images for region, images in item.changed.items() if region in masks}
-    for region, images in changed.items():
+def check_counterfactuals(item: CounterfactualImages) -> None:
+    """Refuse counterfactuals of another size than their image, or out of range.
+
+    Raises:
+        InputError: as described.
+    """
+    for region, images in item.changed.items():
         if images.shape[1:] != item.image.shape:
             sizes = f"{list(item.image.shape)}, got {list(images.shape[1:])}"
             raise InputError(f"counterfactuals of `{region}`: expected images of {sizes}")
         for image in images:
             check_srgb_image(image)
+
+
+def changed_images(
+    item: CounterfactualImages, masks: RegionMasks, pixels: ChangedPixels
+) -> dict[str, Float[Tensor, "_ 3 _ _"]]:
+    """Return the counterfactuals of the shown regions; see `measure_effects` for the arguments."""
+    changed = {region: images for region, images in item.changed.items() if region in masks}
     if pixels == "region":
         changed = {region: images.where(item.masks[region], item.image) for region, images in changed.items()}
     return changed
@@ -81,13 +88,10 @@ def classify_changes(
     changed: Mapping[str, Float[Tensor, "_ 3 _ _"]],
     size: tuple[int, int] | None,
     batch_size: int,
-    device: str,
 ) -> Float[Tensor, "images classes"]:
-    """Compute the logits of an image, then of its counterfactuals in their order, on the CPU."""
+    """Compute the logits of an image, then of its counterfactuals in their order."""
     linear = resize_images(decode(torch.cat([item.image[None], *changed.values()])), size)
-    return torch.cat(
-        [run_model(classifier, some, device, _logits)[0] for some in torch.split(linear, batch_size)]
-    )
+    return torch.cat([run_model(classifier, some, _logits)[0] for some in torch.split(linear, batch_size)])
 
 
 class Effects(NamedTuple):
@@ -107,30 +111,24 @@ def measure_effects(
     classifier: NamedModel,
     item: CounterfactualImages,
     masks: RegionMasks,
-    scale: EffectScale,
-    pixels: ChangedPixels,
-    size: tuple[int, int] | None,
+    options: CausalCheckOptions,
     batch_size: int,
-    device: str,
 ) -> Effects:
     """Measure the effects of the shown regions of one image on the prediction of a classifier.
 
     Args:
         classifier: gives logits.
-        item: the image with its counterfactuals.
+        item: the image with its counterfactuals, on the device of the classifier.
         masks: the shown regions, from `shown_regions`.
-        scale: see `causal_effects`.
-        pixels: see `candlelight.evaluation.coverage.score_causal_check.score_causal_check`.
-        size: size of the images for the classifier.
+        options: scale of the effects, see `causal_effects`; pixels and size of the counterfactuals.
         batch_size: images per pass.
-        device: torch device of the classifier.
 
     Raises:
-        InputError: a counterfactual has another size than the image, or the classifier gives no logits.
+        InputError: the classifier gives no logits.
     """
-    changed = changed_images(item, masks, pixels)
-    logits = classify_changes(classifier, item, changed, size, batch_size, device)
-    effects = causal_effects(logits[:1], logits[None, 1:], scale)[0]
+    changed = changed_images(item, masks, options.pixels)
+    logits = classify_changes(classifier, item, changed, options.size, batch_size)
+    effects = causal_effects(logits[:1], logits[None, 1:], options.scale)[0]
     by_region = zip(changed, torch.split(effects, [len(images) for images in changed.values()]), strict=True)
     numbers: RegionNumbers = {
         region: (float(some.mean()), float(some.abs().mean())) for region, some in by_region
@@ -163,22 +161,20 @@ def merged_heatmaps(
     linear: Float[Tensor, "images 3 height width"],
     masks: Sequence[RegionMasks],
     k: int,
-    device: str,
 ) -> Explanations:
     """Explain images, and merge the k strongest maps of each at their own resolution.
 
     Args:
         method: gives heatmaps.
         ids: names of the images.
-        linear: the images.
+        linear: the images, on the device of the method.
         masks: the shown regions of each image, from `shown_regions`.
         k: see `merge_explanation`.
-        device: torch device of the method.
 
     Raises:
         InputError: the method gives no heatmaps.
     """
-    return merge_explanation(explain_images(method, ids, linear, device, masks), k)
+    return merge_explanation(explain_images(method, ids, linear, masks), k)
 
 
 def measure_pointing(
@@ -228,7 +224,7 @@ def measure_ideal(masks: RegionMasks, effects: RegionNumbers, resolution: tuple[
     regions = torch.stack(list(shown.values()))[None]
     columns, heatmaps = [], []
     for name in CONVENTIONS:
-        cells = torch.from_numpy(area_averages(ideal_heatmap(name, masks, effects).numpy(), resolution))
+        cells = area_averages(ideal_heatmap(name, masks, effects), resolution)
         heatmaps.append(cells.float())
         heatmap = resize_heatmap(cells[None], *regions.shape[2:])
         # In float64 up to here, so that regions of equal effects have equal numbers.

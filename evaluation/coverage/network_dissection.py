@@ -1,21 +1,21 @@
 """Network dissection (Bau et al. 2017), and the effect of ablated filters."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Float32, Float64, Int, Int64
-from numpy import ndarray
 from torch import Tensor, nn
 from torch.nn import functional
 
 from candlelight.evaluation.coverage.explanations import Explanation
 from candlelight.evaluation.coverage.grad_cam import check_logits, filter_maps, network_device
-from candlelight.evaluation.coverage.heatmap_streams import ArraySpool, MaskStream, row_chunks
+from candlelight.evaluation.coverage.heatmap_streams import MaskStream, TensorSpool, row_chunks
 from candlelight.evaluation.coverage.thresholds import quantiles
 from candlelight.evaluation.coverage.vebi import check_classes
+from candlelight.evaluation.coverage.waiou import count_pixels
 from candlelight.evaluation.models.backbones import Backbone
 from candlelight.evaluation.run.check_shapes import check_bool, check_shapes
 from candlelight.evaluation.run.hidden_layers import evaluation_mode, run_recorded
@@ -40,17 +40,17 @@ class ConceptStream:
         >>> maps = torch.arange(402.0).reshape(1, 2, 1, 201)
         >>> stream.append(Explanation(maps, torch.tensor([[0, 1]]), maps.sum((2, 3)), torch.tensor([-1])))
         >>> stream.thresholds()
-        array([199., 400.], dtype=float32)
+        tensor([199., 400.])
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.images, self.concepts = 0, 0
         self._shape: tuple[int, ...] | None = None
-        self._maps = ArraySpool()  # the maps of one concept in one batch, [images, points], are one array
-        self._owner: list[int] = []  # concept of each array
-        self._rows: list[Int[ndarray, " images"]] = []  # images of each array
-        self._ends: list[int] = []  # number of arrays up to the end of each batch
+        self._maps = TensorSpool()  # the maps of one concept in one batch, [images, height, width], are one
+        self._owner: list[int] = []  # concept of each of them
+        self._rows: list[Int[Tensor, " images"]] = []  # images of each of them
+        self._ends: list[int] = []  # number of them up to the end of each batch
 
     def append(self, explanation: Explanation) -> None:
         """Append the concepts of the next images; places without a concept are skipped.
@@ -62,62 +62,65 @@ class ConceptStream:
             InputError: the maps differ in size from the earlier ones, are not finite, or do not agree with
                 ``concepts``.
         """
-        maps, concepts = explanation.maps.float().cpu(), explanation.concepts.cpu()
+        maps, concepts = explanation.maps.float(), explanation.concepts
         check_shapes(maps=(maps, "images concepts height width"), concepts=(concepts, "images concepts"))
         shape = tuple(maps.shape[2:])
         self._shape = self._shape or shape
         if shape != self._shape:
             shapes = [list(self._shape), list(shape)]
             raise InputError(f"{self.name}: expected maps of one size, got {shapes}; resize them")
-        rows, places = np.nonzero(concepts.numpy() >= 0)
-        order = concepts.numpy()[rows, places].argsort(kind="stable")
+        rows, places = (concepts >= 0).nonzero(as_tuple=True)
+        order = concepts[rows, places].argsort(stable=True)
         rows, places = rows[order], places[order]
-        owner, chosen = concepts.numpy()[rows, places], maps.numpy()[rows, places].reshape(-1, self._points)
-        if not np.isfinite(chosen).all():
+        chosen = maps[rows, places]
+        if not bool(chosen.isfinite().all()):
             raise InputError(f"{self.name}: `maps` must be finite, got nan or inf; check the method")
-        starts = np.flatnonzero(np.diff(owner, prepend=-1))
-        for piece, images in zip(np.split(chosen, starts[1:]), np.split(rows, starts[1:]), strict=True):
-            if len(images):
+        owner, counts = torch.unique_consecutive(concepts[rows, places], return_counts=True)
+        sizes = counts.tolist()
+        if sizes:
+            for piece, images in zip(torch.split(chosen, sizes), torch.split(rows, sizes), strict=True):
                 self._maps.append(piece)
                 self._rows.append(images + self.images)
-        self._owner += owner[starts].tolist()
+        found = owner.tolist()
+        self._owner += found
         self._ends.append(len(self._owner))
         self.images += len(maps)
-        self.concepts = max(self.concepts, int(owner.max(initial=-1)) + 1)
+        self.concepts = max([self.concepts, *(one + 1 for one in found)])
 
-    def thresholds(self) -> Float32[ndarray, " concepts"]:
+    def thresholds(self) -> Float32[Tensor, " concepts"]:
         """Find the response of each concept that a share `TOP_SHARE` of its responses exceeds.
 
         Returns:
             Linearly interpolated quantiles; nan for a number without maps.
         """
-        arrays: list[list[int]] = [[] for _ in range(self.concepts)]
-        for array, concept in enumerate(self._owner):
-            arrays[concept].append(array)
-        thresholds = np.full(self.concepts, np.nan, np.float32)
-        for concept, numbers in enumerate(arrays):
+        of: list[list[int]] = [[] for _ in range(self.concepts)]
+        for number, concept in enumerate(self._owner):
+            of[concept].append(number)
+        thresholds = torch.full((self.concepts,), torch.nan, device=self._maps.device)
+        for concept, numbers in enumerate(of):
             if numbers:
-                points = sum(len(self._rows[number]) for number in numbers) * self._points
+                points = sum(len(self._rows[number]) for number in numbers) * math.prod(self._shape or ())
                 thresholds[concept] = quantiles(partial(self._read, numbers), points, [1 - TOP_SHARE])[0]
         return thresholds
 
-    def _read(self, numbers: Sequence[int]) -> Iterator[Float32[ndarray, " points"]]:
+    def _read(self, numbers: Sequence[int]) -> Iterator[Float32[Tensor, " points"]]:
         return (self._maps[number].reshape(-1) for number in numbers)
-
-    @property
-    def _points(self) -> int:
-        return int(np.prod(self._shape or (0, 0)))
 
     def batches(
         self,
-    ) -> Iterator[tuple[Float32[ndarray, "maps height width"], Int[ndarray, " maps"], Int[ndarray, " maps"]]]:
+    ) -> Iterator[tuple[Float32[Tensor, "maps height width"], Int[Tensor, " maps"], Int[Tensor, " maps"]]]:
         """Read all maps again, batch by batch, each with its concept and the number of its image."""
         for start, end in zip([0, *self._ends], self._ends, strict=False):
             if end > start:
                 rows = self._rows[start:end]
-                maps = np.concatenate([self._maps[array] for array in range(start, end)])
-                owner = np.repeat(self._owner[start:end], [len(images) for images in rows])
-                yield maps.reshape(-1, *(self._shape or ())), owner, np.concatenate(rows)
+                maps = torch.cat([self._maps[number] for number in range(start, end)])
+                owner = torch.cat(
+                    [
+                        images.new_full((len(images),), concept)
+                        for images, concept in zip(rows, self._owner[start:end], strict=True)
+                    ]
+                )
+                yield maps, owner, torch.cat(rows)
 
 
 @dataclass(frozen=True)
@@ -165,7 +168,7 @@ def network_dissection(concepts: ConceptStream, masks: MaskStream, parts: Sequen
         parts: names of the parts.
 
     Returns:
-        IoUs and labels of all concepts, on the CPU.
+        IoUs and labels of all concepts, on the device of the maps.
 
     Raises:
         InputError: concepts and masks have different numbers of images.
@@ -185,71 +188,40 @@ def network_dissection(concepts: ConceptStream, masks: MaskStream, parts: Sequen
             f"{concepts.images}; append both for the same images"
         )
     thresholds = concepts.thresholds()
-    shared = np.zeros((concepts.concepts, len(parts) + 1), np.int64)  # the last column is the whole image
-    sizes = np.zeros_like(shared)
-    images = np.zeros(concepts.concepts, np.int64)
+    # The last column is the whole image.
+    shared = torch.zeros(concepts.concepts, len(parts) + 1, dtype=torch.int64, device=thresholds.device)
+    sizes, images = torch.zeros_like(shared), shared.new_zeros(concepts.concepts)
     for maps, owner, rows in concepts.batches():
         # Interpolation of the difference keeps points at the threshold exactly at 0, also next to each other.
         above = maps - thresholds[owner, None, None]
-        marking = above.max((1, 2)) > 0
-        for row in np.unique(rows).tolist():
-            regions = _regions(masks, row, parts)
-            if regions is not None:
-                present = rows == row
-                images[owner[present]] += 1
-                sizes[owner[present]] += np.count_nonzero(regions, 1)
-                for piece in row_chunks(np.flatnonzero(present & marking), regions.shape[1]):
-                    shared[owner[piece]] += _overlap(above[piece], regions, masks.shape)
-    return _result(shared, sizes[:, :-1], images, thresholds)
-
-
-def _result(
-    shared: Int64[ndarray, "concepts columns"],
-    sizes: Int64[ndarray, "concepts parts"],
-    images: Int64[ndarray, " concepts"],
-    thresholds: Float32[ndarray, " concepts"],
-) -> NetworkDissection:
-    """Compute IoUs and labels from numbers of pixels."""
-    both, marked = shared[:, :-1], shared[:, -1:]
-    union = marked + sizes - both
-    iou = torch.from_numpy(np.divide(both, union, out=np.full(both.shape, np.nan), where=sizes > 0))
+        for row in torch.unique(rows).tolist():
+            if not masks.annotated[row] or not bool(masks.read([row], masks.annotated[row]).any()):
+                continue
+            regions = functional.pad(masks.read([row], parts)[0], (0, 0, 0, 1), value=True)
+            (present,) = (rows == row).nonzero(as_tuple=True)
+            images[owner[present]] += 1
+            sizes[owner[present]] += count_pixels(regions[:, None])
+            marking = present[above[present].amax((1, 2)) > 0].tolist()
+            for piece in row_chunks(marking, regions.shape[1]):
+                shared[owner[piece]] += _overlap(above[piece], regions, masks.shape)
+    both, marked, sizes = shared[:, :-1], shared[:, -1:], sizes[:, :-1]
+    iou = (both.double() / (marked + sizes - both)).masked_fill(sizes == 0, torch.nan)
     known = functional.pad(iou.nan_to_num(0), (1, 0), value=DETECTOR_IOU)
     labels = known.argmax(1) - 1
     detected = labels[labels >= 0]
-    return NetworkDissection(
-        len(set(detected.tolist())),
-        len(detected),
-        labels,
-        iou,
-        torch.from_numpy(images),
-        torch.from_numpy(thresholds),
-    )
-
-
-def _regions(masks: MaskStream, row: int, parts: Sequence[str]) -> Bool[ndarray, "regions points"] | None:
-    """Read the masks of all parts and the whole image; None if no part is annotated."""
-    names = masks.annotated[row]
-    shapes = masks.read(row, names)[1]
-    if not shapes.any():
-        return None
-    regions = np.zeros((len(parts) + 1, shapes.shape[1]), bool)
-    regions[-1] = True
-    for name, shape in zip(names, shapes, strict=True):
-        if name in parts:
-            regions[parts.index(name)] = shape
-    return regions
+    return NetworkDissection(len(torch.unique(detected)), len(detected), labels, iou, images, thresholds)
 
 
 def _overlap(
-    above: Float32[ndarray, "maps h w"], regions: Bool[ndarray, "regions points"], size: tuple[int, int]
-) -> Int64[ndarray, "maps regions"]:
+    above: Float32[Tensor, "maps h w"], regions: Bool[Tensor, "regions points"], size: tuple[int, int]
+) -> Int64[Tensor, "maps regions"]:
     """Count the points of each region that are above 0 in each map, after resizing."""
     # With the maps as the last axis in memory, the interpolation takes a quarter of the time.
-    maps = torch.from_numpy(above)[None].contiguous(memory_format=torch.channels_last)
+    maps = above[None].contiguous(memory_format=torch.channels_last)
     larger = functional.interpolate(maps, size, mode="bilinear", align_corners=False)[0]
     marked = (larger.permute(1, 2, 0) > 0).float().flatten(0, 1)
     # Sums of ones are exact in float32 up to 2^24, more than an image has pixels.
-    return (torch.from_numpy(regions).float() @ marked).T.long().numpy()
+    return (regions.float() @ marked).T.long()
 
 
 @dataclass(frozen=True)

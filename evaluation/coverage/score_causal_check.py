@@ -1,148 +1,53 @@
 """Check explanations against rendered interventions: is the marked part the cause?"""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float64
 from numpy import ndarray
-from torch import Tensor
 
+from candlelight.evaluation.catalogue.coverage_options import CausalCheckOptions
 from candlelight.evaluation.coverage.causal_effects import (
     CAUSAL_SCORES,
     CONVENTIONS,
     CausalStatistic,
-    ChangedPixels,
-    EffectScale,
     compared_effects,
 )
-from candlelight.evaluation.coverage.control_explainers import MaskControl
-from candlelight.evaluation.coverage.explanations import ExplanationMethod
-from candlelight.evaluation.coverage.fit_methods import describe_network, first_users
-from candlelight.evaluation.coverage.grad_cam import check_logits
+from candlelight.evaluation.coverage.control_explainers import CONTROLS, MASK_CONTROLS
+from candlelight.evaluation.coverage.explained_images import (
+    ExplainedImages,
+    FittedClassifier,
+    fitted_runs,
+    open_counterfactuals,
+)
 from candlelight.evaluation.coverage.measure_regions import (
     ALL_PARTS,
     Effects,
     Pointing,
     RegionNumbers,
+    check_counterfactuals,
     measure_effects,
     measure_ideal,
     measure_pointing,
     merged_heatmaps,
     shown_regions,
 )
-from candlelight.evaluation.coverage.thresholds import check_masks, check_pooling, resize_images
+from candlelight.evaluation.coverage.method_comparison import describe_network, first_users
+from candlelight.evaluation.coverage.thresholds import check_masks, resize_images
 from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.run.batches import (
-    Fingerprint,
-    check_srgb_image,
-    make_provenance,
-    read_batches,
-    weights_sha256,
-)
-from candlelight.evaluation.run.hidden_layers import evaluation_mode
+from candlelight.evaluation.run.batches import check_srgb_image, read_batches, weights_sha256
+from candlelight.evaluation.run.evaluate import Run, on_device
 from candlelight.evaluation.run.intervals import distinct_groups, mean_interval, resampled_interval
-from candlelight.evaluation.run.model_outputs import model_errors
 from candlelight.evaluation.run.named_models import decode, identify_models
-from candlelight.evaluation.run.result import Provenance, StatisticResult
-from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages, View
-from candlelight.loaders.check_choice import check_choice
+from candlelight.evaluation.run.record import Evaluation, Reading
+from candlelight.evaluation.run.result import Provenance, Result, StatisticResult
+from candlelight.evaluation.views import BACKGROUND_REGION, View
 from candlelight.loaders.errors import InputError
-
-_TRIED = 16  # number of images on which a network is tried
-
-
-def order_classes(classifier: NamedModel, values: Sequence[str]) -> tuple[str, ...]:
-    """Order the values of a factor as the logits of a classifier.
-
-    Args:
-        classifier: a network; a transformers model names its classes in its configuration.
-        values: values that are the classes.
-
-    Returns:
-        The names in the order of the logits; the values as they are, if the network names no classes.
-
-    Raises:
-        InputError: the network names other classes.
-
-    Example:
-        >>> from candlelight.evaluation.models import open_model
-        >>> order_classes(open_model("mine=torch.nn:Flatten"), ["bird", "fish"])
-        ('bird', 'fish')
-    """
-    known = getattr(getattr(classifier.model, "config", None), "id2label", None) or {}
-    names = tuple(str(known[number]) for number in sorted(known))
-    # Transformers fills in LABEL_0, LABEL_1, ... where the names are not known.
-    if not names or all(name == f"LABEL_{number}" for number, name in enumerate(names)):
-        return tuple(values)
-    if set(names) != set(values):
-        raise InputError(
-            f"`{classifier.identity.name}` has the classes {_list(names)}, the images {_list(values)}; "
-            "choose another factor (--label), or images of all classes (--fit)"
-        )
-    return names
-
-
-def check_classifier(
-    classifier: NamedModel,
-    images: Float[Tensor, "images 3 height width"],
-    classes: Sequence[str],
-    device: str = "cpu",
-) -> None:
-    """Refuse a model that is no classifier of the classes, or whose logits do not depend on the images.
-
-    The model runs once, on a few of the images.
-
-    Args:
-        classifier: the model, on ``device``.
-        images: sRGB-encoded in [0, 1].
-        classes: names of the classes.
-        device: torch device.
-
-    Raises:
-        InputError: the model takes other images or raised an exception, or its logits are not finite, not one
-            for each class, or the same for all images.
-
-    Example:
-        >>> from candlelight.evaluation.models import open_model
-        >>> flat = open_model("mine=torch.nn:Flatten", default_space="srgb")
-        >>> check_classifier(flat, torch.rand(2, 3, 1, 1), ["bird", "fish"])
-        Traceback (most recent call last):
-        candlelight.loaders.errors.InputError: `mine` gives 3 logits, but the images have 2 classes: bird, \
-fish; give images of all its classes (--fit), or another factor (--label)
-    """
-    name = classifier.identity.name
-    if classifier.colour_space != "srgb":
-        raise InputError(
-            f"--method: `{name}` takes {classifier.colour_space} images; wrap it in a network of sRGB images"
-        )
-    some = images[:: max(1, len(images) // _TRIED)][:_TRIED].to(device)
-    with evaluation_mode(classifier.model), torch.no_grad(), model_errors(name, some):
-        output = classifier.model(some)
-    try:
-        logits = check_logits(output, len(some))
-    except InputError as error:
-        raise InputError(f"`{name}`: {error}; give a classifier") from None
-    if logits.shape[1] != len(classes):
-        raise InputError(
-            f"`{name}` gives {logits.shape[1]} logits, but the images have {len(classes)} classes: "
-            f"{_list(classes)}; give images of all its classes (--fit), or another factor (--label)"
-        )
-    if not bool(logits.isfinite().all()):
-        raise InputError(f"`{name}` gives logits that are not finite, expected numbers; check its weights")
-    if len(some) > 1 and bool((logits == logits[:1]).all()):
-        raise InputError(
-            f"`{name}` gives the same logits for all images, expected a trained classifier; train it again"
-        )
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
-
 
 _SIDES = ALL_PARTS, BACKGROUND_REGION  # the last two of all regions
 _RANGES = {  # at which intervals of means are cut
@@ -160,7 +65,7 @@ class MeasuredMethod(NamedTuple):
         effects: effects of the regions on the network that the method explains.
         pointing: how much the method's heatmaps point at the regions.
         ideal: how much explanations that know the effects do, at the resolution of the method's heatmaps.
-        network: the network, see `candlelight.evaluation.coverage.fit_methods.describe_network`.
+        network: the network, see `candlelight.evaluation.coverage.method_comparison.describe_network`.
     """
 
     effects: Sequence[RegionNumbers]
@@ -178,7 +83,7 @@ def region_order(pointing: Sequence[Sequence[Pointing]]) -> list[str]:
 def causal_result(
     about: Provenance, data: View[Any], regions: Sequence[str], measured: MeasuredMethod
 ) -> StatisticResult:
-    """Make the result of a method; see `candlelight.evaluation.coverage.score_causal_check`.
+    """Make the result of a method; see `_check_causes`.
 
     Args:
         about: origin of the result.
@@ -283,53 +188,24 @@ def _mean(
     return [score.value, score.low, score.high]
 
 
-METRIC, VERSION = "causal_check", 2
-HeatmapCallable = Callable[[Float[Tensor, "batch 3 height width"]], Tensor]
-ExplainedClassifier = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch classes"]]
-
-
-class _Measured(NamedTuple):
-    """Numbers of each image, and a description of the data.
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """Methods that were checked in one comparison, for the pictures of a page.
 
     Attributes:
-        effects: by the first method that explains the network.
-        pointing: by method.
-        ideal: by the first method that explains the network, and by resolution.
-        data: a description of the data.
+        run: the methods, images and options.
+        networks: the network that each method explains.
+        results: results by method.
+        classes: names of the classes; None if they are not known.
     """
 
-    effects: dict[str, list[Effects]]
-    pointing: dict[str, list[Pointing]]
-    ideal: dict[tuple[str, tuple[int, int]], list[Pointing]]
-    data: dict[str, Any]
+    run: Run[CausalCheckOptions]
+    networks: dict[str, Any]
+    results: dict[str, StatisticResult]
+    classes: Sequence[str] | None
 
 
-class _Run(NamedTuple):
-    """Arguments of `score_causal_check` for the pass over the images."""
-
-    scale: EffectScale
-    pixels: ChangedPixels
-    k: int
-    proportion: float
-    size: tuple[int, int] | None
-    batch_size: int
-    device: str
-
-
-def score_causal_check(
-    methods: Mapping[str, ExplanationMethod | HeatmapCallable | NamedModel | MaskControl],
-    classifier: ExplainedClassifier | Mapping[str, ExplainedClassifier],
-    data: View[CounterfactualImages],
-    *,
-    labels: Sequence[int] | None = None,
-    scale: EffectScale = "probability",
-    pixels: ChangedPixels = "all",
-    k: int = 1,
-    proportion: float = 0.05,
-    size: tuple[int, int] | None = None,
-    batch_size: int = 16,
-    device: str = "cpu",
-) -> dict[str, StatisticResult]:
+def _check_causes(run: Run[CausalCheckOptions]) -> dict[str, Result]:
     """Compare explanation methods by whether they point at the regions on which predictions depend.
 
     Each image comes with counterfactuals in which one region, a part or the background, was changed. The
@@ -358,110 +234,122 @@ def score_causal_check(
     Blind to: all that `causal_effects`, `region_density` and `rank_agreement` are blind to; with ``pixels``
     "all" to the light, which a counterfactual scene changes on the object as well.
 
-    Args:
-        methods: by name: fitted explanation methods, or callables from images to heatmaps [batch, maps, rows,
-            columns] or [batch, rows, columns]; larger is more relevant. Images are sRGB-encoded in [0, 1] and
-            on ``device``. A `MaskControl` explains by the masks alone.
-        classifier: gives logits [batch, classes] for the same images; a mapping by the name of the method if
-            methods explain different classifiers.
-        data: images with their counterfactuals, from `open_data("counterfactuals", ...)`.
-        labels: class of each image, for the accuracy of the classifiers.
-        scale: see `causal_effects`.
-        pixels: "all" shows the classifier the counterfactuals as they are; "region" takes only the pixels of
-            the region from them, so that the light that they throw on the rest has no effect.
-        k: number of merged maps of each image, see `merge_explanation`.
-        proportion: share of the points of each heatmap that are marked, for the shares of the details.
-        size: height and width to which images (linear light, antialiased) and masks (nearest pixel) are
-            resized; a region may lose its pixels.
-        batch_size: images per pass.
-        device: torch device of methods and classifiers.
+    The models are explanation methods, or callables from images to heatmaps [batch, maps, rows, columns] or
+    [batch, rows, columns], larger is more relevant, or `MaskControl`, beside the networks that they explain
+    (`ExplainedImages`). With ``method`` the models are classifiers: their methods are fitted, and compared
+    with controls. Images are sRGB-encoded in [0, 1], on the device.
+
+    With ``pixels`` "region" the classifier sees counterfactuals of which only the pixels of the region are
+    taken, so that the light that they throw on the rest has no effect. Images are resized in linear light,
+    antialiased, and masks by the nearest pixel; a region may lose its pixels.
 
     Returns:
         A result for each method, higher is better, with 95 % intervals over groups of images. The details
         hold ``chance``, the hit rate at a random place; ``undefined``, the number of images left out;
         ``resolution`` of the heatmaps and ``oracle``, the scores of heatmaps of this resolution that know
         the effects, see `candlelight.evaluation.coverage.measure_regions.measure_ideal`; ``network``, see
-        `candlelight.evaluation.coverage.fit_methods.describe_network`; and ``regions``: for each
+        `candlelight.evaluation.coverage.method_comparison.describe_network`; and ``regions``: for each
         region, and all parts together, the number of images with an effect, and means over images with their
         intervals of the effect with its sign, of its size, of density and of share.
 
     Raises:
-        InputError: there are no images or methods, a method has no classifier, or an argument is out of
-            range.
+        InputError: there are no images or methods, or a method has no classifier.
     """
-    check_choice("scale", scale, EffectScale)
-    check_choice("pixels", pixels, ChangedPixels)
-    check_pooling(proportion, "image")
-    if k < 1:
-        raise InputError(f"`k` must be at least 1, got {k}")
-    named = identify_models(methods, [data], "srgb", None)
-    users, explained = _named_classifiers(classifier, named, data)
-    run = _Run(scale, pixels, k, proportion, size, batch_size, device)
-    measured = _measure(named, users, explained, data, run)
-    settings = {"scale": scale, "pixels": pixels, "k": k, "proportion": proportion, "size": size}
+    checked = [_check(fitted, one, run.data) for fitted, one in fitted_runs(run)]
+    run.kept["checked"] = checked
+    return {name: result for one in checked for name, result in one.results.items()}
+
+
+def _check(fitted: FittedClassifier | None, run: Run[CausalCheckOptions], data: ExplainedImages) -> Checked:
+    """Check the methods of one classifier, or the user's own."""
+    methods, given, labels = run.models, data.classifiers, data.labels
+    if fitted:
+        name, network = fitted.source.name, fitted.named.model
+        controls: dict[str, Any] = {f"{name} {control}": CONTROLS[control] for control in ("noise", "centre")}
+        controls |= {f"{name} {control}": MASK_CONTROLS[control] for control in ("object", "part areas")}
+        methods = methods | identify_models(controls, [], "srgb", None)
+        # A prototype network explains its own predictions.
+        given = {key: getattr(one.model, "classifier", network) for key, one in methods.items()}
+        values = data.view.factor_values(fitted.source.label)
+        labels = fitted.source.known_numbers(values)
+    if not isinstance(given, Mapping):
+        given = dict.fromkeys(methods, given)
+    if lacking := methods.keys() - {name for name, one in given.items() if one is not None}:
+        raise InputError(f"`classifiers` must name the network of each method, got none for `{min(lacking)}`")
+    networks, run = {name: given[name] for name in methods}, replace(run, models=methods)
+    users = first_users(networks)
+    explained = identify_models({user: networks[user] for user in users.values()}, [], "srgb", None)
+    measured = _measure(run, users, explained)
     regions = region_order(list(measured.pointing.values()))
-    networks = {
-        user: describe_network(user, [one.predicted for one in effects], labels, data.groups)
+    described = {
+        user: describe_network(user, [one.predicted for one in effects], labels, data.view.groups)
         for user, effects in measured.effects.items()
     }
     results = {}
-    for name, one in named.items():
-        user, pointing = users[name], measured.pointing[name]
-        about = make_provenance(METRIC, VERSION, "higher", one, measured.data, settings)
+    for name, pointing in measured.pointing.items():
+        user, about = users[name], run.provenance(name)
         if weights := weights_sha256(explained[user].model):
             about = replace(about, model=about.model | {"classifier_sha256": weights})
         effects = [its.regions for its in measured.effects[user]]
-        ideal = measured.ideal[user, pointing[0].resolution]
-        results[name] = causal_result(
-            about, data, regions, MeasuredMethod(effects, pointing, ideal, networks[user])
+        found = MeasuredMethod(
+            effects, pointing, measured.ideal[user, pointing[0].resolution], described[user]
         )
-    return results
+        results[name] = causal_result(about, run.data, regions, found)
+    return Checked(run, networks, results, fitted.source.classes if fitted else None)
+
+
+class _Measured(NamedTuple):
+    """Numbers of each image.
+
+    Attributes:
+        effects: by the first method that explains the network.
+        pointing: by method.
+        ideal: by the first method that explains the network, and by resolution.
+    """
+
+    effects: dict[str, list[Effects]]
+    pointing: dict[str, list[Pointing]]
+    ideal: dict[tuple[str, tuple[int, int]], list[Pointing]]
 
 
 def _measure(
-    methods: Mapping[str, NamedModel],
-    users: Mapping[str, str],
-    classifiers: Mapping[str, NamedModel],
-    data: View[CounterfactualImages],
-    run: _Run,
+    run: Run[CausalCheckOptions], users: Mapping[str, str], classifiers: Mapping[str, NamedModel]
 ) -> _Measured:
     """Measure the regions of all images, for each classifier and each method."""
-    fingerprint = Fingerprint()
-    found = _Measured({name: [] for name in classifiers}, {name: [] for name in methods}, {}, {})
+    options = run.options
+    found = _Measured({name: [] for name in classifiers}, {name: [] for name in run.models}, {})
     for batch in read_batches(
-        data, run.batch_size, lambda item: check_srgb_image(item.image), fingerprint, "causal check"
+        run.data, run.batch_size, lambda item: check_srgb_image(item.image), run.fingerprint, "causal check"
     ):
         check_masks(batch.ids, batch.items)
-        shown = [shown_regions(item, run.size) for item in batch.items]
+        for item in batch.items:
+            check_counterfactuals(item)
+        items = on_device(batch.items, run.device)
+        shown = [shown_regions(item, options.size) for item in items]
         for name, one in classifiers.items():
-            for item, masks in zip(batch.items, shown, strict=True):
-                how = run.scale, run.pixels, run.size, run.batch_size, run.device
-                found.effects[name].append(measure_effects(one, item, masks, *how))
-        linear = resize_images(decode(batch.stack(lambda item: item.image)), run.size)
+            for item, masks in zip(items, shown, strict=True):
+                found.effects[name].append(measure_effects(one, item, masks, options, run.batch_size))
+        linear = resize_images(decode(torch.stack([item.image for item in items])), options.size)
         resolutions = set()
-        for name, one in methods.items():
+        for name, one in run.models.items():
             effects = [its.regions for its in found.effects[users[name]][-len(shown) :]]
-            merged = merged_heatmaps(one, batch.ids, linear, shown, run.k, run.device)
-            found.pointing[name] += measure_pointing(merged, shown, effects, run.proportion)
+            merged = merged_heatmaps(one, batch.ids, linear, shown, options.k)
+            found.pointing[name] += measure_pointing(merged, shown, effects, options.proportion)
             resolutions.add((users[name], found.pointing[name][-1].resolution))
         for user, resolution in resolutions:
             pairs = zip(shown, found.effects[user][-len(shown) :], strict=True)
             ideal = [measure_ideal(masks, its.regions, resolution) for masks, its in pairs]
             found.ideal.setdefault((user, resolution), []).extend(ideal)
-    return found._replace(data=fingerprint.describe(data))
+    return found
 
 
-def _named_classifiers(
-    classifier: ExplainedClassifier | Mapping[str, ExplainedClassifier],
-    methods: Mapping[str, NamedModel],
-    data: View[Any],
-) -> tuple[dict[str, str], dict[str, NamedModel]]:
-    """Identify the classifiers by the first method that explains each, which is told for every method."""
-    if isinstance(classifier, Mapping):
-        if lacking := methods.keys() - classifier.keys():
-            raise InputError(f"`classifier` must name one for each method, got none for `{min(lacking)}`")
-        networks = {name: classifier[name] for name in methods}
-    else:
-        networks = dict.fromkeys(methods, classifier)
-    users = first_users(networks)
-    return users, identify_models({user: networks[user] for user in users.values()}, [data], "srgb", None)
+METRIC = "causal_check"
+CAUSAL_CHECK = Evaluation(
+    name=METRIC,
+    version=2,
+    better="higher",
+    options=CausalCheckOptions,
+    reads=Reading(open=open_counterfactuals, space="srgb"),
+    study=_check_causes,
+    page="candlelight.evaluation.coverage.causal_check_report:CAUSAL_CHECK_PAGE",
+)

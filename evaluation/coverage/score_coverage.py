@@ -1,58 +1,80 @@
 """Compare explanation methods, such as hidden layers, by how well they cover objects or annotated parts."""
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import compress
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Float64
-from numpy import ndarray
+import torch
+from jaxtyping import Float
 from scipy.stats import kendalltau
 from torch import Tensor, nn
 
-from candlelight.evaluation.coverage.control_explainers import MaskControl, ideal_coverage
+from candlelight.evaluation.catalogue.coverage_options import HEATMAPS, CoverageOptions, Rank
+from candlelight.evaluation.coverage.control_explainers import (
+    CONTROLS,
+    MASK_CONTROLS,
+    PartMasks,
+    ideal_coverage,
+)
 from candlelight.evaluation.coverage.coverage_statistic import SCORES, CoverageStatistic
-from candlelight.evaluation.coverage.explanations import ExplanationMethod
-from candlelight.evaluation.coverage.fit_methods import describe_network, first_users
+from candlelight.evaluation.coverage.explain_images import explain_images
+from candlelight.evaluation.coverage.explained_images import (
+    ExplainedImages,
+    FittedClassifier,
+    fitted_runs,
+    open_parts,
+)
+from candlelight.evaluation.coverage.explanations import Explanation, merge_explanation
+from candlelight.evaluation.coverage.fit_methods import read_training_images
 from candlelight.evaluation.coverage.grad_cam import filter_maps
-from candlelight.evaluation.coverage.heatmap_streams import stream_iou
+from candlelight.evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream, stream_iou
+from candlelight.evaluation.coverage.method_comparison import describe_network, first_users
 from candlelight.evaluation.coverage.network_dissection import ConceptStream, network_dissection
-from candlelight.evaluation.coverage.open_parameters import OpenParameters
-from candlelight.evaluation.coverage.read_explanations import ReadExplanations, read_explanations
-from candlelight.evaluation.coverage.thresholds import part_names
+from candlelight.evaluation.coverage.thresholds import (
+    Explanations,
+    check_masks,
+    part_names,
+    resize_images,
+    resize_mask,
+)
+from candlelight.evaluation.coverage.topic_completeness import classifier_accuracy, completeness
 from candlelight.evaluation.coverage.waiou import weigh_iou
 from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.run.batches import Fingerprint, make_provenance
-from candlelight.evaluation.run.hidden_layers import check_images_first, run_recorded
+from candlelight.evaluation.run.batches import Batch, check_srgb_image
+from candlelight.evaluation.run.evaluate import Run
+from candlelight.evaluation.run.hidden_layers import check_images_first, evaluation_mode, run_recorded
 from candlelight.evaluation.run.intervals import distinct_groups, replicate_interval, resampled_interval
-from candlelight.evaluation.run.named_models import identify_models
-from candlelight.evaluation.run.predictions import Heatmaps, MissingResults
-from candlelight.evaluation.run.result import StatisticResult
-from candlelight.evaluation.run.steps import FinishedSteps
-from candlelight.evaluation.views import Parts
-from candlelight.loaders.errors import InputError
+from candlelight.evaluation.run.model_outputs import model_errors
+from candlelight.evaluation.run.named_models import decode, models_of_layers
+from candlelight.evaluation.run.predictions import Heatmaps
+from candlelight.evaluation.run.record import Evaluation, Reading
+from candlelight.evaluation.run.result import Result, StatisticResult
+from candlelight.evaluation.run.steps import Step, model_key, run_batches
+from candlelight.evaluation.views import PartImage
+from candlelight.loaders.errors import InputError, argument
 
 METRIC, VERSION = "waiou", 3
 HeatmapMethod = Callable[[Float[Tensor, "batch 3 height width"]], Float[Tensor, "batch maps rows columns"]]
-Method = HeatmapMethod | ExplanationMethod | NamedModel | Heatmaps | MaskControl
-_DEFAULTS = OpenParameters()
+Merge = tuple[int, Rank]  # k and rank of `merge_explanation`
 
 
 def layer_heatmaps(model: nn.Module, layer: str) -> HeatmapMethod:
     """Make a method whose interpretation heatmaps are the channels of a hidden layer.
 
     Args:
-        model: network that takes the images of `score_coverage`.
+        model: network that takes the images of `evaluate`.
         layer: name as ``model.named_modules()`` gives it; its output must be [batch, channels, h, w], or
             [batch, tokens, channels] of a transformer with square input.
 
     Returns:
-        A method for `score_coverage`; it takes images in the colour space of the network.
+        A model for ``evaluate("coverage", ...)``; it takes images in the colour space of the network.
 
     Example:
-        >>> import torch
         >>> method = layer_heatmaps(nn.Sequential(nn.Conv2d(3, 5, 3, stride=2)), "0")
         >>> method(torch.zeros(2, 3, 9, 9)).shape
         torch.Size([2, 5, 4, 4])
@@ -69,22 +91,22 @@ def layer_heatmaps(model: nn.Module, layer: str) -> HeatmapMethod:
     return heatmaps
 
 
-def score_coverage(
-    methods: Mapping[str, Method],
-    data: Parts,
-    parameters: OpenParameters = _DEFAULTS,
-    *,
-    part_of: Sequence[str] | None = None,
-    controls: Mapping[str, Method] | None = None,
-    labels: Sequence[int] | None = None,
-    sensitivity: bool = False,
-    dissect: bool = False,
-    size: tuple[int, int] | None = None,
-    batch_size: int = 16,
-    missing: MissingResults = "error",
-    device: str = "cpu",
-    steps: FinishedSteps | None = None,
-) -> dict[str, StatisticResult]:
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """Methods that were compared with each other, for the pictures of a page.
+
+    Attributes:
+        run: the methods, images and options.
+        results: results by method.
+        fitted: the classifier whose concepts the methods have learned; None for heatmaps of other origin.
+    """
+
+    run: Run[CoverageOptions]
+    results: dict[str, StatisticResult]
+    fitted: FittedClassifier | None
+
+
+def _compare_coverage(run: Run[CoverageOptions]) -> dict[str, Result]:
     """Compare methods by the protocol of Behzadi-Khormouji and Oramas on objects or annotated parts.
 
     A heatmap that is missing, not finite or constant is dead: no point is marked, its IoU is 0, and the
@@ -93,108 +115,217 @@ def score_coverage(
     Blind to: whether the model uses the marked points; everything that `part_iou` and `weigh_iou` are blind
     to; and parts smaller than a pixel of the heatmaps.
 
-    Args:
-        methods: by name: a fitted `ExplanationMethod`; a callable from images to interpretation heatmaps
-            (`layer_heatmaps` makes one of a layer); or `candlelight.evaluation.run.predictions.Heatmaps`
-            of another program; a `MaskControl` explains by the masks alone. Fitted methods and callables
-            receive sRGB-encoded images in [0, 1] on ``device``; callables whose
-            ``colour_space`` is "linear" receive scene-linear images.
-        data: images with masks, from `open_data("parts", ...)`.
-        parameters: parameters that the paper leaves open.
-        part_of: names of the parts to score; all parts if None.
-        controls: methods each of which is scored in a comparison of its own, because WAIoU of a method
-            depends on the others in its comparison. Those made of masks are compared with each other, too.
-        labels: class of each image, for the accuracy of the networks that methods explain.
-        sensitivity: also score with each of `OpenParameters.alternatives`.
-        dissect: also find the parts that the concepts of each method detect, see `network_dissection`.
-        size: height and width to which images (linear light, antialiased) and masks (nearest pixel) are
-            resized; needed if images have several sizes.
-        batch_size: images per pass.
-        missing: "error" refuses heatmaps without a file for an id; "fail" counts the id as dead.
-        device: torch device of the methods.
-        steps: keeps finished batches, so that an interrupted run resumes.
+    The models are explanation methods: a fitted `ExplanationMethod`; a callable from images to interpretation
+    heatmaps; `candlelight.evaluation.run.predictions.Heatmaps` of another program; a `MaskControl`, which
+    explains by the masks alone; or networks, of which hidden layers (`layer_heatmaps`) or fitted methods are
+    compared. Images are sRGB-encoded in [0, 1], on the device; callables whose ``colour_space`` is "linear"
+    receive scene-linear images. They are resized in linear light, antialiased; masks by the nearest pixel.
+
+    WAIoU of a method depends on the others in its comparison, so each control is scored in a comparison of
+    its own. Those made of masks are compared with each other, too. Each classifier has a comparison of its
+    own, on the same images.
 
     Returns:
         A result for each method with the scores ``waiou`` and ``mean_iou``, higher is better, and their 95 %
-        intervals over groups of images. WAIoU is comparable among these methods only. Details of the first
-        result hold the controls and the alternatives.
+        intervals over groups of images. WAIoU is comparable among the methods of a comparison only. Details
+        of its first result hold the controls and the scores with other values of the options.
 
     Raises:
         InputError: there are no images, methods or parts, a layer does not exist, images or heatmaps have
-            several sizes, a control has the name of a method, or an argument is out of range.
+            several sizes, or a control has the name of a method.
     """
-    controls = controls or {}
-    if twice := sorted(set(methods) & set(controls)):
+    data: ExplainedImages = run.data
+    files = {name: one for name, one in run.models.items() if isinstance(one.model, Heatmaps)}
+    networks = {name: one for name, one in run.models.items() if name not in files}
+    layers = run.options.layer
+    others = models_of_layers(networks, layers, layer_heatmaps) if layers or not data.sources else {}
+    compared: list[Compared] = []
+    results: dict[str, Result] = {}
+    for fitted, one in fitted_runs(run):
+        methods = {**(fitted.methods if fitted else {}), **others}
+        if twice := sorted(methods.keys() & files.keys()):
+            place = files[twice[0]].model.folder
+            raise InputError(
+                f"two models or files have the name `{twice[0]}`; give another name: NAME={place}"
+            )
+        found = _compare(replace(one, models={**methods, **files}), data, fitted)
+        compared.append(found)
+        for name, result in found.results.items():
+            # Layers and files take part in the comparison of each classifier.
+            results[name if name not in results else f"{name}, {len(compared)}"] = result
+    run.kept["compared"] = compared
+    return results
+
+
+def _compare(run: Run[CoverageOptions], data: ExplainedImages, fitted: FittedClassifier | None) -> Compared:
+    """Compare methods on the same images."""
+    options, view, names = run.options, run.data, list(run.models)
+    masked = {name: MASK_CONTROLS[name] for name in ("object", "exact parts")}
+    controls: dict[str, Any] = {} if options.quick else {**CONTROLS, **masked}
+    if twice := sorted(controls.keys() & run.models.keys()):
         raise InputError(f"a method and a control have the name `{twice[0]}`; rename one")
-    if not methods:
-        raise InputError("expected at least one method, got none")
-    named_models = identify_models({**methods, **controls}, [data], "srgb", missing)
-    others = parameters.alternatives() if sensitivity else {}
-    merges = list(dict.fromkeys((one.k, one.rank) for one in (parameters, *others.values())))
-    fingerprint = Fingerprint()
-    read = read_explanations(
-        named_models,
-        data,
-        merges,
-        dissect=dissect,
-        size=size,
-        batch_size=batch_size,
-        device=device,
-        fingerprint=fingerprint,
-        steps=steps or FinishedSteps(),
-        run={"metric": METRIC, "version": VERSION},
-    )
-    parts = part_names(part_of, read.masks.annotated)
-    names = list(methods)
-    weigh = _statistic(read, names, parts, parameters, data.groups)
-    scores, replicates = resampled_interval(weigh, data.groups, seed=0)
-    settings: dict[str, Any] = asdict(parameters) | {"size": size, "missing": missing}
-    settings |= {"compared": names, "parts": list(parts)}
-    details = [weigh.describe(number, data.ids) for number in range(len(names))]
+    run = replace(run, evaluation=replace(run.evaluation, controls=controls))
+    read = read_explanations(run)
+    parts = part_names(options.part or None, read.masks.annotated)
+    weigh = _statistic(read, names, parts, options, view.groups)
+    scores, replicates = resampled_interval(weigh, view.groups, seed=0)
+    details = [weigh.describe(number, view.ids) for number in range(len(names))]
+    labels = fitted.source.numbers(data.factors) if fitted and data.factors else data.labels
     if labels is not None:
-        _add_accuracy(details, read, named_models, labels, data.groups)
-    if sensitivity:
-        _add_alternatives(details, read, names, parts, parameters, data.groups, weigh)
-    if controls:
-        details[0]["controls"] = _controls(read, names, list(controls), parts, parameters, data.groups)
-        masked = [name for name in controls if isinstance(named_models[name].model, MaskControl)]
-        if len(masked) > 1:
-            together = _statistic(read, masked, parts, parameters, data.groups)
-            details[0]["mask_controls"] = {name: _scores(together, name)["waiou"] for name in masked}
-    if read.concepts is not None:
+        _add_accuracy(details, read, run.models, labels, view.groups)
+    if not options.quick:
+        _add_alternatives(details, read, names, parts, options, view.groups, weigh)
+        details[0]["controls"] = _controls(read, names, list(controls), parts, options, view.groups)
+        together = _statistic(read, list(masked), parts, options, view.groups)
+        details[0]["mask_controls"] = {name: _scores(together, name)["waiou"] for name in masked}
         for name, one in zip(names, details, strict=True):
             one["dissection"] = _dissection(read.concepts[name], read, parts)
-    merge = parameters.k, parameters.rank
-    return {
+    if data.left_out:
+        details[0]["notes"] = [
+            f"{len(view)} of {len(view) + data.left_out} images of DATA are scored: a classifier or a method "
+            "has learned from the others"
+        ]
+    for name, one in zip(names, details, strict=True):
+        if fitted and name in fitted.methods and hasattr(run.models[name].model, "topics"):
+            one |= _completeness(run, run.models[name], data, fitted, labels or ())
+    results = {
         name: StatisticResult(
-            make_provenance(
-                METRIC, VERSION, "higher", named_models[name], fingerprint.describe(data), settings
-            ),
+            run.provenance(name, compared=names, parts=list(parts)),
             {metric: scores[f"{metric} {name}"] for metric in SCORES},
             {metric: replicates[f"{metric} {name}"] for metric in SCORES},
-            distinct_groups(data.groups),
-            tuple(compress(data.ids, read.stream(name, merge).dead)),
-            details[number],
+            distinct_groups(view.groups),
+            tuple(compress(view.ids, read.stream(name, (options.k, options.rank)).dead)),
+            one,
         )
-        for number, name in enumerate(names)
+        for name, one in zip(names, details, strict=True)
     }
+    return Compared(run, results, fitted)
+
+
+@dataclass
+class ReadExplanations:
+    """Explanation heatmaps of several methods and masks of the same images, on the device.
+
+    Attributes:
+        merges: how the maps of each image were merged.
+        streams: heatmaps by method and merge; see `stream`.
+        predicted: class of each image, by method; -1 where it is not known.
+        masks: masks of the parts.
+        concepts: maps of all concepts, by method; empty if they are not kept.
+    """
+
+    merges: Sequence[Merge]
+    streams: dict[tuple[str, Merge], ExplanationStream] = field(default_factory=dict)
+    predicted: dict[str, list[int]] = field(default_factory=dict)
+    masks: MaskStream = field(default_factory=MaskStream)
+    concepts: dict[str, ConceptStream] = field(default_factory=dict)
+
+    def stream(self, name: str, merge: Merge) -> ExplanationStream:
+        """Look up the heatmaps of a method; a method with one map has the same ones for all merges."""
+        return self.streams.get((name, merge)) or self.streams[name, self.merges[0]]
+
+    def append(self, name: str, step: Mapping[str, Tensor]) -> None:
+        """Append a step of `read_explanations`."""
+        self.predicted.setdefault(name, []).extend(step["predicted"].tolist())
+        for merge in self.merges:
+            key = _field(merge)
+            if f"heatmap {key}" in step:
+                stream = self.streams.setdefault((name, merge), ExplanationStream(name))
+                stream.append(Explanations(step[f"heatmap {key}"], step[f"members {key}"]))
+        if "maps" in step:
+            maps, numbers = step["maps"], step["concepts"]
+            kept = Explanation(maps, numbers, maps.sum((2, 3)), step["predicted"])
+            self.concepts.setdefault(name, ConceptStream(name)).append(kept)
+
+
+def read_explanations(run: Run[CoverageOptions]) -> ReadExplanations:
+    """Explain the images of a run by each method, and read their masks.
+
+    Maps are merged as the options say, first, and as their `CoverageOptions.alternatives`. Without ``quick``
+    the maps of all concepts are kept, too.
+
+    Raises:
+        InputError: images or heatmaps have several sizes, a mask does not fit its image, or a method fails.
+    """
+    options = run.options
+    others = () if options.quick else options.alternatives().values()
+    merges = list(dict.fromkeys((one.k, one.rank) for one in (options, *others)))
+
+    about = {"metric": METRIC, "version": VERSION, "merges": merges, "size": options.size}
+    batches = run_batches(
+        run.scored,
+        run.data,
+        partial(_prepare, run),
+        partial(_explain, merges, not options.quick),
+        fingerprint=run.fingerprint,
+        settings={**about, "dissect": not options.quick},
+        device=run.device,
+        batch_size=run.batch_size,
+        steps=run.steps,
+        place=run.device,
+    )
+    read, shape = ReadExplanations(merges), options.size
+    for (linear, masks), made in batches:
+        found = (linear.shape[2], linear.shape[3])
+        shape = shape or found
+        if found != shape:
+            raise InputError(
+                f"images have several sizes, {[shape, found]}; give one {argument('size')} to resize them to"
+            )
+        for one in masks:
+            read.masks.append(one)
+        for name, step in made.items():
+            read.append(name, step)
+    return read
+
+
+_Prepared = tuple[Tensor, list[PartMasks]]
+
+
+def _prepare(run: Run[CoverageOptions], batch: Batch[PartImage]) -> _Prepared:
+    """Check images and masks, and resize them on the device, to scene-linear values."""
+    check_masks(batch.ids, batch.items)
+    for item in batch.items:
+        check_srgb_image(item.image)
+    linear, size = decode(batch.stack(lambda item: item.image).to(run.device)), run.options.size
+    masks: list[PartMasks] = [
+        {name: resize_mask(mask.to(run.device), size) for name, mask in item.masks.items()}
+        for item in batch.items
+    ]
+    return resize_images(linear, size), masks
+
+
+def _explain(
+    merges: Sequence[Merge], dissect: bool, named: NamedModel, ids: Sequence[str], prepared: _Prepared, _: str
+) -> Step:
+    """Explain a batch, and merge its maps; with ``dissect`` keep the maps of all concepts."""
+    explanation = explain_images(named, ids, *prepared)
+    step = {"predicted": explanation.predicted}
+    if dissect:
+        step |= {"maps": explanation.maps, "concepts": explanation.concepts}
+    for merge in merges if explanation.maps.shape[1] > 1 else merges[:1]:
+        merged = merge_explanation(explanation, *merge)
+        step |= {f"heatmap {_field(merge)}": merged.heatmap, f"members {_field(merge)}": merged.members}
+    return step
+
+
+def _field(merge: Merge) -> str:
+    return f"{merge[0]} {merge[1]}"
 
 
 def _statistic(
     read: ReadExplanations,
     names: Sequence[str],
     parts: Sequence[str],
-    parameters: OpenParameters,
+    options: CoverageOptions,
     groups: Sequence[str],
 ) -> CoverageStatistic:
     """Binarise the heatmaps of methods that are compared, and compute their IoUs with the parts."""
-    streams = [read.stream(name, (parameters.k, parameters.rank)) for name in names]
-    at = read.masks.shape if parameters.threshold_at == "mask" else None
-    thresholds = [stream.thresholds(parameters.proportions, parameters.pooling, at) for stream in streams]
-    iou: Float64[ndarray, "methods proportions images parts"] = stream_iou(
-        streams, thresholds, read.masks, parts, parameters.compat
-    )
-    return CoverageStatistic(iou, parameters, names, groups)
+    streams = [read.stream(name, (options.k, options.rank)) for name in names]
+    at = read.masks.shape if options.threshold_at == "mask" else None
+    thresholds = [stream.thresholds(options.proportions, options.pooling, at) for stream in streams]
+    iou = stream_iou(streams, thresholds, read.masks, parts, options.compat)
+    return CoverageStatistic(iou, options, names, groups)
 
 
 def _scores(weigh: CoverageStatistic, name: str) -> dict[str, float]:
@@ -207,22 +338,14 @@ def _controls(
     names: Sequence[str],
     controls: Sequence[str],
     parts: Sequence[str],
-    parameters: OpenParameters,
+    options: CoverageOptions,
     groups: Sequence[str],
 ) -> dict[str, dict[str, float]]:
     """Score each control alone, and the masks of the parts at the resolution of the first method."""
-    found = {name: _scores(_statistic(read, [name], parts, parameters, groups), name) for name in controls}
-    ideal = ideal_coverage(
-        read.masks,
-        parts,
-        read.stream(names[0], read.merges[0]).shape,
-        parameters.proportions,
-        pooling=parameters.pooling,
-        threshold_at=parameters.threshold_at,
-        compat=parameters.compat,
-        groups=groups if parameters.choose == "others" else None,
-    )
-    alone = weigh_iou(ideal.iou[None], parameters.iou_threshold, parameters.reduce)
+    found = {name: _scores(_statistic(read, [name], parts, options, groups), name) for name in controls}
+    resolution = read.stream(names[0], read.merges[0]).shape
+    ideal = ideal_coverage(read.masks, parts, resolution, options, groups)
+    alone = weigh_iou(ideal.iou[None], options.iou_threshold, options.reduce)
     found["ideal"] = {"waiou": float(alone.score), "mean_iou": float(ideal.iou.nanmean())}
     return found
 
@@ -238,18 +361,46 @@ def _dissection(stream: ConceptStream, read: ReadExplanations, parts: Sequence[s
     }
 
 
+def _completeness(
+    run: Run[CoverageOptions],
+    method: NamedModel,
+    data: ExplainedImages,
+    fitted: FittedClassifier,
+    labels: Sequence[int],
+) -> dict[str, Any]:
+    """Measure completeness of topics on the scored images, the accuracy behind them and without them."""
+    assert data.factors is not None
+    test = read_training_images(data.factors, range(len(data.factors)), labels, run.options.size)
+
+    def measure() -> dict[str, Tensor]:
+        topics = method.model
+        with evaluation_mode(topics.head), model_errors(method.identity.name, test.images):
+            train, tested = (topics.layer(some.images, some.labels) for some in (fitted.training, test))
+            found = completeness(topics.state()["topics"], topics.head, train, tested, topics.how)
+            chance = 1 / topics.head(tested.activations[:1]).shape[1]
+            whole = classifier_accuracy(topics.head, tested)
+            behind = chance + found * (whole - chance)
+        return {"measured": torch.tensor([found, behind, whole], dtype=torch.float64)}
+
+    key = model_key(method, run.device, tested=test.sha256)
+    measured = run.steps.get_or_compute(key, measure)["measured"].tolist()
+    # Completeness is not defined for a classifier that is not better than chance.
+    found, behind, whole = (None if math.isnan(value) else value for value in measured)
+    return {"completeness": found, "accuracy": {"classifier": whole, "explained": behind}}
+
+
 def _add_accuracy(
     details: list[dict[str, Any]],
     read: ReadExplanations,
-    named_models: Mapping[str, NamedModel],
+    methods: Mapping[str, NamedModel],
     labels: Sequence[int],
     groups: Sequence[str],
 ) -> None:
     """Add the accuracy of the network that each method explains, if the method predicts classes."""
     # Prototypes have a network of their own; the other methods explain one classifier.
-    own = {name: getattr(one.model, "classifier", None) for name, one in named_models.items()}
+    own = {name: getattr(one.model, "classifier", None) for name, one in methods.items()}
     users = first_users(own)
-    for name, found in zip(own, details, strict=False):  # the controls come last
+    for name, found in zip(own, details, strict=True):
         predicted = read.predicted[name]
         if max(predicted) >= 0:
             found["network"] = describe_network(users[name], predicted, labels, groups)
@@ -261,19 +412,19 @@ def _add_alternatives(
     read: ReadExplanations,
     names: Sequence[str],
     parts: Sequence[str],
-    parameters: OpenParameters,
+    options: CoverageOptions,
     groups: Sequence[str],
     weigh: CoverageStatistic,
 ) -> None:
-    """Add WAIoU and the order of methods for other values of the open parameters, and both scenarios."""
+    """Add WAIoU and the order of methods for other values of the options, and both scenarios."""
     here = [_scores(weigh, name)["waiou"] for name in names]
     details[0]["sensitivity"] = []
-    for setting, other in parameters.alternatives().items():
+    for setting, other in options.alternatives().items():
         found = _statistic(read, names, parts, other, groups)
         details[0]["sensitivity"].append({"setting": setting, **_order(found, names, groups, here)})
-        if other.pooling != parameters.pooling:
+        if other.pooling != options.pooling:
             for one, average in zip(details, found.average_iou().tolist(), strict=True):
-                one["by_pooling"] = {parameters.pooling: one["average_iou"], other.pooling: average}
+                one["by_pooling"] = {options.pooling: one["average_iou"], other.pooling: average}
 
 
 def _order(
@@ -294,3 +445,14 @@ def _order(
         "differs": differs,
         "agreement": float(kendalltau(here, values).statistic) if len(names) > 1 else None,
     }
+
+
+COVERAGE = Evaluation(
+    name=METRIC,
+    version=VERSION,
+    better="higher",
+    options=CoverageOptions,
+    reads=Reading(open=open_parts, space="srgb", files=HEATMAPS),
+    study=_compare_coverage,
+    page="candlelight.evaluation.coverage.coverage_report:COVERAGE_PAGE",
+)

@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import reduce
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float32, Int, Real, UInt32
+from jaxtyping import Bool, Float, Float32, Int, Real
 from numpy import ndarray
 from torch import Tensor
 from torch.nn import functional
 
+from candlelight.evaluation.catalogue.coverage_options import BinariseCompat, Pooling
 from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.views import PartImage
 from candlelight.loaders.check_choice import check_choice
@@ -45,9 +46,9 @@ def part_names(part_of: Sequence[str] | None, annotated: Sequence[Collection[str
     shown = {name for masks in annotated for name in masks}
     parts = tuple(sorted(shown)) if part_of is None else tuple(part_of)
     if not parts or not shown.issuperset(parts):
+        named, known = (", ".join(some) or "none" for some in (parts, sorted(shown)))
         raise InputError(
-            f"`part_of` must name parts that the images show, got {list(parts)}; "
-            f"expected some of: {', '.join(sorted(shown)) or 'none, the images show no parts'}"
+            f"{argument('part')}: expected parts that the images show, got {named}; they show {known}"
         )
     return parts
 
@@ -66,83 +67,112 @@ def resize_mask(mask: Bool[Tensor, "h w"], size: tuple[int, int] | None) -> Bool
     return functional.interpolate(mask[None, None].to(torch.uint8), size, mode="nearest-exact")[0, 0].bool()
 
 
-POINTS_IN_MEMORY = 2**23  # up to this number, points are partitioned in memory; more are counted in passes
+POINTS_IN_MEMORY = 2**23  # up to this number, points are ordered in memory; more are counted in passes
 _BINS = 2**16  # number of bins in a pass, for half of the bits of a float32
 _STEP = 17  # distance of sampled points; not a divisor of common widths, so the sample covers all columns
-Read = Callable[[], Iterator[Float32[ndarray, " points"]]]
+Read = Callable[[], Iterator[Float32[Tensor, " points"]]]
 
 
-def quantiles(read: Read, count: int, levels: Sequence[float]) -> Float32[ndarray, " levels"]:
-    """Compute linearly interpolated quantiles, like `binarise_heatmaps.set_threshold`.
+def quantiles(read: Read, count: int, levels: Sequence[float]) -> Float32[Tensor, " levels"]:
+    """Compute linearly interpolated quantiles of points that need not fit in memory.
+
+    The points are counted in two passes: by the upper half of the bits of a float32, then by the lower half.
 
     Args:
         read: yields all points, in pieces; called once, or twice for more than `POINTS_IN_MEMORY` points.
         count: number of points, at least one; all points are finite.
         levels: share of the points below each quantile, in [0, 1].
 
+    Returns:
+        The quantiles, on the device of the points.
+
     Example:
-        >>> points = np.arange(5, dtype=np.float32)
+        >>> points = torch.arange(5.0)
         >>> quantiles(lambda: iter([points[:2], points[2:]]), 5, [0.5, 0.875])
-        array([2. , 3.5], dtype=float32)
+        tensor([2.0000, 3.5000])
     """
+    if count <= POINTS_IN_MEMORY:
+        return row_quantiles(torch.cat(list(read()))[None], levels)[0]
+    ranks, weights = _ranks(count, levels)
+    low, high = _counted(read, ranks)
+    return torch.lerp(low, high, weights.to(low))
+
+
+def row_quantiles(
+    points: Float[Tensor, "rows points"], levels: Sequence[float]
+) -> Float[Tensor, "rows levels"]:
+    """Compute linearly interpolated quantiles of each row; see `quantiles`.
+
+    On the CPU, numpy's partition of the few points above a bound is over twice as fast as a sort in torch.
+
+    Example:
+        >>> row_quantiles(torch.arange(5.0)[None], [0.5, 0.875])
+        tensor([[2.0000, 3.5000]])
+    """
+    ranks, weights = _ranks(points.shape[1], levels)
+    if points.device.type == "cpu":
+        found = [_partitioned(row, ranks.numpy()) for row in points.numpy()]
+        ordered = torch.from_numpy(np.stack(found)) if found else points.new_empty(0, *ranks.shape)
+    else:
+        ordered = points.sort(1).values[:, ranks.to(points.device)]
+    return torch.lerp(ordered[:, 0], ordered[:, 1], weights.to(points))
+
+
+def _ranks(count: int, levels: Sequence[float]) -> tuple[Int[Tensor, "2 levels"], Float[Tensor, " levels"]]:
+    """Compute the ranks on both sides of each quantile, and the weight of the higher one."""
     positions = [(count - 1) * level for level in levels]
-    lower = [min(int(position), count - 1) for position in positions]
-    upper = [min(rank + 1, count - 1) for rank in lower]
-    low, high = torch.from_numpy(_ranked(read, count, np.array([lower, upper])))
-    weights = [position - rank for position, rank in zip(positions, lower, strict=True)]
-    return torch.lerp(low, high, torch.tensor(weights, dtype=torch.float32)).numpy()
+    lower = torch.tensor([min(int(position), count - 1) for position in positions])
+    ranks = torch.stack([lower, (lower + 1).clamp(max=count - 1)])
+    return ranks, torch.tensor(positions, dtype=torch.float64) - lower
 
 
-def _ranked(read: Read, count: int, ranks: Int[ndarray, "*shape"]) -> Float32[ndarray, "*shape"]:
+def _partitioned(
+    points: Float[ndarray, " points"], ranks: Int[ndarray, "2 levels"]
+) -> Float[ndarray, "2 levels"]:
     """Find the points of given ranks; the smallest point has rank 0."""
-    if count > POINTS_IN_MEMORY:
-        return _counted(read, ranks)
-    pieces = list(read())
-    points = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
     # A sample estimates a bound a little below the lowest rank, so that only the few points above the bound
     # are partitioned. If the bound is too high, all points are partitioned.
     sample = points[::_STEP]
     rank = max(0, int(ranks.min()) // _STEP - len(sample) // 50)
     largest = points[np.flatnonzero(points >= np.partition(sample, rank)[rank])]
-    if count - len(largest) > ranks.min():
+    if len(points) - len(largest) > ranks.min():
         largest = points
-    places = ranks - (count - len(largest))
+    places = ranks - (len(points) - len(largest))
     return np.partition(largest, np.unique(places))[places]
 
 
-def _counted(read: Read, ranks: Int[ndarray, "*shape"]) -> Float32[ndarray, "*shape"]:
+def _counted(read: Read, ranks: Int[Tensor, "2 levels"]) -> Float32[Tensor, "2 levels"]:
     """Find the points of given ranks: a first count gives their upper bits, a second count the lower bits."""
-    below = np.cumsum(sum(np.bincount(_ordered(points) >> 16, minlength=_BINS) for points in read()))
-    upper = np.searchsorted(below, ranks, side="right")
-    wanted, number = np.unique(upper, return_inverse=True)
-    numbers = np.full(_BINS, len(wanted))
-    numbers[wanted] = np.arange(len(wanted))
-    counts = np.zeros((len(wanted), _BINS), np.int64)
+    counts = (torch.bincount(_ordered(points) >> 16, minlength=_BINS) for points in read())
+    below = reduce(torch.add, counts).cumsum(0)
+    ranks = ranks.to(below.device)
+    upper = torch.searchsorted(below, ranks, right=True)
+    wanted, number = torch.unique(upper, return_inverse=True)
+    numbers = torch.full_like(below, len(wanted))
+    numbers[wanted] = torch.arange(len(wanted), device=below.device)
+    cells = below.new_zeros(len(wanted) * _BINS)
     for points in read():
         ordered = _ordered(points)
         place = numbers[ordered >> 16]
         chosen = place < len(wanted)
-        cells = place[chosen] * _BINS + (ordered[chosen] & (_BINS - 1))
-        counts += np.bincount(cells, minlength=counts.size).reshape(counts.shape)
-    within = ranks - np.concatenate([[0], below])[upper]
-    pairs = zip(counts.cumsum(1)[number.ravel()], within.flat, strict=True)
-    lower = np.array([np.searchsorted(below_in_bin, rank, side="right") for below_in_bin, rank in pairs])
-    return _floats((upper * _BINS + lower.reshape(ranks.shape)).astype(np.uint32))
+        cell = place[chosen] * _BINS + (ordered[chosen] & (_BINS - 1))
+        cells += torch.bincount(cell, minlength=len(cells))
+    within = ranks - functional.pad(below, (1, 0))[upper]
+    inside = cells.reshape(-1, _BINS).cumsum(1)[number]
+    lower = torch.searchsorted(inside, within[..., None], right=True)[..., 0]
+    return _floats(upper * _BINS + lower)
 
 
-def _ordered(points: Float32[ndarray, " points"]) -> UInt32[ndarray, " points"]:
-    """Map the bits of floats to unsigned integers in the same order."""
-    bits = points.view(np.uint32)
-    return bits ^ ((-(bits >> 31)) | np.uint32(2**31))
+def _ordered(points: Float32[Tensor, " points"]) -> Int[Tensor, " points"]:
+    """Map floats to integers from 0 to 2^32 - 1 in the same order."""
+    bits = points.view(torch.int32).long()
+    return torch.where(bits < 0, -1 - bits, bits + 2**31)
 
 
-def _floats(ordered: UInt32[ndarray, "*shape"]) -> Float32[ndarray, "*shape"]:
+def _floats(ordered: Int[Tensor, "*shape"]) -> Float32[Tensor, "*shape"]:
     """Map the integers of `_ordered` back to floats."""
-    return np.where(ordered >> 31, ordered ^ np.uint32(2**31), ~ordered).astype(np.uint32).view(np.float32)
-
-
-Pooling = Literal["set", "image"]
-BinariseCompat = Literal["exact", "waiou2023"]
+    bits = torch.where(ordered < 2**31, -1 - ordered, ordered - 2**31)
+    return bits.to(torch.int32).view(torch.float32)
 
 
 @dataclass(frozen=True)
@@ -261,13 +291,12 @@ def set_threshold(
     check_pooling(proportion, pooling)
     heatmap = explanations.heatmap
     if pooling == "image":
-        group = torch.arange(len(heatmap), device=heatmap.device)
-    else:
-        group = torch.unique(explanations.members, dim=0, return_inverse=True)[1]
+        return row_quantiles(heatmap.flatten(1), [1 - proportion])[:, 0]
+    group = torch.unique(explanations.members, dim=0, return_inverse=True)[1]
     thresholds = heatmap.new_zeros(len(heatmap))
     for number in range(int(group.max()) + 1 if len(group) else 0):
         chosen = group == number
-        thresholds[chosen] = _quantile(heatmap[chosen].flatten(), 1 - proportion)
+        thresholds[chosen] = row_quantiles(heatmap[chosen].reshape(1, -1), [1 - proportion])[0]
     return thresholds
 
 
@@ -280,15 +309,6 @@ def check_pooling(proportion: float, pooling: str) -> None:
     check_choice("pooling", pooling, Pooling)
     if not 0 < proportion < 1:
         raise InputError(f"`proportion` must lie between 0 and 1, got {proportion}")
-
-
-def _quantile(values: Float[Tensor, " points"], level: float) -> Float[Tensor, ""]:
-    """Compute a linearly interpolated quantile; `torch.quantile` takes at most 16 million values."""
-    position = (len(values) - 1) * level
-    lower = min(int(position), len(values) - 1)
-    low = values.kthvalue(lower + 1).values
-    high = values.kthvalue(min(lower + 2, len(values))).values
-    return torch.lerp(low, high, position - lower)
 
 
 def binarise(

@@ -1,20 +1,16 @@
 """Weighted Average Intersection over Union between explanations and annotated parts."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float32, Float64, Int
-from numpy import ndarray
+from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor
 
-from candlelight.evaluation.coverage.thresholds import BinariseCompat
+from candlelight.evaluation.catalogue.coverage_options import Aggregate, BinariseCompat
 from candlelight.evaluation.run.check_shapes import check_bool, check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
-
-Aggregate = Literal["mean", "sum"]
 
 
 @dataclass(frozen=True)
@@ -66,13 +62,13 @@ def part_iou(
     check_bool(binary=binary, masks=masks)
     shared = torch.empty(masks.shape[:2], dtype=torch.int64, device=masks.device)
     for number, part in enumerate(masks.unbind(1)):
-        shared[:, number] = _count(part & binary)
-    size = _count(masks)
-    iou = shared.double() / (_count(binary)[:, None] + size - shared)
+        shared[:, number] = count_pixels(part & binary)
+    size = count_pixels(masks)
+    iou = shared.double() / (count_pixels(binary)[:, None] + size - shared)
     return iou.masked_fill(size == 0, torch.nan)
 
 
-def _count(maps: Bool[Tensor, "*maps height width"]) -> Int[Tensor, "*maps"]:
+def count_pixels(maps: Bool[Tensor, "*maps height width"]) -> Int[Tensor, "*maps"]:
     """Count the marked pixels of each map; numpy is several times as fast as a sum in torch."""
     if maps.device.type != "cpu":
         return maps.flatten(-2).sum(-1)
@@ -81,50 +77,50 @@ def _count(maps: Bool[Tensor, "*maps height width"]) -> Int[Tensor, "*maps"]:
 
 
 def sweep_iou(
-    heatmap: Float32[ndarray, " points"],
-    thresholds: Float32[ndarray, " thresholds"],
-    masks: Bool[ndarray, "parts points"],
+    heatmaps: Float[Tensor, "images points"],
+    thresholds: Float[Tensor, "images thresholds"],
+    masks: Bool[Tensor, "images parts points"],
     compat: BinariseCompat,
-) -> Float64[ndarray, "thresholds parts"]:
-    """Compute the `part_iou` of one image for the explanations that `binarise` makes at several thresholds.
+) -> Float64[Tensor, "images thresholds parts"]:
+    """Compute the `part_iou` of images for the explanations that `binarise` makes at several thresholds.
 
-    Only points that reach the lowest threshold are read, once for all thresholds.
+    Only points that reach the lowest threshold of their image are read, once for all thresholds.
 
     Args:
-        heatmap: explanation heatmap, finite.
-        thresholds: thresholds in any order.
-        masks: masks of the parts that the image shows.
+        heatmaps: explanation heatmaps, finite.
+        thresholds: thresholds of each image, in any order.
+        masks: masks of the parts.
         compat: see `binarise`.
 
     Returns:
         IoU in [0, 1]; nan for an empty mask.
 
     Example:
-        >>> heatmap, mask = np.arange(4, dtype=np.float32), np.array([[False, False, True, True]])
-        >>> sweep_iou(heatmap, np.array([1, 3], np.float32), mask, "exact").round(2)
-        array([[0.67],
-               [0.5 ]])
+        >>> heatmap, mask = torch.arange(4.0)[None], torch.tensor([[[False, False, True, True]]])
+        >>> sweep_iou(heatmap, torch.tensor([[1.0, 3.0]]), mask, "exact").round(decimals=2)
+        tensor([[[0.6700],
+                 [0.5000]]], dtype=torch.float64)
     """
-    reached = heatmap >= thresholds.min()
+    (images, levels), parts = thresholds.shape, masks.shape[1]
+    reached = heatmaps >= thresholds.amin(1, keepdim=True)
     if compat == "exact":
-        reached &= heatmap > heatmap.min()
-    places = np.flatnonzero(reached)
+        reached &= heatmaps > heatmaps.amin(1, keepdim=True)
+    rows, places = reached.nonzero(as_tuple=True)
     # Number of thresholds that each point reaches; then histograms of it over all points and in each part.
-    level = (heatmap[places] >= thresholds[:, None]).sum(0, dtype=np.uint32)
-    inside = masks.take(places, 1)
-    counts = np.stack(
-        [
-            np.bincount(some, minlength=len(thresholds) + 1)
-            for some in (level, *(level[part] for part in inside))
-        ]
-    )
+    level = (heatmaps[rows, places][:, None] >= thresholds[rows]).sum(1)
+    point, part = masks[rows, :, places].nonzero(as_tuple=True)
+    cells = torch.cat([rows * (parts + 1) + parts, rows[point] * (parts + 1) + part])
+    counts = torch.bincount(
+        cells * (levels + 1) + torch.cat([level, level[point]]), minlength=images * (parts + 1) * (levels + 1)
+    ).reshape(images, parts + 1, levels + 1)
     # Points of the last level reach the highest threshold, points of the last two levels the next one, ...
-    reaching = np.empty((len(counts), len(thresholds)), np.int64)
-    reaching[:, thresholds.argsort()[::-1]] = counts[:, :0:-1].cumsum(1)
-    marked, shared = reaching[:1].T, reaching[1:].T
-    size = np.array([np.count_nonzero(mask) for mask in masks])
-    union = marked + size - shared
-    return np.divide(shared, union, out=np.full(shared.shape, np.nan), where=size > 0)
+    reaching = counts.flip(2).cumsum(2)[:, :, :levels]
+    order = thresholds.argsort(1, descending=True)[:, None].expand_as(reaching)
+    found = torch.empty_like(reaching).scatter_(2, order, reaching).transpose(1, 2)
+    shared, marked = found[:, :, :-1], found[:, :, -1:]
+    size = count_pixels(masks[:, :, None])[:, None]
+    iou = shared.double() / (marked + size - shared)
+    return iou.masked_fill(size == 0, torch.nan)
 
 
 def weigh_iou(

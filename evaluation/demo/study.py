@@ -15,7 +15,7 @@ from torch import Tensor
 from candlelight.evaluation.catalogue.intrinsic_options import LMSEOptions
 from candlelight.evaluation.causal import layer_codes
 from candlelight.evaluation.concepts import CSMData
-from candlelight.evaluation.coverage import layer_heatmaps, score_coverage
+from candlelight.evaluation.coverage import COVERAGE, CoverageOptions, layer_heatmaps
 from candlelight.evaluation.coverage.coverage_pictures import coverage_pictures
 from candlelight.evaluation.demo.rebuild import make_if_changed
 from candlelight.evaluation.intrinsic import LMSE
@@ -172,14 +172,12 @@ def _evaluate(
     concepts |= evaluate("csm", views, hidden, layer=layers, seed=seed, device=device)
     methods = {layer: layer_heatmaps(network, layer) for layer in COVERAGE_LAYERS} | {CONTROL: middle_blob}
     parts = open_data("parts", data, set_name="candle", by="type")
-    coverage = score_coverage(methods, parts, device=device)
+    covering = start(COVERAGE, CoverageOptions(quick=True), {"data": parts}, methods, device)
+    coverage: dict[str, Any] = score(covering)
     encoders = {CODE_LAYER: layer_codes(network, CODE_LAYER)}
     factors = open_data("factors", data, set_name="candle")
     causal: Any = evaluate("codes", factors, encoders, metrics=("unconfoundedness", "mig"), device=device)
-    pictures = {
-        "lmse": intrinsic_pictures(run, intrinsic),
-        "waiou": coverage_pictures(coverage, methods, parts, device=device),
-    }
+    pictures = {"lmse": intrinsic_pictures(run, intrinsic), **coverage_pictures(covering, coverage)}
     return dict(zip(EVALUATIONS, (intrinsic, concepts, coverage, causal), strict=True)), pictures
 
 

@@ -4,6 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
@@ -11,6 +12,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from candlelight.loaders.errors import InputError
+
+if TYPE_CHECKING:
+    from candlelight.evaluation.models.classifiers import TrainedOn
 
 SMALLEST_SIDE = 32  # pixels; the deepest networks halve an image five times
 # Mean and standard deviation of ImageNet's sRGB colours, by which public weights expect images normalised.
@@ -29,10 +33,14 @@ class Backbone(nn.Module, ABC):
         name: name of the architecture, one of `BackboneName`; set by `build_backbone`.
         explained_layer: name of the submodule whose output are the maps.
         head_layer: name of the last linear layer, which has one row of weights for each class.
+        class_names: names of the classes in the order of the logits, from the file; None if not known.
+        trained_on: label, data and rows of the training, from the file; None if not known.
     """
 
     colour_space = "srgb"
     name = ""
+    class_names: tuple[str, ...] | None = None
+    trained_on: "TrainedOn | None" = None
     explained_layer: str
     head_layer: str
 

@@ -179,7 +179,8 @@ def load_classifier(path: str | Path, device: str | torch.device = "cpu") -> Tra
     name: Any = content.get("backbone")
     network = build_backbone(name, len(classes), seed=0)
     load_exactly(network, content.get("state"), f"{path}: {name}")
-    return TrainedClassifier(network.to(device), tuple(classes), _training(content.get("training"), path))
+    network.class_names, network.trained_on = tuple(classes), _training(content.get("training"), path)
+    return TrainedClassifier(network.to(device), network.class_names, network.trained_on)
 
 
 def is_classifier(path: str | Path) -> bool:

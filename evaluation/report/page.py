@@ -10,8 +10,7 @@ import jinja2
 from markupsafe import Markup
 
 from candlelight.evaluation.catalogue import CATALOGUE
-from candlelight.evaluation.coverage import causal_check_report, coverage_report
-from candlelight.evaluation.coverage.fit_methods import split_method_names
+from candlelight.evaluation.coverage.method_comparison import split_method_names
 from candlelight.evaluation.intrinsic.protocol_report import protocols_section
 from candlelight.evaluation.perception import perception_report
 from candlelight.evaluation.report.blocks import Block, Section, TableBlock, setting_text
@@ -29,17 +28,6 @@ _PROTOCOL = "protocol"  # setting of results of named protocols
 
 
 OLD_PAGES = {  # of evaluations that are not in the catalogue yet
-    "waiou": Page(
-        section=coverage_report.coverage_section,
-        reading=coverage_report.READING,
-        needs=coverage_report.NEEDS,
-        overview=coverage_report.coverage_overview,
-    ),
-    "causal_check": Page(
-        section=causal_check_report.causal_check_section,
-        reading=causal_check_report.READING,
-        needs=causal_check_report.NEEDS,
-    ),
     "perception": Page(
         section=perception_report.perception_section,
         reading=perception_report.READING,

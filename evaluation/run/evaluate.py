@@ -216,7 +216,7 @@ def start(
     if taken := sorted(record.controls.keys() & models.keys()):
         raise InputError(f"model `{taken[0]}`: the name is that of a control; give another name")
     view = record.reads.open(choice, options, models)
-    views = [view] if hasattr(view, "known_ids") else []
+    views = getattr(view, "views", [view] if hasattr(view, "known_ids") else [])
     if record.needs_models or models:
         models = identify_models(models, views, record.reads.space, missing)
     return Run(record, options, view, dict(models), device, batch_size, missing, steps or FinishedSteps())

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
 from candlelight.evaluation.models.model_protocols import IntrinsicModel
@@ -31,7 +31,7 @@ from candlelight.evaluation.run.predictions import (
 )
 from candlelight.evaluation.views import View
 from candlelight.loaders.colour import linear_to_srgb, srgb_to_linear
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.verification.checksums import file_sha256
 
 DecompositionModel = IntrinsicModel | NamedModel | Predictions
@@ -104,23 +104,56 @@ def _files(name: str, results: Predictions | Heatmaps) -> ModelIdentity:
     return ModelIdentity(name, "files", None, whole.hexdigest())
 
 
+def models_of_layers(
+    models: Mapping[str, NamedModel], layers: Sequence[str], make: Callable[[Any, str], Any]
+) -> dict[str, NamedModel]:
+    """Make a model of each hidden layer, which gives heatmaps or codes.
+
+    Args:
+        models: networks; other models have no hidden layers and stay as they are.
+        layers: names of hidden layers; without any, the models themselves are returned.
+        make: makes a model of a network and the name of a layer.
+
+    Returns:
+        Models named by model and layer.
+
+    Raises:
+        InputError: layers are given, but no model has hidden layers; or a layer is given twice.
+    """
+    option = argument("layer")
+    if len(set(layers)) < len(layers):
+        raise InputError(f"{option}: expected different layers, got {', '.join(layers)}")
+    if layers and not models:
+        raise InputError(f"{option}: needs a model that has the layer")
+    if layers and not any(isinstance(one.model, nn.Module) for one in models.values()):
+        names = ", ".join(f"`{name}`" for name in models)
+        raise InputError(f"{option}: {names} has no hidden layers; omit {option}, or give a network")
+    found = {}
+    for name, named in models.items():
+        if not layers or not isinstance(named.model, nn.Module):
+            found[name] = named
+            continue
+        for layer in layers:
+            identity = replace(named.identity, name=f"{name} {layer}")
+            found[identity.name] = replace(named, identity=identity, model=make(named.model, layer))
+    return found
+
+
 def run_model(
     named: NamedModel,
     image: Float[Tensor, "batch 3 height width"],
-    device: str,
     check: Callable[[object, int, str], tuple[Tensor, ...]],
 ) -> tuple[Tensor, ...]:
     """Run a model on scene-linear images, in evaluation mode and without gradients.
 
     Args:
-        named: the model, on ``device``.
-        image: scene-linear Rec.709; the batch is halved when memory runs out.
-        device: torch device of the model.
+        named: the model.
+        image: scene-linear Rec.709, on the device of the model; the batch is halved when memory runs out.
         check: maps the output of the model, the number of images and the name of the model to tensors with
             one entry for each image.
 
     Returns:
-        The tensors that ``check`` returned, on the CPU.
+        The tensors that ``check`` returned, on the device.
 
     Raises:
         InputError: the model raised an exception, or one image does not fit in memory.
@@ -128,9 +161,9 @@ def run_model(
     name = named.identity.name
 
     def run(rows: slice) -> tuple[Tensor, ...]:
-        given = to_device(named, image[rows], device)
-        with evaluation_mode(named.model), torch.no_grad(), model_errors(name, given):
-            return tuple(part.cpu() for part in check(named.model(given), len(given), name))
+        with evaluation_mode(named.model), torch.no_grad(), model_errors(name, image[rows]):
+            given = to_model_space(named, image[rows])
+            return tuple(part.to(given.device) for part in check(named.model(given), len(given), name))
 
     return run_in_halves(run, len(image))
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from candlelight.evaluation.run.evaluate import Run
     from candlelight.evaluation.run.result import Result
 
+    Shown = Sequence[Block] | Mapping[str, Sequence[Block]]
+
 Better = Literal["lower", "higher", "neither"]
 O = TypeVar("O")  # noqa: E741  the options of an evaluation
 
@@ -133,8 +135,8 @@ def options_of(kind: type) -> list[Option]:
     """Read the options of an evaluation from its dataclass.
 
     Types of fields are bool, int, float, str, `Path` or a ``Literal`` of texts; ``X | None``;
-    ``tuple[X, ...]`` for a repeatable option; ``tuple[X, X]`` for values that are given together; and
-    ``object`` for a text on the command line that may be any object in Python.
+    ``tuple[X, ...]`` for a repeatable option, or numbers separated by commas; ``tuple[X, X]`` for values
+    that are given together; and ``object`` for a text on the command line that may be any object in Python.
 
     Example:
         >>> @dataclass(frozen=True)
@@ -252,7 +254,8 @@ class Reading:
 
     Attributes:
         open: opens the data: takes ``data``, ``set_name``, ``split``, ``rows`` and ``limit`` as a mapping,
-            the options and the models; an opened view is returned as it is.
+            the options and the models; an opened view is returned as it is. An object with more than a view
+            names in ``views`` the ones whose ids result files must have.
         prepare: makes tensors of neighbouring rows with one image size, once for all models; the mechanism
             copies them to the device.
         predict: runs a model on prepared rows: takes the model, the ids and the prepared rows, and returns an
@@ -278,7 +281,8 @@ class Page:
         section: makes the blocks of a page from results on the same data and from pictures.
         reading: blocks on how to read the scores.
         needs: names of columns, settings and details that the section shows.
-        pictures: makes blocks that show rows, from a `candlelight.evaluation.run.evaluate.Run` and results.
+        pictures: makes blocks that show rows, from a `candlelight.evaluation.run.evaluate.Run` and results;
+            a mapping by section (``METRIC``, ``METRIC-2``, ...) where there are several.
         overview: makes a further section of results that belong to several sections.
         lines: makes the text of the terminal from the results; None for the table of scores and comparisons.
     """
@@ -286,7 +290,7 @@ class Page:
     section: "Callable[[Sequence[Any], Sequence[Block]], Section]"
     reading: "tuple[Block, ...]" = ()
     needs: tuple[str, ...] = ()
-    pictures: "Callable[[Run[Any], Mapping[str, Any]], Sequence[Block]] | None" = None
+    pictures: "Callable[[Run[Any], Mapping[str, Any]], Shown] | None" = None
     overview: "Callable[[Sequence[Sequence[Any]]], Section] | None" = None
     lines: Callable[[Sequence[Any]], Sequence[str]] | None = None
 

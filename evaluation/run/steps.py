@@ -68,32 +68,32 @@ class FinishedSteps:
             raise InputError(f"{folder}: must not exist, or hold the steps of an earlier run; {_CURE}")
 
     def get_or_compute(
-        self, key: Mapping[str, Any] | None, compute: Callable[[], Mapping[str, Tensor]]
+        self, key: Mapping[str, Any] | None, compute: Callable[[], Mapping[str, Tensor]], place: str = "cpu"
     ) -> dict[str, Tensor]:
         """Read a finished step, or compute it and keep it.
 
         Args:
             key: names and values of everything that the step depends on; None computes it each time.
-            compute: computes the step: tensors by name, of dtypes that numpy has; they are moved to the CPU.
+            compute: computes the step: tensors by name, of dtypes that numpy has.
+            place: device of the returned tensors. A step that is not kept does not leave its device for it.
 
         Raises:
             InputError: a file cannot be written.
         """
         if self.folder is None or key is None:
-            return {name: values.cpu() for name, values in compute().items()}
+            return {name: values.to(place) for name, values in compute().items()}
         name = hashlib.sha256(json.dumps(to_json_values(key), sort_keys=True).encode()).hexdigest()
         path = self.folder / f"{name}.npz"
         again = path in self._used  # in this run, such as the score of a second model with equal codes
         self._used.add(path)
         if (kept := _read(path)) is not None:
             self.reused += not again
-            return kept
-        step = {
-            name: values.cpu().contiguous() for name, values in compute().items()
-        }  # contiguous, as read from a file
+            return {name: values.to(place) for name, values in kept.items()}
+        # Contiguous, as read from a file.
+        step = {name: values.contiguous() for name, values in compute().items()}
         self.computed += 1
         self._write(path, step)
-        return step
+        return {name: values.to(place) for name, values in step.items()}
 
     def count(self) -> int:
         """Count the steps in the folder."""
@@ -118,7 +118,7 @@ class FinishedSteps:
                 self.folder.rmdir()
 
     def _write(self, path: Path, step: Mapping[str, Tensor]) -> None:
-        arrays: dict[str, Any] = {name: values.numpy() for name, values in step.items()}
+        arrays: dict[str, Any] = {name: values.cpu().numpy() for name, values in step.items()}
         try:
             path.parent.mkdir(exist_ok=True)
             if not (record := path.parent / RECORD).exists():
@@ -234,6 +234,7 @@ def run_batches(
     device: str,
     batch_size: int,
     steps: FinishedSteps | None,
+    place: str = "cpu",
 ) -> Iterator[tuple[_Prepared, dict[str, Step]]]:
     """Compute a step of each model for each batch, or take it from finished steps.
 
@@ -242,12 +243,13 @@ def run_batches(
         view: the rows; their items have an ``image``.
         prepare: makes the input of ``compute`` of a batch, once for all models.
         compute: computes the step of a model from the ids of the rows, the prepared batch and the device:
-            tensors by name, which are moved to the CPU.
+            tensors by name.
         fingerprint: is extended by every row.
         settings: all arguments that ``compute`` depends on, with the metric and its version.
         device: torch device of the models.
         batch_size: maximal number of rows in a batch, whose images have one size.
         steps: keeps finished steps; None keeps nothing.
+        place: device of the returned tensors.
 
     Returns:
         An iterator over batches: the prepared batch, and the step of each model.
@@ -262,7 +264,7 @@ def run_batches(
         made = {}
         for name, named in named_models.items():
             key = batch_key(keys[name], batch, fingerprint)
-            made[name] = kept.get_or_compute(key, partial(compute, named, batch.ids, prepared, device))
+            made[name] = kept.get_or_compute(key, partial(compute, named, batch.ids, prepared, device), place)
         yield prepared, made
 
 

@@ -93,7 +93,7 @@ def attention() -> type[Attention]:
 
 @pytest.fixture(scope="session")
 def coverage_call() -> Callable[..., list[StatisticResult]]:
-    """Make results of one call of `score_coverage` with all optional details.
+    """Make results of one comparison of coverage with all optional details.
 
     Method m of the call, counted from 0, has an average IoU of 0.1 (m + 1) + 0.01 p at share p, 0.005 less
     with a threshold by image; its WAIoU is half of that. No image shows the last part.

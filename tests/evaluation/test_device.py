@@ -5,6 +5,7 @@ The device is a simulated one, or CUDA where there is a GPU.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import astuple
 from importlib import import_module
 from types import SimpleNamespace
 
@@ -16,10 +17,21 @@ from candlelight.evaluation import evaluate
 from candlelight.evaluation.concepts import CSMData, TCAVData
 from candlelight.evaluation.concepts.concepts_pictures import CSM_PAGE
 from candlelight.evaluation.concepts.score_csm import CONCEPT_SENSITIVITY
+from candlelight.evaluation.coverage import MASK_CONTROLS, ExplainedImages, thresholds
 from candlelight.evaluation.run.evaluate import score as score_run
 from candlelight.evaluation.run.evaluate import start
+from candlelight.evaluation.run.json_values import to_json_values
 from candlelight.evaluation.run.record import make_options
-from candlelight.evaluation.views import Comparisons, ConceptSet, DecomposedImage, JudgedImage, RegionImage
+from candlelight.evaluation.views import (
+    BACKGROUND_REGION,
+    Comparisons,
+    ConceptSet,
+    CounterfactualImages,
+    DecomposedImage,
+    JudgedImage,
+    PartImage,
+    RegionImage,
+)
 from candlelight.loaders.schema import FactorInfo
 from tests.evaluation.test_gpu import Pretended, PretendedGpu
 
@@ -83,6 +95,31 @@ def painted(row: int) -> RegionImage:
     return RegionImage(
         drawn(row, 3, HEIGHT, WIDTH), regions, torch.tensor([[0.2, 0.4, 0.6], [0.6, 0.3, 0.2]])
     )
+
+
+def parts_of(row: int) -> dict[str, Tensor]:
+    masks = {name: torch.zeros(HEIGHT, WIDTH, dtype=torch.bool) for name in ("head", "tail")}
+    masks["head"][4:20, 6 + row : 30], masks["tail"][24:40, 30:60] = True, True
+    return masks
+
+
+def annotated(row: int) -> PartImage:
+    return PartImage(drawn(row, 3, HEIGHT, WIDTH), parts_of(row))
+
+
+def recoloured(row: int) -> CounterfactualImages:
+    masks, image = parts_of(row), drawn(row, 3, HEIGHT, WIDTH)
+    masks[BACKGROUND_REGION] = ~(masks["head"] | masks["tail"])
+    changed = {name: torch.where(mask, 1 - image, image)[None] for name, mask in masks.items()}
+    return CounterfactualImages(image, masks, None, changed)
+
+
+def coarse(images: Tensor) -> Tensor:
+    return torch.nn.functional.avg_pool2d(images, 8)
+
+
+def means(images: Tensor) -> Tensor:
+    return 9 * images[:, :2, :24].mean((2, 3))
 
 
 def split(image: Tensor) -> tuple[Tensor, Tensor]:
@@ -221,6 +258,50 @@ def test_codes_stay_on_the_device_from_the_encoder_to_the_score(memory_view, mon
         assert (shown.value, shown.low, shown.high) == pytest.approx(given, rel=1e-4, abs=1e-6, nan_ok=True)
     # The libraries for the CPU read the codes for each split and resample.
     assert 0 < device.bytes < (2 if name == "codes" else 0.05) * images.numel() * 4
+
+
+def check_alike(found: object, wanted: object) -> None:
+    """Compare nested numbers; a rounded colour may mark a point more or less on the device."""
+    if isinstance(wanted, dict):
+        assert isinstance(found, dict)
+        assert found.keys() == wanted.keys()
+        for name, value in wanted.items():
+            check_alike(found[name], value)
+    elif isinstance(wanted, list | tuple):
+        assert isinstance(found, list | tuple)
+        for one, other in zip(found, wanted, strict=True):
+            check_alike(one, other)
+    elif isinstance(wanted, float):
+        assert found == pytest.approx(wanted, rel=1e-3, abs=1e-6, nan_ok=True)
+    else:
+        assert found == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "share"),
+    [
+        ("coverage", {"quick": True, "k": 2}, 0.05),
+        ("coverage", {"pooling": "image"}, 0.25),  # the hash of noise
+        ("causal-check", {"pixels": "region"}, 0.05),
+    ],
+)
+def test_explanations_stay_on_the_device(memory_view, monkeypatch, name, options, share) -> None:
+    monkeypatch.setattr(thresholds, "POINTS_IN_MEMORY", 2 * HEIGHT * WIDTH)  # sets are counted in passes
+    view = memory_view([(recoloured if name == "causal-check" else annotated)(row) for row in range(10)])
+    data = ExplainedImages(view, means, [0, 1] * 5)
+    models = {"coarse": coarse, "areas": MASK_CONTROLS["part areas"]}
+    expected = evaluate(name, data, models, device="cpu", **options)
+    with counted() as device:
+        found = evaluate(name, data, models, device="cuda", **options)
+    for model, result in found.items():
+        scores, wanted = (
+            {column: astuple(score) for column, score in one.scores.items()}
+            for one in (result, expected[model])
+        )
+        check_alike(
+            to_json_values([scores, result.details]), to_json_values([wanted, expected[model].details])
+        )
+    assert 0 < device.bytes < share * IMAGE_BYTES * len(view) * len(found)
 
 
 def test_the_count_sees_an_image_that_leaves() -> None:

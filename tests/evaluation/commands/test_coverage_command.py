@@ -1,8 +1,8 @@
 """`evaluate coverage --method` on generated photographs: images that are learned and scored, resuming."""
 
 import csv
-import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,18 +10,11 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-import candlelight.evaluation.coverage
 from candlelight.cli import main
-from candlelight.evaluation import views
-from candlelight.evaluation.coverage import fit_methods, topics, vebi
-from candlelight.evaluation.coverage.fit_methods import (
-    METHOD_NAMES,
-    MethodSettings,
-    fit_method,
-    read_training_images,
-)
-from candlelight.evaluation.coverage.open_parameters import OpenParameters
-from candlelight.evaluation.coverage.score_coverage import score_coverage
+from candlelight.evaluation import evaluate
+from candlelight.evaluation.catalogue.coverage_options import ExplanationOptions
+from candlelight.evaluation.coverage import explained_images, score_coverage, topics, vebi
+from candlelight.evaluation.coverage.fit_methods import METHOD_NAMES, fit_method, read_training_images
 from candlelight.evaluation.models import open_model
 from candlelight.evaluation.run.result_files import read_results
 from candlelight.evaluation.run.steps import FinishedSteps
@@ -39,22 +32,34 @@ def run(data: str, *words: object, code: int = 0) -> str:
     return result.output
 
 
+def write_tables(out: Path, folder: Path) -> None:
+    given = ["evaluate", "coverage-tables", str(out), "--out", str(folder)]
+    done = CliRunner().invoke(main, given)
+    assert done.exit_code == 0, (done.output, done.exc_info)
+    assert set(done.output.splitlines()) == {str(path) for path in folder.iterdir()}
+
+
 @pytest.fixture
 def seen(monkeypatch) -> dict[str, Any]:
-    """Record the ids of the images that methods learn from, and of those that are scored."""
+    """Record the ids of the images that methods learn from, and the runs that are scored."""
     found: dict[str, Any] = {"learned": [], "scored": []}
 
     def read(data, rows, *given):
         found["learned"].append({data.ids[row] for row in rows})
         return read_training_images(data, rows, *given)
 
-    def score(methods, data, *given, **options):
-        found["scored"].append(set(data.ids))
-        found["labels"] = options["labels"]
-        return score_coverage(methods, data, *given, **options)
+    def explain(run):
+        found["scored"].append(set(run.data.ids))
+        return read_explanations(run)
 
-    monkeypatch.setattr(fit_methods, "read_training_images", read)
-    monkeypatch.setattr(candlelight.evaluation.coverage, "score_coverage", score)
+    def describe(user, predicted, labels, groups):
+        found["labels"] = labels
+        return describe_network(user, predicted, labels, groups)
+
+    read_explanations, describe_network = score_coverage.read_explanations, score_coverage.describe_network
+    monkeypatch.setattr(explained_images, "read_training_images", read)
+    monkeypatch.setattr(score_coverage, "read_explanations", explain)
+    monkeypatch.setattr(score_coverage, "describe_network", describe)
     return found
 
 
@@ -68,9 +73,9 @@ def test_methods_learn_the_training_images_and_are_scored_on_the_others(
 ) -> None:
     out, tables = tmp_path / "a.json", tmp_path / "tables"
     words = ("--model", make_classifier(), "--method", "all", *SMALL, "--proportions", "0.05,0.1")
-    text = run(birds, *words, "--out", out, "--tables", tables)
-    # The second reading is that of the scored images, for the completeness of topics.
-    assert seen["learned"] == [ids_of(birds, range(0, 12, 2)), ids_of(birds, range(1, 12, 2))]
+    text = run(birds, *words, "--out", out)
+    write_tables(out, tables)
+    assert seen["learned"] == [ids_of(birds, range(0, 12, 2))]
     assert seen["scored"] == [ids_of(birds, range(1, 12, 2))]
     assert seen["labels"] == [0, 0, 0, 1, 1, 1]
     results = read_results(out)
@@ -127,8 +132,8 @@ def test_images_of_other_data_with_the_same_ids_are_scored(birds, make_classifie
         identity = replace(view.identity, recipe="of another seed")
         return replace(view, named=replace(view.named, identity=identity))
 
-    open_secondary = views.open_secondary
-    monkeypatch.setattr(views, "open_secondary", of_other_seed)
+    open_secondary = explained_images.open_secondary
+    monkeypatch.setattr(explained_images, "open_secondary", of_other_seed)
     words = ("--model", make_classifier(), "--method", "grad-cam", "--fit", f"{birds}:annotated", *QUICK)
     text = run(birds, *words)
     assert seen["learned"] == [ids_of(birds, range(12))]
@@ -136,27 +141,29 @@ def test_images_of_other_data_with_the_same_ids_are_scored(birds, make_classifie
     assert "note: 6 of 12 images of DATA are scored: a classifier or a method has learned from the" in text
 
 
-def test_scores_are_those_of_the_functions(birds, make_classifier, tmp_path) -> None:
+def test_scores_are_those_of_evaluate(birds, make_classifier, tmp_path) -> None:
     out, path = tmp_path / "a.json", str(make_classifier())
     chosen = {
-        **{"k": 3, "rank": "score", "pooling": "image", "proportions": "0.05", "threshold": 0.1},
-        **{"threshold-at": "map", "compat": "waiou2023", "reduce": "sum", "choose": "same"},
+        **{"k": 3, "rank": "score", "pooling": "image", "threshold_at": "map", "compat": "waiou2023"},
+        **{"reduce": "sum", "choose": "same", "bound": 3},
     }
-    words = [str(word) for name, value in chosen.items() for word in (f"--{name}", value)]
-    run(birds, "--model", path, "--method", "vebi", "--bound", 3, *words, "--quick", "--out", out)
+    words = [str(word) for name, value in chosen.items() for word in (f"--{name.replace('_', '-')}", value)]
+    words += ["--proportions", "0.05", "--threshold", "0.1", "--quick"]
+    run(birds, "--model", path, "--method", "vebi", *words, "--out", out)
     (found,) = read_results(out)
-    parameters = OpenParameters(3, "score", (0.05,), "same", "image", "map", "waiou2023", 0.1, "sum")
+    given = {"method": ["vebi"], "proportions": [0.05], "iou_threshold": 0.1, "quick": True, **chosen}
+    (expected,) = evaluate("coverage", birds, [path], split="annotated", device="cpu", **given).values()
+    assert found.to_json() == expected.to_json()
+    # The method fitted by hand is the same one, and so are its scores.
     view = open_data("factors", birds, split="annotated")
     training = read_training_images(view, range(0, 12, 2), [0, 0, 0, 1, 1, 1], (32, 32))
-    settings = MethodSettings(bound=3.0)
-    method = fit_method("vebi", open_model(path), "layer3", training, settings, FinishedSteps())
+    options = ExplanationOptions(("vebi",), bound=3.0)
+    method = fit_method("vebi", open_model(path), "layer3", training, options, FinishedSteps())
     parts = open_data("parts", birds, split="annotated", by="part", rows=range(1, 12, 2))
-    expected = score_coverage({"kinds vebi": method}, parts, parameters, size=(32, 32))["kinds vebi"]
-    assert found.scores == expected.scores
-    added = {"accuracy": None, "network": None, "notes": None}
-    assert found.details | added == expected.details | added
-    assert found.about.settings == json.loads(json.dumps(expected.about.settings))
-    assert found.about.model["sha256"] == expected.about.model["sha256"]
+    own = {name: value for name, value in given.items() if name not in ("method", "bound")}
+    (again,) = evaluate("coverage", parts, {"kinds vebi": method}, size=(32, 32), **own).values()
+    assert again.scores == found.scores
+    assert again.about.model["sha256"] == found.about.model["sha256"]
 
 
 def test_an_interrupted_run_resumes_with_fitted_methods(
@@ -187,7 +194,7 @@ def test_an_interrupted_run_resumes_with_fitted_methods(
     monkeypatch.setattr(topics.TopicMethod, "explain", explain)
     text = run(birds, *words, "--out", out)
     assert fitted == ["vebi", "topics"]  # each once in three runs
-    assert "a.json.partial: 4 of 5 steps were already finished" in text
+    assert "a.json.partial: 3 of 5 steps were already finished" in text
     assert out.read_bytes() == whole.read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "whole.json"]
 
@@ -211,7 +218,8 @@ def test_several_classifiers_are_compared_on_images_that_none_has_learned(
     other = make_classifier("other", range(1, 8, 2), seed=5)
     out, page, tables = tmp_path / "a.json", tmp_path / "a.html", tmp_path / "tables"
     words = ("--model", make_classifier(), "--model", other, "--method", "vebi", "--method", "grad-cam")
-    run(birds, *words, *QUICK, "--fit-limit", 4, "--out", out, "--report", page, "--tables", tables)
+    run(birds, *words, *QUICK, "--fit-limit", 4, "--out", out, "--report", page)
+    write_tables(out, tables)
     assert seen["scored"] == [ids_of(birds, range(9, 12, 2))] * 2
     names = [result.about.model["name"] for result in read_results(out)]
     assert names == ["kinds vebi", "kinds grad-cam", "other vebi", "other grad-cam"]
@@ -222,7 +230,9 @@ def test_several_classifiers_are_compared_on_images_that_none_has_learned(
         for place, name in enumerate(("kinds", "other"), 1)
         for method in ("vebi", "grad-cam")
     ]
-    assert all(f"Heatmaps on {name}" in page.read_text() for name in ("kinds", "other"))
+    first, second = page.read_text(encoding="utf-8").split('<section id="coverage')[1:3]
+    for name, section in (("kinds", first), ("other", second)):
+        assert section.index(f"Heatmaps on {name}") < section.index("Concepts of vebi")
 
 
 def test_files_of_heatmaps_and_layers_are_compared_with_methods(birds, make_classifier, tmp_path) -> None:

@@ -33,7 +33,6 @@ RETINEX = ("--model", "retinex")
         (("lmse", "nowhere", *RETINEX, "--device", "abacus"), "--device abacus: not usable here"),
         (("lmse", "mitt:x", *RETINEX), "did you mean `mit`?"),
         (("lmse", "nowhere", "--predictions", "none"), "none"),
-        (("coverage", "nowhere", *RETINEX, "--layer", "a"), "--layer: `retinex` has no hidden layers"),
         (("codes", "nowhere", "--codes", "codes.npz"), "codes.npz: expected a file of codes, there is none"),
         (("report", "nowhere.json", "--out", "a.html"), "nowhere.json: cannot be read"),
         (("compare", "nowhere.json", "nowhere.json"), "nowhere.json: cannot be read"),

@@ -145,7 +145,10 @@ def test_network_that_is_no_working_classifier(birds, own_networks, network, mes
         (("--method", "vebi", "--by", "type"), "`cub70` has only masks of parts"),
         (("--method", "vebi", "--missing", "fail"), "--missing fail: needs result files"),
         (("--method", "vebi", "--proportions", "0.1,half"), "--proportions 0.1,half: expected numbers"),
-        (("--method", "vebi", "--proportions", "nan"), "`proportion` must lie between 0 and 1, got nan"),
+        (
+            ("--method", "vebi", "--proportions", "nan"),
+            "--proportions: expected above 0 and below 1, got nan",
+        ),
         (("--method", "vebi", "--threshold", 1), "--threshold"),
         (("--method", "sage"), "'sage' is not one of"),
     ],
@@ -155,7 +158,7 @@ def test_options_that_contradict(birds, make_classifier, words, message) -> None
 
 
 def test_models_that_are_no_classifiers(birds, make_classifier) -> None:
-    assert "--method: needs a --model, the classifier to explain" in error(birds, "--method", "vebi")
+    assert "nothing to score: give a --model" in error(birds, "--method", "vebi")
     assert "--method: `retinex` is no network; give a classifier" in error(
         birds, "--method", "vebi", "--model", "retinex"
     )
@@ -187,14 +190,12 @@ def test_classifier_of_other_data(birds, tmp_path) -> None:
         ("--out", "no/a.json", "its folder does not exist"),
         ("--out", "taken.json", "taken.json.partial: must not exist, or hold the steps of an earlier run"),
         ("--report", "a.json", "expected a file name that ends in .html"),
-        ("--tables", "file", "is a file"),
     ],
 )
 def test_output_that_is_taken(birds, make_classifier, tmp_path, monkeypatch, option, name, message) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "taken.json.partial").mkdir()
     (tmp_path / "taken.json.partial" / "notes.txt").touch()
-    (tmp_path / "file").touch()
     monkeypatch.setattr(topics, "discover_topics", None)  # nothing is computed before
     words = ("--model", make_classifier(), "--method", "topics", option, tmp_path / name)
     assert message in error(birds, *words)

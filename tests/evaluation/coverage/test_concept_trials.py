@@ -8,12 +8,12 @@ import torch
 from torch import nn
 
 from benchmarks.trials import causal_confounded, concept_checks, topics_completeness
+from candlelight.evaluation import evaluate
 from candlelight.evaluation.coverage.control_explainers import centre_blob
+from candlelight.evaluation.coverage.explained_images import ExplainedImages
 from candlelight.evaluation.coverage.fit_methods import TrainingImages
 from candlelight.evaluation.coverage.measure_regions import ALL_PARTS
 from candlelight.evaluation.coverage.prototypes import PrototypeTraining, train_prototype_network
-from candlelight.evaluation.coverage.score_causal_check import score_causal_check
-from candlelight.evaluation.coverage.score_coverage import score_coverage
 from candlelight.evaluation.coverage.topic_completeness import LabelledMaps, ReconstructionTraining
 from candlelight.evaluation.coverage.vebi import VEBI
 from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages, PartImage
@@ -146,12 +146,13 @@ def test_tables_of_coverage_and_effects(memory_view, capsys):
         return torch.stack([images[:, 0, :4, :4].mean((1, 2)), images[:, 1].mean((1, 2))], 1)
 
     methods = {"plain red": lambda images: images[:, :1] * masks["head"], "plain blob": centre_blob}
-    checks = list(score_causal_check(methods, classify, memory_view(rows)).values())
+    shown = ExplainedImages(memory_view(rows), classify)
+    checks = list(evaluate("causal-check", shown, methods, device="cpu").values())
     causal_confounded.print_checks({"plain": checks})
     table = causal_confounded.region_rows(checks)
     assert [row[0] for row in table] == ["head", "tail", ALL_PARTS, BACKGROUND_REGION]
     assert {row[1] for row in table} == {6}
-    scored = score_coverage(methods, memory_view(parts))
+    scored = evaluate("coverage", memory_view(parts), methods, device="cpu", quick=True)
     assert scored["plain red"].details["mean_iou"] == [1, None]  # of the IoUs above 0
     shown = {"head": 6, "tail": 6}
     coverage = [causal_confounded.with_part_means(one, shown) for one in scored.values()]

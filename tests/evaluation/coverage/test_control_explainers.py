@@ -9,6 +9,7 @@ import pytest
 import torch
 from scipy.stats import binom
 
+from candlelight.evaluation.catalogue.coverage_options import CoverageOptions
 from candlelight.evaluation.coverage.control_explainers import (
     CONTROLS,
     centre_blob,
@@ -16,15 +17,26 @@ from candlelight.evaluation.coverage.control_explainers import (
     uniform_noise,
 )
 from candlelight.evaluation.coverage.heatmap_streams import MaskStream
-from candlelight.evaluation.coverage.open_parameters import OpenParameters
-from candlelight.evaluation.coverage.score_coverage import score_coverage
 from candlelight.evaluation.coverage.thresholds import Explanations, binarise, set_threshold
 from candlelight.evaluation.coverage.waiou import part_iou
+from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.named_models import identify_models
 from candlelight.evaluation.views import PartImage
 from candlelight.loaders.errors import InputError
 
 SHARES = (0.05, 0.2, 0.35)
+
+
+def cover(methods, view, **options):
+    return evaluate("coverage", view, methods, device="cpu", quick=True, **options)
+
+
+def ideal(masks, parts, resolution, proportions, groups=None, **options):
+    choose = "others" if groups else "same"
+    chosen = CoverageOptions(proportions=tuple(proportions), choose=choose, **options)
+    return ideal_coverage(
+        masks, parts, resolution, chosen, groups or [*map(str, range(len(masks.annotated)))]
+    )
 
 
 def _images(count, height=12, width=10, seed=0):
@@ -105,18 +117,18 @@ def test_scores_of_the_controls(memory_view):
     masks[5:7, 6:10] = True
     items = [PartImage(image, {"middle": masks, "corner": masks.roll((5, 6), (0, 1))}) for image in images]
     view = memory_view(items)
-    results = score_coverage(CONTROLS, view, batch_size=4)
+    results = cover(CONTROLS, view, batch_size=4)
     assert results["constant"].score == 0
     assert results["constant"].failed == view.ids
     # The 8 pixels next to the middle, and no other pixel.
     assert results["centre"].details["mean_iou"] == [None, 1]
     assert 0 < results["noise"].scores["mean_iou"].value < 0.2
-    other = score_coverage(CONTROLS, view, batch_size=9)
+    other = cover(CONTROLS, view, batch_size=9)
     assert {name: result.to_json() for name, result in results.items()} == {
         name: result.to_json() for name, result in other.items()
     }
     # The paper's rule marks every point of the constant map: its IoU is the area of the part.
-    paper = score_coverage(CONTROLS, view, OpenParameters(compat="waiou2023"))["constant"]
+    paper = cover(CONTROLS, view, compat="waiou2023")["constant"]
     assert paper.details["mean_iou"] == pytest.approx([8 / 192, 8 / 192])
 
 
@@ -137,27 +149,27 @@ def test_control_of_a_single_image(control):
 def test_mask_covers_itself(share, pooling, threshold_at, compat):
     masks = _stream(*({"a": one, "b": two} for one, two in zip(_blocks(6), _blocks(6, seed=1), strict=True)))
     options = {"pooling": pooling, "threshold_at": threshold_at, "compat": compat}
-    found = ideal_coverage(masks, ["b", "a"], (12, 16), [share], **options)
+    found = ideal(masks, ["b", "a"], (12, 16), [share], **options)
     assert found.mean_iou.tolist() == [1, 1]
     assert (found.iou == 1).all()
 
 
 def test_larger_share_than_the_part():
     masks = _stream({"a": _blocks(1)[0]})
-    assert ideal_coverage(masks, ["a"], (12, 16), [0.9]).mean_iou.tolist() == [1]
+    assert ideal(masks, ["a"], (12, 16), [0.9]).mean_iou.tolist() == [1]
     # The threshold is 0, and by the paper's rule every point reaches it.
-    paper = ideal_coverage(masks, ["a"], (12, 16), [0.9], compat="waiou2023").mean_iou
+    paper = ideal(masks, ["a"], (12, 16), [0.9], compat="waiou2023").mean_iou
     assert paper.tolist() == [_blocks(1).mean()]
 
 
 def test_ideal_by_hand():
     # Cells 1 and 1/2, resized to 1, 7/8, 5/8, 1/2: shares of 1/4 and 1/2 mark one and two of three pixels.
     masks = _stream({"a": [[True, True, True, False]]})
-    found = ideal_coverage(masks, ["a"], (1, 2), [0.25, 0.5])
+    found = ideal(masks, ["a"], (1, 2), [0.25, 0.5])
     assert found.best_proportion.tolist() == [1]
     assert found.mean_iou.tolist() == [2 / 3]
-    assert ideal_coverage(masks, ["a"], (1, 2), [0.25]).mean_iou.tolist() == [1 / 3]
-    assert ideal_coverage(masks, ["a"], (1, 2), [0.75]).mean_iou.tolist() == [1]
+    assert ideal(masks, ["a"], (1, 2), [0.25]).mean_iou.tolist() == [1 / 3]
+    assert ideal(masks, ["a"], (1, 2), [0.75]).mean_iou.tolist() == [1]
 
 
 @pytest.mark.parametrize("threshold_at", ["mask", "map"])
@@ -180,7 +192,7 @@ def test_ideal_equals_averages_in_loops(resolution, pooling, threshold_at):
         iou = part_iou(binarise(resized.heatmap, thresholds), torch.from_numpy(masks)[:, None])
         means.append(float(iou.mean()))
     stream = _stream(*({"a": mask} for mask in masks))
-    found = ideal_coverage(stream, ["a"], resolution, SHARES, pooling=pooling, threshold_at=threshold_at)
+    found = ideal(stream, ["a"], resolution, SHARES, pooling=pooling, threshold_at=threshold_at)
     assert found.best_proportion.tolist() == [np.argmax(means)]
     assert found.mean_iou.tolist() == pytest.approx([max(means)], abs=1e-12)
 
@@ -188,12 +200,12 @@ def test_ideal_equals_averages_in_loops(resolution, pooling, threshold_at):
 def test_proportions_of_the_ideal_are_chosen_on_other_images():
     blocks, groups = _blocks(10), list("aabbccddee")
     masks, shares = _stream(*({"a": mask} for mask in blocks)), np.arange(0.05, 0.4, 0.02).tolist()
-    iou = np.stack([ideal_coverage(masks, ["a"], (3, 4), [share]).iou[:, 0].numpy() for share in shares])
+    iou = np.stack([ideal(masks, ["a"], (3, 4), [share]).iou[:, 0].numpy() for share in shares])
     expected = []
     for image, group in enumerate(groups):
         others = [row for row in range(10) if groups[row] != group]
         expected.append(iou[iou[:, others].mean(1).argmax(), image])
-    crossed, same = (ideal_coverage(masks, ["a"], (3, 4), shares, groups=some) for some in (groups, None))
+    crossed, same = (ideal(masks, ["a"], (3, 4), shares, groups=some) for some in (groups, None))
     assert crossed.iou[:, 0].tolist() == expected
     assert float(crossed.mean_iou) < float(same.mean_iou)
     assert crossed.best_proportion.tolist() == same.best_proportion.tolist()
@@ -202,7 +214,7 @@ def test_proportions_of_the_ideal_are_chosen_on_other_images():
 def test_coarser_masks_cover_less():
     masks = _stream(*({"a": mask} for mask in _blocks(20)))
     scores = [
-        float(ideal_coverage(masks, ["a"], size, np.arange(0.01, 0.4, 0.01).tolist()).mean_iou)
+        float(ideal(masks, ["a"], size, np.arange(0.01, 0.4, 0.01).tolist()).mean_iou)
         for size in ((12, 16), (6, 8), (3, 4), (1, 2))
     ]
     assert scores[0] == 1
@@ -214,7 +226,7 @@ def test_images_without_the_part_change_nothing():
     empty = np.zeros_like(blocks[0])
     alone = _stream(*({"a": mask} for mask in blocks))
     among = _stream({"b": blocks[0]}, {"a": empty}, *({"a": mask} for mask in blocks), {})
-    few, many = (ideal_coverage(masks, ["a"], (3, 4), SHARES) for masks in (alone, among))
+    few, many = (ideal(masks, ["a"], (3, 4), SHARES) for masks in (alone, among))
     assert many.iou[[0, 1, -1]].isnan().all()
     torch.testing.assert_close(many.iou[2:-1], few.iou, rtol=0, atol=0)
     torch.testing.assert_close(many.mean_iou, few.mean_iou)
@@ -222,14 +234,14 @@ def test_images_without_the_part_change_nothing():
 
 def test_part_that_no_image_shows():
     masks = _stream({"a": _blocks(1)[0], "b": np.zeros((12, 16))})
-    found = ideal_coverage(masks, ["b", "tail", "a"], (12, 16), SHARES)
+    found = ideal(masks, ["b", "tail", "a"], (12, 16), SHARES)
     assert found.mean_iou.isnan().tolist() == [True, True, False]
     assert found.best_proportion.tolist() == [0, 0, 0]
 
 
 def test_part_that_fills_an_image_has_a_dead_heatmap():
     masks = _stream({"a": np.ones((12, 16))}, {"a": _blocks(1)[0]})
-    assert ideal_coverage(masks, ["a"], (12, 16), [0.05]).iou[:, 0].tolist() == [0, 1]
+    assert ideal(masks, ["a"], (12, 16), [0.05]).iou[:, 0].tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -237,14 +249,9 @@ def test_part_that_fills_an_image_has_a_dead_heatmap():
     [
         ({"masks": _stream({}, {})}, "`masks` must hold at least one mask, got none"),
         ({"resolution": (0, 4)}, r"`resolution` must be at least 1 x 1, got \(0, 4\)"),
-        ({"proportions": []}, "`proportions` must hold at least one proportion, got none"),
-        ({"proportions": [0.1, 1.0]}, "`proportion` must lie between 0 and 1, got 1.0"),
-        ({"pooling": "sets"}, "`pooling` must be one of: set, image; got sets"),
-        ({"threshold_at": "maps"}, "`threshold_at` must be one of: mask, map; got maps"),
-        ({"compat": "paper"}, "`compat` must be one of: exact, waiou2023; got paper"),
     ],
 )
 def test_invalid_arguments(change, message):
     arguments = {"masks": _stream({"a": _blocks(1)[0]}), "parts": ["a"], "resolution": (3, 4)}
     with pytest.raises(InputError, match=message):
-        unwrap(ideal_coverage)(**{**arguments, "proportions": SHARES, **change})
+        ideal(**{**arguments, "proportions": SHARES, **change})

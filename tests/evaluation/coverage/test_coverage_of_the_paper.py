@@ -1,4 +1,4 @@
-"""All numbers of `score_coverage` against a slow computation with loops, written from sec. 3 of the paper."""
+"""All numbers of coverage against a slow computation with loops, written from sec. 3 of the paper."""
 
 import itertools
 import math
@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from candlelight.evaluation import evaluate
+from candlelight.evaluation.catalogue.coverage_options import CoverageOptions
 from candlelight.evaluation.coverage.explanations import Explanation
-from candlelight.evaluation.coverage.open_parameters import OpenParameters
-from candlelight.evaluation.coverage.score_coverage import score_coverage
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
 from candlelight.evaluation.views import PartImage
 
@@ -162,11 +162,15 @@ def scores(methods, masks, parameters):
 
 
 @pytest.mark.parametrize(
-    "parameters",
-    [OpenParameters(k=2, proportions=SHARES), OpenParameters(3, "score", SHARES, "same", "image", "map")],
+    "options",
+    [
+        {"k": 2, "quick": False},
+        {"k": 3, "rank": "score", "choose": "same", "pooling": "image", "threshold_at": "map", "quick": True},
+    ],
     ids=["SetHM", "IndivHM"],
 )
-def test_every_number_equals_the_slow_one(memory_view, masks, parameters) -> None:
+def test_every_number_equals_the_slow_one(memory_view, masks, options) -> None:
+    parameters = CoverageOptions(proportions=SHARES, **options)
     images = [torch.full((3, HEIGHT, WIDTH), row / IMAGES) for row in range(IMAGES)]
     items = [
         PartImage(image, {part: torch.from_numpy(mask) for part, mask in shown.items()})
@@ -175,7 +179,8 @@ def test_every_number_equals_the_slow_one(memory_view, masks, parameters) -> Non
     methods = {name: Planted(seed) for seed, name in enumerate(("first", "second", "third"))}
     view = memory_view(items, groups=GROUPS)
     named = {name: NamedModel(ModelIdentity(name, "callable"), one, "srgb") for name, one in methods.items()}
-    results = score_coverage(named, view, parameters, sensitivity=parameters.pooling == "set", batch_size=4)
+    how = {"device": "cpu", "batch_size": 4, "proportions": SHARES}
+    results = evaluate("coverage", view, named, **how, **options)
     expected, tables = scores(methods, masks, parameters)
     parts = weighed(tables, 0)
     for number, (name, method) in enumerate(methods.items()):

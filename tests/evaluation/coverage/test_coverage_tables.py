@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from candlelight.evaluation.coverage.coverage_tables import coverage_tables, write_coverage_tables
-from candlelight.evaluation.coverage.fit_methods import (
+from candlelight.evaluation.coverage.method_comparison import (
     make_comparison,
     split_comparisons,
     split_method_names,

@@ -4,15 +4,15 @@ import pytest
 import torch
 from torch import nn
 
+from candlelight.evaluation.catalogue.coverage_options import ExplanationOptions
 from candlelight.evaluation.coverage import fit_methods, vebi
+from candlelight.evaluation.coverage.explained_images import check_classifier, order_classes
 from candlelight.evaluation.coverage.fit_methods import (
     METHOD_NAMES,
-    MethodSettings,
     fit_method,
     make_method,
     read_training_images,
 )
-from candlelight.evaluation.coverage.score_causal_check import check_classifier, order_classes
 from candlelight.evaluation.models.build_backbone import build_backbone
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
 from candlelight.evaluation.run import steps as finished_steps
@@ -20,7 +20,7 @@ from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.loaders.errors import InputError
 
 LABELS = [0, 1, 0, 1]
-SETTINGS = MethodSettings(topics=2, per_class=2, epochs=1)
+SETTINGS = ExplanationOptions(("all",), topics=2, prototypes=2, epochs=1)
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +87,7 @@ def test_a_fitted_method_is_kept_and_read_again(view, tmp_path, monkeypatch, nam
         one.model.explain(training.images), other.model.explain(training.images), strict=True
     ):
         assert torch.equal(mine, its)
-    for change in ({"settings": MethodSettings(seed=5, epochs=2)}, {"layer": "1"}):
+    for change in ({"settings": ExplanationOptions(("all",), seed=5, epochs=2)}, {"layer": "1"}):
         given = {"layer": "0", "settings": SETTINGS, **change}
         again = fit_method(name, named(), given["layer"], training, given["settings"], steps)
         assert again.identity.sha256 != one.identity.sha256
@@ -95,7 +95,7 @@ def test_a_fitted_method_is_kept_and_read_again(view, tmp_path, monkeypatch, nam
 
 
 def test_settings_reach_the_methods() -> None:
-    settings = MethodSettings(seed=3, bound=2.0, topics=4, per_class=6, epochs=7)
+    settings = ExplanationOptions(("all",), seed=3, bound=2.0, topics=4, prototypes=6, epochs=7)
     made = {name: make_method(name, network(), "0", settings) for name in METHOD_NAMES}
     assert made["vebi"].bound == 2
     assert (made["topics"].search.count, made["topics"].how.seed) == (4, 3)
@@ -120,7 +120,7 @@ def test_backbone_is_split_at_its_last_convolution_alone() -> None:
     for name in ("topics", "prototypes"):
         make_method(name, backbone, "layer3", SETTINGS)
         with pytest.raises(
-            InputError, match=r"expected the layer `layer3` .* got `layer2`; omit --explained"
+            InputError, match=r"expected the layer `layer3` .* got `layer2`; omit `explained_layer`"
         ):
             make_method(name, backbone, "layer2", SETTINGS)
     assert make_method("vebi", backbone, "layer2", SETTINGS).layer == "layer2"
@@ -162,12 +162,12 @@ def test_the_check_of_a_classifier_leaves_it_as_it_is(view) -> None:
 
 def test_classes_in_the_order_of_a_network() -> None:
     model = network()
-    assert order_classes(named(model), ["b", "a"]) == ("b", "a")
+    assert order_classes("net", model, ["b", "a"]) == ("b", "a")
     for names, expected in (({0: "a", 1: "b"}, ("a", "b")), ({0: "LABEL_0", 1: "LABEL_1"}, ("b", "a"))):
         model.config = type("Config", (), {"id2label": names})
-        assert order_classes(named(model), ["b", "a"]) == expected
+        assert order_classes("net", model, ["b", "a"]) == expected
     model.config = type("Config", (), {"id2label": {0: "a", 1: "c"}})
     with pytest.raises(
         InputError, match="`net` has the classes a, c, the images b, a; choose another factor"
     ):
-        order_classes(named(model), ["b", "a"])
+        order_classes("net", model, ["b", "a"])

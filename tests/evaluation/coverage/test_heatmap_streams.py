@@ -4,26 +4,26 @@ import numpy as np
 import pytest
 import torch
 
+from candlelight.evaluation.catalogue.coverage_options import CoverageOptions
 from candlelight.evaluation.coverage import heatmap_streams
-from candlelight.evaluation.coverage import heatmap_streams as array_spool
 from candlelight.evaluation.coverage import thresholds as exact
 from candlelight.evaluation.coverage.coverage_statistic import CoverageStatistic
 from candlelight.evaluation.coverage.heatmap_streams import (
-    ArraySpool,
     ExplanationStream,
     MaskStream,
+    TensorSpool,
     stream_iou,
 )
-from candlelight.evaluation.coverage.open_parameters import OpenParameters
-from candlelight.evaluation.coverage.score_coverage import score_coverage
 from candlelight.evaluation.coverage.thresholds import (
     Explanations,
     binarise,
     explanation_heatmap,
     quantiles,
+    row_quantiles,
     set_threshold,
 )
 from candlelight.evaluation.coverage.waiou import part_iou
+from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.json_values import to_json_values
 from candlelight.evaluation.run.named_models import decode, encode
 from candlelight.evaluation.views import PartImage
@@ -38,7 +38,7 @@ SHARES = (0.1, 0.03, 0.37)
 def limits(request, monkeypatch) -> None:
     """Keep everything in memory, or use files, two images at a time, and points counted in passes."""
     if request.param == "pieces":
-        monkeypatch.setattr(array_spool, "BYTES_IN_MEMORY", 1)
+        monkeypatch.setattr(heatmap_streams, "BYTES_IN_MEMORY", 1)
         monkeypatch.setattr(heatmap_streams, "_POINTS", 2 * HEIGHT * WIDTH)
         monkeypatch.setattr(exact, "POINTS_IN_MEMORY", 0)
 
@@ -121,8 +121,8 @@ def test_result_equals_that_of_all_maps_in_memory(memory_view, k):
     with torch.no_grad():
         layer.weight.copy_(torch.from_numpy(rng.normal(size=layer.weight.shape)))
     methods = {"layer": layer, "green": lambda image: image[:, 1:2] * torch.ones(1, k, 1, 1)}
-    parameters = OpenParameters(k=k, proportions=SHARES)
-    results = score_coverage(methods, view, parameters, batch_size=4)
+    how = {"k": k, "proportions": SHARES}
+    results = evaluate("coverage", view, methods, device="cpu", batch_size=4, quick=True, **how)
     # The same batches as in the evaluation, because convolutions of other batches may differ in the last bit.
     encoded = [decode(images[start : start + 4]) for start in (0, 4, 8)]
     assert results["green"].about.settings["parts"] == list(PARTS)
@@ -134,7 +134,7 @@ def test_result_equals_that_of_all_maps_in_memory(memory_view, k):
             torch.cat([one.heatmap for one in made]), torch.cat([one.members for one in made])
         )
         iou.append(_slow(whole, masks, PARTS, SHARES))
-    weighed = CoverageStatistic(np.stack(iou), parameters, tuple(methods), view.groups)
+    weighed = CoverageStatistic(np.stack(iou), CoverageOptions(**how), tuple(methods), view.groups)
     scores = weighed(np.arange(IMAGES))
     for number, (name, result) in enumerate(results.items()):
         assert result.details == to_json_values(weighed.describe(number, view.ids))
@@ -156,30 +156,30 @@ def test_quantiles_equal_a_sort(kind, count):
         points = signs * rng.choice(np.array([0, 1e-45, 1e-38, 1, 1 + 1e-7, 3e38], np.float32), count)
     ordered = np.sort(points)
     for levels in ([0.0, 0.01, 0.5, 0.63, 0.99, 1.0], [0.97, 0.9, 0.95]):
-        found = quantiles(lambda: iter(np.array_split(points, 3)), count, levels)
+        found = quantiles(torch.from_numpy(points).tensor_split(3).__iter__, count, levels)
         for level, value in zip(levels, found, strict=True):
             position = (count - 1) * level
             low, high = (torch.tensor(ordered[min(int(position) + step, count - 1)]) for step in (0, 1))
-            assert value == float(torch.lerp(low, high, position - int(position)))
+            assert value == torch.lerp(low, high, position - int(position))
 
 
 def test_quantiles_if_the_sampled_points_are_the_largest():
-    points = np.zeros(1000, np.float32)
-    points[:: exact._STEP] = np.arange(1, 60)
-    assert quantiles(lambda: iter([points]), 1000, [0.9]).tolist() == [0]
+    points = torch.zeros(1, 1000)
+    points[0, :: exact._STEP] = torch.arange(1.0, 60)
+    assert row_quantiles(points, [0.9]).tolist() == [[0]]
 
 
 def test_spool_reads_from_memory_and_from_a_file(monkeypatch):
-    arrays = [np.arange(6, dtype=np.float32).reshape(2, 3), np.zeros((0, 0), np.uint8), np.ones(5, bool)]
+    given = [torch.arange(6.0).reshape(2, 3), torch.zeros(0, 0, dtype=torch.uint8), torch.ones(5).bool()]
     for limit in (1, 2**20):
-        monkeypatch.setattr(array_spool, "BYTES_IN_MEMORY", limit)
-        spool = ArraySpool()
-        for array in arrays:
-            spool.append(array)
+        monkeypatch.setattr(heatmap_streams, "BYTES_IN_MEMORY", limit)
+        spool = TensorSpool()
+        for tensor in given:
+            spool.append(tensor)
         assert len(spool) == 3
         for number in (2, 0, 1, 0):
-            assert spool[number].dtype == arrays[number].dtype
-            np.testing.assert_array_equal(spool[number], arrays[number])
+            assert spool[number].dtype == given[number].dtype
+            assert torch.equal(spool[number], given[number])
 
 
 def test_heatmaps_of_several_sizes():

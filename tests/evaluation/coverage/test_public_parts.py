@@ -7,8 +7,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 from candlelight.cli import main
-from candlelight.evaluation.coverage.open_parameters import OpenParameters
-from candlelight.evaluation.coverage.score_coverage import score_coverage
+from candlelight.evaluation import evaluate
 from candlelight.evaluation.models.network import IntrinsicNet, save_model
 from candlelight.evaluation.run.result_files import read_results
 from candlelight.evaluation.views import open_data
@@ -92,10 +91,8 @@ def brightness(images):
 
 
 def score(data, size=None, batch_size=16, **options):
-    parameters = OpenParameters(**options, choose="same")
-    return score_coverage({"bright": brightness}, data, parameters, size=size, batch_size=batch_size)[
-        "bright"
-    ]
+    how = {"size": size, "batch_size": batch_size, "choose": "same", "quick": True}
+    return evaluate("coverage", data, {"bright": brightness}, device="cpu", **how, **options)["bright"]
 
 
 def test_faces_in_the_groups_of_the_paper(faces):

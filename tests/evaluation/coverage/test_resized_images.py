@@ -1,10 +1,11 @@
-"""`ResizedImages`: linear light, one size, and the very pixels that `score_coverage` shows a method."""
+"""`ResizedImages`: linear light, one size, and the very pixels that coverage shows a method."""
 
 import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.coverage import ResizedImages, score_coverage
+from candlelight.evaluation import evaluate
+from candlelight.evaluation.coverage import ResizedImages
 from candlelight.evaluation.views import PartImage
 from candlelight.loaders.colour import linear_to_srgb, srgb_to_linear
 from candlelight.loaders.errors import InputError
@@ -55,7 +56,8 @@ def test_methods_see_the_same_images(memory_view, photographs, batch_size) -> No
         return images[:, :1]
 
     parts = [PartImage(image, {"all": torch.ones(image.shape[1:]).bool()}) for image in photographs]
-    score_coverage({"method": method}, memory_view(parts), size=(12, 16), batch_size=batch_size)
+    how = {"size": (12, 16), "batch_size": batch_size, "quick": True}
+    evaluate("coverage", memory_view(parts), {"method": method}, device="cpu", **how)
     view = ResizedImages(memory_view(photographs), (12, 16))
     assert len(seen) == 4
     for row in range(4):

@@ -1,7 +1,6 @@
 """The causal check on planted classifiers, whose logits depend on the colour of one region."""
 
 import math
-from inspect import unwrap
 
 import numpy as np
 import pytest
@@ -10,11 +9,12 @@ from torch import nn
 
 from candlelight.evaluation.coverage.causal_effects import CausalStatistic, region_density, region_hits
 from candlelight.evaluation.coverage.control_explainers import MASK_CONTROLS
+from candlelight.evaluation.coverage.explained_images import ExplainedImages
 from candlelight.evaluation.coverage.explanations import Explanation
 from candlelight.evaluation.coverage.grad_cam import GradCAM
 from candlelight.evaluation.coverage.measure_regions import moved_hits
-from candlelight.evaluation.coverage.score_causal_check import score_causal_check
 from candlelight.evaluation.run.compare import compare
+from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages
 from candlelight.loaders.errors import InputError
 
@@ -57,6 +57,11 @@ def view(memory_view):
     return memory_view([item(row) for row in range(8)])
 
 
+def check(methods, classifiers, view, labels=None, **options):
+    data = ExplainedImages(view, classifiers, labels)
+    return evaluate("causal-check", data, methods, device="cpu", **options)
+
+
 def looks_at(**weights):
     """Make a classifier whose logits are weighted means of the green channel over regions, and 0."""
     masks = region_masks()
@@ -84,7 +89,7 @@ WEIGHTS = {"head": 3.0, "tail": 2.0, "wing": 1.0, BACKGROUND_REGION: 0.5}
 def test_the_map_of_the_weights_agrees_and_the_reverse_disagrees(view):
     reverse = dict(zip(WEIGHTS, reversed(WEIGHTS.values()), strict=True))
     methods = {"right": points_at(**WEIGHTS), "reverse": points_at(**reverse)}
-    results = score_causal_check(methods, looks_at(**WEIGHTS), view)
+    results = check(methods, looks_at(**WEIGHTS), view)
     right, wrong = ({name: score.value for name, score in one.scores.items()} for one in results.values())
     names = ("agreement", "hit_rate", "hits_above_chance", "figure_ground", "mass_agreement")
     chances = [one.details["chance"] for one in results.values()]
@@ -101,7 +106,7 @@ def test_the_map_of_the_weights_agrees_and_the_reverse_disagrees(view):
 def test_a_classifier_of_one_region_has_an_effect_there_alone(view, looked_at):
     others = [name for name in WEIGHTS if name != looked_at]
     methods = {"right": points_at(**{looked_at: 1.0}), "other": points_at(**{others[0]: 1.0})}
-    results = score_causal_check(methods, looks_at(**{looked_at: 2.0}), view, scale="logit")
+    results = check(methods, looks_at(**{looked_at: 2.0}), view, scale="logit")
     described = {one["region"]: one for one in results["right"].details["regions"]}
     assert list(described) == [*sorted(PLACES), "all parts", BACKGROUND_REGION]
     size = {name: one["effect_size"][0] for name, one in described.items()}
@@ -135,7 +140,7 @@ IDEALS = {
 
 def test_each_ideal_explanation_scores_one_by_its_own_convention(view):
     methods = {name: points_at(**values) for name, values in IDEALS.items()}
-    results = score_causal_check(methods, looks_at(**SIGNED), view, scale="logit")
+    results = check(methods, looks_at(**SIGNED), view, scale="logit")
     found = {
         name: {score: round(result.scores[score].value, 6) for score in IDEALS if score in result.scores}
         for name, result in results.items()
@@ -171,7 +176,7 @@ def test_the_oracle_is_the_score_of_the_ideal_at_the_resolution_of_the_method(vi
     def explain(images):
         return nn.functional.avg_pool2d(points_at(**IDEALS[score])(images), cell)
 
-    result = score_causal_check({"ideal": explain}, looks_at(**SIGNED), view, scale="logit")["ideal"]
+    result = check({"ideal": explain}, looks_at(**SIGNED), view, scale="logit")["ideal"]
     assert result.details["resolution"] == [SIZE // cell] * 2
     others = ("hit_rate", "hits_above_chance", "figure_ground") if score == "agreement" else ()
     for name in (score, *others):
@@ -181,7 +186,7 @@ def test_the_oracle_is_the_score_of_the_ideal_at_the_resolution_of_the_method(vi
 
 def test_controls_of_masks(view):
     methods = {name: MASK_CONTROLS[name] for name in ("object", "part areas")}
-    result = score_causal_check(methods, looks_at(**WEIGHTS), view)
+    result = check(methods, looks_at(**WEIGHTS), view)
     described = {one["region"]: one["density"][0] for one in result["object"].details["regions"]}
     assert described == {**dict.fromkeys([*PLACES, "all parts"], 3), BACKGROUND_REGION: 0}
     wide = item(0)
@@ -198,7 +203,7 @@ def test_accuracies_of_the_networks_and_a_verdict_on_two_of_them(view):
     right, wrong = looks_at(head=1.0), lambda images: looks_at(head=1.0)(images).flip(1)
     methods = {"a": points_at(head=1.0), "b": points_at(head=1.0), "c": points_at(tail=1.0)}
     networks = {"a": right, "b": right, "c": wrong}
-    results = score_causal_check(methods, networks, view, labels=[0] * 6 + [1] * 2)
+    results = check(methods, networks, view, labels=[0] * 6 + [1] * 2)
     found = {name: result.details["network"] for name, result in results.items()}
     assert found["a"] == found["b"]
     assert {name: (one["of"], one["accuracy"][0], one["chance"]) for name, one in found.items()} == {
@@ -207,7 +212,7 @@ def test_accuracies_of_the_networks_and_a_verdict_on_two_of_them(view):
     verdict = str(compare(results["a"], results["c"])).splitlines()[0]
     assert verdict.endswith("; they explain different networks (accuracy a 0.75, c 0.25)")
     assert "networks" not in str(compare(results["a"], results["b"]))
-    unknown = score_causal_check(methods, networks, view)
+    unknown = check(methods, networks, view)
     assert unknown["a"].details["network"] == {"of": "a"}
     assert "different networks (of unknown accuracy)" in str(compare(unknown["a"], unknown["c"]))
 
@@ -217,7 +222,7 @@ def test_the_effects_themselves_tell_object_from_background(view):
     weights = {"head": 1.0, BACKGROUND_REGION: 0.5}
     others = {"tail": 1.0, "wing": 1.0, BACKGROUND_REGION: 0.1}
     methods = {"effects": points_at(**weights), "other parts": points_at(**others)}
-    results = score_causal_check(methods, looks_at(**weights), view)
+    results = check(methods, looks_at(**weights), view)
     assert [result.scores["figure_ground"].value for result in results.values()] == [1, 0]
 
 
@@ -248,7 +253,7 @@ def test_object_and_background_are_compared(view):
         return heatmap.expand(len(images), SIZE, SIZE)
 
     methods = {"mostly": mostly_ground, "wing": points_at(wing=1.0)}
-    confounded = score_causal_check(methods, looks_at(**{BACKGROUND_REGION: 2.0}), view)
+    confounded = check(methods, looks_at(**{BACKGROUND_REGION: 2.0}), view)
     scores = {
         name: (result.scores["hit_rate"].value, result.scores["figure_ground"].value)
         for name, result in confounded.items()
@@ -258,7 +263,7 @@ def test_object_and_background_are_compared(view):
     mean = (SIZE**2 - 48 + 1.5 * 16) / SIZE**2
     assert described["all parts"]["density"][0] == pytest.approx(0.5 / mean)
     assert described[BACKGROUND_REGION]["density"][0] == pytest.approx(1 / mean)
-    of_wing = score_causal_check(methods, looks_at(wing=2.0), view)
+    of_wing = check(methods, looks_at(wing=2.0), view)
     assert [result.scores["figure_ground"].value for result in of_wing.values()] == [1, 1]
 
 
@@ -269,14 +274,14 @@ def test_images_without_parts_or_without_background(memory_view):
     for one in items[4:]:
         one.masks.clear()
         one.masks[BACKGROUND_REGION] = torch.ones(SIZE, SIZE, dtype=torch.bool)
-    result = score_causal_check({"map": points_at(**WEIGHTS)}, looks_at(**WEIGHTS), memory_view(items))["map"]
+    result = check({"map": points_at(**WEIGHTS)}, looks_at(**WEIGHTS), memory_view(items))["map"]
     assert result.scores["agreement"].value == 1
     assert result.details["undefined"] == 4
     assert math.isnan(result.scores["figure_ground"].value)
 
 
 def test_effects_of_probabilities_are_smaller_than_one(view):
-    sure = score_causal_check({"map": points_at(head=1.0)}, looks_at(head=50.0), view)["map"]
+    sure = check({"map": points_at(head=1.0)}, looks_at(head=50.0), view)["map"]
     head = sure.details["regions"][0]
     assert head["region"] == "head"
     assert -1 < head["effect"][0] < -0.5
@@ -291,7 +296,7 @@ def test_light_on_other_regions_counts_unless_the_region_alone_is_taken(memory_v
     sizes = {}
     for pixels in ("all", "region"):
         how = {"scale": "logit", "pixels": pixels}
-        result = score_causal_check(methods, classify, memory_view(items), **how)["map"]
+        result = check(methods, classify, memory_view(items), **how)["map"]
         sizes[pixels] = {one["region"]: one["effect_size"][0] for one in result.details["regions"]}
         assert result.about.settings["pixels"] == pixels
     assert sizes["all"][BACKGROUND_REGION] == pytest.approx(2, rel=1e-3)
@@ -307,7 +312,7 @@ def test_hidden_parts_and_sizes(memory_view):
     items[1].masks["wing"] = torch.zeros(SIZE, SIZE, dtype=torch.bool)
     items[1].changed["wing"] = items[1].image[None]
     results = {
-        size: score_causal_check({"map": points_at(**WEIGHTS)}, _resized(looks_at(head=1.0)), view, size=size)
+        size: check({"map": points_at(**WEIGHTS)}, _resized(looks_at(head=1.0)), view, size=size)
         for size in (None, (24, 24))
     }
     assert masks[BACKGROUND_REGION].sum() == SIZE**2 - 32
@@ -333,19 +338,17 @@ def test_dead_maps_score_zero_and_are_listed(view):
         maps[0], maps[1, 0, 0, 0] = 1.0, torch.nan
         return maps
 
-    result = score_causal_check({"map": sometimes}, looks_at(**WEIGHTS), view, batch_size=8)["map"]
+    result = check({"map": sometimes}, looks_at(**WEIGHTS), view, batch_size=8)["map"]
     assert result.failed == view.ids[:2]
     assert result.scores["agreement"].value == pytest.approx(6 / 8)
     assert result.scores["hit_rate"].value == pytest.approx(6 / 8)
-    alive = score_causal_check({"map": points_at(**WEIGHTS)}, looks_at(**WEIGHTS), view)["map"]
+    alive = check({"map": points_at(**WEIGHTS)}, looks_at(**WEIGHTS), view)["map"]
     assert result.details["chance"] == pytest.approx((2 / 4 + 6 * alive.details["chance"]) / 8)
     assert result.details["regions"][0]["density"][0] > 1
 
 
 def test_a_classifier_that_depends_on_nothing_leaves_the_scores_undefined(view):
-    result = score_causal_check({"map": points_at(head=1.0)}, lambda images: images[:, :2, 0, 0] * 0, view)[
-        "map"
-    ]
+    result = check({"map": points_at(head=1.0)}, lambda images: images[:, :2, 0, 0] * 0, view)["map"]
     assert all(math.isnan(score.value) for score in result.scores.values())
     assert result.details["undefined"] == 8
     assert result.details["notes"] == ["8 of 8 images are left out: no two regions have different effects"]
@@ -356,7 +359,7 @@ def test_logits_that_are_not_finite_are_left_out(view):
         logits = looks_at(**WEIGHTS)(images)
         return torch.where(images[:, 2, 0, 0, None] < 1e-3, torch.nan, logits)
 
-    result = score_causal_check({"map": points_at(**WEIGHTS)}, broken, view)["map"]
+    result = check({"map": points_at(**WEIGHTS)}, broken, view)["map"]
     assert result.details["undefined"] == 1
     assert result.scores["agreement"].value == 1
     assert not result.failed
@@ -385,12 +388,12 @@ class _Planted:
 def test_explanation_methods_and_their_own_classifiers(view):
     methods = {"planted": _Planted(), "tail": points_at(tail=1.0)}
     classifiers = {"planted": looks_at(head=1.0), "tail": looks_at(tail=1.0)}
-    results = score_causal_check(methods, classifiers, view)
+    results = check(methods, classifiers, view)
     assert [result.scores["hit_rate"].value for result in results.values()] == [1, 1]
-    shared = score_causal_check(methods, looks_at(head=1.0), view)
+    shared = check(methods, looks_at(head=1.0), view)
     assert [result.scores["hit_rate"].value for result in shared.values()] == [1, 0]
     assert shared["planted"].about.model["version"].endswith("_Planted")
-    both = score_causal_check({"planted": _Planted()}, looks_at(head=1.0), view, k=2)["planted"]
+    both = check({"planted": _Planted()}, looks_at(head=1.0), view, k=2)["planted"]
     assert both.scores["hit_rate"].value == 1
 
 
@@ -398,7 +401,7 @@ def test_grad_cam_of_a_network(view):
     network = nn.Sequential(nn.Conv2d(3, 2, 1, bias=False), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     with torch.no_grad():
         network[0].weight.copy_(torch.tensor([[1.0, 0, 0], [0, 0, 0]])[:, :, None, None])
-    result = score_causal_check({"cam": GradCAM(network, "0")}, network, view)["cam"]
+    result = check({"cam": GradCAM(network, "0")}, network, view)["cam"]
     # The logit is the mean of red, so the less red a region has, the more its new colour changes.
     assert result.scores["agreement"].value == pytest.approx(-1)
     assert len(result.about.model["classifier_sha256"]) == 64
@@ -408,7 +411,7 @@ def test_grad_cam_of_a_network(view):
 
 def test_the_batch_size_changes_nothing(view):
     one, other = (
-        score_causal_check({"map": points_at(**WEIGHTS)}, looks_at(**WEIGHTS), view, batch_size=size)["map"]
+        check({"map": points_at(**WEIGHTS)}, looks_at(**WEIGHTS), view, batch_size=size)["map"]
         for size in (1, 5)
     )
     assert one.to_json() == other.to_json()
@@ -433,18 +436,12 @@ def test_the_statistic_of_drawn_images():
 def test_wrong_arguments(view, memory_view):
     classify, methods = looks_at(head=1.0), {"map": points_at(head=1.0)}
     with pytest.raises(InputError, match="expected at least one model"):
-        score_causal_check({}, classify, view)
+        check({}, classify, view)
     with pytest.raises(InputError, match="got none for `map`"):
-        score_causal_check(methods, {"other": classify}, view)
-    with pytest.raises(InputError, match="`scale` must be one of"):
-        unwrap(score_causal_check)(methods, classify, view, scale="odds")
-    with pytest.raises(InputError, match="`k` must be at least 1, got 0"):
-        score_causal_check(methods, classify, view, k=0)
-    with pytest.raises(InputError, match="`proportion` must lie between"):
-        score_causal_check(methods, classify, view, proportion=0.0)
+        check(methods, {"other": classify}, view)
     with pytest.raises(InputError, match=r"expected logits \[6, classes\] of the network, got \[5\]"):
-        score_causal_check(methods, lambda images: images[:5, 0, 0, 0], view)
+        check(methods, lambda images: images[:5, 0, 0, 0], view)
     odd = item(0)
     odd.changed["head"] = torch.zeros(1, 3, 4, 4)
     with pytest.raises(InputError, match=r"counterfactuals of `head`: expected images of \[3, 12, 12\], got"):
-        score_causal_check(methods, classify, memory_view([odd]))
+        check(methods, classify, memory_view([odd]))

@@ -4,7 +4,6 @@ import base64
 import io
 import re
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,17 +12,20 @@ from click.testing import CliRunner
 from PIL import Image
 
 from candlelight.cli import main
+from candlelight.evaluation.catalogue.coverage_options import CausalCheckOptions
 from candlelight.evaluation.coverage import causal_check_report as causal_check_plot
 from candlelight.evaluation.coverage.causal_check_report import (
     causal_check_pictures,
     causal_check_section,
     split_classifiers,
 )
+from candlelight.evaluation.coverage.explained_images import ExplainedImages
 from candlelight.evaluation.coverage.explanations import Explanation
 from candlelight.evaluation.coverage.measure_regions import ALL_PARTS
-from candlelight.evaluation.coverage.score_causal_check import score_causal_check
+from candlelight.evaluation.coverage.score_causal_check import CAUSAL_CHECK
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
 from candlelight.evaluation.report.page import write_report
+from candlelight.evaluation.run.evaluate import score, start
 from candlelight.evaluation.run.intervals import Score
 from candlelight.evaluation.run.result import Provenance, StatisticResult, table
 from candlelight.evaluation.run.result_files import read_results, write_results
@@ -258,6 +260,15 @@ def points_at(name):
     )
 
 
+def blocks_of(methods, networks, view, classes=None, **options):
+    """Check methods, and return the pictures of the page."""
+    data = ExplainedImages(view, networks)
+    run = start(CAUSAL_CHECK, CausalCheckOptions(**options), {"data": data}, methods, "cpu", 1)
+    score(run)
+    run.kept["checked"] = [replace(one, classes=classes) for one in run.kept["checked"]]
+    return causal_check_pictures(run, {})["causal_check"]
+
+
 def pixels(picture):
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(picture.uri.partition(",")[2]))))
 
@@ -266,8 +277,7 @@ def test_pictures_of_the_counterfactual_that_changes_the_prediction_most(memory_
     view = memory_view([item(row) for row in range(4)])
     methods = {"net right": points_at("tail"), "net wrong": points_at("head")}
     methods["net dead"] = lambda images: images[:, :1] * 0
-    results = score_causal_check(methods, looks_at("tail"), view, batch_size=1)
-    blocks = causal_check_pictures(results, methods, looks_at("tail"), view, classes=("bright", "dark"))
+    blocks = blocks_of(methods, looks_at("tail"), view, classes=("bright", "dark"))
     assert blocks[0].heading == "Heatmaps on net"
     assert [block.caption for block in blocks[1:]] == ["row-0", "row-2", "row-3"]
     captions = [one.caption.replace("\N{NO-BREAK SPACE}", " ") for one in blocks[1].pictures]
@@ -305,13 +315,10 @@ def test_rows_of_pictures_for_each_network_and_only_the_changed_region(memory_vi
     for one in items:  # the light of another background falls on the head
         one.changed[BACKGROUND_REGION][:, :, one.masks["head"]] = 0.0
     view, own, shared = memory_view(items), Own(), looks_at("middle")
-    methods = {"map": points_at("tail"), "own": own.explain}
     networks = {"map": shared, "own": own.classifier}
     for pixels_of, light in (("all", 0), ("region", 102)):
-        results = score_causal_check(
-            {"map": points_at("tail")}, shared, view, batch_size=1, pixels=pixels_of, scale="logit"
-        )
-        blocks = causal_check_pictures(results, {"map": points_at("tail")}, shared, view)
+        how = {"pixels": pixels_of, "scale": "logit"}
+        blocks = blocks_of({"map": points_at("tail")}, shared, view, **how)
         assert blocks[0].heading == ""
         assert blocks[1].pictures[1].caption.startswith("background changed: class 0")
         changed = pixels(blocks[1].pictures[1])
@@ -319,7 +326,7 @@ def test_rows_of_pictures_for_each_network_and_only_the_changed_region(memory_vi
         assert changed[64, 64, 0] == 255
         assert changed[len(changed) // 4, len(changed) // 4, 0] == light
     methods = {"map": points_at("tail"), "own": _explaining(own)}
-    blocks = causal_check_pictures(results, methods, networks, view)
+    blocks = blocks_of(methods, networks, view, **how)
     assert [block.caption for block in blocks[1:]] == [
         *("row-0, network of map", "row-0, network of own", "row-1, network of map", "row-1, network of own")
     ]
@@ -337,38 +344,29 @@ def test_no_effect_is_known(memory_view):
     def classify(images):
         return torch.where(images[:, :2, 0, 0] == 1, torch.nan, images[:, :2, 8, 8] * torch.nan)
 
-    results = score_causal_check({"map": points_at("head")}, classify, view, batch_size=1)
-    blocks = causal_check_pictures(results, {"map": points_at("head")}, classify, view)
+    blocks = blocks_of({"map": points_at("head")}, classify, view)
     assert [picture.caption for picture in blocks[1].pictures] == ["image", "map"]
 
 
-def test_the_command_puts_pictures_into_the_section_of_their_size(tmp_path, memory_view, monkeypatch):
-    view = memory_view([item(0), item(1)], factor_values=lambda name: None)
-    monkeypatch.setattr("candlelight.evaluation.views.open_data", lambda *_, **__: view)
+def test_pictures_of_each_size_are_in_their_section(memory_view):
+    view = memory_view([item(0), item(1)])
+    runs = {}
+    for name, size in (("one", None), ("two", (16, 16)), ("three", None)):
 
-    def fitted(name, size):
         def resized(images):
             return looks_at("middle")(torch.nn.functional.interpolate(images, (32, 32)))
 
-        methods = {f"{name} map": lambda images: images[:, :1]}
-        named = SimpleNamespace(identity=SimpleNamespace(name=name), model=resized)
-        known = SimpleNamespace(label="kind", known_class_numbers=lambda values: None)
-        return SimpleNamespace(
-            **vars(known), named=named, methods=methods, size=size, classes=("bright", "dark")
-        )
-
-    chosen = [fitted("one", None), fitted("two", (16, 16)), fitted("three", None)]
-    monkeypatch.setattr(
-        "candlelight.evaluation.commands.causal_check_command.fit_classifiers", lambda *_: chosen
-    )
-    page = tmp_path / "page.html"
-    words = ["nowhere", "--model", "x", "--method", "grad-cam", "--fit", "y", "--report", str(page)]
-    done = CliRunner().invoke(main, ["evaluate", "causal-check", *words, "--device", "cpu"])
-    assert done.exit_code == 0, (done.output, done.exc_info)
-    assert done.output.splitlines()[-1] == str(page)
-    text = page.read_text(encoding="utf-8")
-    first, second = text.split('<section id="causal-check')[1:]
-    headings = [re.findall(r"Heatmaps on (\w+)", part) for part in (first, second)]
-    assert headings == [["one", "three"], ["two"]]
-    # Image, counterfactual, the map and four controls, for each of two images.
-    assert (first.count("<img"), second.count("<img")) == (2 * 14, 14)
+        methods = {f"{name} {kind}": (lambda images: images[:, :1]) for kind in ("map", "other")}
+        data = ExplainedImages(view, resized)
+        runs[name] = start(CAUSAL_CHECK, CausalCheckOptions(size=size), {"data": data}, methods, "cpu")
+        score(runs[name])
+    whole = replace(runs["one"], kept={"checked": [run.kept["checked"][0] for run in runs.values()]})
+    sections = causal_check_pictures(whole, {})
+    headings = {
+        key: [one.heading for one in blocks if getattr(one, "heading", "")]
+        for key, blocks in sections.items()
+    }
+    assert headings == {
+        "causal_check": ["Heatmaps on one", "Heatmaps on three"],
+        "causal_check-2": ["Heatmaps on two"],
+    }

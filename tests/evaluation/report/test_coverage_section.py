@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from candlelight.evaluation.catalogue.coverage_options import CoverageOptions
 from candlelight.evaluation.coverage import coverage_report as coverage_plots
 from candlelight.evaluation.coverage.coverage_pictures import coverage_pictures
 from candlelight.evaluation.coverage.coverage_report import (
@@ -14,13 +15,13 @@ from candlelight.evaluation.coverage.coverage_report import (
 )
 from candlelight.evaluation.coverage.coverage_tables import coverage_tables
 from candlelight.evaluation.coverage.explanations import Explanation
-from candlelight.evaluation.coverage.fit_methods import make_comparison
 from candlelight.evaluation.coverage.grad_cam import GradCAM
-from candlelight.evaluation.coverage.open_parameters import OpenParameters
-from candlelight.evaluation.coverage.score_coverage import score_coverage
+from candlelight.evaluation.coverage.method_comparison import make_comparison
+from candlelight.evaluation.coverage.score_coverage import COVERAGE
 from candlelight.evaluation.report.blocks import TextBlock
 from candlelight.evaluation.report.drawing import COLOURS
 from candlelight.evaluation.report.page import write_report
+from candlelight.evaluation.run.evaluate import score, start
 from candlelight.evaluation.views import PartImage
 
 HOSTILE = "<script>alert('1')</script>"
@@ -215,6 +216,14 @@ def test_columns_are_named_by_data_or_number_where_classifiers_are_not_enough(co
     ]
 
 
+def scored(methods, view, **options):
+    """Score methods at one share of points, and return the run."""
+    chosen = CoverageOptions(proportions=(0.25,), quick=True, **options)
+    run = start(COVERAGE, chosen, {"data": view}, methods, "cpu")
+    score(run)
+    return run
+
+
 def test_pictures_of_the_images_that_each_method_covers_best_and_worst(memory_view):
     items = []
     for row in range(3):
@@ -226,16 +235,16 @@ def test_pictures_of_the_images_that_each_method_covers_best_and_worst(memory_vi
         "net whole": lambda image: image[:, :1],
         "net dead": lambda image: torch.full_like(image[:, :1], torch.nan),
     }
-    results = score_coverage(methods, view, OpenParameters(proportions=(0.25,)))
+    run = scored(methods, view)
+    results = run.kept["compared"][0].results
     for name, result in results.items():
-        kept = {key: value for key, value in result.details.items() if key != "extremes"}
-        results[name] = replace(result, details=kept)
-    plain = coverage_pictures(results, methods, view)
+        results[name] = replace(result, details=result.details | {"extremes": {}})
+    plain = coverage_pictures(run, results)["waiou"]
     extremes = {"highest": [["row-1", 1.0]], "lowest": [["row-0", 0.5], ["row-2", None]]}
     results["net whole"] = replace(
         results["net whole"], details=results["net whole"].details | {"extremes": extremes}
     )
-    blocks = coverage_pictures(results, methods, view)
+    blocks = coverage_pictures(run, results)["waiou"]
     assert blocks[: len(plain)] == plain
     assert plain[0].heading == "Heatmaps on net"
     assert [block.caption for block in blocks[1:]] == [
@@ -273,11 +282,7 @@ def test_pictures_show_the_maps_that_the_score_ranks_first(memory_view):
     view = memory_view([PartImage(mask.float().expand(3, 8, 8), {"square": mask})])
     drawn = {}
     for rank in ("sum", "score"):
-        parameters = OpenParameters(rank=rank, proportions=(0.25,))
-        results = score_coverage({"two": TwoConcepts(torch.nn.Identity(), "")}, view, parameters)
-        drawn[rank] = (
-            coverage_pictures(results, {"two": TwoConcepts(torch.nn.Identity(), "")}, view)[1].pictures[1].uri
-        )
-    alone = {"alone": lambda image: image[:, :1]}
-    results = score_coverage(alone, view, OpenParameters(proportions=(0.25,)))
-    assert coverage_pictures(results, alone, view)[1].pictures[1].uri == drawn["score"] != drawn["sum"]
+        run = scored({"two": TwoConcepts(torch.nn.Identity(), "")}, view, rank=rank)
+        drawn[rank] = coverage_pictures(run, {})["waiou"][1].pictures[1].uri
+    alone = coverage_pictures(scored({"alone": lambda image: image[:, :1]}, view), {})["waiou"]
+    assert alone[1].pictures[1].uri == drawn["score"] != drawn["sum"]

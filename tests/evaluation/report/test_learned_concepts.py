@@ -7,11 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 from PIL import Image
 from torch import nn
 
-from candlelight.cli import main
 from candlelight.evaluation.coverage.coverage_pictures import (
     filter_table,
     learned_concepts,
@@ -29,7 +27,6 @@ from candlelight.evaluation.coverage.topic_completeness import ReconstructionTra
 from candlelight.evaluation.coverage.topics import TopicMethod, TopicSearch
 from candlelight.evaluation.coverage.vebi import VEBI
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
-from candlelight.evaluation.views import PartImage
 from candlelight.loaders.errors import InputError
 
 CLASSES = ("cup", "jug")
@@ -176,11 +173,11 @@ def fitted(prototypes, topics, vebi):
     }
     images = gray([0.2, 0.4, 0.6, 0.8])
     training = TrainingImages(images, torch.tensor([0, 1, 0, 1]), "a" * 64)
-    return SimpleNamespace(methods=methods, training=training, classes=CLASSES)
+    return SimpleNamespace(methods=methods, training=training)
 
 
 def test_concepts_of_all_methods(fitted):
-    blocks = learned_concepts(fitted.methods, fitted.training, fitted.classes)
+    blocks = learned_concepts(fitted.methods, fitted.training, CLASSES)
     assert [(block.kind, getattr(block, "heading", "") or block.caption) for block in blocks] == [
         ("text", "Concepts of vebi"),
         ("table", "Filters that are concepts of each class, of 4"),
@@ -191,25 +188,3 @@ def test_concepts_of_all_methods(fitted):
         ("pictures", "cup, prototypes: 3, different patches: 2"),
         ("pictures", "jug, prototypes: 3, different patches: 2"),
     ]
-
-
-def test_the_command_shows_them_behind_the_heatmaps(tmp_path, memory_view, fitted, monkeypatch):
-    mask = torch.zeros(120, 160, dtype=torch.bool)
-    mask[30:60] = True
-    view = memory_view([PartImage(mask.float().expand(3, 120, 160), {"handle": mask})])
-    methods = {"net grad-cam": fitted.methods["net grad-cam"]}
-    comparison = SimpleNamespace(
-        view=view, methods=methods, size=None, labels=None, fitted=fitted, described=dict
-    )
-    monkeypatch.setattr(
-        "candlelight.evaluation.commands.run_coverage.open_comparisons", lambda *_, **__: [comparison]
-    )
-    page = tmp_path / "page.html"
-    words = ["nowhere", "--model", "net", "--method", "grad-cam", "--quick", "--choose", "same"]
-    done = CliRunner().invoke(
-        main, ["evaluate", "coverage", *words, "--report", str(page), "--device", "cpu"]
-    )
-    assert done.exit_code == 0, (done.output, done.exc_info)
-    text = page.read_text(encoding="utf-8")
-    assert text.index("outlined: handle") < text.index("Concepts of vebi") < text.index("topic 1")
-    assert text.partition("Concepts of vebi")[2].count("<img") == 2 * 3 + 4

@@ -10,7 +10,6 @@ import torch
 
 from candlelight.evaluation import evaluate
 from candlelight.evaluation.concepts import CSMData
-from candlelight.evaluation.coverage import score_coverage
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
 from candlelight.evaluation.run import result
 from candlelight.evaluation.run import steps as finished_steps
@@ -89,7 +88,7 @@ def evaluations(memory_view, decompositions, monkeypatch):
         ),
         "coverage": (
             lambda image: image[:, :2],
-            lambda model, **options: score_coverage({"m": model}, parts, **options)["m"],
+            lambda model, **options: evaluate("coverage", parts, {"m": model}, quick=True, **options)["m"],
         ),
         "causal": (
             lambda image: image.mean(3).flatten(1),

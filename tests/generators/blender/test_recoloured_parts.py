@@ -54,7 +54,8 @@ def test_a_counterfactual_changes_its_region_most(folder):
 def test_the_causal_check_finds_the_part_that_a_classifier_looks_at(folder):
     import torch
 
-    from candlelight.evaluation.coverage.score_causal_check import score_causal_check
+    from candlelight.evaluation import evaluate
+    from candlelight.evaluation.coverage import ExplainedImages
     from candlelight.evaluation.views import open_data
 
     view = open_data("counterfactuals", folder, limit=1)
@@ -68,7 +69,7 @@ def test_the_causal_check_finds_the_part_that_a_classifier_looks_at(folder):
         name: lambda images, name=name: view[0].masks[name].float().expand(len(images), 1, 40, 40)
         for name in ("roof", "walls")
     }
-    results = score_causal_check(methods, classify, view, pixels="region")
+    results = evaluate("causal-check", ExplainedImages(view, classify), methods, pixels="region")
     agreement = {name: result.scores["agreement"].value for name, result in results.items()}
     assert agreement == pytest.approx({"roof": 1.0, "walls": -0.5})
     assert results["roof"].scores["hit_rate"].value == 1

@@ -200,20 +200,18 @@ def test_packs_hold_part_names(run, tmp_path):
 
 
 def test_coverage_evaluates_part_masks(run):
-    from candlelight.evaluation.coverage import OpenParameters, score_coverage  # needs torch
-    from candlelight.evaluation.views import open_data
+    from candlelight.evaluation import evaluate  # needs torch
 
     frames = FrameFolder(run, "parts", objects=True)
     indices = {part.name: part.index for part in frames.frame(0).metadata.objects[0].parts}
     mask = frames[0]["part"] == indices["right_wing"]
     methods = {"wing": lambda images: mask.float().expand(len(images), 1, *mask.shape)}
-    parameters = OpenParameters(proportions=(float(mask.float().mean()),))
-
-    scores = score_coverage(methods, open_data("parts", frames, by="part", limit=1), parameters)["wing"]
+    options = {"proportions": (float(mask.float().mean()),), "quick": True, "limit": 1}
+    scores = evaluate("coverage", frames, methods, by="part", **options)["wing"]
     shown = dict(zip(scores.about.settings["parts"], scores.details["mean_iou"], strict=True))
     assert max(shown, key=lambda name: shown[name] or 0) == "right_wing"
     assert shown["right_wing"] == pytest.approx(1.0, abs=0.02)
-    by_type = score_coverage(methods, open_data("parts", frames, limit=1), parameters)["wing"]
+    by_type = evaluate("coverage", frames, methods, **options)["wing"]
     assert by_type.about.settings["parts"] == ["cube", "finch"]
 
 

@@ -1,21 +1,24 @@
 """Explain images batch by batch: outputs of methods, merged maps, and steps that are kept."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
+from candlelight.evaluation.catalogue.coverage_options import CoverageOptions
+from candlelight.evaluation.coverage.explain_images import explain_images
 from candlelight.evaluation.coverage.explanations import Explanation, merge_explanation
-from candlelight.evaluation.coverage.read_explanations import explain_images, read_explanations
-from candlelight.evaluation.coverage.score_coverage import layer_heatmaps
+from candlelight.evaluation.coverage.score_coverage import COVERAGE, layer_heatmaps, read_explanations
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
 from candlelight.evaluation.run import steps as finished_steps
-from candlelight.evaluation.run.batches import Fingerprint
+from candlelight.evaluation.run.evaluate import start
 from candlelight.evaluation.run.predictions import open_heatmaps
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.views import PartImage
 from candlelight.loaders.errors import InputError
 
-MERGES = ((1, "sum"), (2, "sum"), (1, "score"))
+MERGES = ((1, "sum"), (3, "sum"), (5, "sum"), (1, "score"))
 ROWS = 5
 
 
@@ -50,19 +53,12 @@ def named(model, source="weights"):
     return NamedModel(ModelIdentity("mine", source, None, "abc"), model, "srgb")
 
 
-def read(view, model, steps=None, merges=MERGES, size=None, batch_size=2, **changes):
-    return read_explanations(
-        {"mine": named(model)},
-        view,
-        merges,
-        dissect=True,
-        size=size,
-        batch_size=batch_size,
-        device="cpu",
-        fingerprint=Fingerprint(),
-        steps=steps or FinishedSteps(),
-        run={"version": 1, **changes},
+def read(view, model, steps=None, batch_size=2, **options):
+    """Read a run of one method; its alternatives need the merges (1, sum), (3, sum), (5, sum), (1, score)."""
+    run = start(
+        COVERAGE, CoverageOptions(**options), {"data": view}, {"mine": named(model)}, "cpu", batch_size
     )
+    return read_explanations(replace(run, data=view, steps=steps or FinishedSteps()))
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 16])
@@ -71,11 +67,10 @@ def test_heatmaps_are_those_of_all_images_at_once(view, batch_size) -> None:
     images = torch.stack([item.image for item in view.items])
     whole = Channels().explain(images)
     assert found.predicted == {"mine": whole.predicted.tolist()}
-    rows = torch.arange(ROWS).numpy()
     for merge in MERGES:
         expected = merge_explanation(whole, *merge).heatmap
         stream = found.stream("mine", merge)
-        assert torch.allclose(torch.from_numpy(stream.read(rows, None)), expected, atol=1e-6)
+        assert torch.allclose(stream.read(range(ROWS), None), expected, atol=1e-6)
     assert found.concepts["mine"].images == ROWS
     assert found.masks.annotated == [("bright",)] * ROWS
 
@@ -95,11 +90,10 @@ def test_finished_batches_are_read_again(view, tmp_path) -> None:
     resumed = read(view, method, FinishedSteps(folder))
     assert method.calls == 1  # the third of three batches
     fresh = read(view, Channels())
-    rows = torch.arange(ROWS).numpy()
     for merge in MERGES:
-        one, other = (found.stream("mine", merge).read(rows, None) for found in (resumed, fresh))
+        one, other = (found.stream("mine", merge).read(range(ROWS), None) for found in (resumed, fresh))
         assert (one == other).all()
-    for change in ({"size": (3, 4)}, {"merges": MERGES[:1]}, {"version": 2}, {"batch_size": 3}):
+    for change in ({"size": (3, 4)}, {"quick": True}, {"k": 2}, {"batch_size": 3}):
         again = Channels()
         read(view, again, FinishedSteps(folder), **change)
         assert again.calls == (2 if "batch_size" in change else 3)
@@ -115,7 +109,7 @@ def test_images_whose_maps_or_scores_are_not_finite_have_no_class_and_no_concept
             concepts[3, 0], scores[3, 0] = -1, -torch.inf  # no concept, so its score does not count
             return found._replace(scores=scores, concepts=concepts)
 
-    found = explain_images(named(Broken()), ["a", "b", "c", "d"], torch.rand(4, 3, 6, 8), "cpu")
+    found = explain_images(named(Broken()), ["a", "b", "c", "d"], torch.rand(4, 3, 6, 8))
     assert [number >= 0 for number in found.predicted.tolist()] == [True, False, False, True]
     none = [-1, -1, -1]
     assert found.concepts.tolist() == [[0, 1, 2], none, none, [-1, 1, 2]]
@@ -146,7 +140,7 @@ def test_images_whose_maps_or_scores_are_not_finite_have_no_class_and_no_concept
 def test_output_of_another_form(output, message) -> None:
     method = type("Method", (), {"explain": lambda self, images: output})()
     with pytest.raises(InputError, match=f"mine: .*{message}"):
-        explain_images(named(method), ["a", "b"], torch.rand(2, 3, 6, 8), "cpu")
+        explain_images(named(method), ["a", "b"], torch.rand(2, 3, 6, 8))
 
 
 @pytest.mark.parametrize(
@@ -179,23 +173,23 @@ def test_axes_in_another_order(tmp_path, shape, message, form) -> None:
         message = None if shape == (3, 60, 80) else message  # its concepts are numbered
     given, images = named(given), torch.rand(2, 3, 60, 80)
     if message is None:
-        assert explain_images(given, ["a", "b"], images, "cpu").maps.shape[2:] == shape[-2:]
+        assert explain_images(given, ["a", "b"], images).maps.shape[2:] == shape[-2:]
     else:
         with pytest.raises(InputError, match=message):
-            explain_images(given, ["a", "b"], images, "cpu")
+            explain_images(given, ["a", "b"], images)
 
 
 def test_three_channels_of_a_hidden_layer_are_concepts() -> None:
     method = layer_heatmaps(torch.nn.Sequential(torch.nn.Conv2d(3, 3, 1)), "0")
-    assert explain_images(named(method), ["a"], torch.rand(1, 3, 6, 8), "cpu").maps.shape == (1, 3, 6, 8)
+    assert explain_images(named(method), ["a"], torch.rand(1, 3, 6, 8)).maps.shape == (1, 3, 6, 8)
 
 
 def test_error_in_a_method_names_it() -> None:
     method = type("Method", (), {"explain": lambda self, images: 1 / 0})()
     with pytest.raises(
-        InputError, match=r"model `mine` raised ZeroDivisionError: division by zero \(test_read"
+        InputError, match=r"model `mine` raised ZeroDivisionError: division by zero \(test_explain"
     ):
-        explain_images(named(method), ["a"], torch.rand(1, 3, 6, 8), "cpu")
+        explain_images(named(method), ["a"], torch.rand(1, 3, 6, 8))
 
 
 def test_sizes_that_differ(memory_view) -> None:
