@@ -20,7 +20,7 @@ from candlelight.evaluation.commands.evaluate_options import (
     show_page,
     show_results,
 )
-from candlelight.evaluation.run.record import Files, Option, make_options, options_of
+from candlelight.evaluation.run.record import MODELS, Files, Option, make_options, options_of
 from candlelight.loaders.errors import InputError
 
 _CHOICE = ("set_name", "split", "rows", "limit")
@@ -68,7 +68,7 @@ def evaluation_command(name: str, options: type, files: Files | None) -> click.C
         command = option_of(one)(command)
     if files is not None:
         command = _files_options(files)(missing_option(command) if files.may_fail else command)
-    command = data_options(model_option(command))
+    command = data_options(model_option(command, getattr(options, "models", MODELS)))
     made: click.Command = click.command(name)(command)
     return made
 
@@ -190,15 +190,17 @@ def _open_sources(
     """
     from importlib import import_module
 
-    from candlelight.evaluation.models import open_models
+    from candlelight.evaluation.run.evaluate import open_named_models
 
     given = {one: value for one, value in taken.items() if value is not None}
     given |= {"missing": missing} if missing != "error" else {}
     if given and not paths:
         one, value = next(iter(given.items()))
         raise InputError(f"--{one} {value}: needs result files (--{files.name if files else 'predictions'})")
-    opened: dict[str, Any] = dict(open_models(models, device, record.reads.space))
+    opened: dict[str, Any] = dict(open_named_models(record, models, device))
     if files is None:
+        if record.needs_models and not opened:
+            raise InputError(f"nothing to score: give a --{record.models.name} (see --help)")
         return opened
     module, _, attribute = files.opens.partition(":")
     reader = getattr(import_module(module), attribute)
