@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from candlelight.evaluation.catalogue import concepts_options as concepts
 from candlelight.evaluation.catalogue import intrinsic_options as intrinsic
+from candlelight.evaluation.catalogue import perception_options as perception
 
 
 class Entry(NamedTuple):
@@ -25,6 +26,7 @@ class Entry(NamedTuple):
 
 _INTRINSIC = "candlelight.evaluation.intrinsic"
 _CONCEPTS = "candlelight.evaluation.concepts"
+_PERCEPTION = "candlelight.evaluation.perception"
 CATALOGUE = {
     "lmse": Entry(f"{_INTRINSIC}.intrinsic_records:LMSE", intrinsic.LMSEOptions, "lmse"),
     "whdr": Entry(f"{_INTRINSIC}.intrinsic_records:WHDR", intrinsic.WHDROptions, "whdr"),
@@ -35,5 +37,12 @@ CATALOGUE = {
     "protocols": Entry(f"{_INTRINSIC}.score_protocols:EVERY_PROTOCOL", intrinsic.ProtocolsOptions, ""),
     "csm": Entry(f"{_CONCEPTS}.score_csm:CONCEPT_SENSITIVITY", concepts.CSMOptions, "csm"),
     "tcav": Entry(f"{_CONCEPTS}.score_tcav:TCAV", concepts.TCAVOptions, "tcav"),
+    "transforms": Entry(
+        f"{_PERCEPTION}.score_perception:TRANSFORMS", perception.TransformsOptions, "perception"
+    ),
+    "moved-frames": Entry(
+        f"{_PERCEPTION}.score_perception:MOVED_FRAMES", perception.MovedFramesOptions, "perception"
+    ),
+    "raid": Entry(f"{_PERCEPTION}.raid_agreement:RAID", perception.RaidOptions, "raid"),
 }
 RECORDS = {name: entry.record for name, entry in CATALOGUE.items()}

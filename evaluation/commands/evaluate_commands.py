@@ -7,7 +7,6 @@ from candlelight.evaluation.commands.causal_command import causal
 from candlelight.evaluation.commands.causal_table_command import causal_table
 from candlelight.evaluation.commands.coverage_command import coverage
 from candlelight.evaluation.commands.evaluation_command import EvaluateGroup, shipped_commands
-from candlelight.evaluation.commands.perception_command import perception
 from candlelight.evaluation.commands.result_commands import compare_command, report
 
 
@@ -32,6 +31,5 @@ evaluate_group.add_command(causal)
 evaluate_group.add_command(causal_check)
 evaluate_group.add_command(causal_table)
 evaluate_group.add_command(coverage)
-evaluate_group.add_command(perception)
 evaluate_group.add_command(report)
 evaluate_group.add_command(compare_command)

@@ -60,9 +60,9 @@ def run_options(command: _Command) -> _Command:
 
 def model_option(command: _Command, models: Models = MODELS) -> _Command:
     """Add the repeatable option for models."""
-    return click.option(
-        f"--{models.name}", "models", multiple=True, metavar="[NAME=]SPEC", help=models.what
-    )(command)
+    return click.option(f"--{models.name}", "models", multiple=True, metavar="[NAME=]SPEC", help=models.what)(
+        command
+    )
 
 
 def files_option(flag: str, what: str) -> Callable[[_Command], _Command]:

@@ -14,7 +14,6 @@ from candlelight.evaluation.causal import causal_report
 from candlelight.evaluation.coverage import causal_check_report, coverage_report
 from candlelight.evaluation.coverage.fit_methods import split_method_names
 from candlelight.evaluation.intrinsic.protocol_report import protocols_section
-from candlelight.evaluation.perception import perception_report
 from candlelight.evaluation.report.blocks import Block, Section, TableBlock, setting_text
 from candlelight.evaluation.report.plain_section import plain_section
 from candlelight.evaluation.report.sets_section import sets_section
@@ -43,11 +42,6 @@ OLD_PAGES = {  # of evaluations that are not in the catalogue yet
     ),
     "causal": Page(
         section=causal_report.causal_section, reading=causal_report.READING, needs=causal_report.NEEDS
-    ),
-    "perception": Page(
-        section=perception_report.perception_section,
-        reading=perception_report.READING,
-        needs=perception_report.NEEDS,
     ),
 }
 

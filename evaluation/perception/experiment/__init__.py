@@ -3,9 +3,6 @@
 from candlelight.evaluation.perception.experiment.answers import ExperimentAnswers as ExperimentAnswers
 from candlelight.evaluation.perception.experiment.answers import read_answers as read_answers
 from candlelight.evaluation.perception.experiment.fit_answers import AnswerFit as AnswerFit
-from candlelight.evaluation.perception.experiment.fit_answers import (
-    MeasuredThresholds as MeasuredThresholds,
-)
 from candlelight.evaluation.perception.experiment.fit_answers import fit_answers as fit_answers
 from candlelight.evaluation.perception.experiment.fit_answers import (
     measured_thresholds as measured_thresholds,
