@@ -58,7 +58,9 @@ def test_the_commands_of_the_design_exist():
         "causal-check",
         "causal",
         "causal-table",
-        "perception",
+        "transforms",
+        "moved-frames",
+        "raid",
     }
     assert set(evaluate.commands) == {*scored, "report", "compare"}
 

@@ -1,5 +1,6 @@
 """Agreement of distances with RAID: people who see rotated, shifted, scaled and noisy photographs."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -182,11 +183,7 @@ def _rank(run: Run[RaidOptions], measured: Measured) -> dict[str, Result]:
     responses = torch.cat([some for some, _, _ in parts]).numpy(force=True)
     kinds = np.array([kind for _, some, _ in parts for kind in some])
     people = {kind: _people(kind, responses[kinds == kind]) for kind in dict.fromkeys(kinds.tolist())}
-    notes = [
-        f"{kind}: people respond with 1 at {one['human']:.3g} {one['unit']}, the median of "
-        f"{len(one['photographs'])} photographs"
-        for kind, one in people.items()
-    ]
+    notes = [f"{kind}: {_told(**one)}" for kind, one in people.items()]
     results: dict[str, Result] = {}
     for name in run.scored:
         statistic = partial(_correlations, steps[name]["distances"].numpy(), responses[:, 1:], kinds)
@@ -209,6 +206,11 @@ def _people(distortion: str, responses: Float64[ndarray, "photographs 10"]) -> d
     reached = invert_curves(torch.from_numpy(responses), magnitudes, _SEEN)
     human = float(np.median(reached.nan_to_num(nan=torch.inf, posinf=torch.inf).numpy()))
     return {"unit": unit, "magnitudes": magnitudes, "human": human, "photographs": reached}
+
+
+def _told(unit: str, magnitudes: Tensor, human: float, photographs: Tensor) -> str:
+    reached = f"at {human:.3g} {unit}" if math.isfinite(human) else f"beyond {float(magnitudes[-1]):g} {unit}"
+    return f"people respond with 1 {reached}, the median of {len(photographs)} photographs"
 
 
 def _correlations(

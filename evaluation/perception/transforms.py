@@ -37,7 +37,7 @@ def resample_axis(
 
     Args:
         images: any values.
-        positions: in pixels; 0 is the middle of the first one. Rounded to 1e-9.
+        positions: in pixels, on the device of the images; 0 is the middle of the first one. Rounded to 1e-9.
         kernel: "cubic" or "linear".
         stretch: width of the kernel, at least 1; against aliasing, the distance of the positions if that is
             above 1 pixel.
@@ -70,7 +70,7 @@ def resample_points(
 
     Args:
         images: any values.
-        rows: in pixels; 0 is the middle of the first row. Rounded to 1e-9.
+        rows: in pixels, on the device of the images; 0 is the middle of the first row. Rounded to 1e-9.
         columns: likewise.
         kernel: "cubic" or "linear".
 
@@ -247,8 +247,7 @@ def scale_images(
     if factor <= 0:
         raise InputError(f"`factor` must be above 0, got {factor:g}; 1 keeps the size")
     rows, columns = (
-        (_places(size, images) - (size - 1) / 2) / factor + (size - 1) / 2
-        for size in images.shape[2:]
+        (_places(size, images) - (size - 1) / 2) / factor + (size - 1) / 2 for size in images.shape[2:]
     )
     return _resample(images, rows, columns, kernel, max(1.0, 1 / factor))
 
