@@ -78,7 +78,7 @@ def open_transforms(choice: Mapping[str, Any], options: TransformsOptions, model
     kinds = options.transform or get_args(TransformKind)
     chosen = tuple(_slipped(one, slip) for one in families if one.name.startswith(kinds))
     origin = "assumed, as the paper does for ImageNet" if stated is None else "as stated"
-    size = {} if options.size is None else {"size": options.size}
+    size: dict[str, Any] = {} if options.size is None else {"size": options.size}
     return PerceptionData(
         open_data("images", **choice, **size),
         {IMAGE_PLANE: chosen},
@@ -98,7 +98,7 @@ def open_moved_frames(choice: Mapping[str, Any], options: MovedFramesOptions, mo
     if isinstance(choice["data"], PerceptionData):
         return choice["data"]
     people, rated = _open_people(options)
-    wanted = {}
+    wanted: dict[str, Any] = {}
     if options.transform or not is_view(choice["data"]):
         kinds = options.transform or get_args(TransformKind)
         wanted = {"transforms": list(_transform_names(kinds, options.hues))}

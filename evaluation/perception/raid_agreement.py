@@ -23,7 +23,7 @@ from candlelight.evaluation.run.intervals import distinct_groups, resampled_inte
 from candlelight.evaluation.run.record import Evaluation, Reading
 from candlelight.evaluation.run.result import Result, StatisticResult
 from candlelight.evaluation.run.steps import join_steps
-from candlelight.evaluation.views import DataIdentity
+from candlelight.evaluation.views import DataIdentity, View
 from candlelight.evaluation.views.named_rows import ChosenRows, NamedRows, Request, choose_rows
 from candlelight.evaluation.views.open_data import is_view
 from candlelight.loaders.errors import InputError, argument
@@ -59,7 +59,7 @@ class DistortedImages:
     responses: Float64[Tensor, "10"]
 
 
-def open_raid(choice: Mapping[str, Any], options: RaidOptions, models: Any) -> ChosenRows[DistortedImages]:
+def open_raid(choice: Mapping[str, Any], options: RaidOptions, models: Any) -> View[DistortedImages]:
     """Open the folder of RAID, with one row for each distortion and photograph.
 
     Images are found by their names, in the folder or in any of its folders: ``img_01.png``,
@@ -81,8 +81,9 @@ def open_raid(choice: Mapping[str, Any], options: RaidOptions, models: Any) -> C
     numbers = choose_rows(len(rows), Request(str(data), rows=choice["rows"], limit=choice["limit"]))
     groups = [str(responses["reference"][own[0]]) for own in rows]
     ids = [f"{responses['transformation'][own[0]]}/{group}" for own, group in zip(rows, groups, strict=True)]
-    chosen = (tuple(some[number] for number in numbers) for some in (ids, groups))
-    named = NamedRows(DataIdentity("RAID", "raid"), responses, numbers, *chosen, lambda: ids)
+    chosen_ids, chosen_groups = (tuple(some[number] for number in numbers) for some in (ids, groups))
+    identity = DataIdentity("RAID", "raid")
+    named = NamedRows(identity, responses, numbers, chosen_ids, chosen_groups, lambda: ids)
     return ChosenRows(named, lambda number: _read(responses, rows[number], files, folder))
 
 
@@ -140,9 +141,12 @@ class _Batch(NamedTuple):
 
 
 def _prepare(items: Sequence[DistortedImages]) -> _Batch:
-    names = ("image", "distorted", "responses")
-    stacks = (torch.stack([getattr(item, name) for item in items]) for name in names)
-    return _Batch(*stacks, [item.distortion for item in items])
+    return _Batch(
+        torch.stack([item.image for item in items]),
+        torch.stack([item.distorted for item in items]),
+        torch.stack([item.responses for item in items]),
+        [item.distortion for item in items],
+    )
 
 
 def _compare(named: NamedModel, ids: Sequence[str], batch: _Batch, device: str) -> _Compared:
@@ -223,15 +227,15 @@ def _correlations(
     found = {}
     for kind in dict.fromkeys(kinds.tolist()):
         rows = drawn[kinds[drawn] == kind]
-        found[kind] = rank_correlation(distances[rows], responses[rows])
+        found[kind] = pooled_correlation(distances[rows], responses[rows])
     return found
 
 
-def rank_correlation(one: Float64[ndarray, "rows 9"], other: Float64[ndarray, "rows 9"]) -> float:
+def pooled_correlation(one: Float64[ndarray, "rows 9"], other: Float64[ndarray, "rows 9"]) -> float:
     """Compute Spearman's rank correlation over all entries; nan if all entries of a table are equal.
 
     Example:
-        >>> rank_correlation(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[0.0, 1.0], [4.0, 9.0]]))
+        >>> pooled_correlation(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[0.0, 1.0], [4.0, 9.0]]))
         1.0
     """
     first, second = (rankdata(values) for values in (one.ravel(), other.ravel()))

@@ -60,7 +60,7 @@ _ENERGY = "energy of the difference"  # RMSE, beside the metrics
 _UNRATED = Transduction(1.0, 1.0)
 
 
-def _score_metrics(run: Run[PerceptionOptions]) -> dict[str, Result]:
+def _score_metrics(run: Run[Any]) -> dict[str, Result]:
     """Compute thresholds, errors of illuminants, and orders of sensitivities of metrics.
 
     Alabau-Bosque et al. 2024 (arXiv 2407.17927), Tables II and III. Distances are averaged over scenes before
@@ -126,7 +126,7 @@ def _score_metrics(run: Run[PerceptionOptions]) -> dict[str, Result]:
     return results
 
 
-def _find_transductions(run: Run[PerceptionOptions]) -> tuple[dict[str, Transduction], dict[str, Any]]:
+def _find_transductions(run: Run[Any]) -> tuple[dict[str, Transduction], dict[str, Any]]:
     """Fit the transductions to rated pairs, or take published constants; describe the ratings."""
     pairs, presets = run.data.rated, run.options.preset
     if pairs is not None:
@@ -156,7 +156,7 @@ def _find_transductions(run: Run[PerceptionOptions]) -> tuple[dict[str, Transduc
     return {**published, **run.data.transductions}, {}
 
 
-def _measure_curves(run: Run[PerceptionOptions]) -> tuple[AlignedCurves, str]:
+def _measure_curves(run: Run[Any]) -> tuple[AlignedCurves, str]:
     """Measure the curves of all metrics, and of RMSE, the name of which is returned."""
     # RMSE may be one of the metrics already.
     energy = next((name for name, one in run.models.items() if is_rmse(one)), _ENERGY)
@@ -177,7 +177,7 @@ def _measure_curves(run: Run[PerceptionOptions]) -> tuple[AlignedCurves, str]:
 
 
 def _common_notes(
-    run: Run[PerceptionOptions],
+    run: Run[Any],
     transductions: Mapping[str, Transduction],
     aligned: AlignedCurves,
     energy: str,
@@ -298,15 +298,17 @@ def _scene_notes(aligned: AlignedCurves) -> list[str]:
     return notes
 
 
-TRANSFORMS = Evaluation(
-    name="perception",
-    version=1,
-    better="neither",
-    options=TransformsOptions,
-    reads=Reading(open=open_transforms, space="srgb"),
-    study=_score_metrics,
-    page="candlelight.evaluation.perception.perception_report:PERCEPTION_PAGE",
-)
-MOVED_FRAMES = replace(
-    TRANSFORMS, options=MovedFramesOptions, reads=Reading(open=open_moved_frames, space="srgb")
-)
+def _record(options: type[PerceptionOptions], reads: Reading) -> Evaluation[Any]:
+    return Evaluation(
+        name="perception",
+        version=1,
+        better="neither",
+        options=options,
+        reads=reads,
+        study=_score_metrics,
+        page="candlelight.evaluation.perception.perception_report:PERCEPTION_PAGE",
+    )
+
+
+TRANSFORMS = _record(TransformsOptions, Reading(open=open_transforms, space="srgb"))
+MOVED_FRAMES = _record(MovedFramesOptions, Reading(open=open_moved_frames, space="srgb"))

@@ -11,7 +11,17 @@ import torch
 from torch import Tensor
 
 from candlelight.evaluation import evaluate
-from candlelight.evaluation.views import Comparisons, DecomposedImage, JudgedImage, RegionImage
+from candlelight.evaluation.perception import PerceptionData, TransformFamily, rmse_distance
+from candlelight.evaluation.perception.distances import ssim_distance
+from candlelight.evaluation.perception.raid_agreement import DistortedImages
+from candlelight.evaluation.views import (
+    Comparisons,
+    DecomposedImage,
+    JudgedImage,
+    MovedImages,
+    RatedPair,
+    RegionImage,
+)
 from tests.evaluation.test_gpu import Pretended, PretendedGpu
 
 HEIGHT, WIDTH, ROWS = 48, 64, 4
@@ -112,6 +122,46 @@ def test_only_numbers_of_the_table_leave_the_device(memory_view, name) -> None:
                     getattr(wanted, part), rel=1e-5, abs=1e-9, nan_ok=True
                 )
     assert 0 < device.bytes < share * IMAGE_BYTES * ROWS * len(found)
+
+
+def moved(row: int) -> MovedImages:
+    magnitudes = torch.tensor([0.0, 2.0, 6.0]).double()
+    turned = torch.stack([drawn(100 + row, 3, HEIGHT, WIDTH).roll(shift, 2) for shift in range(3)])
+    return MovedImages(turned[0], turned, "rotation", "degrees", magnitudes, 0 * magnitudes, 29.2)
+
+
+def of_raid(row: int) -> DistortedImages:
+    image = drawn(row, 3, HEIGHT, WIDTH)
+    steps = torch.arange(1, 10)[:, None, None, None] / 100
+    return DistortedImages(image, image + (1 + row) * steps, "rotation", 0.3 * torch.arange(10).double())
+
+
+@pytest.mark.parametrize("name", ["transforms", "moved-frames", "raid"])
+def test_images_are_transformed_and_compared_on_the_device(memory_view, name) -> None:
+    rows = range(ROWS)
+    pairs = memory_view(
+        [RatedPair(drawn(row, 3, 20, 24), drawn(9, 3, 20, 24), 2.0 * row, 0.1) for row in rows]
+    )
+    families = [
+        TransformFamily(kind, (one, 1.3, 2.0), kernel="cubic")
+        for kind, one in {"translation x": 0, "rotation": 0, "scale": 1, "illuminant 510": 0}.items()
+    ]
+    images = memory_view([drawn(row, 3, HEIGHT, WIDTH) for row in rows])
+    data = {
+        "transforms": PerceptionData(images, {"image plane": families}, rated=pairs),
+        "moved-frames": memory_view([moved(row) for row in rows], pixels_per_degree=(29.2,), incomplete=()),
+        "raid": memory_view([of_raid(row) for row in rows]),
+    }[name]
+    options = {"moves": "both"} if name == "moved-frames" else {}
+    metrics = {"rmse": rmse_distance, "ssim": ssim_distance}
+    expected = evaluate(name, data, metrics, device="cpu", **options)
+    with counted() as device:
+        found = evaluate(name, data, metrics, device="cuda", **options)
+    for metric, result in found.items():
+        values = [score.value for score in result.scores.values()]
+        wanted = [expected[metric].scores[score].value for score in result.scores]
+        assert values == pytest.approx(wanted, rel=1e-4, nan_ok=True)
+    assert 0 < device.bytes < 0.05 * IMAGE_BYTES * ROWS
 
 
 def test_the_count_sees_an_image_that_leaves() -> None:

@@ -1,4 +1,4 @@
-"""`evaluate transforms` on pictures of ramps, whose shifts some distances measure exactly; and moved frames."""
+"""`evaluate transforms` on ramps, whose shifts some distances measure exactly, and `moved-frames`."""
 
 import itertools
 import json
