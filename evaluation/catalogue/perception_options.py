@@ -1,9 +1,11 @@
 """Options of the evaluations of distances; the docstring of each class is the help of its command."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from candlelight.evaluation.run.record import At, Help, Models
+from candlelight.evaluation.run.record import At, Help, Models, options_of
+from candlelight.loaders.errors import InputError, argument
 
 DISTANCES_OF_IMAGES = Models(
     "metric",
@@ -141,3 +143,106 @@ class RaidOptions:
 
     models: ClassVar[Models] = DISTANCES_OF_IMAGES
     seed: Annotated[int, At(least=0), Help("Seed of the resampled images, from which the intervals are.")] = 0
+
+
+@dataclass(frozen=True)
+class ExperimentSettings:
+    """All that the pairs of a forced-choice experiment depend on, but the data, and the screen.
+
+    Raises:
+        InputError: an option is out of range, see `Option.check`; or a transform has no number or is given
+            twice.
+    """
+
+    transform: Annotated[
+        tuple[str, ...],
+        Help(
+            "Transform of images, and its largest magnitude; repeatable.",
+            metavar="NAME[=LARGEST]",
+            default="translation x, rotation and scale, to three times the human threshold of the paper",
+        ),
+    ] = ()
+    largest: Annotated[
+        float | None,
+        At(above=0, most=1),
+        Help("Largest D of rated pairs.", default="that of the data"),
+    ] = None
+    moved: Annotated[bool, Help("DATA are frames of the recipe invariance: show their moves.")] = False
+    levels: Annotated[
+        int, At(least=2), Help("Number of levels; translations have at most one for each pixel.")
+    ] = 20
+    repeats: Annotated[int, At(least=1), Help("Answers at each level.")] = 15
+    images: Annotated[
+        int | None,
+        At(least=1),
+        Help("Most different images, or rated pairs at each level.", default="as many as repeats"),
+    ] = None
+    size: Annotated[
+        int | None,
+        At(least=16, most=4096),
+        Help("Side in pixels to which pictures of a folder are scaled and cropped.", default="256"),
+    ] = None
+    pixels_per_degree: Annotated[
+        float | None,
+        At(above=0),
+        Help(
+            "Pixels of an image per degree of visual angle; the page says the distance that is right.",
+            default="29.2, the paper's",
+        ),
+    ] = None
+    scale: Annotated[
+        int | None,
+        At(least=1, most=16),
+        Help("Pixels of the screen for each pixel of an image.", default="1 with --pitch, else what fits"),
+    ] = None
+    reminder: Annotated[
+        bool | None,
+        Help("Show the original above the pair.", default="with transforms, and not with rated pairs"),
+    ] = None
+    seed: Annotated[int, At(least=0), Help("Seed of the choice of images, the order and the sides.")] = 0
+    distance: Annotated[
+        float | None,
+        At(above=0),
+        Help("With --pitch, in place of --pixels-per-degree: from the eyes to the screen, in mm."),
+    ] = None
+    pitch: Annotated[float | None, At(above=0), Help("Width of a pixel of the screen, in mm.")] = None
+
+    def __post_init__(self) -> None:
+        for one in options_of(type(self)):
+            one.check(getattr(self, one.name))
+        split_transforms(self.transform)
+
+    @property
+    def transforms(self) -> dict[str, float | None]:
+        """Largest magnitude of each transform, None where it is not given; empty for the default ones."""
+        return split_transforms(self.transform)
+
+    @property
+    def pairs(self) -> int:
+        """Largest number of different pairs or images at each level."""
+        return self.images or self.repeats
+
+
+def split_transforms(texts: Sequence[str]) -> dict[str, float | None]:
+    """Split NAME or NAME=LARGEST.
+
+    Raises:
+        InputError: a transform is given twice, or its largest magnitude is no number.
+
+    Example:
+        >>> split_transforms(["rotation=6", "scale"])
+        {'rotation': 6.0, 'scale': None}
+    """
+    found: dict[str, float | None] = {}
+    for text in texts:
+        name, equals, largest = text.partition("=")
+        name = name.strip()
+        if name in found:
+            raise InputError(f"{argument('transform')} {name}: given twice; name each transform once")
+        try:
+            found[name] = float(largest) if equals else None
+        except ValueError:
+            raise InputError(
+                f"{argument('transform')}: expected NAME or NAME=LARGEST with a number, got {text!r}"
+            ) from None
+    return found
