@@ -60,7 +60,9 @@ def test_the_commands_of_the_design_exist():
         "codes",
         "counterfactuals",
         "generativeness",
-        "perception",
+        "transforms",
+        "moved-frames",
+        "raid",
     }
     assert set(evaluate.commands) == {*scored, "report", "compare", "coverage-tables"}
 

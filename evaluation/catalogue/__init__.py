@@ -9,6 +9,7 @@ from candlelight.evaluation.catalogue import causal_options as causal
 from candlelight.evaluation.catalogue import concepts_options as concepts
 from candlelight.evaluation.catalogue import coverage_options as coverage
 from candlelight.evaluation.catalogue import intrinsic_options as intrinsic
+from candlelight.evaluation.catalogue import perception_options as perception
 
 
 class Entry(NamedTuple):
@@ -29,6 +30,7 @@ _INTRINSIC = "candlelight.evaluation.intrinsic"
 _CONCEPTS = "candlelight.evaluation.concepts"
 _CAUSAL = "candlelight.evaluation.causal"
 _COVERAGE = "candlelight.evaluation.coverage"
+_PERCEPTION = "candlelight.evaluation.perception"
 CATALOGUE = {
     "lmse": Entry(f"{_INTRINSIC}.intrinsic_records:LMSE", intrinsic.LMSEOptions, "lmse"),
     "whdr": Entry(f"{_INTRINSIC}.intrinsic_records:WHDR", intrinsic.WHDROptions, "whdr"),
@@ -52,5 +54,12 @@ CATALOGUE = {
     "causal-check": Entry(
         f"{_COVERAGE}.score_causal_check:CAUSAL_CHECK", coverage.CausalCheckOptions, "causal_check"
     ),
+    "transforms": Entry(
+        f"{_PERCEPTION}.score_perception:TRANSFORMS", perception.TransformsOptions, "perception"
+    ),
+    "moved-frames": Entry(
+        f"{_PERCEPTION}.score_perception:MOVED_FRAMES", perception.MovedFramesOptions, "perception"
+    ),
+    "raid": Entry(f"{_PERCEPTION}.raid_agreement:RAID", perception.RaidOptions, "raid"),
 }
 RECORDS = {name: entry.record for name, entry in CATALOGUE.items()}

@@ -4,7 +4,6 @@ import click
 
 from candlelight.evaluation.commands.causal_table_command import causal_table
 from candlelight.evaluation.commands.evaluation_command import EvaluateGroup, shipped_commands
-from candlelight.evaluation.commands.perception_command import perception
 from candlelight.evaluation.commands.result_commands import compare_command, coverage_tables_command, report
 
 
@@ -26,7 +25,6 @@ def evaluate_group() -> None:
 for command in shipped_commands():
     evaluate_group.add_command(command)
 evaluate_group.add_command(causal_table)
-evaluate_group.add_command(perception)
 evaluate_group.add_command(report)
 evaluate_group.add_command(compare_command)
 evaluate_group.add_command(coverage_tables_command)

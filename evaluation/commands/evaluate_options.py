@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from candlelight.evaluation.run.record import MODELS, Models
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.foreign_text import printable
 
@@ -57,18 +58,11 @@ def run_options(command: _Command) -> _Command:
     return command
 
 
-def model_option(command: _Command) -> _Command:
+def model_option(command: _Command, models: Models = MODELS) -> _Command:
     """Add the repeatable option for models."""
-    return click.option(
-        "--model",
-        "models",
-        multiple=True,
-        metavar="[NAME=]SPEC",
-        help="Model to score: retinex, gray-retinex, weiss, constant-reflectance, constant-shading, "
-        "net-supervised, net-multi-illumination, net-unsupervised, a "
-        "weights file, package.module:callable, file.py:callable, hf:NAME, a folder of a transformers model, "
-        "METHOD:CHECKOUT:WEIGHTS (cgintrinsics, bigtime, usi3d, niid-net) or marigold:FOLDER; repeatable.",
-    )(command)
+    return click.option(f"--{models.name}", "models", multiple=True, metavar="[NAME=]SPEC", help=models.what)(
+        command
+    )
 
 
 missing_option = click.option(

@@ -20,7 +20,7 @@ from candlelight.evaluation.commands.evaluate_options import (
     show_page,
     show_results,
 )
-from candlelight.evaluation.run.record import Files, Option, make_options, options_of
+from candlelight.evaluation.run.record import MODELS, Files, Option, make_options, options_of
 from candlelight.loaders.errors import InputError
 
 _CHOICE = ("set_name", "split", "rows", "limit")
@@ -68,7 +68,7 @@ def evaluation_command(name: str, options: type, files: Files | None) -> click.C
         command = option_of(one)(command)
     if files is not None:
         command = _files_options(files)(missing_option(command) if files.may_fail else command)
-    command = data_options(model_option(command))
+    command = data_options(model_option(command, getattr(options, "models", MODELS)))
     made: click.Command = click.command(name)(command)
     return made
 
@@ -89,6 +89,9 @@ def _table_options(command: Any) -> Any:
 def option_of(one: Option) -> Callable[[Any], Any]:
     """Make the option of click of an option of an evaluation: its flag, type, range, default and help."""
     flag = "--" + (one.help.flag or one.name).replace("_", "-")
+    if one.kind is bool and one.optional:
+        flag, shown = f"{flag}/--no-{flag[2:]}", one.help.default or False
+        return click.option(flag, one.name, default=None, show_default=shown, help=one.help.text)
     if one.kind is bool:
         flag = f"--no-{flag[2:]}" if one.default else flag
         return click.option(
@@ -219,15 +222,17 @@ def _open_sources(
     """
     from importlib import import_module
 
-    from candlelight.evaluation.models import open_models
+    from candlelight.evaluation.run.evaluate import open_named_models
 
     given = {one: value for one, value in taken.items() if value is not None}
     given |= {"missing": missing} if missing != "error" else {}
     if given and not paths:
         one, value = next(iter(given.items()))
         raise InputError(f"--{one} {value}: needs result files (--{files.name if files else 'predictions'})")
-    opened: dict[str, Any] = dict(open_models(models, device, record.reads.space))
+    opened: dict[str, Any] = dict(open_named_models(record, models, device))
     if files is None:
+        if record.needs_models and not opened:
+            raise InputError(f"nothing to score: give a --{record.models.name} (see --help)")
         return opened
     module, _, attribute = files.opens.partition(":")
     reader = getattr(import_module(module), attribute)

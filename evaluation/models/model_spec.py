@@ -299,7 +299,10 @@ cgintrinsics, bigtime, usi3d, niid-net; did you mean `retinex`?
 
 
 def open_models(
-    specs: Sequence[str], device: str = "cpu", default_space: ColourSpace = "linear"
+    specs: Sequence[str],
+    device: str = "cpu",
+    default_space: ColourSpace = "linear",
+    open_one: Callable[[str, str, ColourSpace], NamedModel] | None = None,
 ) -> dict[str, NamedModel]:
     """Open several models; their names must differ.
 
@@ -307,6 +310,7 @@ def open_models(
         specs: see `open_model`.
         device: see `open_model`.
         default_space: see `open_model`.
+        open_one: opens one of them; None for `open_model`.
 
     Returns:
         The models by name, in the order given.
@@ -320,7 +324,7 @@ def open_models(
     """
     models: dict[str, NamedModel] = {}
     for spec in specs:
-        model = open_model(spec, device, default_space)
+        model = (open_one or open_model)(spec, device, default_space)
         name = model.identity.name
         if name in models:
             raise InputError(f"two models are named `{name}`; give another name: NAME={split_spec(spec)[1]}")

@@ -10,6 +10,7 @@ from candlelight.evaluation.perception.detection import DetectionThreshold as De
 from candlelight.evaluation.perception.detection import (
     IlluminantThresholds as IlluminantThresholds,
 )
+from candlelight.evaluation.perception.detection import MeasuredThresholds as MeasuredThresholds
 from candlelight.evaluation.perception.detection import detection_levels as detection_levels
 from candlelight.evaluation.perception.detection import detection_threshold as detection_threshold
 from candlelight.evaluation.perception.detection import (
@@ -35,18 +36,16 @@ from candlelight.evaluation.perception.people import experimental_ellipse as exp
 from candlelight.evaluation.perception.people import fit_ellipse as fit_ellipse
 from candlelight.evaluation.perception.people import human_verdict as human_verdict
 from candlelight.evaluation.perception.people import macadam_ellipse as macadam_ellipse
+from candlelight.evaluation.perception.perception_data import PerceptionData as PerceptionData
 from candlelight.evaluation.perception.psychometric import PsychometricFit as PsychometricFit
 from candlelight.evaluation.perception.psychometric import fit_psychometric as fit_psychometric
 from candlelight.evaluation.perception.psychometric import psychometric as psychometric
-from candlelight.evaluation.perception.raid_agreement import raid_agreement as raid_agreement
 from candlelight.evaluation.perception.scene_curves import HUMAN_ORDER as HUMAN_ORDER
 from candlelight.evaluation.perception.scene_curves import SensitivityOrder as SensitivityOrder
 from candlelight.evaluation.perception.scene_curves import sensitivity_order as sensitivity_order
 from candlelight.evaluation.perception.scene_curves import (
     transform_sensitivity as transform_sensitivity,
 )
-from candlelight.evaluation.perception.score_perception import MoveSource as MoveSource
-from candlelight.evaluation.perception.score_perception import score_perception as score_perception
 from candlelight.evaluation.perception.transduction import DETECTION_LEVELS as DETECTION_LEVELS
 from candlelight.evaluation.perception.transduction import Transduction as Transduction
 from candlelight.evaluation.perception.transduction import fit_rated_pairs as fit_rated_pairs

@@ -1,6 +1,7 @@
 """Detection: levels of ratings, and the magnitudes and illuminants at which a curve reaches one."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -86,6 +87,21 @@ def detection_levels(levels: Real[Tensor, " answers"], correct: Bool[Tensor, " a
         f"D_T: {threshold:.3f}, quartiles {low:.3f} and {high:.3f}, of {len(levels)} answers",
         shown,
     )
+
+
+@dataclass(frozen=True)
+class MeasuredThresholds:
+    """Thresholds of people; the published ones where nothing is given.
+
+    Attributes:
+        detection: D_T.
+        human: thresholds of a user's own observers by transform, in the unit of its magnitudes.
+        notes: origin of each threshold, the reason why a fit failed, and the answers that are not used.
+    """
+
+    detection: DetectionLevels = field(default_factory=DetectionLevels)
+    human: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 # A metric "never moves" if its distances change by less than this share of its distance at the threshold.

@@ -171,7 +171,7 @@ _TRIAL = (1, 3, 192, 192)  # shape of the trial images; MS-SSIM needs 161 pixels
 _NEAR = 1e-3  # distance of equal images up to which a metric counts as a distance
 
 
-def open_distance(spec: str, device: str = "cpu") -> NamedModel:
+def open_distance(spec: str, device: str = "cpu", default_space: ColourSpace = "srgb") -> NamedModel:
     """Open the distance of images that a text names.
 
     Args:
@@ -183,6 +183,7 @@ def open_distance(spec: str, device: str = "cpu") -> NamedModel:
             1 - s. A class, or a function without required arguments, is called to make the distance; any
             other callable is the distance.
         device: torch device of the weights, and of the images that will be compared.
+        default_space: colour space of a callable without an attribute ``colour_space``.
 
     Returns:
         The distance; its ``model`` maps transformed and reference images, float32 [batch, 3, height, width],
@@ -213,7 +214,7 @@ did you mean `ssim`?
     if kind == "pyiqa" and place:
         return _pyiqa(name, place, device)
     if colon and kind not in _NOT_DISTANCES and text.rpartition(":")[2].isidentifier():
-        return open_callable(name, text, device, "srgb")
+        return open_callable(name, text, device, default_space)
     raise InputError(
         f"distance `{text}`: expected one of {', '.join(DISTANCES)}; or {_FORMS}"
         f"{did_you_mean(text, DISTANCES)}"

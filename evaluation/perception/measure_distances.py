@@ -62,7 +62,7 @@ class _Label:
 class _Chunk(NamedTuple):
     """Some magnitudes of a curve, with their images."""
 
-    move: Callable[[], tuple[Tensor, Tensor]]  # images and their clipped shares
+    move: Callable[[], tuple[Tensor, Tensor]]  # images and their clipped shares, on the device, made once
     about: Mapping[str, Any]  # the data that the distances depend on
 
 
@@ -136,12 +136,12 @@ def measure_distances(
     labels: list[_Label] = []
     found: dict[str, list[dict[str, Tensor]]] = {name: [] for name in named_distances}
     if families is None:
-        curves = _moved_curves(view, whole, batch_size)
+        curves = _moved_curves(view, device, whole, batch_size)
     else:
         curves = _curves(view, families, device, whole, batch_size)
     count = len(view.ids) * (1 if names is None else len(names))
     for curve in progress_bar(curves, desc="distances", unit="curve", total=count):
-        reference = curve.reference[None].to(device)
+        reference = curve.reference[None]
         parts: dict[str, list[dict[str, Tensor]]] = {name: [] for name in named_distances}
         for chunk in curve.chunks:
             for name, named in named_distances.items():
@@ -149,7 +149,7 @@ def measure_distances(
                     check_distance(named, reference)
                 key = keys[name]
                 key = None if key is None else {**key, **chunk.about}
-                compute = partial(_measure, named, reference, chunk, device)
+                compute = partial(_measure, named, reference, chunk)
                 parts[name].append(kept.get_or_compute(key, compute))
         for name, some in parts.items():
             found[name].append({part: torch.cat([one[part] for one in some]) for part in some[0]})
@@ -182,7 +182,7 @@ def _curves(
 def _chunks(family: TransformFamily, reference: Tensor, read: str, batch_size: int) -> Iterator[_Chunk]:
     for start in range(0, len(family.magnitudes), batch_size):
         some = replace(family, magnitudes=family.magnitudes[start : start + batch_size])
-        move = cache(partial(_transform, some, reference))  # once for all metrics
+        move = cache(partial(_transform, some, reference))
         yield _Chunk(move, {"family": asdict(some), "read": read})
 
 
@@ -191,24 +191,26 @@ def _transform(family: TransformFamily, reference: Tensor) -> tuple[Tensor, Tens
     return torch.cat([one.images for one in moved]), torch.cat([one.clipped for one in moved])
 
 
-def _moved_curves(view: View[MovedImages], whole: Fingerprint, batch_size: int) -> Iterator[_Curve]:
+def _moved_curves(
+    view: View[MovedImages], device: str, whole: Fingerprint, batch_size: int
+) -> Iterator[_Curve]:
     for row, (name, group) in enumerate(zip(view.ids, view.groups, strict=True)):
         item = view[row]
         label = _Label(name, group, item.transform, item.unit, item.magnitudes)
         read = _add_row(whole, name, item)
-        yield _Curve(label, item.reference, _frames(item, read, batch_size))
+        yield _Curve(label, item.reference.to(device), _frames(item, device, read, batch_size))
 
 
-def _frames(item: MovedImages, read: str, batch_size: int) -> Iterator[_Chunk]:
+def _frames(item: MovedImages, device: str, read: str, batch_size: int) -> Iterator[_Chunk]:
     before = item.clipped[item.magnitudes == unchanged_magnitude(item.transform)]
     for start in range(0, len(item.moved), batch_size):
         some = slice(start, start + batch_size)
-        move = partial(_pair, item.moved[some], item.clipped[some] - before)
+        move = cache(partial(_copy, item.moved[some], item.clipped[some] - before, device))
         yield _Chunk(move, {"frames": [start, batch_size], "read": read})
 
 
-def _pair(images: Tensor, clipped: Tensor) -> tuple[Tensor, Tensor]:
-    return images, clipped
+def _copy(images: Tensor, clipped: Tensor, device: str) -> tuple[Tensor, Tensor]:
+    return images.to(device), clipped
 
 
 def _add_row(whole: Fingerprint, name: str, item: object) -> str:
@@ -219,16 +221,16 @@ def _add_row(whole: Fingerprint, name: str, item: object) -> str:
     return own.hexdigest()
 
 
-def _measure(named: NamedModel, reference: Tensor, chunk: _Chunk, device: str) -> dict[str, Tensor]:
+def _measure(named: NamedModel, reference: Tensor, chunk: _Chunk) -> dict[str, Tensor]:
     """Compare the images of some magnitudes with the reference."""
     moved, clipped = chunk.move()
 
     def compare(rows: slice) -> tuple[Tensor, ...]:
-        images = moved[rows].to(device)
-        return (pair_distances(named, images, reference.expand_as(images)).cpu(),)
+        images = moved[rows]
+        return (pair_distances(named, images, reference.expand_as(images)),)
 
     [distances] = run_in_halves(compare, len(moved))
-    return {"distances": distances, "clipped": clipped.double().cpu()}
+    return {"distances": distances, "clipped": clipped.double()}
 
 
 def _tables(labels: Sequence[_Label], rows: Sequence[Mapping[str, Tensor]]) -> tuple[TransformDistances, ...]:

@@ -8,6 +8,11 @@ from typing import Any
 from jaxtyping import Int
 from numpy import ndarray
 
+from candlelight.evaluation.catalogue.perception_options import (
+    MovedFramesOptions,
+    PerceptionOptions,
+    TransformsOptions,
+)
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.perception.curve_scores import (
     CurveScores,
@@ -20,89 +25,55 @@ from candlelight.evaluation.perception.curve_scores import (
 )
 from candlelight.evaluation.perception.detection import DetectionLevels
 from candlelight.evaluation.perception.distances import is_rmse, open_distance
-from candlelight.evaluation.perception.measure_distances import TransformDistances, measure_distances
-from candlelight.evaluation.perception.people import NOTEBOOK_SLIP, VISUAL_ANGLES
+from candlelight.evaluation.perception.measure_distances import measure_distances
+from candlelight.evaluation.perception.perception_data import (
+    IMAGE_PLANE,
+    PerceptionData,
+    open_moved_frames,
+    open_transforms,
+)
 from candlelight.evaluation.perception.scene_curves import (
     GEOMETRIC_TRANSFORMS,
     AlignedCurves,
     SceneCurve,
     align_curves,
 )
-from candlelight.evaluation.perception.transduction import Transduction
-from candlelight.evaluation.perception.transform_families import TransformFamily
+from candlelight.evaluation.perception.transduction import (
+    Transduction,
+    fit_rated_pairs,
+    published_transduction,
+)
 from candlelight.evaluation.run.batches import Fingerprint, make_provenance
+from candlelight.evaluation.run.evaluate import Run
 from candlelight.evaluation.run.intervals import (
     Score,
     distinct_groups,
     replicate_interval,
     resampled_interval,
 )
-from candlelight.evaluation.run.result import StatisticResult
-from candlelight.evaluation.run.steps import FinishedSteps
-from candlelight.evaluation.views import MovedImages, View
+from candlelight.evaluation.run.record import Evaluation, Reading, split_pairs
+from candlelight.evaluation.run.result import Result, StatisticResult
 from candlelight.loaders.check_choice import check_choice
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument, did_you_mean
 
-PERCEPTION_METRIC, _VERSION = "perception", 1
-PHYSICAL, IMAGE_PLANE = "physical", "image plane"
 _ENERGY = "energy of the difference"  # RMSE, beside the metrics
 _UNRATED = Transduction(1.0, 1.0)
 
 
-@dataclass(frozen=True, eq=False)
-class MoveSource:
-    """Images and their transforms.
-
-    Attributes:
-        view: images; or references with moved frames.
-        families: transforms of the images, see `measure_distances`; None for frames.
-    """
-
-    view: View[Any]
-    families: tuple[TransformFamily, ...] | Callable[[MovedImages], TransformFamily] | None = None
-
-
-def score_perception(
-    named_distances: Mapping[str, NamedModel],
-    sources: Mapping[str, MoveSource],
-    transductions: Mapping[str, Transduction],
-    *,
-    detection: DetectionLevels | None = None,
-    human: Mapping[str, float] | None = None,
-    settings: Mapping[str, Any] | None = None,
-    notes: Sequence[str] = (),
-    notebook_slip: bool = False,
-    seed: int = 0,
-    batch_size: int = 16,
-    device: str = "cpu",
-    steps: FinishedSteps | None = None,
-) -> dict[str, StatisticResult]:
+def _score_metrics(run: Run[Any]) -> dict[str, Result]:
     """Compute thresholds, errors of illuminants, and orders of sensitivities of metrics.
 
     Alabau-Bosque et al. 2024 (arXiv 2407.17927), Tables II and III. Distances are averaged over scenes before
     they are inverted, which hides the spread of the scenes, so scenes are resampled: all metrics on the same
     draws, so that `candlelight.evaluation.run.compare` pairs them. `docs/perception.md` defines the
-    scores.
+    scores. A metric without a transduction, or whose fit failed, has curves and an order, see
+    `level_without_ratings`, and no verdict.
+
+    Images are transformed and compared on the device of the run; curves, a number for each scene and
+    magnitude, are inverted on the CPU.
 
     Blind to: everything that `detection_threshold`, `illuminant_thresholds` and `sensitivity_order` are blind
     to; the errors of transductions and of D_T, which the intervals leave out.
-
-    Args:
-        named_distances: by name, from `open_distance` on ``device``.
-        sources: `PHYSICAL`, `IMAGE_PLANE`, or both, of the same scenes.
-        transductions: by name of the metric. A metric without one, or whose fit failed, has curves and an
-            order, see `level_without_ratings`, and no verdict.
-        detection: D_T; None takes the published one.
-        human: thresholds of people by transform, such as from `measured_thresholds`, which replace the
-            published ones of `all_human_thresholds`; "parallax x" has its own.
-        settings: further facts that the numbers depend on, such as the ratings.
-        notes: on the data, to show beside the scores.
-        notebook_slip: multiply magnitudes of translations on the image plane by 1.1, as the paper's notebook
-            does by mistake, to compare with its numbers.
-        seed: of the resampled scenes.
-        batch_size: maximal number of pairs that are compared at once.
-        device: torch device on which images are transformed and compared.
-        steps: keeps finished curves, so that an interrupted run resumes.
 
     Returns:
         A result for each metric. Scores are "translation", "rotation" and "scale" (thresholds: nan if not
@@ -111,50 +82,111 @@ def score_perception(
         physical moves too.
 
     Raises:
-        InputError: there is no metric or source, a metric fails, no scene is complete, or what
-            `measure_distances` and `align_curves` refuse.
+        InputError: a preset is unknown, a metric fails, no scene is complete, or see `measure_distances` and
+            `align_curves`.
     """
-    if not named_distances or not sources:
-        raise InputError("expected at least one metric and one source of moves, got none")
-    measured_human = dict(human or {})
-    for name in measured_human:
+    data: PerceptionData = run.data
+    for name in data.people.human:
         check_choice("human", name, tuple(all_human_thresholds()))
-    thresholds = {**all_human_thresholds(), **measured_human}
-    detection = detection or DetectionLevels()
-    fingerprint = Fingerprint()
-    measured = {}
-    # RMSE may be one of the metrics already.
-    energy = next((name for name, one in named_distances.items() if is_rmse(one)), _ENERGY)
-    everything = {energy: open_distance("rmse", device), **named_distances}
-    for moves, source in sources.items():
-        tables = measure_distances(
-            everything,
-            source.view,
-            source.families,
-            device=device,
-            batch_size=batch_size,
-            steps=steps,
-            fingerprint=fingerprint,
-        )
-        slips = notebook_slip and moves == IMAGE_PLANE
-        measured[moves] = {name: _slipped(some) if slips else some for name, some in tables.items()}
-    aligned = align_curves(measured, energy)
-    described = fingerprint.describe(next(iter(sources.values())).view)
+    human = {**all_human_thresholds(), **data.people.human}
+    transductions, ratings = _find_transductions(run)
+    aligned, energy = _measure_curves(run)
+    described = run.fingerprint.describe(data.view)
+    first = next(iter(aligned.curves.values()))
+    levels = data.people.detection.levels
+    settings = {
+        **run.settings,
+        **data.settings,
+        **ratings,
+        **{"moves": list(data.families), "transforms": list(first[energy]), "levels": list(levels)},
+        **({"measured_human": dict(data.people.human)} if data.people.human else {}),
+    }
     people = {
-        moves: dict(zip(("sensitivities", "order"), people_order(curves[energy], thresholds), strict=True))
+        moves: dict(zip(("sensitivities", "order"), people_order(curves[energy], human), strict=True))
         for moves, curves in aligned.curves.items()
     }
-    common = {"levels": detection.levels, "psychometric": detection.fit}
-    common |= {"human": thresholds, "people": people}
-    whole = {
-        **(settings or {}),
-        **{"moves": list(sources), "transforms": list(aligned.curves[next(iter(sources))][energy])},
-        **{"levels": list(detection.levels), "notebook_slip": notebook_slip, "seed": seed},
-        **({"measured_human": measured_human} if measured_human else {}),
+    common = {"levels": levels, "psychometric": data.people.detection.fit, "human": human, "people": people}
+    told = _common_notes(run, transductions, aligned, energy)
+    results: dict[str, Result] = {}
+    for name, named in run.models.items():
+        curves = {moves: metrics[name] for moves, metrics in aligned.curves.items()}
+        scored = _score(
+            *(name, named, curves, transductions.get(name), data.people.detection, human),
+            *(aligned.groups, run.options.seed),
+        )
+        about = run.evaluation.name, run.evaluation.version, run.evaluation.better, named
+        results[name] = StatisticResult(
+            make_provenance(*about, described, settings),
+            scored.scores,
+            scored.replicates,
+            distinct_groups(aligned.groups),
+            (),
+            {**common, **scored.details, "notes": [*told, *scored.notes]},
+        )
+    return results
+
+
+def _find_transductions(run: Run[Any]) -> tuple[dict[str, Transduction], dict[str, Any]]:
+    """Fit the transductions to rated pairs, or take published constants; describe the ratings."""
+    pairs, presets = run.data.rated, run.options.preset
+    if pairs is not None:
+        if presets:
+            raise InputError(
+                f"{argument('preset')}: not with {argument('rated')}, which is fitted for every metric"
+            )
+        read = Fingerprint()
+        fitted = fit_rated_pairs(
+            run.models,
+            pairs,
+            device=run.device,
+            batch_size=run.batch_size,
+            steps=run.steps,
+            fingerprint=read,
+        )
+        return fitted, {"rated": read.describe(pairs)}
+    names = {name: "RMSE" for name, one in run.models.items() if is_rmse(one)}
+    for name, metric in split_pairs(presets, argument("preset")).items():
+        if name not in run.models:
+            known, near = ", ".join(run.models), did_you_mean(name, run.models)
+            raise InputError(
+                f"{argument('preset')} {name}={metric}: no metric `{name}`; expected one of {known}{near}"
+            )
+        names[name] = metric
+    published = {name: published_transduction(metric) for name, metric in names.items()}
+    return {**published, **run.data.transductions}, {}
+
+
+def _measure_curves(run: Run[Any]) -> tuple[AlignedCurves, str]:
+    """Measure the curves of all metrics, and of RMSE, the name of which is returned."""
+    # RMSE may be one of the metrics already.
+    energy = next((name for name, one in run.models.items() if is_rmse(one)), _ENERGY)
+    everything = {energy: open_distance("rmse", run.device), **run.models}
+    measured = {
+        moves: measure_distances(
+            everything,
+            run.data.view,
+            families,
+            device=run.device,
+            batch_size=run.batch_size,
+            steps=run.steps,
+            fingerprint=run.fingerprint,
+        )
+        for moves, families in run.data.families.items()
     }
-    told = [detection.note, *_origin(aligned.curves[next(iter(sources))][energy], measured_human), *notes]
+    return align_curves(measured, energy), energy
+
+
+def _common_notes(
+    run: Run[Any],
+    transductions: Mapping[str, Transduction],
+    aligned: AlignedCurves,
+    energy: str,
+) -> list[str]:
+    """Word the notes that do not depend on a metric."""
+    people, first = run.data.people, next(iter(aligned.curves.values()))
+    told = [people.detection.note, *_origin(first[energy], people.human), *people.notes, *run.data.notes]
     told += _scene_notes(aligned)
-    if unrated := [name for name in named_distances if name not in transductions]:
+    if unrated := [name for name in run.models if name not in transductions]:
         told.append(
             f"no ratings, so curves and an order, but no verdict: {', '.join(unrated)}; give rated pairs "
             "(--rated tid2013:PATH), or a preset where it holds"
@@ -167,20 +199,7 @@ def score_perception(
         ]
         if note := clipped_note(metrics[energy].values()):
             told.append(f"{moves}: {note}")
-    results = {}
-    for name, named in named_distances.items():
-        curves = {moves: metrics[name] for moves, metrics in aligned.curves.items()}
-        known = transductions.get(name)
-        scored = _score(name, named, curves, known, detection, thresholds, aligned.groups, seed)
-        results[name] = StatisticResult(
-            make_provenance(PERCEPTION_METRIC, _VERSION, "neither", named, described, whole),
-            scored.scores,
-            scored.replicates,
-            distinct_groups(aligned.groups),
-            (),
-            {**common, **scored.details, "notes": [*told, *scored.notes]},
-        )
-    return results
+    return told
 
 
 @dataclass(frozen=True)
@@ -255,16 +274,6 @@ def _statistic(
     return compute
 
 
-def _slipped(tables: Sequence[TransformDistances]) -> tuple[TransformDistances, ...]:
-    """Multiply the magnitudes of translations by the slip of the paper's notebook."""
-    return tuple(
-        replace(table, magnitudes=NOTEBOOK_SLIP * table.magnitudes)
-        if table.transform.startswith(VISUAL_ANGLES)
-        else table
-        for table in tables
-    )
-
-
 def _origin(curves: Iterable[str], measured: Mapping[str, float]) -> list[str]:
     """Tell whose thresholds of people the verdicts are about."""
     names = [name for name in GEOMETRIC_TRANSFORMS if name in curves]
@@ -287,3 +296,19 @@ def _scene_notes(aligned: AlignedCurves) -> list[str]:
                 f"{', '.join(groups[:3])}" + (", ..." if len(groups) > 3 else "")
             )
     return notes
+
+
+def _record(options: type[PerceptionOptions], reads: Reading) -> Evaluation[Any]:
+    return Evaluation(
+        name="perception",
+        version=1,
+        better="neither",
+        options=options,
+        reads=reads,
+        study=_score_metrics,
+        page="candlelight.evaluation.perception.perception_report:PERCEPTION_PAGE",
+    )
+
+
+TRANSFORMS = _record(TransformsOptions, Reading(open=open_transforms, space="srgb"))
+MOVED_FRAMES = _record(MovedFramesOptions, Reading(open=open_moved_frames, space="srgb"))

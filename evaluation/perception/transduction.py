@@ -379,11 +379,11 @@ def fit_rated_pairs(
 
 
 def _compare(named: NamedModel, batch: Batch[RatedPair], device: str) -> dict[str, Tensor]:
-    distorted = batch.stack(lambda pair: pair.distorted)
-    references = batch.stack(lambda pair: pair.reference)
+    distorted = batch.stack(lambda pair: pair.distorted).to(device)
+    references = batch.stack(lambda pair: pair.reference).to(device)
 
     def compare(rows: slice) -> tuple[Tensor, ...]:
-        return (pair_distances(named, distorted[rows].to(device), references[rows].to(device)).cpu(),)
+        return (pair_distances(named, distorted[rows], references[rows]),)
 
     return {"distances": run_in_halves(compare, len(distorted))[0]}
 

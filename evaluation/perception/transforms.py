@@ -37,7 +37,7 @@ def resample_axis(
 
     Args:
         images: any values.
-        positions: in pixels; 0 is the middle of the first one. Rounded to 1e-9.
+        positions: in pixels, on the device of the images; 0 is the middle of the first one. Rounded to 1e-9.
         kernel: "cubic" or "linear".
         stretch: width of the kernel, at least 1; against aliasing, the distance of the positions if that is
             above 1 pixel.
@@ -55,7 +55,7 @@ def resample_axis(
     result = images.new_zeros((*images.shape[:3], len(positions)))
     for index, weight in taps:
         if bool(weight.any()):
-            chosen = mirrored_index(index, images.shape[3]).to(images.device)
+            chosen = mirrored_index(index, images.shape[3])
             result += images[..., chosen] * (weight / total).to(images)
     return result
 
@@ -70,7 +70,7 @@ def resample_points(
 
     Args:
         images: any values.
-        rows: in pixels; 0 is the middle of the first row. Rounded to 1e-9.
+        rows: in pixels, on the device of the images; 0 is the middle of the first row. Rounded to 1e-9.
         columns: likewise.
         kernel: "cubic" or "linear".
 
@@ -92,7 +92,7 @@ def resample_points(
         for column, weight in across:
             product = down * weight
             if bool(product.any()):
-                result += flat[..., (start + column).to(images.device)] * product.to(images)
+                result += flat[..., start + column] * product.to(images)
     return result.reshape(*images.shape[:2], *rows.shape)
 
 
@@ -179,8 +179,8 @@ def translate_images(
     """
     _check(images, kernel, right=right, down=down)
     height, width = images.shape[2:]
-    rows = torch.arange(height, dtype=torch.float64) - down
-    columns = torch.arange(width, dtype=torch.float64) - right
+    rows = _places(height, images) - down
+    columns = _places(width, images) - right
     return _resample(images, rows, columns, kernel, 1.0)
 
 
@@ -212,8 +212,8 @@ def rotate_images(
     height, width = images.shape[2:]
     cosine, sine = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
     middle = (height - 1) / 2, (width - 1) / 2
-    y = torch.arange(height, dtype=torch.float64)[:, None] - middle[0]
-    x = torch.arange(width, dtype=torch.float64)[None, :] - middle[1]
+    y = _places(height, images)[:, None] - middle[0]
+    x = _places(width, images)[None, :] - middle[1]
     rows, columns = middle[0] + cosine * y - sine * x, middle[1] + cosine * x + sine * y
     return resample_points(images, rows, columns, kernel).clamp(0, 1)
 
@@ -247,8 +247,7 @@ def scale_images(
     if factor <= 0:
         raise InputError(f"`factor` must be above 0, got {factor:g}; 1 keeps the size")
     rows, columns = (
-        (torch.arange(size, dtype=torch.float64) - (size - 1) / 2) / factor + (size - 1) / 2
-        for size in images.shape[2:]
+        (_places(size, images) - (size - 1) / 2) / factor + (size - 1) / 2 for size in images.shape[2:]
     )
     return _resample(images, rows, columns, kernel, max(1.0, 1 / factor))
 
@@ -278,6 +277,11 @@ def place_on_canvas(
         )
     top, left = (side - height) // 2, (side - width) // 2
     return pad(images, (left, side - width - left, top, side - height - top))
+
+
+def _places(size: int, images: Tensor) -> Float64[Tensor, " size"]:
+    """Number the pixels of an axis, on the device of the images."""
+    return torch.arange(size, dtype=torch.float64, device=images.device)
 
 
 def _resample(

@@ -12,7 +12,6 @@ from markupsafe import Markup
 from candlelight.evaluation.catalogue import CATALOGUE
 from candlelight.evaluation.coverage.method_comparison import split_method_names
 from candlelight.evaluation.intrinsic.protocol_report import protocols_section
-from candlelight.evaluation.perception import perception_report
 from candlelight.evaluation.report.blocks import Block, Section, TableBlock, setting_text
 from candlelight.evaluation.report.plain_section import plain_section
 from candlelight.evaluation.report.sets_section import sets_section
@@ -27,19 +26,8 @@ from candlelight.loaders.samples import Frames
 _PROTOCOL = "protocol"  # setting of results of named protocols
 
 
-OLD_PAGES = {  # of evaluations that are not in the catalogue yet
-    "perception": Page(
-        section=perception_report.perception_section,
-        reading=perception_report.READING,
-        needs=perception_report.NEEDS,
-    ),
-}
-
-
 def page_of(metric: str) -> Page:
     """Find how the results of a metric are shown; a metric of a user's own gets a table and bars."""
-    if metric in OLD_PAGES:
-        return OLD_PAGES[metric]
     names = [name for name, entry in CATALOGUE.items() if entry.metric == metric]
     page = find_evaluation(names[0]).page_of() if names else None
     key = re.sub(r"[^a-z0-9]+", "-", metric.lower())
@@ -121,7 +109,7 @@ def report_sections(results: Sequence[Result], pictures: Mapping[str, Sequence[B
     every = list({result.to_json(): result for result in results}.values())  # without duplicates
     results = [result for result in every if _PROTOCOL not in result.about.settings]
     protocols = [result for result in every if _PROTOCOL in result.about.settings]
-    known = [entry.metric for entry in CATALOGUE.values()] + list(OLD_PAGES)
+    known = [entry.metric for entry in CATALOGUE.values()]
     metrics = dict.fromkeys(result.about.metric for result in results)
     for metric in sorted(metrics, key=lambda name: known.index(name) if name in known else len(known)):
         kind = page_of(metric)

@@ -157,8 +157,8 @@ def evaluate(
     Args:
         evaluation: a record, the name of a shipped one, or ``file.py:name`` of one's own.
         data: PATH, LAYOUT:PATH, hf:NAME, a reader, or an opened view.
-        models: by name: a callable, a `NamedModel`, or result files such as `Predictions`; or texts for
-            `candlelight.evaluation.models.open_models`.
+        models: by name: a callable, a `NamedModel`, or result files such as `Predictions`; or texts, as of
+            the option ``--model`` of the command.
         device: torch device; "auto" is that of the first network in ``models``, else CUDA where there is one.
         set_name: image set of the data; may be left out where there is only one.
         split: split of the data; may be left out where there is only one.
@@ -212,7 +212,7 @@ def start(
     """
     device = pick_device(device, models)
     if not isinstance(models, Mapping):
-        models = open_models([models] if isinstance(models, str) else models, device, record.reads.space)
+        models = open_named_models(record, [models] if isinstance(models, str) else models, device)
     if taken := sorted(record.controls.keys() & models.keys()):
         raise InputError(f"model `{taken[0]}`: the name is that of a control; give another name")
     view = record.reads.open(choice, options, models)
@@ -220,6 +220,16 @@ def start(
     if record.needs_models or models:
         models = identify_models(models, views, record.reads.space, missing)
     return Run(record, options, view, dict(models), device, batch_size, missing, steps or FinishedSteps())
+
+
+def open_named_models(record: Evaluation[Any], specs: Sequence[str], device: str) -> dict[str, NamedModel]:
+    """Open the models that texts name, of the kind that an evaluation scores.
+
+    Raises:
+        InputError: a model cannot be opened, or two have one name.
+    """
+    place, _, name = record.models.opens.partition(":")
+    return open_models(specs, device, record.reads.space, getattr(import_module(place), name))
 
 
 def score(run: Run[Any]) -> dict[str, Result]:

@@ -229,6 +229,34 @@ def split_pairs(pairs: Sequence[str], option: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
+class Models:
+    """Models that an evaluation scores, and how a text names one.
+
+    Options with a class attribute ``models`` take other models than those of `MODELS`.
+
+    Attributes:
+        name: name of the option, such as ``model``.
+        what: the models, for the help.
+        opens: ``module:function`` that opens the model of one text: takes the text, the torch device and the
+            colour space of a callable that names none.
+    """
+
+    name: str
+    what: str
+    opens: str
+
+
+MODELS = Models(
+    "model",
+    "Model to score: retinex, gray-retinex, weiss, constant-reflectance, constant-shading, net-supervised, "
+    "net-multi-illumination, net-unsupervised, a weights file, package.module:callable, file.py:callable, "
+    "hf:NAME, a folder of a transformers model, METHOD:CHECKOUT:WEIGHTS (cgintrinsics, bigtime, usi3d, "
+    "niid-net) or marigold:FOLDER; repeatable.",
+    "candlelight.evaluation.models.model_spec:open_model",
+)
+
+
+@dataclass(frozen=True)
 class Files:
     """Result files of other programs that are scored in place of a model.
 
@@ -359,6 +387,12 @@ class Evaluation(Generic[O]):
         """Tell whether ``reads`` has what the loop over rows needs."""
         needed = ("prepare", "predict") if self.summarise is not None else ("prepare", "predict", "worst")
         return all(getattr(self.reads, name, None) is not None for name in needed)
+
+    @property
+    def models(self) -> Models:
+        """Models that the evaluation scores."""
+        models: Models = getattr(self.options, "models", MODELS)
+        return models
 
     def page_of(self) -> Page | None:
         """Import and return how results are shown."""

@@ -14,7 +14,6 @@ from candlelight.evaluation.views.image_contents import PictureGroups as Picture
 from candlelight.evaluation.views.image_contents import read_picture_groups as read_picture_groups
 from candlelight.evaluation.views.moved_frames import MovedImages as MovedImages
 from candlelight.evaluation.views.moved_frames import MovedRows as MovedRows
-from candlelight.evaluation.views.moved_frames import has_moves as has_moves
 from candlelight.evaluation.views.named_rows import parse_rows as parse_rows
 from candlelight.evaluation.views.open_data import ContentKind as ContentKind
 from candlelight.evaluation.views.open_data import open_data as open_data

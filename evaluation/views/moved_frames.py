@@ -8,20 +8,18 @@ from typing import NamedTuple
 
 from jaxtyping import Float32, Float64
 
-from candlelight.evaluation.views.data_layouts import DataText, folder_of_sets, parse_data
+from candlelight.evaluation.views.data_layouts import DataText, folder_of_sets
 from candlelight.evaluation.views.named_rows import (
     FRAMES,
     ChosenRows,
     Content,
     Request,
-    is_frames,
     list_sets,
     name_items,
 )
 from candlelight.evaluation.views.view_colours import to_srgb
 from candlelight.evaluation.views.view_types import DataIdentity, Tensor
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.files.urls import local_folder
 from candlelight.loaders.open_frames import open_frames
 from candlelight.loaders.samples import Frames
 from candlelight.loaders.schema import Metadata, SetInfo
@@ -115,25 +113,6 @@ class MovedRows(ChosenRows[MovedImages]):
         """Different values of `MovedImages.pixels_per_degree`, to 1e-3, ascending; none without cameras."""
         found = (scene.by_magnitude[scene.move.reference].pixels_per_degree for scene in self.scenes)
         return tuple(sorted({round(one, 3) for one in found if not math.isnan(one)}))
-
-
-def has_moves(data: str, set_name: str | None = None) -> bool:
-    """Tell whether data are frames or a pack with a set in which only the camera or the illuminant moves.
-
-    Args:
-        data: PATH, LAYOUT:PATH or hf:NAME, see `candlelight.evaluation.views.parse_data`.
-        set_name: ask for this set alone.
-
-    Example:
-        >>> has_moves("iiw:photographs")
-        False
-    """
-    source = parse_data(data)
-    if source.layout != FRAMES or not is_frames(path := local_folder(source.place)):
-        return False
-    sets = list_sets(path)[0]
-    chosen = [info for name, info in sets.items() if set_name in (None, name)]
-    return any(_only_moves(info) for info in chosen)
 
 
 @dataclass(frozen=True)

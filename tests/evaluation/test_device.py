@@ -18,6 +18,9 @@ from candlelight.evaluation.concepts import CSMData, TCAVData
 from candlelight.evaluation.concepts.concepts_pictures import CSM_PAGE
 from candlelight.evaluation.concepts.score_csm import CONCEPT_SENSITIVITY
 from candlelight.evaluation.coverage import MASK_CONTROLS, ExplainedImages, thresholds
+from candlelight.evaluation.perception import PerceptionData, TransformFamily, rmse_distance
+from candlelight.evaluation.perception.distances import ssim_distance
+from candlelight.evaluation.perception.raid_agreement import DistortedImages
 from candlelight.evaluation.run.evaluate import score as score_run
 from candlelight.evaluation.run.evaluate import start
 from candlelight.evaluation.run.json_values import to_json_values
@@ -29,7 +32,9 @@ from candlelight.evaluation.views import (
     CounterfactualImages,
     DecomposedImage,
     JudgedImage,
+    MovedImages,
     PartImage,
+    RatedPair,
     RegionImage,
 )
 from candlelight.loaders.schema import FactorInfo
@@ -302,6 +307,46 @@ def test_explanations_stay_on_the_device(memory_view, monkeypatch, name, options
             to_json_values([scores, result.details]), to_json_values([wanted, expected[model].details])
         )
     assert 0 < device.bytes < share * IMAGE_BYTES * len(view) * len(found)
+
+
+def moved(row: int) -> MovedImages:
+    magnitudes = torch.tensor([0.0, 2.0, 6.0]).double()
+    turned = torch.stack([drawn(100 + row, 3, HEIGHT, WIDTH).roll(shift, 2) for shift in range(3)])
+    return MovedImages(turned[0], turned, "rotation", "degrees", magnitudes, 0 * magnitudes, 29.2)
+
+
+def of_raid(row: int) -> DistortedImages:
+    image = drawn(row, 3, HEIGHT, WIDTH)
+    steps = torch.arange(1, 10)[:, None, None, None] / 100
+    return DistortedImages(image, image + (1 + row) * steps, "rotation", 0.3 * torch.arange(10).double())
+
+
+@pytest.mark.parametrize("name", ["transforms", "moved-frames", "raid"])
+def test_images_are_transformed_and_compared_on_the_device(memory_view, name) -> None:
+    rows = range(ROWS)
+    pairs = memory_view(
+        [RatedPair(drawn(row, 3, 20, 24), drawn(9, 3, 20, 24), 2.0 * row, 0.1) for row in rows]
+    )
+    families = [
+        TransformFamily(kind, (one, 1.3, 2.0), kernel="cubic")
+        for kind, one in {"translation x": 0, "rotation": 0, "scale": 1, "illuminant 510": 0}.items()
+    ]
+    images = memory_view([drawn(row, 3, HEIGHT, WIDTH) for row in rows])
+    data = {
+        "transforms": PerceptionData(images, {"image plane": families}, rated=pairs),
+        "moved-frames": memory_view([moved(row) for row in rows], pixels_per_degree=(29.2,), incomplete=()),
+        "raid": memory_view([of_raid(row) for row in rows]),
+    }[name]
+    options = {"moves": "both"} if name == "moved-frames" else {}
+    metrics = {"rmse": rmse_distance, "ssim": ssim_distance}
+    expected = evaluate(name, data, metrics, device="cpu", **options)
+    with counted() as device:
+        found = evaluate(name, data, metrics, device="cuda", **options)
+    for metric, result in found.items():
+        values = [score.value for score in result.scores.values()]
+        wanted = [expected[metric].scores[score].value for score in result.scores]
+        assert values == pytest.approx(wanted, rel=1e-4, nan_ok=True)
+    assert 0 < device.bytes < 0.05 * IMAGE_BYTES * ROWS
 
 
 def test_the_count_sees_an_image_that_leaves() -> None:

@@ -1,24 +1,24 @@
-"""Psychometric fits of answers, their plot, and the thresholds of people measured by them."""
+"""Psychometric fits of answers, and the thresholds of people measured by them."""
 
-import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float64
-from matplotlib.figure import Figure
 from numpy import ndarray
 from torch import Tensor
 
 from candlelight.evaluation.perception.curve_scores import all_human_thresholds
-from candlelight.evaluation.perception.detection import DetectionLevels, detection_levels
+from candlelight.evaluation.perception.detection import (
+    DetectionLevels,
+    MeasuredThresholds,
+    detection_levels,
+)
 from candlelight.evaluation.perception.experiment.answers import ExperimentAnswers, read_answers, read_log
 from candlelight.evaluation.perception.people import HUMAN_SATURATIONS
-from candlelight.evaluation.perception.perception_report import draw_psychometric
 from candlelight.evaluation.perception.psychometric import PsychometricFit, fit_psychometric
 from candlelight.evaluation.perception.scene_curves import TRANSLATION_AXES
 from candlelight.evaluation.perception.transduction import DETECTION_LEVELS
@@ -27,7 +27,6 @@ from candlelight.evaluation.perception.transform_families import (
     transform_unit,
     unchanged_magnitude,
 )
-from candlelight.evaluation.report.drawing import INK, drawing
 from candlelight.loaders.errors import InputError
 
 _RATED = "D_T"
@@ -118,55 +117,6 @@ def _published(name: str) -> float | None:
     known |= dict.fromkeys(TRANSLATION_AXES, known["translation"])
     known |= {f"{ILLUMINANT}{hue}": steps for hue, steps in HUMAN_SATURATIONS.items()}
     return known.get(name)
-
-
-_PANEL = 2.6  # inches
-
-
-def draw_answers(answers: ExperimentAnswers, fits: Sequence[AnswerFit], kind: str) -> bytes:
-    """Draw a panel for each transform, with the fit of all observers.
-
-    Args:
-        answers: from `read_answers`.
-        fits: from `fit_answers`.
-        kind: format of matplotlib: "svg", "png" or "pdf".
-    """
-    shown = [fit for fit in fits if fit.observer is None]
-    with drawing(_PANEL * max(1, len(shown))) as figure:
-        for axes, fit in zip(_panels(figure, len(shown)), shown, strict=True):
-            _draw_panel(axes, answers, fit)
-        buffer = io.BytesIO()
-        dated = {"Date": None} if kind == "svg" else {"CreationDate": None} if kind == "pdf" else None
-        figure.savefig(buffer, format=kind, facecolor="white", metadata=dated, dpi=150)
-    return buffer.getvalue()
-
-
-def _panels(figure: Figure, count: int) -> list[Any]:
-    return list(figure.subplots(count, 1, squeeze=False)[:, 0]) if count else []
-
-
-def _draw_panel(axes: Any, answers: ExperimentAnswers, one: AnswerFit) -> None:
-    draw_psychometric(axes, answers.magnitudes[one.rows], answers.correct[one.rows], one.fit)
-    if one.published is not None:
-        axes.axvline(one.published, color=INK, linestyle=":", label=f"paper: {one.published:g}")
-        axes.legend(loc="lower right")
-    axes.set_xlabel("D" if one.name == "D_T" else f"{one.name} ({one.unit})")
-
-
-@dataclass(frozen=True)
-class MeasuredThresholds:
-    """Thresholds that the answers of a user's own observers give.
-
-    Attributes:
-        detection: D_T of the rated pairs; published if there are none, or if their fit failed.
-        human: measured thresholds of people by transform, "translation", "parallax x", "rotation" or "scale",
-            in the unit of its magnitudes; those whose fit failed are left out.
-        notes: origin of each threshold, the reason why a fit failed, and the answers that are not used.
-    """
-
-    detection: DetectionLevels
-    human: Mapping[str, float]
-    notes: tuple[str, ...]
 
 
 def measured_thresholds(logs: Sequence[Path]) -> MeasuredThresholds:

@@ -5,78 +5,48 @@ import json
 import threading
 import time
 import webbrowser
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, astuple, dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
 
+from candlelight.evaluation.catalogue.perception_options import ExperimentSettings
 from candlelight.evaluation.perception.experiment.answers import AnswerLog, ExperimentAnswers, read_answers
 from candlelight.evaluation.perception.experiment.fit_answers import fit_answers
 from candlelight.evaluation.perception.experiment.session import ExperimentServer, TrialSession, read_pictures
 from candlelight.evaluation.perception.experiment.stimuli import (
-    DEFAULT_TRANSFORMS,
-    MovedStimuli,
-    RatedStimuli,
     StimulusSet,
-    TransformedImageSet,
-    default_largest,
+    moved_stimuli,
     plan_trials,
+    rated_stimuli,
+    transformed_stimuli,
 )
-from candlelight.evaluation.perception.people import PAPER_PIXELS_PER_DEGREE
+from candlelight.evaluation.perception.people import PAPER_PIXELS_PER_DEGREE, screen_pixels_per_degree
 from candlelight.evaluation.views import open_data, parse_data
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 
-PAPER_LEVELS, PAPER_REPEATS = 20, 15  # of Alabau-Bosque et al. 2024, sec. II.B, for each of 5 observers
 _RATED_LAYOUT = "tid2013"
 _SIDE = 256  # pixels
 
 
-@dataclass(frozen=True)
-class ExperimentSettings:
-    """All that the pairs of an experiment depend on, but the data.
-
-    Attributes:
-        transforms: names, and the largest magnitude of each or None for three human thresholds of the paper;
-            empty for translation to the right, rotation and scale, and for all of moved frames.
-        largest: largest D of rated pairs; None for that of the data.
-        moved: whether the data are frames of the recipe `invariance`, whose moves are shown.
-        levels: number of levels of D or of each transform.
-        repeats: answers at each level.
-        images: largest number of different pairs or images at each level; None for as many as repeats.
-        size: side in pixels to which pictures of a folder are scaled and cropped; None for 256.
-        pixels_per_degree: pixels of an image per degree of visual angle on the screen.
-        scale: device pixels of the screen for each pixel of an image; None lets the page choose.
-        reminder: whether the original is shown above the pair; None for images under transforms only.
-        seed: seed of the choice of images, the order and the sides.
+def screen_geometry(settings: ExperimentSettings) -> tuple[float, int | None]:
+    """Return the pixels of an image per degree, and the screen's pixels for each of them if that is fixed.
 
     Raises:
-        InputError: fewer than 2 levels, or another number that is not positive.
+        InputError: the distance of the eyes without the pitch of the screen, or beside pixels per degree.
+
+    Example:
+        >>> screen_geometry(ExperimentSettings())
+        (29.2, None)
     """
-
-    transforms: Mapping[str, float | None] = field(default_factory=dict)
-    largest: float | None = None
-    moved: bool = False
-    levels: int = PAPER_LEVELS
-    repeats: int = PAPER_REPEATS
-    images: int | None = None
-    size: int | None = None
-    pixels_per_degree: float = PAPER_PIXELS_PER_DEGREE
-    scale: int | None = None
-    reminder: bool | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.levels < 2:
-            raise InputError(f"`levels` must be at least 2 to fit a threshold, got {self.levels}")
-        if self.repeats < 1 or (self.images is not None and self.images < 1):
-            raise InputError(
-                f"`repeats` and `images` must be at least 1, got {self.repeats} and {self.images}"
-            )
-
-    @property
-    def pairs(self) -> int:
-        """Largest number of different pairs or images at each level."""
-        return self.images or self.repeats
+    distance, pitch = settings.distance, settings.pitch
+    if distance is None and pitch is None:
+        return settings.pixels_per_degree or PAPER_PIXELS_PER_DEGREE, settings.scale
+    if distance is None or pitch is None or settings.pixels_per_degree is not None:
+        one, other, last = map(argument, ("pixels_per_degree", "distance", "pitch"))
+        raise InputError(f"expected {one} alone, or both {other} and {last}")
+    shown = settings.scale or 1
+    return screen_pixels_per_degree(pitch * shown, distance), shown
 
 
 def open_stimuli(
@@ -95,12 +65,12 @@ def open_stimuli(
         InputError: the data are missing or of another kind, or an option belongs to another kind of data.
 
     Example:
-        >>> open_stimuli("tid2013:nowhere", ExperimentSettings({"rotation": None}))
+        >>> open_stimuli("tid2013:nowhere", ExperimentSettings(("rotation",)))
         Traceback (most recent call last):
         candlelight.loaders.errors.InputError: tid2013:nowhere: rated pairs have no transforms, got \
 rotation; leave them out, or name a folder of images
     """
-    numbers = (settings.levels, settings.repeats, settings.pairs)
+    per_degree = screen_geometry(settings)[0]
     rated_layout = parse_data(data).layout == _RATED_LAYOUT
     if settings.size is not None and (rated_layout or settings.moved):
         raise InputError(f"{data}: a size is for pictures of a folder; leave it out")
@@ -112,12 +82,11 @@ rotation; leave them out, or name a folder of images
                 "images"
             )
         rated = open_data("pairs", data, set_name=set_name, split=split)
-        return RatedStimuli(rated, *numbers, settings.largest)
+        return rated_stimuli(rated, settings)
     if settings.largest is not None:
         raise InputError(
             f"{data}: a largest D is for rated pairs; give each transform its own, as in rotation=6"
         )
-    screen = settings.pixels_per_degree
     if settings.moved:
         if ranged := [name for name, largest in settings.transforms.items() if largest is not None]:
             raise InputError(
@@ -125,12 +94,10 @@ rotation; leave them out, or name a folder of images
                 "without a largest one"
             )
         moved = open_data("moved", data, set_name=set_name, split=split)
-        return MovedStimuli(moved, tuple(settings.transforms), screen, *numbers, settings.seed)
+        return moved_stimuli(moved, settings, per_degree)
     side = settings.size or _SIDE
     view = open_data("images", data, set_name=set_name, split=split, size=(side, side))
-    chosen = settings.transforms or dict.fromkeys(DEFAULT_TRANSFORMS)
-    largest = {name: default_largest(name) if one is None else one for name, one in chosen.items()}
-    return TransformedImageSet(view, largest, screen, *numbers, settings.seed)
+    return transformed_stimuli(view, settings, per_degree)
 
 
 def shows_original(settings: ExperimentSettings, stimuli: StimulusSet) -> bool:
@@ -150,10 +117,17 @@ def log_settings(settings: ExperimentSettings, stimuli: StimulusSet) -> dict[str
     `stimuli` is the SHA-256 of all pairs: images, magnitudes and repeats.
     """
     listed = json.dumps([astuple(stimulus) for stimulus in stimuli.stimuli])
+    given = asdict(settings)
+    del given["transform"]
+    pictures = stimuli.stimuli[0].kind == "transform" and not settings.moved
+    per_degree, scale = screen_geometry(settings)
     values = {
-        **asdict(settings),
+        "transforms": settings.transforms,
+        **given,
         "images": settings.pairs,
-        "size": settings.size or _SIDE if isinstance(stimuli, TransformedImageSet) else None,
+        "size": settings.size or _SIDE if pictures else None,
+        "pixels_per_degree": per_degree,
+        "scale": scale,
         "reminder": shows_original(settings, stimuli),
         "data": asdict(stimuli.identity),
         "trials": len(stimuli.stimuli),
@@ -171,7 +145,6 @@ def run_experiment(
     settings: ExperimentSettings,
     out: Path,
     observer: str,
-    screen: Mapping[str, float | None],
     *,
     port: int = 0,
     browser: bool = True,
@@ -184,8 +157,6 @@ def run_experiment(
         settings: settings of the experiment.
         out: log to begin or continue.
         observer: name of the observer.
-        screen: `distance` of the eyes and `pitch` of the screen's pixels in mm, None if not known; they are
-            logged, and belong to the settings.
         port: port of the page; 0 takes a free one.
         browser: whether to open the page in the user's browser.
         tell: takes the line with the address of the page.
@@ -201,16 +172,17 @@ def run_experiment(
     trials = plan_trials(stimuli.stimuli, settings.seed, observer)
     for stimulus in dict.fromkeys(stimuli.stimuli):  # so that none stops the observer later
         read_pictures(stimuli, stimulus)
+    per_degree, scale = screen_geometry(settings)
     shown = {
         "observer": observer,
-        "scale": settings.scale,
-        "pixels_per_degree": settings.pixels_per_degree,
-        "distance": screen["distance"],
+        "scale": scale,
+        "pixels_per_degree": per_degree,
+        "distance": settings.distance,
         "reminder": shows_original(settings, stimuli),
     }
     # The port first, so that one that is taken leaves no log.
     with ExperimentServer(shown, lambda: summarise_log(out), port) as server:
-        with AnswerLog(out, {**log_settings(settings, stimuli), **screen}) as log:
+        with AnswerLog(out, log_settings(settings, stimuli)) as log:
             session = server.session = TrialSession(stimuli, trials, log, observer, bool(shown["reminder"]))
             threading.Thread(target=server.serve_forever, args=(_PAUSE,), daemon=True).start()
             try:
@@ -229,7 +201,7 @@ def run_experiment(
 
 def summarise_log(path: Path) -> dict[str, Any]:
     """Make the end of the page: a line for each fit, and the plot."""
-    from candlelight.evaluation.perception.experiment.fit_answers import draw_answers
+    from candlelight.evaluation.perception.perception_plots import draw_answers
 
     answers = read_answers(path)
     fits = fit_answers(answers)

@@ -1,9 +1,8 @@
 """Stimuli of an experiment, and the plan of its trials."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal, Protocol, get_args, runtime_checkable
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -11,6 +10,7 @@ from jaxtyping import Float, Float64
 from numpy import ndarray
 from torch import Tensor
 
+from candlelight.evaluation.catalogue.perception_options import ExperimentSettings
 from candlelight.evaluation.models.poisson import named_stream
 from candlelight.evaluation.perception.people import HUMAN_THRESHOLDS, VISUAL_ANGLES
 from candlelight.evaluation.perception.scene_curves import TRANSLATION_AXES
@@ -49,25 +49,19 @@ class Stimulus:
     row: int
 
 
-@runtime_checkable
-class StimulusSet(Protocol):
-    """Pairs to show, and their pixels."""
+@dataclass(frozen=True, eq=False)
+class StimulusSet:
+    """Pairs to show, and their pixels.
 
-    @property
-    def identity(self) -> DataIdentity:
-        """Name, set and split of the data."""
-        ...
+    Attributes:
+        identity: name, set and split of the data.
+        stimuli: each pair as often as it is shown.
+        pictures: reads or makes the original and the distorted image of a pair: sRGB-encoded, in [0, 1].
+    """
 
-    @property
-    def stimuli(self) -> tuple[Stimulus, ...]:
-        """Each pair as often as it is shown."""
-        ...
-
-    def pictures(
-        self, stimulus: Stimulus
-    ) -> tuple[Float[Tensor, "3 height width"], Float[Tensor, "3 height width"]]:
-        """Read or make the original and the distorted image: sRGB-encoded, in [0, 1]."""
-        ...
+    identity: DataIdentity
+    stimuli: tuple[Stimulus, ...]
+    pictures: Callable[[Stimulus], tuple[Float[Tensor, "3 height width"], Float[Tensor, "3 height width"]]]
 
 
 def spaced_levels(first: float, last: float, count: int) -> tuple[float, ...]:
@@ -126,9 +120,8 @@ def plan_trials(stimuli: Sequence[Stimulus], seed: int, observer: str) -> tuple[
     return tuple(Trial(number, stimuli[place], sides[place]) for number, place in enumerate(order))
 
 
-@dataclass(frozen=True, eq=False)
-class MovedStimuli:
-    """References and moved frames, at the magnitudes that were rendered.
+def moved_stimuli(view: MovedRows, settings: ExperimentSettings, per_degree: float) -> StimulusSet:
+    """List references and moved frames, at the magnitudes that were rendered.
 
     Of more magnitudes than levels, those nearest to evenly spaced ones are shown. A translation or parallax
     counts in degrees of the observer's visual angle: that of the frames, times their pixels per degree over
@@ -136,82 +129,59 @@ class MovedStimuli:
 
     Args:
         view: from `open_data("moved", ...)`.
-        transforms: names of transforms of the view; empty for all.
-        pixels_per_degree: pixels per degree of visual angle on the screen.
-        levels: largest number of levels.
-        repeats: answers at each level.
-        images: largest number of different scenes.
-        seed: seed of the choice of scenes.
+        settings: settings of the experiment.
+        per_degree: pixels of an image per degree of visual angle on the screen.
 
     Raises:
         InputError: the view lacks a transform, or has fewer than two magnitudes above the reference.
     """
+    found = tuple(dict.fromkeys(scene.transform for scene in view.scenes))
+    for name in settings.transforms:
+        check_choice("transform", name, found)
+    zooms = [_zoom(scene, per_degree) for scene in view.scenes]
+    stimuli: list[Stimulus] = []
+    for name in settings.transforms or found:
+        rows = [row for row, scene in enumerate(view.scenes) if scene.transform == name]
+        order = named_stream(settings.seed, f"scenes {name}").permutation(len(rows))[: settings.pairs]
+        chosen = [rows[place] for place in order]
+        for level, magnitude in enumerate(_rendered_levels(view, rows[0], settings.levels)):
+            for repeat in range(settings.repeats):
+                row = chosen[(level + repeat) % len(chosen)]
+                shown = round(magnitude * zooms[row], 9)
+                stimuli.append(Stimulus("transform", view.ids[row], name, shown, level, row))
 
-    view: MovedRows
-    transforms: Sequence[str]
-    pixels_per_degree: float
-    levels: int
-    repeats: int
-    images: int
-    seed: int
-
-    @property
-    def identity(self) -> DataIdentity:
-        """Name, set and split of the data."""
-        return self.view.identity
-
-    @cached_property
-    def stimuli(self) -> tuple[Stimulus, ...]:
-        """Each pair as often as it is shown."""
-        found = tuple(dict.fromkeys(scene.transform for scene in self.view.scenes))
-        for name in self.transforms:
-            check_choice("transform", name, found)
-        return tuple(stimulus for name in self.transforms or found for stimulus in self._of_transform(name))
-
-    def pictures(
-        self, stimulus: Stimulus
-    ) -> tuple[Float[Tensor, "3 height width"], Float[Tensor, "3 height width"]]:
-        """Read the reference and the moved frame."""
-        item = self.view[stimulus.row]
-        shown = item.magnitudes.numpy() * self._zoom(stimulus.row)
+    def pictures(stimulus: Stimulus) -> tuple[Tensor, Tensor]:
+        item = view[stimulus.row]
+        shown = item.magnitudes.numpy() * zooms[stimulus.row]
         return item.reference, item.moved[int(np.abs(shown - stimulus.magnitude).argmin())]
 
-    def _of_transform(self, name: str) -> list[Stimulus]:
-        rows = [row for row, scene in enumerate(self.view.scenes) if scene.transform == name]
-        order = named_stream(self.seed, f"scenes {name}").permutation(len(rows))[: self.images]
-        chosen = [rows[place] for place in order]
-        magnitudes = self._magnitudes(rows[0], name)
-        return [
-            Stimulus("transform", self.view.ids[row], name, round(magnitude * self._zoom(row), 9), level, row)
-            for level, magnitude in enumerate(magnitudes)
-            for row in (chosen[(level + repeat) % len(chosen)] for repeat in range(self.repeats))
-        ]
-
-    def _magnitudes(self, row: int, name: str) -> list[float]:
-        """Choose magnitudes of the frames, which all scenes of a transform share."""
-        rendered = sorted(self.view.scenes[row].by_magnitude)
-        # As in `align_curves`: scales below 1 and angles below 0 are another family.
-        there = np.array([magnitude for magnitude in rendered if magnitude > unchanged_magnitude(name)])
-        if len(there) < 2:
-            raise InputError(
-                f"{self.identity.name}: expected at least 2 magnitudes of {name} above the reference, got "
-                f"{len(there)}; render more values"
-            )
-        wanted = np.array(spaced_levels(float(there[0]), float(there[-1]), self.levels))
-        return there[np.unique(np.abs(there - wanted[:, None]).argmin(1))].tolist()
-
-    def _zoom(self, row: int) -> float:
-        """Return the factor from degrees of the frame's camera to degrees on the screen."""
-        scene = self.view.scenes[row]
-        if not scene.transform.startswith(VISUAL_ANGLES):
-            return 1.0
-        of_frames = next(iter(scene.by_magnitude.values())).pixels_per_degree
-        return of_frames / self.pixels_per_degree
+    return StimulusSet(view.identity, tuple(stimuli), pictures)
 
 
-@dataclass(frozen=True, eq=False)
-class RatedStimuli:
-    """Rated pairs whose D is nearest to levels from the smallest D of the data to the largest.
+def _rendered_levels(view: MovedRows, row: int, levels: int) -> list[float]:
+    """Choose magnitudes of the frames, which all scenes of a transform share."""
+    name, rendered = view.scenes[row].transform, sorted(view.scenes[row].by_magnitude)
+    # As in `align_curves`: scales below 1 and angles below 0 are another family.
+    there = np.array([magnitude for magnitude in rendered if magnitude > unchanged_magnitude(name)])
+    if len(there) < 2:
+        raise InputError(
+            f"{view.identity.name}: expected at least 2 magnitudes of {name} above the reference, got "
+            f"{len(there)}; render more values"
+        )
+    wanted = np.array(spaced_levels(float(there[0]), float(there[-1]), levels))
+    return there[np.unique(np.abs(there - wanted[:, None]).argmin(1))].tolist()
+
+
+def _zoom(scene: Any, per_degree: float) -> float:
+    """Return the factor from degrees of the camera of a scene's frames to degrees on the screen."""
+    if not scene.transform.startswith(VISUAL_ANGLES):
+        return 1.0
+    of_frames: float = next(iter(scene.by_magnitude.values())).pixels_per_degree
+    return of_frames / per_degree
+
+
+def rated_stimuli(view: ChosenRows[RatedPair], settings: ExperimentSettings) -> StimulusSet:
+    """List rated pairs whose D is nearest to levels from the smallest D of the data to the largest.
 
     The levels are evenly spaced in D, and not at quantiles, because ratings crowd where distortions are
     plain. The repeats of a level go through different pairs, so that an observer does not learn one image;
@@ -219,51 +189,32 @@ class RatedStimuli:
 
     Args:
         view: from `open_data("pairs", ...)`.
-        levels: number of levels, at least 2.
-        repeats: answers at each level.
-        images: largest number of different pairs at each level.
-        largest: largest D of the levels; None for that of the data.
+        settings: settings of the experiment.
 
     Raises:
         InputError: all pairs up to the largest D have one rating.
     """
-
-    view: ChosenRows[RatedPair]
-    levels: int
-    repeats: int
-    images: int
-    largest: float | None = None
-
-    @property
-    def identity(self) -> DataIdentity:
-        """Name, set and split of the data."""
-        return self.view.identity
-
-    @cached_property
-    def stimuli(self) -> tuple[Stimulus, ...]:
-        """Each pair as often as it is shown."""
-        scores = torch.from_numpy(self.view.named.reader.mos[list(self.view.named.numbers)])
-        distances = normalised_dmos(scores).numpy().round(9)  # as readable in the log
-        first, last = float(distances.min()), float(distances.max())
-        last = last if self.largest is None else min(last, self.largest)
-        if last <= first:
-            raise InputError(
-                f"{self.identity.name}: expected pairs of different D, got D from {first:g} to {last:g}; "
-                "take more pairs, or a larger largest D"
-            )
-        wanted = np.array(spaced_levels(first, last, self.levels))
-        return tuple(
-            Stimulus("rated", self.view.ids[row], None, float(distances[row]), level, row)
-            for level, rows in enumerate(nearest_pairs(distances, wanted, self.images))
-            for row in np.resize(rows, self.repeats).tolist()
+    scores = torch.from_numpy(view.named.reader.mos[list(view.named.numbers)])
+    distances = normalised_dmos(scores).numpy().round(9)  # as readable in the log
+    first, last = float(distances.min()), float(distances.max())
+    last = last if settings.largest is None else min(last, settings.largest)
+    if last <= first:
+        raise InputError(
+            f"{view.identity.name}: expected pairs of different D, got D from {first:g} to {last:g}; "
+            "take more pairs, or a larger largest D"
         )
+    wanted = np.array(spaced_levels(first, last, settings.levels))
+    stimuli = tuple(
+        Stimulus("rated", view.ids[row], None, float(distances[row]), level, row)
+        for level, rows in enumerate(nearest_pairs(distances, wanted, settings.pairs))
+        for row in np.resize(rows, settings.repeats).tolist()
+    )
 
-    def pictures(
-        self, stimulus: Stimulus
-    ) -> tuple[Float[Tensor, "3 height width"], Float[Tensor, "3 height width"]]:
-        """Read the original and the distorted image."""
-        pair = self.view[stimulus.row]
+    def pictures(stimulus: Stimulus) -> tuple[Tensor, Tensor]:
+        pair = view[stimulus.row]
         return pair.reference, pair.distorted
+
+    return StimulusSet(view.identity, stimuli, pictures)
 
 
 def nearest_pairs(
@@ -313,9 +264,8 @@ def default_largest(transform: str) -> float:
     return round(start + _RANGE * (threshold - start), 9)
 
 
-@dataclass(frozen=True, eq=False)
-class TransformedImageSet:
-    """Images and their transforms at levels that are evenly spaced from the first change to the largest.
+def transformed_stimuli(view: View[Tensor], settings: ExperimentSettings, per_degree: float) -> StimulusSet:
+    """List images and their transforms at levels evenly spaced from the first change to the largest.
 
     All transforms and levels show the same images, chosen at random; the repeats of a level go through them.
     Translations are shown at the nearest whole pixels, as in the paper, at most one level for each: between
@@ -324,73 +274,48 @@ class TransformedImageSet:
 
     Args:
         view: from `open_data("images", ...)`.
-        largest: largest magnitude of each transform, by name.
-        pixels_per_degree: pixels per degree of visual angle on the screen, for translations.
-        levels: largest number of levels, at least 2.
-        repeats: answers at each level.
-        images: largest number of different images.
-        seed: seed of the choice of images.
+        settings: settings of the experiment.
+        per_degree: pixels of an image per degree of visual angle on the screen.
 
     Raises:
         InputError: a transform is unknown, or its largest magnitude is not above the unchanged one, is out of
             range, or is a translation of less than two pixels.
     """
+    chosen = settings.transforms or dict.fromkeys(DEFAULT_TRANSFORMS)
+    largest = {name: default_largest(name) if one is None else one for name, one in chosen.items()}
+    levels = {name: _image_levels(name, one, settings.levels, per_degree) for name, one in largest.items()}
+    rows = named_stream(settings.seed, "images").permutation(len(view))[: settings.pairs].tolist()
+    stimuli = tuple(
+        Stimulus("transform", view.ids[row], name, magnitude, level, row)
+        for name, magnitudes in levels.items()
+        for level, magnitude in enumerate(magnitudes)
+        for row in (rows[(level + repeat) % len(rows)] for repeat in range(settings.repeats))
+    )
 
-    view: View[Tensor]
-    largest: Mapping[str, float]
-    pixels_per_degree: float
-    levels: int
-    repeats: int
-    images: int
-    seed: int
-
-    def __post_init__(self) -> None:
-        """Check the transforms before the first of them is shown."""
-        for name, magnitude in self.largest.items():
-            if not magnitude > (start := unchanged_magnitude(name)):
-                raise InputError(
-                    f"transform `{name}`: expected a largest magnitude above {start:g}, which changes "
-                    f"nothing, got {magnitude:g}; levels rise from there"
-                )
-            self._family(name, magnitude)
-            if len(self._magnitudes(name)) < 2:
-                least = 2 / self.pixels_per_degree
-                raise InputError(
-                    f"transform `{name}`: expected a largest magnitude of at least 2 pixels, {least:.2g} "
-                    f"degrees, got {magnitude:g}; levels are whole pixels, and a fit needs two"
-                )
-
-    @property
-    def identity(self) -> DataIdentity:
-        """Name, set and split of the data."""
-        return self.view.identity
-
-    @cached_property
-    def stimuli(self) -> tuple[Stimulus, ...]:
-        """Each pair as often as it is shown."""
-        order = named_stream(self.seed, "images").permutation(len(self.view))
-        rows = order[: self.images].tolist()
-        return tuple(
-            Stimulus("transform", self.view.ids[row], name, magnitude, level, row)
-            for name in self.largest
-            for level, magnitude in enumerate(self._magnitudes(name))
-            for row in (rows[(level + repeat) % len(rows)] for repeat in range(self.repeats))
-        )
-
-    def pictures(
-        self, stimulus: Stimulus
-    ) -> tuple[Float[Tensor, "3 height width"], Float[Tensor, "3 height width"]]:
-        """Read the image, and transform it."""
-        image = self.view[stimulus.row]
-        family = self._family(str(stimulus.transform), stimulus.magnitude)
+    def pictures(stimulus: Stimulus) -> tuple[Tensor, Tensor]:
+        image = view[stimulus.row]
+        family = TransformFamily(str(stimulus.transform), (stimulus.magnitude,), per_degree)
         return image, family.transform(image[None], stimulus.magnitude).images[0]
 
-    def _magnitudes(self, name: str) -> list[float]:
-        levels = spaced_levels(unchanged_magnitude(name), self.largest[name], self.levels + 1)[1:]
-        if name not in TRANSLATION_AXES:
-            return list(levels)
-        pixels = {max(1, round(level * self.pixels_per_degree)) for level in levels}
-        return [one / self.pixels_per_degree for one in sorted(pixels)]
+    return StimulusSet(view.identity, stimuli, pictures)
 
-    def _family(self, name: str, magnitude: float) -> TransformFamily:
-        return TransformFamily(name, (magnitude,), self.pixels_per_degree)
+
+def _image_levels(name: str, largest: float, count: int, per_degree: float) -> list[float]:
+    """Space the magnitudes of a transform of images; refuse a transform before it is shown."""
+    start = unchanged_magnitude(name)
+    if not largest > start:
+        raise InputError(
+            f"transform `{name}`: expected a largest magnitude above {start:g}, which changes nothing, got "
+            f"{largest:g}; levels rise from there"
+        )
+    TransformFamily(name, (largest,), per_degree)  # checks the name and the range
+    levels = list(spaced_levels(start, largest, count + 1)[1:])
+    if name in TRANSLATION_AXES:
+        pixels = {max(1, round(level * per_degree)) for level in levels}
+        levels = [one / per_degree for one in sorted(pixels)]
+    if len(levels) < 2:
+        raise InputError(
+            f"transform `{name}`: expected a largest magnitude of at least 2 pixels, {2 / per_degree:.2g} "
+            f"degrees, got {largest:g}; levels are whole pixels, and a fit needs two"
+        )
+    return levels

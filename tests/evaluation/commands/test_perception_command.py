@@ -1,4 +1,4 @@
-"""`evaluate perception` on pictures of ramps, whose shifts some distances measure exactly."""
+"""`evaluate transforms` on ramps, whose shifts some distances measure exactly, and `moved-frames`."""
 
 import itertools
 import json
@@ -12,7 +12,7 @@ from PIL import Image
 
 from candlelight.cli import main
 from candlelight.evaluation import views
-from candlelight.evaluation.perception import TransformFamily
+from candlelight.evaluation.perception import TransformFamily, perception_data
 from candlelight.evaluation.report.blocks import number
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.result_files import read_results
@@ -40,12 +40,16 @@ def fails(transformed, reference):
 """
 
 
-def run(*words: object, code: int = 0) -> str:
+def run(*words: object, code: int = 0, command: str = "transforms") -> str:
     result = CliRunner().invoke(
-        main, ["evaluate", "perception", *map(str, words), "--device", "cpu"], terminal_width=200
+        main, ["evaluate", command, *map(str, words), "--device", "cpu"], terminal_width=200
     )
     assert result.exit_code == code, (result.output, result.exc_info)
     return result.output
+
+
+def run_moved(*words: object, code: int = 0) -> str:
+    return run(*words, code=code, command="moved-frames")
 
 
 def write_ramps(root):
@@ -77,7 +81,7 @@ def rated(memory_view, monkeypatch):
     ramp = STEP * torch.arange(12.0).expand(3, 12, 12)
     shifts = [0, 2, 4, 6, 8, 10]
     items = [RatedPair(ramp, ramp + STEP * shift, 10 - 10 * 2 * shift / 29.2, 0.1) for shift in shifts]
-    asked, open_data = [], views.open_data
+    asked, open_data = [], perception_data.open_data
 
     def open_rated(kind, data, **choice):
         if kind != "pairs":
@@ -85,7 +89,7 @@ def rated(memory_view, monkeypatch):
         asked.append(data)
         return memory_view(items)
 
-    monkeypatch.setattr(views, "open_data", open_rated)
+    monkeypatch.setattr(perception_data, "open_data", open_rated)
     return asked
 
 
@@ -124,6 +128,11 @@ def test_a_metric_that_is_linear_in_the_shift(pictures, own, rated, tmp_path) ->
     done = CliRunner().invoke(main, ["evaluate", "report", str(out), "--out", str(again)])
     assert done.exit_code == 0, done.output
     assert again.read_bytes() == page.read_bytes()
+
+
+def test_presets_are_refused_beside_ratings(pictures, rated) -> None:
+    words = ("--metric", "rmse", "--preset", "rmse=RMSE", "--rated", "tid2013:tid")
+    assert "--preset: not with --rated" in run(pictures, *words, code=2)
 
 
 def test_the_slip_of_the_notebook_moves_thresholds_by_a_tenth(pictures, own, rated, tmp_path) -> None:
@@ -275,15 +284,16 @@ def frames(memory_view, monkeypatch, request):
         steps = torch.tensor(family.magnitudes, dtype=torch.float64)
         items.append(views.MovedImages(image, moved, transform, "degrees", steps, 0 * steps, 29.2))
     found, asked = _Frames(memory_view(items)), {}
-    monkeypatch.setattr(views, "has_moves", lambda data, name: True)
-    monkeypatch.setattr(views, "open_data", lambda kind, data, **choice: asked.update(choice) or found)
+    monkeypatch.setattr(
+        perception_data, "open_data", lambda kind, data, **choice: asked.update(choice) or found
+    )
     return found, asked
 
 
 def test_both_kinds_of_moves_are_equal_where_the_frames_are_transforms(frames, tmp_path) -> None:
     out, page = tmp_path / "a.json", tmp_path / "a.html"
     words = ("frames", "--metric", "rmse", "--transform", "rotation", "--moves", "both", "--hues", 10)
-    text = run(*words, "--out", out, "--report", page)
+    text = run_moved(*words, "--out", out, "--report", page)
     assert text.count("a frame of a transform is missing: 1") == 1
     assert "20.14 to 29.2 pixels per degree of visual angle, of the camera of the frames" in text
     _, asked = frames
@@ -323,7 +333,7 @@ def test_frames_that_turned_are_read_from_disk(tmp_path) -> None:
                 "layers": {"image": array_sha256(image)},
             }
             write_frame(root, Frame(Metadata.model_validate(text), {"image": image}))
-    run(root, "--metric", "rmse", "--moves", "both", "--transform", "rotation", "--out", out)
+    run_moved(root, "--metric", "rmse", "--moves", "both", "--transform", "rotation", "--out", out)
     [result] = read_results(out)
     assert result.about.settings["pixels_per_degree"] == pytest.approx(math.pi / 180, abs=1e-3)
     curves = {moves: found["curves"][0] for moves, found in result.details["moves"].items()}
@@ -336,7 +346,7 @@ def test_frames_that_turned_are_read_from_disk(tmp_path) -> None:
 def test_parallax_has_the_threshold_of_translation_and_no_place_in_the_order(frames, tmp_path) -> None:
     out, page = tmp_path / "a.json", tmp_path / "a.html"
     words = ("frames", "--metric", "rmse", "--metric", "mine=ssim", "--transform", "parallax")
-    text = run(*words, "--moves", "both", "--out", out, "--report", page)
+    text = run_moved(*words, "--moves", "both", "--out", out, "--report", page)
     assert frames[1]["transforms"] == ["parallax x"]
     assert sum("parallax x, degrees" in line and " 0.23 " in line for line in text.splitlines()) == 2
     rmse, mine = read_results(out)
@@ -349,7 +359,7 @@ def test_parallax_has_the_threshold_of_translation_and_no_place_in_the_order(fra
 def test_illuminants_of_both_moves_have_no_plot_of_geometric_ones(frames, tmp_path) -> None:
     page = tmp_path / "a.html"
     words = ("frames", "--metric", "ssim", "--transform", "illuminant", "--moves", "both", "--report", page)
-    assert "undefined" in run(*words)
+    assert "undefined" in run_moved(*words)
     assert "solid: frames" not in page.read_text()
 
 
@@ -357,20 +367,18 @@ def test_illuminants_of_both_moves_have_no_plot_of_geometric_ones(frames, tmp_pa
     ("words", "message"),
     [
         (("--metric", "sism"), "did you mean `ssim`?"),
-        (("--metric", "rmse", "--metric", "rmse"), "two metrics have the name `rmse`"),
+        (("--metric", "rmse", "--metric", "rmse"), "two models are named `rmse`"),
         (
             ("--metric", "rmse", "--preset", "rsme=RMSE"),
             "no metric `rsme`; expected one of rmse; did you mean",
         ),
         (("--metric", "rmse", "--preset", "rmse=NLPD"), "must be one of: RMSE, SSIM"),
         (("--metric", "rmse", "--preset", "rmse"), "--preset rmse: expected NAME="),
-        (("--metric", "rmse", "--preset", "rmse=RMSE", "--rated", "tid2013:x"), "--preset: not with --rated"),
         (("--metric", "rmse", "--rated", "iiw:x"), "`iiw` has no rated pairs"),
-        (("--metric", "rmse", "--moves", "both"), "has no frames that moved; render the recipe invariance"),
         (("--metric", "ms-ssim", "--transform", "scale"), "161"),
-        (("--metric", "rmse", "--transform", "parallax"), "needs frames in which the camera moved"),
+        (("--metric", "rmse", "--hues", "7"), "divisor of 20, such as 10 or 5, got 7"),
         (("--metric", "rmse", "--canvas", "mnist", "--size", "60", "60"), "a canvas of 56x56 pixels"),
-        ((), "Missing option '--metric'"),
+        ((), "nothing to score: give a --metric"),
     ],
 )
 def test_refused_words(pictures, words, message) -> None:
@@ -379,17 +387,9 @@ def test_refused_words(pictures, words, message) -> None:
     assert text.count("Error: ") == 1
 
 
-def test_frames_have_a_camera_and_no_slip(frames) -> None:
-    words = ("frames", "--metric", "rmse")
-    refused = "not for frames in which camera or light moved: "
-    for flag, value, reason in (
-        ("--pixels-per-degree", 30, "the frames are seen from the place of their camera"),
-        ("--rows", "0:2", "rows are images, but scenes are compared; take --limit"),
-        ("--canvas", "mnist", "the frames show the scene beyond their borders"),
-    ):
-        assert f"{flag}: {refused}{reason}" in run(*words, flag, value, code=2)
-    assert "--notebook-slip: only for transforms on the image plane" in run(*words, "--notebook-slip", code=2)
-    assert "--kernel: only for transforms on the image plane" in run(*words, "--kernel", "linear", code=2)
+def test_moved_frames_are_needed_and_read_as_whole_scenes(pictures) -> None:
+    assert "expected a folder of frames" in run_moved(pictures, "--metric", "rmse", code=2)
+    assert "rows: not for whole sets" in run_moved(pictures, "--metric", "rmse", "--rows", "0:2", code=2)
 
 
 def test_illuminants_alone_have_an_ellipse_and_no_verdict(pictures, tmp_path) -> None:

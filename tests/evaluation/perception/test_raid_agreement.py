@@ -4,13 +4,16 @@ import math
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from PIL import Image
 from scipy.stats import spearmanr
 
-from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
-from candlelight.evaluation.perception import open_distance, raid_agreement
+from candlelight.cli import main
+from candlelight.evaluation import evaluate
+from candlelight.evaluation.perception import rmse_distance
+from candlelight.evaluation.run.compare import compare
+from candlelight.evaluation.run.result_files import read_results
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.public.raid import read_raid_responses
 
 HEADER = "Reference,Distorted,Curve_Value,Sigmas,Response,Estimated_MOS\n"
 # By reference: gray steps of each level, and response of people to the last level.
@@ -41,77 +44,97 @@ def gray(path, value, side=4):
     Image.fromarray(np.full((side, side, 3), value, np.uint8)).save(path)
 
 
-def agreement(folder, **changes):
-    arguments = {
-        "named": open_distance("rmse"),
-        "responses": read_raid_responses(folder / "responses.csv"),
-        "images": folder,
-    }
-    return raid_agreement(**{**arguments, **changes})
+def scored(folder, **metrics):
+    return evaluate("raid", folder, metrics or ["rmse"], device="cpu")
 
 
 def test_thresholds_of_people(raid):
-    found = agreement(raid)
-    assert list(found) == ["translation", "rotation"]  # the order of the file
-    turned = found["rotation"]
-    assert turned.unit == "degrees"
-    assert turned.magnitudes.tolist() == pytest.approx(list(range(0, 20, 2)))
+    found = scored(raid)["rmse"]
+    assert list(found.scores) == ["translation", "rotation"]  # the order of the file
+    turned = found.details["people"]["rotation"]
+    assert turned["unit"] == "degrees"
+    assert turned["magnitudes"] == pytest.approx(list(range(0, 20, 2)))
     wanted = [18 / last for last in LAST["rot"]]
-    assert turned.references[:6].tolist() == pytest.approx(wanted[:6])
-    assert math.isnan(turned.references[6])
-    assert turned.human == pytest.approx(6)  # the median of 2, 3, 4.5, 6, 9, 12 and inf
-    shifted = found["translation"]
-    assert shifted.magnitudes[-1] == 0.63
-    assert shifted.human == math.inf  # four of seven do not reach it
-    assert shifted.references[0] == pytest.approx(0.315)
+    assert turned["photographs"][:6] == pytest.approx(wanted[:6])
+    assert turned["photographs"][6] is None
+    assert turned["human"] == pytest.approx(6)  # the median of 2, 3, 4.5, 6, 9, 12 and inf
+    shifted = found.details["people"]["translation"]
+    assert shifted["magnitudes"][-1] == 0.63
+    assert shifted["human"] == "inf"  # four of seven do not reach it
+    assert shifted["photographs"][0] == pytest.approx(0.315)
+    assert (
+        "rotation: people respond with 1 at 6 degrees, the median of 7 photographs" in found.details["notes"]
+    )
 
 
 def test_rank_correlation_with_people_beside_that_of_the_level(raid):
     levels = np.arange(1, 10)
-    for prefix, found in zip(("trans", "rot"), agreement(raid).values(), strict=True):
+    metric, level = scored(raid).values()
+    for prefix, name in (("trans", "translation"), ("rot", "rotation")):
         distances, people = (np.outer(numbers[prefix], levels).ravel() for numbers in (STEPS, LAST))
-        assert found.correlation.value == pytest.approx(spearmanr(distances, people).statistic)
-        assert found.correlation.low <= found.correlation.value <= found.correlation.high
-        assert found.control == pytest.approx(spearmanr(np.tile(levels, 7), people).statistic)
+        found = metric.scores[name]
+        assert found.value == pytest.approx(spearmanr(distances, people).statistic)
+        assert found.low <= found.value <= found.high
+        wanted = spearmanr(np.tile(levels, 7), people).statistic
+        assert level.scores[name].value == pytest.approx(wanted)
+    assert compare(metric, level, "rotation").groups == 7
 
 
 def test_a_metric_that_is_the_response_agrees_and_one_that_never_moves_is_undefined(raid):
-    responses = read_raid_responses(raid / "responses.csv")
-    chosen = responses["transformation"] == "rotation"
-    responses = {name: column[chosen] for name, column in responses.items()}
-    steps = np.array(STEPS["rot"])[responses["image"] - 1]
-    perfect = agreement(raid, responses={**responses, "response": steps * (responses["level"] - 1.0)})
-    assert perfect["rotation"].correlation.value == pytest.approx(1)
-    assert perfect["rotation"].correlation.low == pytest.approx(1)
-    assert perfect["rotation"].control < 0.9
-    still = NamedModel(ModelIdentity("still", "callable"), lambda one, _: 0 * one[:, 0, 0, 0], "srgb")
-    found = agreement(raid, named=still, responses=responses)["rotation"]
-    assert math.isnan(found.correlation.value)
+    text = (raid / "responses.csv").read_text().splitlines()
+    same = []
+    for line in text[1:]:
+        cells = line.split(",")
+        prefix, _, image, _, level = cells[1].removesuffix(".png").split("_")
+        cells[4] = str(STEPS[prefix][int(image) - 1] * (int(level) - 1))
+        same.append(",".join(cells))
+    (raid / "responses.csv").write_text("\n".join([text[0], *same]))
+    still = lambda one, _: 0 * one[:, 0, 0, 0]  # noqa: E731
+    found = scored(raid, rmse=rmse_distance, still=still)
+    for name in ("rotation", "translation"):
+        assert found["rmse"].scores[name].value == pytest.approx(1)
+        assert found["rmse"].scores[name].low == pytest.approx(1)
+        assert found["level"].scores[name].value < 0.9
+        assert math.isnan(found["still"].scores[name].value)
 
 
 def test_rounding_below_0_counts_as_0(raid):
-    below = NamedModel(ModelIdentity("below", "callable"), lambda one, _: -1e-9 + 0 * one[:, 0, 0, 0], "srgb")
-    assert math.isnan(agreement(raid, named=below)["rotation"].correlation.value)
-    negative = NamedModel(ModelIdentity("mine", "callable"), lambda one, _: -1 + 0 * one[:, 0, 0, 0], "srgb")
+    found = scored(raid, below=lambda one, _: -1e-9 + 0 * one[:, 0, 0, 0])
+    assert math.isnan(found["below"].scores["rotation"].value)
     with pytest.raises(InputError, match="`distances of mine` must be at least 0, got -1"):
-        agreement(raid, named=negative)
+        scored(raid, mine=lambda one, _: -1 + 0 * one[:, 0, 0, 0])
+
+
+def test_some_photographs_and_the_command(raid):
+    words = ["evaluate", "raid", raid, "--metric", "rmse", "--limit", 4, "--device", "cpu"]
+    words += ["--out", raid / "a.json", "--report", raid / "a.html"]
+    done = CliRunner().invoke(main, [*map(str, words)], terminal_width=200)
+    assert done.exit_code == 0, done.output
+    assert "people respond with 1 beyond 0.63 degrees, the median of 4 photographs" in done.output
+    metric, level = read_results(raid / "a.json")
+    assert list(metric.scores) == list(level.scores) == ["translation"]
+    assert metric.about.data["rows"] == 4
+    assert "level" in (raid / "a.html").read_text()
+    with pytest.raises(InputError, match="`split`: RAID has one set of images; leave it out"):
+        evaluate("raid", raid, ["rmse"], split="test")
 
 
 def test_damaged_layouts_are_refused(raid):
-    responses = read_raid_responses(raid / "responses.csv")
-    fewer = {name: column[:-1] for name, column in responses.items()}
+    lines = (raid / "responses.csv").read_text().splitlines()
+    (raid / "responses.csv").write_text("\n".join(lines[:-1]))
     with pytest.raises(
         InputError,
         match="rotation: expected levels 1 to 10 of each image, once, got 69 responses of 7 images",
     ):
-        agreement(raid, responses=fewer)
+        scored(raid)
+    (raid / "responses.csv").write_text("\n".join(lines))
     gray(raid / "rot" / "rot_img_02_level_03.png", 100, side=5)
     with pytest.raises(
         InputError, match=r"rot_img_02_level_03\.png: expected the 4x4 pixels of its reference, got 5x5"
     ):
-        agreement(raid)
+        scored(raid)
     (raid / "rot" / "rot_img_02_level_03.png").unlink()
     with pytest.raises(InputError, match=r"rot_img_02_level_03\.png is missing; get it from https"):
-        agreement(raid)
+        scored(raid)
     with pytest.raises(InputError, match="nowhere is missing; get it from https"):
-        agreement(raid, images="nowhere")
+        scored("nowhere")

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import torch
 
+from candlelight.evaluation import evaluate
 from candlelight.evaluation.perception import (
     DetectionLevels,
-    MoveSource,
+    MeasuredThresholds,
+    PerceptionData,
     Transduction,
     TransformDistances,
     TransformFamily,
@@ -21,7 +23,6 @@ from candlelight.evaluation.perception import (
     paper_families,
     psychometric,
     published_transduction,
-    score_perception,
     spread_hues,
 )
 from candlelight.evaluation.perception.curve_scores import CurveScores, level_without_ratings, people_order
@@ -54,6 +55,12 @@ def curve(name, distances, magnitudes, energies=None):
     steps = torch.tensor(magnitudes, dtype=torch.float64)
     moved = values.square() if energies is None else torch.tensor(energies, dtype=torch.float64)
     return SceneCurve(name, "degrees", steps, values, moved, 0 * values)
+
+
+def scored(view, families, named, known, moves="image plane", detection=None, human=None, **options):
+    people = MeasuredThresholds(detection or DetectionLevels(), human or {}, ("by hand",))
+    data = PerceptionData(view, {moves: families}, people, transductions=known)
+    return evaluate("transforms", data, named, device="cpu", **options)
 
 
 @pytest.fixture
@@ -197,9 +204,9 @@ def test_intervals_are_of_resampled_scenes(scenes, monkeypatch) -> None:
     module = import_module("candlelight.evaluation.perception.score_perception")
     monkeypatch.setattr(module, "resampled_interval", resampled_intervals.resampled_interval)
     family = TransformFamily("rotation", (0, 2, 4, 8, 12), kernel="linear")
-    levels, source = DetectionLevels((0.09, 0.1, 0.11)), MoveSource(scenes, (family,))
+    levels = DetectionLevels((0.09, 0.1, 0.11))
     named = {"rmse": open_distance("rmse")}
-    found = score_perception(named, {"physical": source}, {"rmse": LINEAR}, detection=levels, seed=3)
+    found = scored(scenes, (family,), named, {"rmse": LINEAR}, detection=levels, seed=3)
     score = found["rmse"].scores["rotation"]
     [measured] = measure_distances(named, scenes, [family])["rmse"]
     draws = resampled_intervals.resampled_groups(8, 3)
@@ -216,8 +223,7 @@ def test_metrics_are_compared_on_the_same_draws(scenes) -> None:
     named = {"rmse": open_distance("rmse"), "twice": open_distance("twice=rmse")}
     known = {"rmse": LINEAR, "twice": Transduction(2.0, 1.0)}
     levels = DetectionLevels((0.09, 0.1, 0.11), "made by hand")
-    source = MoveSource(scenes, (TransformFamily("rotation", (0, 4, 12)),))
-    found = score_perception(named, {"physical": source}, known, detection=levels, notes=["by hand"])
+    found = scored(scenes, (TransformFamily("rotation", (0, 4, 12)),), named, known, detection=levels)
     told = compare(found["rmse"], found["twice"], "rotation")
     assert told.difference.low > 0  # a metric of twice the distance has the smaller threshold in every draw
     assert {"made by hand", "by hand"} <= set(found["rmse"].details["notes"])
@@ -226,14 +232,14 @@ def test_metrics_are_compared_on_the_same_draws(scenes) -> None:
 def test_thresholds_of_people_replace_the_published_ones(scenes) -> None:
     named, known = {"rmse": open_distance("rmse")}, {"rmse": LINEAR}
     families = (TransformFamily("rotation", (0, 2, 4, 8, 12)), TransformFamily("scale", (1, 1.2)))
-    levels, source = DetectionLevels((0.09, 0.1, 0.11)), {"image plane": MoveSource(scenes, families)}
-    [before] = score_perception(named, source, known, detection=levels).values()
+    levels = DetectionLevels((0.09, 0.1, 0.11))
+    [before] = scored(scenes, families, named, known, detection=levels).values()
     threshold = before.scores["rotation"].value
     assert before.details["human"]["rotation"] == 3.6
     assert "thresholds of people: published" in before.details["notes"]
     for human, verdict in ((threshold, "human-like"), (threshold / 2, "less sensitive")):
         given = {"rotation": human}
-        [found] = score_perception(named, source, known, detection=levels, human=given).values()
+        [found] = scored(scenes, families, named, known, detection=levels, human=given).values()
         thresholds = found.details["moves"]["image plane"]["thresholds"]
         assert (thresholds["rotation"]["human"], thresholds["rotation"]["verdict"]) == (human, verdict)
         assert thresholds["scale"]["human"] == 1.026
@@ -246,7 +252,7 @@ def test_thresholds_of_people_replace_the_published_ones(scenes) -> None:
         assert people == pytest.approx(1 / rmse**2)
         assert any("measured" in cell for cell in threshold_table([found]).rows[0])
     with pytest.raises(InputError, match="`human` must be one of: translation, rotation, scale"):
-        score_perception(named, source, known, human={"rotate": 3.0})
+        scored(scenes, families, named, known, human={"rotate": 3.0})
 
 
 def test_a_threshold_beyond_the_range_in_some_resamples(memory_view) -> None:
@@ -255,8 +261,7 @@ def test_a_threshold_beyond_the_range_in_some_resamples(memory_view) -> None:
     view = memory_view([*images, ramp, ramp])
     family = TransformFamily("rotation", (0, 10))
     levels = DetectionLevels((0.003, 0.004, 0.005), "")
-    source = {"image plane": MoveSource(view, (family,))}
-    found = score_perception({"rmse": open_distance("rmse")}, source, {"rmse": LINEAR}, detection=levels)
+    found = scored(view, (family,), ["rmse"], {"rmse": LINEAR}, detection=levels)
     score = found["rmse"].scores["rotation"]
     assert score.value < 10
     assert score.high == math.inf  # draws without a ramp never move
@@ -264,9 +269,9 @@ def test_a_threshold_beyond_the_range_in_some_resamples(memory_view) -> None:
 
 @pytest.mark.parametrize(("largest", "verdict"), [(4, "less sensitive"), (3, "not reached")])
 def test_a_metric_that_is_below_d_t_at_the_threshold_of_people(scenes, largest, verdict) -> None:
-    source = {"physical": MoveSource(scenes, (TransformFamily("rotation", (0, 1, largest)),))}
+    families = (TransformFamily("rotation", (0, 1, largest)),)
     weak = Transduction(0.1, 1.0)  # D is below 0.1 everywhere, and people see 3.6 degrees
-    found = score_perception({"rmse": open_distance("rmse")}, source, {"rmse": weak})["rmse"]
+    found = scored(scenes, families, ["rmse"], {"rmse": weak}, "physical")["rmse"]
     one = found.details["moves"]["physical"]["thresholds"]["rotation"]
     assert (one["state"], one["verdict"]) == ("not reached", verdict)
     [line] = [line for line in perception_lines([found])[0].splitlines() if "rotation" in line]
@@ -275,18 +280,13 @@ def test_a_metric_that_is_below_d_t_at_the_threshold_of_people(scenes, largest, 
 
 def test_an_incomplete_order_tells_its_pairs_and_has_no_tick(scenes) -> None:
     families = TransformFamily("rotation", (0, 3.6, 20)), TransformFamily("scale", (1, 1.026, 1.3))
-    found = score_perception({"ssim": open_distance("ssim")}, {"physical": MoveSource(scenes, families)}, {})
+    found = scored(scenes, families, ["ssim"], {})
     assert found["ssim"].scores["order"].value == 1
     assert perception_lines([found["ssim"]])[0].splitlines()[-1].split()[:5] == [
         "ssim",
         *"1 of 1 pairs".split(),
     ]
     assert order_table([found["ssim"]]).rows[-1] == ("ssim", "scale > rotation", "1 of 1 pairs")
-
-
-def test_a_call_without_metrics(scenes) -> None:
-    with pytest.raises(InputError, match="at least one metric and one source of moves"):
-        score_perception({}, {"physical": MoveSource(scenes)}, {})
 
 
 # --------------------------------------------------------------------------------- families, ratings, answers
@@ -360,8 +360,7 @@ def test_answers_that_tell_nothing_leave_the_published_level(scenes) -> None:
     assert found.levels == DetectionLevels().levels
     assert found.note.startswith("the fit to 36 answers failed (")
     family = TransformFamily("rotation", (0, 8))
-    source = {"image plane": MoveSource(scenes, (family,))}
-    result = score_perception({"rmse": open_distance("rmse")}, source, {"rmse": LINEAR}, detection=found)
+    result = scored(scenes, (family,), ["rmse"], {"rmse": LINEAR}, detection=found)
     section = perception_section(list(result.values()), ())
     assert any("The fit failed, and is not used" in getattr(block, "caption", "") for block in section.blocks)
     assert any("the fit to 36 answers failed" in getattr(block, "text", "") for block in section.blocks)

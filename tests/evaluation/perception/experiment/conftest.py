@@ -14,7 +14,7 @@ from PIL import Image
 from candlelight.evaluation.perception.experiment.answers import AnswerLog
 from candlelight.evaluation.perception.experiment.open_experiment import summarise_log
 from candlelight.evaluation.perception.experiment.session import ExperimentServer, TrialSession
-from candlelight.evaluation.perception.experiment.stimuli import Stimulus, plan_trials
+from candlelight.evaluation.perception.experiment.stimuli import Stimulus, StimulusSet, plan_trials
 from candlelight.evaluation.views import DataIdentity
 
 
@@ -44,31 +44,28 @@ def write_tid(tmp_path) -> Callable[[Sequence[float]], str]:
     return write
 
 
-class MemoryStimuli:
-    """Flat pairs: the distorted image is lighter. Every image has another gray in its corner."""
+def flat_pairs(levels: Sequence[float], repeats: int, kind: Any = "rated", side: int = 8) -> StimulusSet:
+    """Make flat pairs: the distorted image is lighter. Every image has another gray in its corner."""
+    name = None if kind == "rated" else "rotation"
+    stimuli = tuple(
+        Stimulus(kind, f"pair-{level}-{repeat}", name, magnitude, level, repeat)
+        for level, magnitude in enumerate(levels)
+        for repeat in range(repeats)
+    )
 
-    identity = DataIdentity("flat", "memory")
-
-    def __init__(self, levels: Sequence[float], repeats: int, kind: Any = "rated", side: int = 8) -> None:
-        self.side = side
-        name = None if kind == "rated" else "rotation"
-        self.stimuli = tuple(
-            Stimulus(kind, f"pair-{level}-{repeat}", name, magnitude, level, repeat)
-            for level, magnitude in enumerate(levels)
-            for repeat in range(repeats)
-        )
-
-    def pictures(self, stimulus: Stimulus) -> tuple[torch.Tensor, torch.Tensor]:
-        original = torch.full((3, self.side, self.side), 0.2)
+    def pictures(stimulus: Stimulus) -> tuple[torch.Tensor, torch.Tensor]:
+        original = torch.full((3, side, side), 0.2)
         original[:, 0, 0] = (stimulus.row + 1) / 51
         distorted = original + 0.4
         distorted[:, 0, 0] = original[:, 0, 0]
         return original, distorted
 
+    return StimulusSet(DataIdentity("flat", "memory"), stimuli, pictures)
+
 
 @pytest.fixture
-def memory_stimuli() -> type[MemoryStimuli]:
-    return MemoryStimuli
+def memory_stimuli() -> Callable[..., StimulusSet]:
+    return flat_pairs
 
 
 @pytest.fixture

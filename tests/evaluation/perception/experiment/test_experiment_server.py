@@ -4,6 +4,7 @@ import http.client
 import io
 import json
 import socket
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,8 @@ import torch
 from PIL import Image
 
 from candlelight.evaluation.perception import fit_psychometric, psychometric
-from candlelight.evaluation.perception.experiment import fit_answers, read_answers
-from candlelight.evaluation.perception.experiment.open_experiment import ExperimentSettings, run_experiment
+from candlelight.evaluation.perception.experiment import ExperimentSettings, fit_answers, read_answers
+from candlelight.evaluation.perception.experiment.open_experiment import run_experiment
 from candlelight.evaluation.perception.experiment.session import ExperimentServer
 from candlelight.loaders.errors import InputError
 
@@ -176,19 +177,18 @@ def test_a_full_disk_is_told_and_the_trial_stays(server, monkeypatch):
     assert server.session.next_trial == 1
 
 
-def test_a_damaged_image_is_told(serve, memory_stimuli, monkeypatch):
+def test_a_damaged_image_is_told(serve, memory_stimuli):
     def damaged(*_):
         raise InputError("a.png: cannot be read; replace or remove it")
 
-    monkeypatch.setattr(memory_stimuli, "pictures", damaged)
-    status, _, body = call(serve(memory_stimuli(LEVELS, 1)), "picture/0/left")
+    status, _, body = call(serve(replace(memory_stimuli(LEVELS, 1), pictures=damaged)), "picture/0/left")
     assert (status, body) == (500, b"a.png: cannot be read; replace or remove it")
 
 
-def test_images_of_two_sizes_are_told(serve, memory_stimuli, monkeypatch):
+def test_images_of_two_sizes_are_told(serve, memory_stimuli):
     sizes = torch.zeros(3, 2, 2), torch.zeros(3, 2, 3)
-    monkeypatch.setattr(memory_stimuli, "pictures", lambda *_: sizes)
-    status, _, body = call(serve(memory_stimuli(LEVELS, 1)), "picture/0/left")
+    stimuli = replace(memory_stimuli(LEVELS, 1), pictures=lambda stimulus: sizes)
+    status, _, body = call(serve(stimuli), "picture/0/left")
     assert status == 500
     assert b"expected two images of one size, got (3, 2, 2) and (3, 2, 3)" in body
 
@@ -267,19 +267,13 @@ def test_the_page_hears_that_the_log_was_replaced(server, tmp_path):
 
 
 def test_a_picture_that_cannot_be_shown_is_found_before_the_first_trial(memory_stimuli, tmp_path):
-    class Damaged(memory_stimuli):
-        def pictures(self, stimulus):
-            original, distorted = super().pictures(stimulus)
-            return (original[:, 1:], distorted) if stimulus.level == 4 else (original, distorted)
+    stimuli = memory_stimuli(LEVELS, 2)
+
+    def damaged(stimulus):
+        original, distorted = stimuli.pictures(stimulus)
+        return (original[:, 1:], distorted) if stimulus.level == 4 else (original, distorted)
 
     log = tmp_path / "answers.jsonl"
     with pytest.raises(InputError, match="pair-4-0: expected two images of one size"):
-        run_experiment(
-            Damaged(LEVELS, 2),
-            ExperimentSettings(),
-            log,
-            "ann",
-            {"distance": None, "pitch": None},
-            browser=False,
-        )
+        run_experiment(replace(stimuli, pictures=damaged), ExperimentSettings(), log, "ann", browser=False)
     assert not log.exists()
