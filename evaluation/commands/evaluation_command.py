@@ -90,8 +90,8 @@ def option_of(one: Option) -> Callable[[Any], Any]:
     """Make the option of click of an option of an evaluation: its flag, type, range, default and help."""
     flag = "--" + (one.help.flag or one.name).replace("_", "-")
     if one.kind is bool and one.optional:
-        flag, shown = f"{flag}/--no-{flag[2:]}", one.help.default or False
-        return click.option(flag, one.name, default=None, show_default=shown, help=one.help.text)
+        both, told = f"{flag}/--no-{flag[2:]}", one.help.default or False
+        return click.option(both, one.name, default=None, show_default=told, help=one.help.text)
     if one.kind is bool:
         flag = f"--no-{flag[2:]}" if one.default else flag
         return click.option(

@@ -231,7 +231,7 @@ def _correlations(
     return found
 
 
-def pooled_correlation(one: Float64[ndarray, "rows 9"], other: Float64[ndarray, "rows 9"]) -> float:
+def pooled_correlation(one: Float64[ndarray, "rows levels"], other: Float64[ndarray, "rows levels"]) -> float:
     """Compute Spearman's rank correlation over all entries; nan if all entries of a table are equal.
 
     Example:
