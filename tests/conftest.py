@@ -1,5 +1,6 @@
 """Setup of all tests: shapes and types are checked at run time; outputs that pages show are compared."""
 
+import functools
 import os
 import re
 from importlib.util import find_spec
@@ -93,9 +94,17 @@ def datasets(tmp_path_factory):
 
 
 def pytest_collection_modifyitems(items):
-    """Skip tests that render if the extra `render` is not installed."""
-    if all(find_spec(name) for name in ("bpy", "OpenEXR", "pyoidn", "distributed", "dask")):
-        return
+    """Skip tests that render without the extra `render`, and tests of a GPU where there is none."""
+    renders = all(find_spec(name) for name in ("bpy", "OpenEXR", "pyoidn", "distributed", "dask"))
     for item in items:
-        if "blender" in item.keywords:
+        if "blender" in item.keywords and not renders:
             item.add_marker(pytest.mark.skip(reason="renders, and the extra `render` is not installed"))
+        if "gpu" in item.keywords and not _has_gpu():
+            item.add_marker(pytest.mark.skip(reason="there is no GPU"))
+
+
+@functools.cache
+def _has_gpu() -> bool:
+    import torch  # tests of a GPU import it; others may run without it
+
+    return torch.cuda.is_available()

@@ -26,7 +26,6 @@ from candlelight.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 FAILS = "! "  # before a command that must end with exit code 2
-_WORKERS = 2
 _CODES = "exit.json"
 # Imported once, before a process is forked for each command.
 _HEAVY = (
@@ -69,15 +68,16 @@ def _walk(*path: str) -> Iterator[tuple[str, ...]]:
 
 
 def run_commands(
-    commands: Mapping[str, Sequence[str]], folder: Path, cache: Path, scratch: Path
+    commands: Mapping[str, Sequence[str]], folder: Path, cache: Path, scratch: Path, workers: int
 ) -> Iterator[tuple[str, list[int], float]]:
-    """Record each command in a forked process, two at a time.
+    """Record each command in a forked process, some at a time.
 
     Args:
         commands: lines by name.
         folder: absolute path of the recording; a command has a folder of its name in it.
         cache: absolute path of the data.
         scratch: absolute path of an empty folder to work in.
+        workers: processes at a time.
 
     Returns:
         For each command, as it ends: its name, the exit codes of its lines, [-1] if the process has died, and
@@ -88,7 +88,7 @@ def run_commands(
     context = multiprocessing.get_context("fork")
     waiting, running = list(commands.items()), dict[Any, tuple[Any, str, float]]()
     while waiting or running:
-        while waiting and len(running) < _WORKERS:
+        while waiting and len(running) < workers:
             name, lines = waiting.pop(0)
             process = context.Process(target=_record, args=(name, lines, folder, cache, scratch))
             process.start()

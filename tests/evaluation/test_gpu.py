@@ -458,7 +458,7 @@ def check_equal(name: str, found: object) -> None:
         )
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.gpu
 @pytest.mark.parametrize("name", CASES)
 def test_values_on_a_gpu_are_those_of_the_cpu(name: str) -> None:
     function, arguments = CASES[name]

@@ -95,7 +95,7 @@ def test_code_of_the_page_compiles_and_imports_what_there_is() -> None:
         exec(line, {})
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.gpu
 @pytest.mark.parametrize("method", CHECKOUTS)
 def test_values_on_a_gpu_are_those_of_the_cpu(published, method: str) -> None:
     spec = ":".join(map(str, (method, *published(method))))
