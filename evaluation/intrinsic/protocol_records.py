@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Float64
 from torch import Tensor
@@ -555,19 +554,21 @@ def _mapped(
     given = rescaled(given, wanted, truth.mask, floor=0)
     brightness = (wanted * wanted.new_tensor(BRIGHTNESS)[:, None, None]).sum(1)
     factors = [_to_bright(row[inside]) for row, inside in zip(brightness, truth.mask, strict=True)]
-    factor = _BRIGHT * torch.tensor(factors, dtype=torch.float64)[:, None, None, None]
+    factor = _BRIGHT * torch.stack(factors)[:, None, None, None]
     return (factor * given).clamp(0, 1), (factor * wanted).clamp(0, 1)
 
 
-def _to_bright(brightness: Float64[Tensor, "..."]) -> float:
-    """Return the factor that takes the 90th percentile to 1; nan for dark images, and without pixels.
+def _to_bright(brightness: Float64[Tensor, " pixels"]) -> Float64[Tensor, ""]:
+    """Compute the factor that takes the 90th percentile to 1; nan for dark images, and without pixels.
 
     The program makes dark images black, which every prediction then fits.
     """
     if not brightness.numel():
-        return math.nan
-    high = float(np.quantile(brightness.numpy(), _BRIGHT_SHARE))
-    return 1 / high if high >= _DARKEST else math.nan
+        return brightness.new_tensor(torch.nan)
+    position = _BRIGHT_SHARE * (brightness.numel() - 1)
+    below, above = (brightness.kthvalue(1 + round_(position)).values for round_ in (math.floor, math.ceil))
+    high = torch.lerp(below, above, position % 1)
+    return torch.where(high >= _DARKEST, 1 / high, torch.nan)
 
 
 def _encode(linear: Float64[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:

@@ -20,7 +20,7 @@ from candlelight.evaluation.models.model_spec import (
     user_file,
     user_module,
 )
-from candlelight.evaluation.run.batches import Batch, Fingerprint, make_provenance
+from candlelight.evaluation.run.batches import Batch, Fingerprint, make_provenance, repeatable
 from candlelight.evaluation.run.model_outputs import describe_output
 from candlelight.evaluation.run.named_models import identify_models
 from candlelight.evaluation.run.predictions import MissingResults
@@ -235,11 +235,12 @@ def open_named_models(record: Evaluation[Any], specs: Sequence[str], device: str
 def score(run: Run[Any]) -> dict[str, Result]:
     """Score the models of a run: by its study, by its summary of all rows, or as means over rows."""
     record = run.evaluation
-    if record.study is not None:
-        return dict(record.study(run))
-    if record.summarise is not None:
-        return dict(record.summarise(run, run.measured()))
-    return mean_results(run, run.measured())
+    with repeatable(run.device):
+        if record.study is not None:
+            return dict(record.study(run))
+        if record.summarise is not None:
+            return dict(record.summarise(run, run.measured()))
+        return mean_results(run, run.measured())
 
 
 class Errors(NamedTuple):

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler, OneCycleLR
 
 from candlelight.evaluation.models.poisson import named_stream
+from candlelight.evaluation.run.batches import repeatable
 from candlelight.evaluation.run.json_values import to_json
 from candlelight.evaluation.run.result import package_versions
 from candlelight.evaluation.views import View
@@ -219,7 +220,7 @@ def _train_part(task: Task[Any], seed: int, part: int) -> dict[str, float]:
     weights = []
     device = task.device
     # Dropout draws from the global generator, whose state is restored afterwards.
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+    with repeatable(device), torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(epoch_stream(seed, "dropout", part).initial_seed())
         for batch in task.batches(part):
             losses = task.losses(batch)
