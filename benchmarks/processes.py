@@ -115,14 +115,12 @@ def kill_session(process: psutil.Popen) -> None:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a Markdown table with three significant digits."""
-    lines = [list(header), ["---"] * len(header), *([_cell(value) for value in row] for row in rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
-    for line in lines:
-        cells = (
-            text.ljust(width, "-" if text == "---" else " ") for text, width in zip(line, widths, strict=True)
-        )
-        print("| " + " | ".join(cells) + " |", flush=True)
+    """Print a Markdown table with three significant digits, each row as soon as it is measured."""
+    widths = [max(len(name), 14) for name in header]
+    print("| " + " | ".join(map(str.ljust, header, widths)) + " |")
+    print("| " + " | ".join("-" * width for width in widths) + " |", flush=True)
+    for row in rows:
+        print("| " + " | ".join(map(str.ljust, map(_cell, row), widths)) + " |", flush=True)
 
 
 def _cell(value: object) -> str:
