@@ -20,6 +20,7 @@ from candlelight.evaluation.commands.evaluate_commands import evaluate_group
 from candlelight.evaluation.commands.experiment_commands import perception_group
 from candlelight.evaluation.commands.train_command import train
 from candlelight.generators.commands.asset_commands import assets
+from candlelight.generators.commands.demo_command import demo
 from candlelight.generators.commands.plan_commands import load_any_plan, plan, recipe_options
 from candlelight.generators.commands.recipe_commands import recipes
 from candlelight.generators.commands.render_options import (
@@ -243,43 +244,6 @@ def info(path: Path | str, verify: bool, as_json: bool, sheet: Path | None, **wh
 
 
 @main.command()
-@click.option(
-    "--out", type=Folder(), default=Path("demo"), show_default=True, help="Folder to write or continue."
-)
-@worker_options
-def demo(out: Path, **how: Any) -> None:
-    """Run every step once, from a recipe to a report.
-
-    The steps are: plan, render, pack, load, train, evaluate, and write a report. A second run repeats only
-    the steps whose frames, settings or versions have changed.
-
-    \b
-    candlelight demo --out demo
-    """
-    from candlelight.evaluation.demo.pack_and_study import (
-        pack_and_study,
-        require_packages,
-        with_first_sheet,
-        with_seconds,
-    )
-    from candlelight.generators import load_recipe, make_plan
-    from candlelight.generators import render as render_plan
-    from candlelight.loaders.progress_bars import write_line
-
-    require_packages()
-    tell = with_seconds(write_line)
-    made, frames = make_plan(load_recipe("demo")), out / "frames"
-    tell(f"planned {len(made)} small frames of {len(made.recipe.sets)} image sets")
-    with progress(len(made), "render") as advance:
-        drawing = with_first_sheet(advance, frames, out / "first-sheet.png", tell)
-        outcome = render_plan(made, frames, advance=drawing, **how)
-    check_outcome(outcome, frames)
-    tell(f"rendered {outcome.written} frames, {outcome.found} were there: {frames}")
-    for line in pack_and_study(frames, out, tell):
-        click.echo(line)
-
-
-@main.command()
 def doctor() -> None:
     """Check whether this machine can render and evaluate.
 
@@ -299,7 +263,7 @@ def doctor() -> None:
         raise UseError("rendering needs something that is missing; see above")
 
 
-for command in (assets, evaluate_group, export, pack, perception_group, plan, push, recipes, train):
+for command in (assets, demo, evaluate_group, export, pack, perception_group, plan, push, recipes, train):
     main.add_command(command)
 
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
 """The demo at the smallest size: render, pack, load, train and evaluate."""
 
+import os
+import shlex
+import sys
 from importlib.util import find_spec
 
 import numpy as np
@@ -9,6 +12,7 @@ from click.testing import CliRunner
 
 from candlelight.cli import main
 from candlelight.evaluation.run.result_files import read_results
+from candlelight.generators.commands import demo_command
 from candlelight.loaders import FrameFolder, HDF5Frames, HubFrames
 
 pytestmark = [
@@ -87,23 +91,42 @@ def test_the_readers_of_frames_and_packs_agree(rendered):
                     assert value == other[row][name], name
 
 
-def test_a_network_is_trained_and_scored_on_a_loaded_pack(rendered):
-    from candlelight.evaluation.demo.study import run_study
+def test_the_demo_trains_and_scores_and_a_second_run_repeats_nothing(rendered, monkeypatch):
+    shortened = demo_command.STUDY_COMMANDS["network.pt"].replace("--epochs 14", "--epochs 1")
+    monkeypatch.setitem(demo_command.STUDY_COMMANDS, "network.pt", shortened)
+    monkeypatch.setattr(
+        demo_command, "FRAME_COMMANDS", ("info {out}/frames --set tabletop --sheet {out}/sheet.png",)
+    )
+    study = rendered / "study"
+    printed = run("demo", "--out", rendered)
+    commands = [line for line in printed.splitlines() if line.startswith("$ candlelight ")]
+    assert [line.split()[2] for line in commands] == ["info", "train", *["evaluate"] * 5]
+    for name, metric in {"lmse": "lmse", "csm": "csm", "coverage": "waiou", "codes": "codes"}.items():
+        assert {result.about.metric for result in read_results(study / f"{name}.json")} == {metric}
+        assert (study / f"{name}.html").exists()
+    page = (study / "report.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert "Contact sheet of set tabletop" in page
+    # Commands can be typed as they are printed.
+    before = (study / "lmse.json").read_bytes()
+    run(*shlex.split(commands[2])[2:])
+    assert (study / "lmse.json").read_bytes() == before
+    os.utime(study / "codes.json", (0, 0))
+    again = [line for line in run("demo", "--out", rendered).splitlines() if line.startswith("$")]
+    assert [line.split()[3] for line in again[1:]] == ["codes", "report"]
 
-    study = run_study(rendered / "hub", rendered / "study", epochs=1)
-    assert len(study.summary()) == 4
-    assert study.report.read_text(encoding="utf-8").startswith("<!doctype html>")
-    assert 0 < study.intrinsic["network"].score < 2
-    assert {result.about.data["rows"] for result in study.concepts.values()} == {4}
-    for name in ("intrinsic", "concepts", "coverage", "causal"):
-        read = read_results(rendered / "study" / f"{name}.json")
-        assert [result.to_json() for result in read] == [
-            result.to_json() for result in getattr(study, name).values()
-        ]
-    lines = []
-    again = run_study(rendered / "hub", rendered / "study", epochs=1, tell=lines.append)
-    assert again.summary() == study.summary()
-    assert [line.partition(":")[0] for line in lines] == ["network is up to date", "scores are up to date"]
+
+@pytest.mark.parametrize("found", [None, "/usr/bin/candlelight"])
+def test_the_demo_says_how_to_put_the_command_on_the_path(rendered, monkeypatch, tmp_path, found):
+    monkeypatch.setattr("shutil.which", lambda _: found)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
+    monkeypatch.setattr(demo_command, "FRAME_COMMANDS", ())
+    monkeypatch.setattr(demo_command, "STUDY_COMMANDS", {})
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "activate").touch()
+    printed = run("demo", "--out", rendered)
+    assert ("\n  . .venv/bin/activate " in printed) == (found is None)
 
 
 def test_evaluations_on_the_command_line(rendered):

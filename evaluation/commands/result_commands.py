@@ -11,19 +11,28 @@ from candlelight.loaders.errors import InputError, blame
 @click.argument("results", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="RESULT.json...")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="HTML file to write.")
 @click.option("--title", default="Results", show_default=True, help="Heading of the page.")
-def report(results: tuple[Path, ...], out: Path, title: str) -> None:
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    help="Folder of frames, or pack, whose image sets the page shows below the scores.",
+)
+def report(results: tuple[Path, ...], out: Path, title: str, data: Path | None) -> None:
     """Write one HTML page with tables and plots of saved results.
 
     \b
     candlelight evaluate report lmse.json csm.json --out report.html
+    candlelight evaluate report lmse.json csm.json --data demo/frames --out report.html
     """
     from candlelight.evaluation.report.page import write_report
     from candlelight.evaluation.run.result_files import REMEDY, check_writable, read_results
+    from candlelight.loaders.looking.look import look
+    from candlelight.loaders.open_frames import open_frames
 
     check_writable(out, (".html", ".htm"))
+    sets = [open_frames(data, name) for name in look(data).sets] if data else []
     read = [result for path in results for result in read_results(path)]
     try:
-        page = write_report(out, read, title=title)
+        page = write_report(out, read, title=title, sets=sets)
     except InputError:
         raise
     except (AttributeError, LookupError, TypeError, ValueError) as error:  # files may have been edited

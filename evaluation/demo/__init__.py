@@ -1,1 +1,0 @@
-"""The demonstration: packs, and a small network that is trained and scored."""
