@@ -21,7 +21,7 @@ FRAME_COMMANDS = (
     "pack {out}/frames --to hdf5 --out {out}/hdf5",
     "pack {out}/frames --to hub --out {out}/hub",
 )
-# Each command makes its file in the folder `study` from those above it.
+# By file in the folder `study`; a command is left out if its file is newer than the files that it names.
 STUDY_COMMANDS = {
     "network.pt": "train intrinsic {out}/hub --set tabletop --epochs 14 --batch-size 4 --width 8 "
     "--validation 0",
@@ -45,7 +45,7 @@ _RESULTS = ("lmse.json", "csm.json", "coverage.json", "codes.json")
 def demo(context: click.Context, /, out: Path, **how: Any) -> None:
     """Run every step once, from a recipe to a report: ten commands, which are printed.
 
-    A second run skips training and scores whose files are newer than the frames.
+    A second run leaves out training and scores whose files are newer than the files that they read.
 
     \b
     candlelight demo --out demo
@@ -67,13 +67,13 @@ def demo(context: click.Context, /, out: Path, **how: Any) -> None:
     }
     for command in FRAME_COMMANDS:
         _run(context, command.format(**words))
-    newest = (out / "frames" / "SHA256SUMS").stat().st_mtime
-    for name, command in STUDY_COMMANDS.items():
-        file = study / name
+    for name, template in STUDY_COMMANDS.items():
+        command, file = template.format(**words), study / name
+        read = [path for path in map(study.joinpath, STUDY_COMMANDS) if str(path) in shlex.split(command)]
+        newest = max(path.stat().st_mtime for path in (out / "frames" / "SHA256SUMS", *read))
         if not file.exists() or file.stat().st_mtime < newest:
             page = ["--report", str(file.with_suffix(".html"))] if name in _RESULTS else []
-            _run(context, f"{command.format(**words)} {shlex.join(['--out', str(file), *page])}")
-        newest = file.stat().st_mtime
+            _run(context, f"{command} {shlex.join(['--out', str(file), *page])}")
     click.echo(f"\nOpen {study / 'report.html'} in a browser. Next steps:")
     for line in (*_activation(), "candlelight render candle --limit 20 --out candle"):
         click.echo(f"  {line}")
