@@ -81,9 +81,6 @@ class SAWOptions:
         Literal["kovacs2017", "cgintrinsics2018", "challenge2018"],
         Help("Published variant; numbers of two are not comparable."),
     ] = "challenge2018"
-    truncate: Annotated[
-        bool, Help("Round sums of weights down to integers, as the program of challenge2018 does.")
-    ] = False
     power: Power = 1.0
 
 

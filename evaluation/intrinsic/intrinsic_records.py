@@ -207,7 +207,7 @@ WHDR = Evaluation(
 def _smooth_counts(predicted: Decomposition, batch: _Labelled, options: SAWOptions) -> dict[str, Tensor]:
     """Count the pixels of a batch; in a failed image every answer is wrong."""
     shading = _raised(predicted.shading, options.power)
-    counts = count_smooth(shading, batch.labels, options.variant, batch.image, options.truncate)
+    counts = count_smooth(shading, batch.labels, options.variant, batch.image)
     totals = counts[predicted.failed].sum(-1)
     wrong = torch.zeros_like(counts[predicted.failed])
     wrong[..., :2, 1], wrong[..., 2, 0] = totals[..., :2], totals[..., 2]
@@ -248,7 +248,7 @@ def _precision(
 
 SAW_PRECISION = Evaluation(
     name="saw_ap",
-    version=1,
+    version=2,
     better="higher",
     options=SAWOptions,
     reads=replace(

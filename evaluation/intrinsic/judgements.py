@@ -133,7 +133,6 @@ def saw_average_precision(
     labels: Int64[Tensor, "batch height width"],
     variant: SAWVariant,
     image: Float[Tensor, "batch 3 height width"] | None = None,
-    truncate: bool = False,
 ) -> SAWCurve:
     """Compute the average precision with which small gradients of shading find smooth pixels.
 
@@ -153,15 +152,14 @@ def saw_average_precision(
       ``shading ** (1 / 2.2)``, which divides all gradients by 2.2; later papers score linear shading.
     * "challenge2018", their challenge AP: the same, but each connected region of label 2 has the mean Sobel
       gradient of the sRGB-encoded gray photograph as its weight, so that smooth shading under strong texture
-      counts more.
+      counts more. As in their program, the sum of weights of each photograph, threshold and answer is rounded
+      down to an integer.
 
     Args:
         shading: predicted shading, scene-linear, of the size of the labels.
         labels: 0 and 1 not smooth, 2 smooth, 100 to be ignored, see `candlelight.loaders.public.SAW`.
         variant: one of the variants above.
         image: the photographs, scene-linear, clipped to [0, 1]; only "challenge2018" needs them.
-        truncate: round the sum of weights of each photograph, threshold and answer down to an integer, as the
-            published program does for "challenge2018".
 
     Returns:
         The curve; its ``score`` in [0, 1] is higher for better shading, about 0.5 for constant shading, and
@@ -183,7 +181,7 @@ def saw_average_precision(
         >>> saw_average_precision(torch.ones_like(shadow), labels, "cgintrinsics2018").score
         tensor(0.5000, dtype=torch.float64)
     """
-    return saw_curve(count_smooth(shading, labels, variant, image, truncate).sum(0), variant)
+    return saw_curve(count_smooth(shading, labels, variant, image).sum(0), variant)
 
 
 def count_smooth(
@@ -191,7 +189,6 @@ def count_smooth(
     labels: Int64[Tensor, "batch height width"],
     variant: SAWVariant,
     image: Float[Tensor, "batch 3 height width"] | None = None,
-    truncate: bool = False,
 ) -> Float64[Tensor, "batch thresholds 3 2"]:
     """Count the pixels of each photograph by label and by answer, at every threshold: the first stage.
 
@@ -200,7 +197,6 @@ def count_smooth(
         labels: see `saw_average_precision`.
         variant: see `saw_average_precision`.
         image: see `saw_average_precision`.
-        truncate: see `saw_average_precision`.
 
     Returns:
         Counts, or sums of weights, of the pixels of each label (0, 1, 2) that are not smooth (0) or smooth
@@ -235,7 +231,7 @@ def count_smooth(
         counts = count(gray, label, weight, thresholds, variant)
         rows.append(torch.where(shade.isfinite().all(), counts, torch.nan))
     found = torch.stack(rows) if rows else thresholds.new_zeros(0, len(thresholds), 3, 2)
-    return found.trunc() if truncate else found
+    return found.trunc() if variant == "challenge2018" else found
 
 
 def saw_curve(counts: Float64[Tensor, "thresholds 3 2"], variant: SAWVariant) -> SAWCurve:

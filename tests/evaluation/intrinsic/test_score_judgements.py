@@ -114,19 +114,8 @@ def test_saw_is_one_curve_of_all_photographs(judged, variant):
         sizes = [sum(int((item.labels == label).sum()) for item in items) for label in range(3)]
         assert result.details["weights"] == sizes
     assert (result.groups, result.failed, result.about.better) == (("0", "1", "2", "3"), (), "higher")
-    settings = {"variant": variant, "truncate": False, "power": 1.0}
+    settings = {"variant": variant, "power": 1.0}
     assert result.about.settings == settings | {"missing": "error", "judgements": "human"}
-
-
-def test_truncation_reaches_the_counts(judged):
-    exact, rounded = (
-        evaluate("saw", judged["saw_ap"], {"m": constant_reflectance}, variant="challenge2018", truncate=cut)[
-            "m"
-        ]
-        for cut in (False, True)
-    )
-    assert rounded.details["weights"][2] != exact.details["weights"][2]
-    assert rounded.details["weights"][2] == int(rounded.details["weights"][2])
 
 
 def test_threshold_reaches_the_comparisons(judged):
