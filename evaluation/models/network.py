@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from pickle import UnpicklingError  # noqa: TID251  which torch raises: nothing is pickled here
 from typing import Any
 
 import torch
@@ -10,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from candlelight.evaluation.models.published_weights import load_exactly, wrong_format
+from candlelight.evaluation.models.published_weights import load_exactly, read_published, wrong_format
 from candlelight.loaders.errors import DAMAGED, InputError
 from candlelight.loaders.files.safe_writing import replacing
 
@@ -153,10 +152,9 @@ def weights_format(path: str | Path) -> str | None:
         True
     """
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except (*DAMAGED, UnpicklingError):
+        return read_published(path, mmap=True).get("format")
+    except InputError:
         return None
-    return content.get("format") if isinstance(content, dict) else None
 
 
 _FORMAT = "candlelight intrinsic network 1"
@@ -213,17 +211,13 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> Intrinsi
     Example:
         >>> load_model("missing.pt")
         Traceback (most recent call last):
-        candlelight.loaders.errors.InputError: expected a file of `save_model`, but missing.pt does not exist
+        candlelight.loaders.errors.InputError: expected a file of weights, there is no missing.pt
     """
-    path = Path(path)
-    if not path.is_file():
-        raise InputError(f"expected a file of `save_model`, but {path} does not exist")
+    content = read_published(path)
     try:
-        network = _build(torch.load(path, map_location="cpu", weights_only=True))
-    except (*DAMAGED, UnpicklingError) as error:
+        network = _build(content)
+    except DAMAGED as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
-        if "weights_only" in reason:  # torch's own message recommends to run the code in the file
-            reason = "it holds more than tensors"
         raise InputError(
             f"{path} was not written by `save_model`, or is damaged: {reason}; load other weights in a class "
             "of your own: file.py:Class"

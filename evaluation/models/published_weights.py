@@ -1,6 +1,7 @@
 """Read files of published weights without running code in them, and load them into a network key by key."""
 
 import re
+import warnings
 from collections.abc import Collection, Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -19,11 +20,12 @@ _COUNTER = "num_batches_tracked"
 _WRAPPERS = ("module.", "_orig_mod.")
 
 
-def read_published(path: str | Path) -> dict[str, Any]:
+def read_published(path: str | Path, mmap: bool = False) -> dict[str, Any]:
     """Read a file of `torch.save` that holds a dictionary; code in the file is never run.
 
     Args:
         path: the file, with tensors of any device.
+        mmap: whether tensors are read when they are used.
 
     Raises:
         InputError: the file does not exist, is damaged, holds no dictionary, or holds objects whose loading
@@ -38,15 +40,18 @@ def read_published(path: str | Path) -> dict[str, Any]:
     if not path.is_file():
         raise InputError(f"expected a file of weights, there is no {path}{nearest_file(path)}")
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except UnpicklingError as error:  # torch's own message recommends to run the code in the file
-        named = re.search(r"GLOBAL (\S+)", str(error))
+        with warnings.catch_warnings():  # TorchScript is refused below
+            warnings.filterwarnings("ignore", ".*TorchScript", UserWarning)
+            content = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
+    except (*DAMAGED, UnpicklingError) as error:  # torch's own messages recommend to run the code
+        script, named = "TorchScript" in str(error), re.search(r"GLOBAL (\S+)", str(error))
+        if not script and not isinstance(error, UnpicklingError):
+            raise blame(f"{path}: cannot be read as weights", error, "get it again") from error
+        held = "it is a TorchScript archive" if script else "it is no file of weights"
         raise InputError(
-            f"{path}: {f'it holds `{named[1]}`' if named else 'it is no file of weights'}, and loading more "
-            "than tensors would run code in the file; docs/others.md shows how to save its tensors alone"
+            f"{path}: {f'it holds `{named[1]}`' if named else held}, and loading more than tensors would run "
+            "code in the file; docs/others.md shows how to save its tensors alone"
         ) from error
-    except DAMAGED as error:
-        raise blame(f"{path}: cannot be read as weights", error, "download it again") from error
     if not isinstance(content, dict):
         raise InputError(f"{path}: expected a dictionary of tensors, got {type(content).__name__}")
     return content

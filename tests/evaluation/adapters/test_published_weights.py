@@ -47,11 +47,11 @@ def test_damaged_files_and_other_files_are_refused(tmp_path: Path) -> None:
         read_published(path)
     torch.save({"a": torch.ones(100)}, path)
     path.write_bytes(path.read_bytes()[:300])
-    with pytest.raises(InputError, match=r"a.pth: cannot be read as weights: .*; download it again"):
+    with pytest.raises(InputError, match=r"a.pth: cannot be read as weights: .*; get it again"):
         read_published(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("readme.txt", "no weights")
-    with pytest.raises(InputError, match=r"a.pth: cannot be read as weights: .*; download it again"):
+    with pytest.raises(InputError, match=r"a.pth: cannot be read as weights: .*; get it again"):
         read_published(path)
     path.write_bytes(b"")
     with pytest.raises(InputError, match=r"a.pth: cannot be read as weights: EOFError"):

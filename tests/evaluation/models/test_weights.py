@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
-from candlelight.evaluation.models.network import IntrinsicNet, load_model, save_model
+from candlelight.evaluation.models.network import IntrinsicNet, load_model, save_model, weights_format
 from candlelight.loaders.errors import InputError
 
 
@@ -47,7 +48,7 @@ def test_folder_that_does_not_exist(tmp_path: Path) -> None:
 
 
 def test_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="does not exist"):
+    with pytest.raises(InputError, match="expected a file of weights, there is no"):
         load_model(tmp_path / "network.pt")
 
 
@@ -74,9 +75,8 @@ def saved(width: int) -> dict[str, object]:
 def test_other_content(tmp_path: Path, content: object) -> None:
     path = tmp_path / "network.pt"
     torch.save(content, path)
-    with pytest.raises(
-        InputError, match=r"was not written by `save_model`, or is damaged: [^\n]+$"
-    ) as caught:
+    told = r"was not written by `save_model`, or is damaged: |: expected a dictionary of|: it holds `pathlib"
+    with pytest.raises(InputError, match=rf"network.pt ?(?:{told})[^\n]+$") as caught:
         load_model(path)
     assert "weights_only" not in str(caught.value)  # the message does not advise to run code in the file
 
@@ -95,15 +95,25 @@ def test_weights_without_our_format_and_of_other_names_are_listed(tmp_path: Path
 def test_truncated_file(tmp_path: Path, size: int) -> None:
     path = save_model(IntrinsicNet(width=2, seed=0), tmp_path / "network.pt")
     path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(InputError, match="was not written by `save_model`, or is damaged"):
+    with pytest.raises(InputError, match=r"network.pt: cannot be read as weights: [^\n]+$"):
         load_model(path)
 
 
 def test_text_file(tmp_path: Path) -> None:
     path = tmp_path / "network.pt"
     path.write_text("not a network")
-    with pytest.raises(InputError, match="was not written by `save_model`, or is damaged"):
+    with pytest.raises(InputError, match=r"network.pt: it is no file of weights, and loading more than"):
         load_model(path)
+
+
+def test_a_torchscript_archive_is_refused_in_one_line(tmp_path: Path, recwarn) -> None:
+    path = tmp_path / "network.pt"
+    torch.jit.save(torch.jit.trace(nn.ReLU(), torch.ones(1)), path)
+    recwarn.clear()
+    with pytest.raises(InputError, match=r"network.pt: it is a TorchScript archive, and loading"):
+        load_model(path)
+    assert weights_format(path) is None
+    assert not recwarn.list
 
 
 def test_weights_that_their_type_cannot_hold_are_refused(tmp_path) -> None:
