@@ -1,4 +1,4 @@
+from .catalogue.record import At as At
+from .catalogue.record import Evaluation as Evaluation
+from .catalogue.record import Help as Help
 from .run.evaluate import evaluate as evaluate
-from .run.record import At as At
-from .run.record import Evaluation as Evaluation
-from .run.record import Help as Help

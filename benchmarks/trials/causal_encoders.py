@@ -24,12 +24,12 @@ from candlelight.evaluation.models import open_model
 from candlelight.evaluation.models.build_backbone import build_backbone
 from candlelight.evaluation.report.page import write_report
 from candlelight.evaluation.run.evaluate import evaluate
-from candlelight.evaluation.run.named_models import decode
 from candlelight.evaluation.run.predictions import Codes
 from candlelight.evaluation.run.result import package_versions, score_grid
 from candlelight.evaluation.run.result_files import write_results
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.views import Factors, open_data
+from candlelight.evaluation.views.image_tensors import decode
 
 CODES = 10
 FACTORS = ("object_type", "color", "size", "rotation", "scene")  # of the published tables

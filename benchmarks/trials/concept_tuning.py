@@ -43,9 +43,9 @@ from candlelight.evaluation.intrinsic.ground_truth import stack_ground_truth
 from candlelight.evaluation.models import IntrinsicNet, load_model, save_model
 from candlelight.evaluation.models.model_spec import NETWORKS
 from candlelight.evaluation.run.compare import compare
-from candlelight.evaluation.run.named_models import decode
 from candlelight.evaluation.training import fine_tune
 from candlelight.evaluation.views import ConceptSets, Decompositions, Images, open_data
+from candlelight.evaluation.views.image_tensors import decode
 
 START = "net-supervised"
 LAYER = "reflectance.blocks.2"

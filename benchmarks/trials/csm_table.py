@@ -32,9 +32,10 @@ from candlelight.evaluation.intrinsic.ground_truth import stack_ground_truth
 from candlelight.evaluation.models import open_models
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.perception import LPIPS, load_lpips
-from candlelight.evaluation.run.named_models import encode, identify_models, predict_decomposition
+from candlelight.evaluation.run.named_models import identify_models, predict_decomposition
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.views import Decompositions, open_data, open_secondary
+from candlelight.evaluation.views.image_tensors import encode
 
 HIGHER = ("CSM_S", "CSM_R", "SAW AP")  # first words of the columns where higher is better
 

@@ -23,7 +23,6 @@ from benchmarks.processes import print_table
 from benchmarks.trials.regimes import with_interval
 from benchmarks.trials.studied_classifier import parse_numbers, shared_options, study, unwrapped
 from candlelight.evaluation.catalogue.coverage_options import ExplanationOptions
-from candlelight.evaluation.concepts.cav import named_generator
 from candlelight.evaluation.coverage.causal_effects import rank_agreement
 from candlelight.evaluation.coverage.fit_methods import make_method
 from candlelight.evaluation.coverage.topic_completeness import (
@@ -36,6 +35,7 @@ from candlelight.evaluation.coverage.topics import TopicMethod, TopicSearch, con
 from candlelight.evaluation.report.drawing import COLOURS, INK, drawing
 from candlelight.evaluation.run.intervals import seed_interval
 from candlelight.evaluation.run.json_values import to_json
+from candlelight.evaluation.views.named_streams import named_generator
 
 DIRECTIONS = ("topics", "random directions", "random activations")
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
+from candlelight.evaluation.catalogue.record import At, Files, Help
 from candlelight.evaluation.catalogue.training_options import (
     CausalModel,
     CodeCount,
@@ -11,7 +12,6 @@ from candlelight.evaluation.catalogue.training_options import (
     SquareSide,
     TrainingSteps,
 )
-from candlelight.evaluation.run.record import At, Files, Help
 
 CODES_FILES = Files(
     "codes",

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from candlelight.evaluation.catalogue.intrinsic_options import PREDICTIONS
-from candlelight.evaluation.run.record import At, Files, Help
+from candlelight.evaluation.catalogue.record import At, Files, Help
 
 SECONDARY = "SET (of DATA), PATH[:SET[:SPLIT]] or LAYOUT:PATH[:SPLIT]"
 Classifier = Literal["svm", "logistic", "ridge", "mean", "sgd"]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, ClassVar, Literal
 
-from candlelight.evaluation.run.record import At, Files, Help
+from candlelight.evaluation.catalogue.record import At, Files, Help
 from candlelight.loaders.errors import InputError, argument
 
 HEATMAPS = Files(

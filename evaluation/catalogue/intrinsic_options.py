@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from candlelight.evaluation.run.record import At, Files, Help
+from candlelight.evaluation.catalogue.record import At, Files, Help
 
 PREDICTIONS = Files(
     "predictions",
@@ -23,6 +23,9 @@ InputImage = Annotated[
     Literal["diffuse", "original"],
     Help("Image of MIT Intrinsic Images that is decomposed: without or with highlights.", flag="input"),
 ]
+
+
+DARKER_BY = 0.10  # relative difference of reflectance that counts as darker, as in Bell et al. 2014
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class WHDROptions:
 
     files: ClassVar[Files] = PREDICTIONS
     threshold: Annotated[float, At(least=0), Help("Smallest relative difference that counts as darker.")] = (
-        0.1
+        DARKER_BY
     )
     power: Power = 1.0
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from candlelight.evaluation.run.record import At, Help, Models, options_of
+from candlelight.evaluation.catalogue.record import At, Help, Models, options_of
 from candlelight.loaders.errors import InputError, argument
 
 DISTANCES_OF_IMAGES = Models(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-from candlelight.evaluation.run.record import At, Help
+from candlelight.evaluation.catalogue.record import At, Help
 from candlelight.loaders.errors import InputError
 
 Regime = Literal["supervised", "multi-illumination", "unsupervised"]

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from numpy import ndarray
 from torch import Tensor
 
+from candlelight.evaluation.catalogue.record import Page
 from candlelight.evaluation.causal.factor_data import FactorColumns
 from candlelight.evaluation.causal.factor_table import encode_images
 from candlelight.evaluation.causal.generativeness import Decoder, decode_codes
@@ -39,12 +40,11 @@ from candlelight.evaluation.report.tiles import (
     scale_for_page,
     values_text,
 )
-from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.run.evaluate import Run
 from candlelight.evaluation.run.intervals import Score
-from candlelight.evaluation.run.record import Page
 from candlelight.evaluation.run.result import Result, StatisticResult, model_name, notes_of, score_grid
 from candlelight.evaluation.views import Factors
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.looking.layer_pixels import Pixels
 from candlelight.loaders.schema import FactorInfo, FactorValue

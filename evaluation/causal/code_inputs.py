@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 from torch.nn.functional import pad
 
-from candlelight.evaluation.run.check_shapes import check_bool, check_shapes
+from candlelight.evaluation.views.check_shapes import check_bool, check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError, argument
 

@@ -14,10 +14,10 @@ from candlelight.evaluation.catalogue.training_options import BackboneName
 from candlelight.evaluation.causal.code_inputs import standardise
 from candlelight.evaluation.causal.factor_table import Encoded, FactorTable, shrink_for_heads
 from candlelight.evaluation.models.classifiers import FactorHeads
-from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.run.intervals import split_groups
 from candlelight.evaluation.training.train_classifier import train_factor_heads
 from candlelight.evaluation.views import DataIdentity, Factors
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 

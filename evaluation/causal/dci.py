@@ -19,7 +19,7 @@ from candlelight.evaluation.causal.code_inputs import (
     takes_arrays,
 )
 from candlelight.evaluation.causal.estimators import boost_trees, r2_score_of_factors
-from candlelight.evaluation.run.check_shapes import check_shapes
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.errors import InputError
 
 # From train codes, their classes, test codes and a seed, to importances and classes of train and test rows.

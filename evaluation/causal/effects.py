@@ -9,8 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from candlelight.evaluation.causal.code_inputs import all_finite
-from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.run.hidden_layers import evaluation_mode
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 

@@ -11,8 +11,8 @@ from jaxtyping import Float64
 from numpy import ndarray
 from torch import Tensor
 
-from candlelight.evaluation.coverage.heatmap_streams import ResizedImages
 from candlelight.evaluation.views import DataIdentity, Factors, open_data
+from candlelight.evaluation.views.image_tensors import ResizedImages
 from candlelight.evaluation.views.named_rows import Request, choose_rows
 from candlelight.evaluation.views.open_data import is_view
 from candlelight.loaders import FactorIndex, select_preset
@@ -162,7 +162,7 @@ _READERS = {".csv": _read_csv, ".parquet": _read_parquet, ".npz": _read_npz}
 
 
 def open_factors(choice: Mapping[str, Any], options: Any, models: object) -> Any:
-    """Open images with factors, or a table of factors, for `candlelight.evaluation.run.record.Reading`.
+    """Open images with factors, or a table of factors, for `candlelight.evaluation.catalogue.record.Reading`.
 
     Args:
         choice: data, set, split, rows and limit; the data may be an open view, the columns of a

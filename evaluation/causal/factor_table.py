@@ -14,14 +14,15 @@ from candlelight.evaluation.causal.code_inputs import equal_width_classes
 from candlelight.evaluation.causal.factor_data import FactorColumns
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.run.array_files import first_three
-from candlelight.evaluation.run.batches import check_srgb_image, read_batches
+from candlelight.evaluation.run.batches import read_batches, run_in_halves
 from candlelight.evaluation.run.evaluate import Run
 from candlelight.evaluation.run.hidden_layers import batch_axis, evaluation_mode, layer_outputs, run_recorded
-from candlelight.evaluation.run.model_outputs import checked_codes, model_errors, run_in_halves
-from candlelight.evaluation.run.named_models import decode, encode, models_of_layers, to_device
+from candlelight.evaluation.run.model_outputs import checked_codes, model_errors
+from candlelight.evaluation.run.named_models import models_of_layers, to_device
 from candlelight.evaluation.run.predictions import Codes
 from candlelight.evaluation.run.steps import batch_key, model_key
 from candlelight.evaluation.views import Factors
+from candlelight.evaluation.views.image_tensors import check_srgb_image, decode, encode
 from candlelight.loaders.errors import InputError, argument, did_you_mean
 from candlelight.loaders.schema import FactorInfo
 

@@ -17,9 +17,9 @@ from candlelight.evaluation.causal.effects import (
     check_columns,
     factor_probabilities,
 )
-from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.run.hidden_layers import evaluation_mode
 from candlelight.evaluation.run.intervals import Score, mean_interval
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 

@@ -6,11 +6,8 @@ import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor
 
-from candlelight.evaluation.causal.code_inputs import (
-    standardise,
-    takes_arrays,
-)
-from candlelight.evaluation.run.check_shapes import check_shapes
+from candlelight.evaluation.causal.code_inputs import standardise, takes_arrays
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.errors import InputError
 
 _CELLS = 2**22  # cells of the tables of counts in memory at a time

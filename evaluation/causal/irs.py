@@ -8,12 +8,8 @@ import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor
 
-from candlelight.evaluation.causal.code_inputs import (
-    all_finite,
-    equal_width_classes,
-    takes_arrays,
-)
-from candlelight.evaluation.run.check_shapes import check_shapes
+from candlelight.evaluation.causal.code_inputs import all_finite, equal_width_classes, takes_arrays
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 

@@ -27,7 +27,7 @@ from candlelight.evaluation.causal.estimators import (
     predict_by_line,
     r2_score_of_factors,
 )
-from candlelight.evaluation.run.check_shapes import check_bool, check_shapes
+from candlelight.evaluation.views.check_shapes import check_bool, check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 

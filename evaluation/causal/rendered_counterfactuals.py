@@ -12,9 +12,9 @@ from numpy import ndarray
 from torch import Tensor
 
 from candlelight.evaluation.causal.generativeness import Decoder, decode_codes
-from candlelight.evaluation.models.poisson import named_stream
-from candlelight.evaluation.run.check_shapes import check_bool, check_shapes
 from candlelight.evaluation.views import Factors
+from candlelight.evaluation.views.check_shapes import check_bool, check_shapes
+from candlelight.evaluation.views.named_streams import named_stream
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.selection.factor_index import FactorIndex
 from candlelight.loaders.selection.factor_rows import FactorRows

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from candlelight.evaluation.catalogue.causal_options import CODES_FILES, CodesOptions
+from candlelight.evaluation.catalogue.record import Evaluation, Reading
 from candlelight.evaluation.causal.code_inputs import standardise
 from candlelight.evaluation.causal.control_codes import SupervisedCodes, supervise
 from candlelight.evaluation.causal.factor_data import open_factors
@@ -28,7 +29,6 @@ from candlelight.evaluation.causal.measure_codes import (
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
 from candlelight.evaluation.run.evaluate import Run, on_device
 from candlelight.evaluation.run.intervals import distinct_groups
-from candlelight.evaluation.run.record import Evaluation, Reading
 from candlelight.evaluation.run.result import Result, StatisticResult, model_name, pool_seeds
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.progress_bars import progress_bar

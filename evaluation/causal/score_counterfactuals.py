@@ -11,12 +11,8 @@ from numpy import ndarray
 from torch import Tensor
 
 from candlelight.evaluation.catalogue.causal_options import CounterfactualsOptions
-from candlelight.evaluation.causal.factor_data import (
-    ResizedFactors,
-    factor_options,
-    open_factors,
-    open_whole,
-)
+from candlelight.evaluation.catalogue.record import Evaluation, Reading
+from candlelight.evaluation.causal.factor_data import ResizedFactors, factor_options, open_factors, open_whole
 from candlelight.evaluation.causal.factor_table import Encoded, encode_data, encode_images, shrink_for_heads
 from candlelight.evaluation.causal.generativeness import Decoder, resize_decoded
 from candlelight.evaluation.causal.irs import irs, select_codes
@@ -33,13 +29,12 @@ from candlelight.evaluation.causal.rendered_counterfactuals import (
 )
 from candlelight.evaluation.causal.score_generativeness import Scored, decoder_results, find_decoders
 from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.models.poisson import named_stream
-from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.run.evaluate import Run
 from candlelight.evaluation.run.intervals import Score, mean_interval, resampled_interval
-from candlelight.evaluation.run.record import Evaluation, Reading
 from candlelight.evaluation.run.result import Result
 from candlelight.evaluation.views import Factors, open_secondary
+from candlelight.evaluation.views.check_shapes import check_shapes
+from candlelight.evaluation.views.named_streams import named_stream
 from candlelight.evaluation.views.open_data import is_view
 from candlelight.loaders.errors import InputError, argument
 

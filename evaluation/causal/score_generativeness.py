@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from candlelight.evaluation.catalogue.causal_options import GenerativenessOptions
+from candlelight.evaluation.catalogue.record import Evaluation, Reading
 from candlelight.evaluation.causal.control_codes import supervise
 from candlelight.evaluation.causal.effects import FactorClassifier
 from candlelight.evaluation.causal.factor_data import open_factors
@@ -25,17 +26,15 @@ from candlelight.evaluation.causal.generativeness import (
 from candlelight.evaluation.causal.irs import irs, select_codes
 from candlelight.evaluation.causal.measure_codes import RHO, cut_at_bounds
 from candlelight.evaluation.causal.score_codes import with_pooled
-from candlelight.evaluation.coverage.thresholds import resize_images
 from candlelight.evaluation.models.classifiers import TrainedClassifier, load_classifier
 from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.models.poisson import named_stream
 from candlelight.evaluation.run.evaluate import Run
 from candlelight.evaluation.run.hidden_layers import evaluation_mode
 from candlelight.evaluation.run.intervals import Score, distinct_groups
 from candlelight.evaluation.run.model_outputs import model_errors
-from candlelight.evaluation.run.named_models import decode, encode
-from candlelight.evaluation.run.record import Evaluation, Reading
 from candlelight.evaluation.run.result import Result, StatisticResult
+from candlelight.evaluation.views.image_tensors import decode, encode, resize_images
+from candlelight.evaluation.views.named_streams import named_stream
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.verification.checksums import file_sha256
 

@@ -17,16 +17,10 @@ from candlelight.evaluation.causal.factor_table import tabulate_factors
 from candlelight.evaluation.causal.measure_codes import metric_names
 from candlelight.evaluation.causal.score_counterfactuals import CounterfactualData
 from candlelight.evaluation.models.autoencoders import load_autoencoder, save_autoencoder
-from candlelight.evaluation.run.batches import Fingerprint
 from candlelight.evaluation.run.evaluate import evaluate
+from candlelight.evaluation.run.fingerprints import Fingerprint
 from candlelight.evaluation.run.intervals import Score
-from candlelight.evaluation.run.result import (
-    Result,
-    StatisticResult,
-    align_columns,
-    model_name,
-    notes_of,
-)
+from candlelight.evaluation.run.result import Result, StatisticResult, align_columns, model_name, notes_of
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.training.causal_data import CausalBatches
 from candlelight.evaluation.training.train_causal import train_causal

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from candlelight.evaluation.catalogue.causal_options import CausalTableOptions
+from candlelight.evaluation.catalogue.record import make_options, options_of
 from candlelight.evaluation.commands.evaluate_options import (
     choose_device,
     data_options,
@@ -14,7 +15,6 @@ from candlelight.evaluation.commands.evaluate_options import (
     open_steps,
 )
 from candlelight.evaluation.commands.evaluation_command import option_of
-from candlelight.evaluation.run.record import make_options, options_of
 
 
 def _run(data: str, out: Path, device: str, **values: Any) -> None:

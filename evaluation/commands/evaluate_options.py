@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from candlelight.evaluation.run.record import MODELS, Models
+from candlelight.evaluation.catalogue.record import MODELS, Models
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.foreign_text import printable
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from candlelight.evaluation.catalogue import CATALOGUE
+from candlelight.evaluation.catalogue.record import MODELS, Files, Option, make_options, options_of
 from candlelight.evaluation.commands.evaluate_options import (
     check_outputs,
     data_options,
@@ -20,7 +21,6 @@ from candlelight.evaluation.commands.evaluate_options import (
     show_page,
     show_results,
 )
-from candlelight.evaluation.run.record import MODELS, Files, Option, make_options, options_of
 from candlelight.loaders.errors import InputError
 
 _CHOICE = ("set_name", "split", "rows", "limit")
@@ -120,7 +120,7 @@ class NumberList(click.ParamType):
     """Numbers separated by commas, the value of an option of any number of numbers.
 
     Example:
-        >>> from candlelight.evaluation.run.record import At, Help
+        >>> from candlelight.evaluation.catalogue.record import At, Help
         >>> one = Option("shares", float, (), (), True, 1, False, Help(""), At())
         >>> NumberList(one).convert("0.01,0.1", None, None)
         (0.01, 0.1)

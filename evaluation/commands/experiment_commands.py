@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from candlelight.evaluation.catalogue.perception_options import ExperimentSettings
+from candlelight.evaluation.catalogue.record import make_options, options_of
 from candlelight.evaluation.commands.evaluation_command import option_of
-from candlelight.evaluation.run.record import make_options, options_of
 from candlelight.loaders.commands.command_line import UseError
 from candlelight.loaders.foreign_text import printable
 

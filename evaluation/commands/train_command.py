@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from candlelight.evaluation.catalogue.record import make_options, options_of
 from candlelight.evaluation.catalogue.training_options import (
     CausalCommand,
     ClassifierCommand,
@@ -12,7 +13,6 @@ from candlelight.evaluation.catalogue.training_options import (
 )
 from candlelight.evaluation.commands.evaluate_options import choose_device, data_options, device_option
 from candlelight.evaluation.commands.evaluation_command import option_of
-from candlelight.evaluation.run.record import make_options, options_of
 
 
 @click.group()

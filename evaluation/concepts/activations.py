@@ -8,13 +8,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from candlelight.evaluation.concepts.rows import DEFAULT_STORAGE, RowStorage, StoredRows
-from candlelight.evaluation.run.check_shapes import check_bool, check_shapes
 from candlelight.evaluation.run.hidden_layers import (
     batch_axis,
     layer_outputs,
     record_layers,
     run_recorded,
 )
+from candlelight.evaluation.views.check_shapes import check_bool, check_shapes
 from candlelight.loaders.errors import InputError
 
 # A residual a p - t below this many machine epsilons of |a p| + |t| counts as rounding error. Each operation

@@ -1,6 +1,5 @@
 """Concept activation vectors (Kim et al. 2018), fitted in the span of the examples."""
 
-import hashlib
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,22 +10,9 @@ from torch import Tensor
 from candlelight.evaluation.catalogue.concepts_options import Classifier
 from candlelight.evaluation.concepts.rows import RowSource, SharedRows
 from candlelight.evaluation.concepts.solvers import train_classifiers
-from candlelight.evaluation.run.check_shapes import check_shapes
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
-
-
-def named_generator(seed: int, *names: object) -> torch.Generator:
-    """Make a generator whose stream depends on the seed and on the names, such as a concept and a layer.
-
-    Example:
-        >>> one, other = (torch.rand(1, generator=named_generator(0, name)) for name in ("a", "b"))
-        >>> one == other
-        tensor([False])
-    """
-    digest = hashlib.sha256(repr((seed, *names)).encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
-
 
 # With a larger penalty every vector is the difference of the means, of a length that underflows at last.
 _LARGEST = 1e12

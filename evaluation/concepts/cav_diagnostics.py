@@ -8,7 +8,7 @@ from torch import Tensor
 
 from candlelight.evaluation.concepts.cav import CAVs
 from candlelight.evaluation.concepts.rows import SharedRows, columns_of
-from candlelight.evaluation.run.check_shapes import check_shapes
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.errors import InputError, argument
 
 _COLUMNS = 1 << 12  # numbers of each row that are read at a time

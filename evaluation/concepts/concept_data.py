@@ -13,10 +13,10 @@ from candlelight.evaluation.catalogue.concepts_options import (
     CSMOptions,
     TCAVOptions,
 )
+from candlelight.evaluation.catalogue.record import split_pairs
 from candlelight.evaluation.concepts.set_scores import Concept
 from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.run.batches import Fingerprint, check_srgb_image
-from candlelight.evaluation.run.record import split_pairs
+from candlelight.evaluation.run.fingerprints import Fingerprint
 from candlelight.evaluation.views import (
     ConceptSets,
     DataIdentity,
@@ -27,6 +27,7 @@ from candlelight.evaluation.views import (
     open_secondary,
     read_picture_groups,
 )
+from candlelight.evaluation.views.image_tensors import check_srgb_image
 from candlelight.loaders.errors import InputError, argument
 
 _ADVISED = 20  # Kim et al. 2018, Gupta et al. 2022

@@ -10,6 +10,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from candlelight.evaluation.catalogue.concepts_options import CSMOptions
+from candlelight.evaluation.catalogue.record import Page
 from candlelight.evaluation.concepts.concepts_report import NEEDS, READING, concepts_section
 from candlelight.evaluation.concepts.probe import resize_linear
 from candlelight.evaluation.concepts.set_scores import (
@@ -33,10 +34,10 @@ from candlelight.evaluation.report.tiles import (
 )
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.evaluate import Run
-from candlelight.evaluation.run.named_models import decode, predict_decomposition
-from candlelight.evaluation.run.record import Page
+from candlelight.evaluation.run.named_models import predict_decomposition
 from candlelight.evaluation.run.result import StatisticResult, model_name, table
 from candlelight.evaluation.views import ConceptSet, ConceptSets
+from candlelight.evaluation.views.image_tensors import decode
 from candlelight.loaders.looking.layer_pixels import Pixels
 
 _GAP = 4

@@ -7,7 +7,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
-from candlelight.evaluation.concepts.cav import Fit, fit_concept, fit_random, named_generator
+from candlelight.evaluation.concepts.cav import Fit, fit_concept, fit_random
 from candlelight.evaluation.concepts.permutation import (
     ImageGroups,
     exchanged_members,
@@ -15,6 +15,7 @@ from candlelight.evaluation.concepts.permutation import (
 )
 from candlelight.evaluation.concepts.rows import RowSource, SharedRows, row_norms
 from candlelight.evaluation.concepts.sensitivity import derivatives_along
+from candlelight.evaluation.views.named_streams import named_generator
 
 Rows = Float[Tensor, "_ dim"] | RowSource
 Products = Mapping[str, Float[Tensor, "inputs images"]]

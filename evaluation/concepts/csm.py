@@ -21,8 +21,8 @@ from candlelight.evaluation.concepts.set_scores import (
     SetScore,
     mean_ratio,
 )
-from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.run.intervals import Score, resampled_interval
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorValue

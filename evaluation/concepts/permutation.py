@@ -11,10 +11,8 @@ import torch
 from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
-from candlelight.evaluation.concepts.cav import named_generator
 from candlelight.evaluation.concepts.rows import RowSource, SharedRows, row_norms
 from candlelight.evaluation.concepts.sensitivity import GradientOf, derivatives_along
-from candlelight.evaluation.run.check_shapes import check_bool, check_shapes
 from candlelight.evaluation.run.intervals import (
     RESAMPLES,
     Score,
@@ -23,6 +21,8 @@ from candlelight.evaluation.run.intervals import (
     resampled_groups,
 )
 from candlelight.evaluation.views import Images
+from candlelight.evaluation.views.check_shapes import check_bool, check_shapes
+from candlelight.evaluation.views.named_streams import named_generator
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 

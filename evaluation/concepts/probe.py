@@ -11,11 +11,13 @@ from torch.nn import functional
 from candlelight.evaluation.concepts.activations import batch_gradients, flatten_rows
 from candlelight.evaluation.concepts.rows import DEFAULT_STORAGE, RowSource, RowStorage, StoredRows
 from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.run.batches import Batch, Fingerprint, check_srgb_image, read_batches
+from candlelight.evaluation.run.batches import Batch, read_batches, run_in_halves
+from candlelight.evaluation.run.fingerprints import Fingerprint
 from candlelight.evaluation.run.hidden_layers import LayerOutput, layer_outputs, record_layers
-from candlelight.evaluation.run.model_outputs import model_errors, run_in_halves
-from candlelight.evaluation.run.named_models import decode, to_device
+from candlelight.evaluation.run.model_outputs import model_errors
+from candlelight.evaluation.run.named_models import to_device
 from candlelight.evaluation.views import View
+from candlelight.evaluation.views.image_tensors import check_srgb_image, decode
 from candlelight.loaders.errors import InputError, argument
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from candlelight.evaluation.catalogue.concepts_options import CSMOptions
+from candlelight.evaluation.catalogue.record import Evaluation, Reading
 from candlelight.evaluation.concepts.branches import (
     BranchLayers,
     branch_activations,
@@ -51,13 +52,12 @@ from candlelight.evaluation.concepts.set_scores import (
 )
 from candlelight.evaluation.concepts.sets import ChosenSet, choose_sets
 from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.run.batches import make_provenance
 from candlelight.evaluation.run.evaluate import Run
+from candlelight.evaluation.run.fingerprints import make_provenance
 from candlelight.evaluation.run.hidden_layers import match_layers
 from candlelight.evaluation.run.intervals import LEAST_GROUPS, Score, distinct_groups, resampled_interval
 from candlelight.evaluation.run.named_models import identify_models
 from candlelight.evaluation.run.predictions import Predictions
-from candlelight.evaluation.run.record import Evaluation, Reading
 from candlelight.evaluation.run.result import Result, StatisticResult
 from candlelight.evaluation.run.steps import model_key
 from candlelight.evaluation.views import ConceptSet, Images

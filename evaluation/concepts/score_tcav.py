@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from candlelight.evaluation.catalogue.concepts_options import TCAVOptions
+from candlelight.evaluation.catalogue.record import Evaluation, Reading
 from candlelight.evaluation.concepts.cav import Fit
 from candlelight.evaluation.concepts.concept_data import (
     ReadImages,
@@ -47,10 +48,10 @@ from candlelight.evaluation.concepts.sensitivity import (
     significant,
 )
 from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.run.batches import Batch, make_provenance
+from candlelight.evaluation.run.batches import Batch
 from candlelight.evaluation.run.evaluate import Run
+from candlelight.evaluation.run.fingerprints import make_provenance
 from candlelight.evaluation.run.hidden_layers import match_layers
-from candlelight.evaluation.run.record import Evaluation, Reading
 from candlelight.evaluation.run.result import MeanResult, Result
 from candlelight.evaluation.run.steps import model_key
 from candlelight.evaluation.views import Images

@@ -15,8 +15,8 @@ from torch import Tensor
 from candlelight.evaluation.concepts.cav import CAVs
 from candlelight.evaluation.concepts.rows import RowSource, products_about_mean, row_norms
 from candlelight.evaluation.models.model_spec import user_file
-from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.run.model_outputs import describe_output
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError, argument, did_you_mean, nearest_file
 from candlelight.loaders.verification.checksums import file_sha256

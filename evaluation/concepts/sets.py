@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from candlelight.evaluation.concepts.cav import named_generator
 from candlelight.evaluation.concepts.permutation import ImageGroups, known_groups
 from candlelight.evaluation.concepts.set_scores import Concept
 from candlelight.evaluation.views import ConceptSet, ConceptSets, DataIdentity, Images, match_controls
+from candlelight.evaluation.views.named_streams import named_generator
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 

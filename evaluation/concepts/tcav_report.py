@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from candlelight.evaluation.catalogue.concepts_options import TCAVOptions
+from candlelight.evaluation.catalogue.record import Page
 from candlelight.evaluation.report.blocks import (
     Block,
     PlotBlock,
@@ -22,7 +23,6 @@ from candlelight.evaluation.report.drawing import COLOURS, drawing, to_svg
 from candlelight.evaluation.report.tiles import images_block
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.evaluate import Run
-from candlelight.evaluation.run.record import Page
 from candlelight.evaluation.run.result import MeanResult, align_columns, model_name, notes_of, table
 
 _LINE_LENGTH = 50  # characters of the names of layers that fit below a plot

@@ -31,7 +31,6 @@ from candlelight.evaluation.coverage.grad_cam import WeightedFilters as Weighted
 from candlelight.evaluation.coverage.grad_cam import grad_cam as grad_cam
 from candlelight.evaluation.coverage.grad_cam import grad_cam_by_filter as grad_cam_by_filter
 from candlelight.evaluation.coverage.grad_cam import weigh_filters as weigh_filters
-from candlelight.evaluation.coverage.heatmap_streams import ResizedImages as ResizedImages
 from candlelight.evaluation.coverage.network_dissection import ConceptStream as ConceptStream
 from candlelight.evaluation.coverage.network_dissection import FilterAblation as FilterAblation
 from candlelight.evaluation.coverage.network_dissection import NetworkDissection as NetworkDissection

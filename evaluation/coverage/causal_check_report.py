@@ -11,6 +11,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from candlelight.evaluation.catalogue.coverage_options import CausalCheckOptions
+from candlelight.evaluation.catalogue.record import Page
 from candlelight.evaluation.coverage.causal_effects import causal_effects, region_density
 from candlelight.evaluation.coverage.coverage_pictures import heat_pixels, page_pixels
 from candlelight.evaluation.coverage.coverage_report import method_colours, network_notes, score_lines
@@ -28,10 +29,8 @@ from candlelight.evaluation.coverage.method_comparison import (
     group_by_network,
     join_names,
     make_comparison,
-    split_method_names,
 )
 from candlelight.evaluation.coverage.score_causal_check import METRIC, Checked
-from candlelight.evaluation.coverage.thresholds import resize_images
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.report.blocks import (
     Block,
@@ -47,21 +46,18 @@ from candlelight.evaluation.report.blocks import (
     png_picture,
     scores_table,
     settings_table,
+    split_method_names,
     unbroken,
     with_interval,
 )
 from candlelight.evaluation.report.drawing import INK, drawing, label_rows, to_svg
-from candlelight.evaluation.report.tiles import (
-    evenly_spaced_rows,
-    outline,
-    scale_mask_for_page,
-)
+from candlelight.evaluation.report.tiles import evenly_spaced_rows, outline, scale_mask_for_page
 from candlelight.evaluation.run.evaluate import Run, on_device
 from candlelight.evaluation.run.intervals import Score
-from candlelight.evaluation.run.named_models import decode, encode, identify_models
-from candlelight.evaluation.run.record import Page
+from candlelight.evaluation.run.named_models import identify_models
 from candlelight.evaluation.run.result import StatisticResult, model_name, notes_of
 from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages
+from candlelight.evaluation.views.image_tensors import decode, encode, resize_images
 from candlelight.loaders.looking.layer_pixels import Pixels
 
 _MOST_PARTS = 12

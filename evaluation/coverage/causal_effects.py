@@ -14,7 +14,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from candlelight.evaluation.catalogue.coverage_options import EffectScale
-from candlelight.evaluation.run.check_shapes import check_bool, check_shapes
+from candlelight.evaluation.views.check_shapes import check_bool, check_shapes
 from candlelight.loaders.check_choice import check_choice
 
 

@@ -19,8 +19,8 @@ from candlelight.evaluation.coverage.heatmap_streams import (
     stream_iou,
 )
 from candlelight.evaluation.coverage.thresholds import Explanations
-from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.views import BACKGROUND_REGION
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.errors import InputError
 
 PartMasks = Mapping[str, Bool[Tensor, "height width"]]

@@ -14,14 +14,13 @@ from candlelight.evaluation.catalogue.coverage_options import CoverageOptions
 from candlelight.evaluation.coverage.explain_images import explain_images
 from candlelight.evaluation.coverage.explanations import merge_explanation
 from candlelight.evaluation.coverage.fit_methods import TrainingImages
-from candlelight.evaluation.coverage.method_comparison import best_share, make_comparison, split_method_names
+from candlelight.evaluation.coverage.method_comparison import best_share, make_comparison
 from candlelight.evaluation.coverage.prototypes import PrototypeMethod, PrototypeNetwork
 from candlelight.evaluation.coverage.score_coverage import METRIC, Compared
 from candlelight.evaluation.coverage.thresholds import (
     Explanations,
     binarise,
     resize_heatmap,
-    resize_images,
     resize_mask,
     set_threshold,
 )
@@ -37,6 +36,7 @@ from candlelight.evaluation.report.blocks import (
     class_name,
     number,
     png_picture,
+    split_method_names,
     unbroken,
 )
 from candlelight.evaluation.report.tiles import (
@@ -48,8 +48,8 @@ from candlelight.evaluation.report.tiles import (
 )
 from candlelight.evaluation.run.evaluate import Run, on_device
 from candlelight.evaluation.run.hidden_layers import evaluation_mode
-from candlelight.evaluation.run.named_models import decode, encode
 from candlelight.evaluation.run.result import StatisticResult
+from candlelight.evaluation.views.image_tensors import decode, encode, resize_images
 from candlelight.loaders.looking.layer_pixels import Pixels
 
 _IMAGES = 3

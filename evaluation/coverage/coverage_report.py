@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from candlelight.evaluation.catalogue.record import Page
 from candlelight.evaluation.coverage.control_explainers import mask_control_note
 from candlelight.evaluation.coverage.coverage_pictures import coverage_pictures
 from candlelight.evaluation.coverage.coverage_tables import (
@@ -49,7 +50,6 @@ from candlelight.evaluation.report.drawing import (
     to_svg,
 )
 from candlelight.evaluation.run.compare import compare
-from candlelight.evaluation.run.record import Page
 from candlelight.evaluation.run.result import StatisticResult, model_name, notes_of, table
 
 _CLASSIFIER = "classifier itself"

@@ -1,4 +1,4 @@
-"""Tables of coverage: on the terminal, and the checks of a page."""
+"""Tables of coverage: those of the paper as CSV files, and the tables of the page."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

@@ -22,8 +22,8 @@ from candlelight.evaluation.coverage.fit_methods import (
 from candlelight.evaluation.coverage.grad_cam import check_logits
 from candlelight.evaluation.models.classifiers import TrainedOn
 from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.run.batches import Fingerprint
 from candlelight.evaluation.run.evaluate import Run
+from candlelight.evaluation.run.fingerprints import Fingerprint
 from candlelight.evaluation.run.hidden_layers import evaluation_mode
 from candlelight.evaluation.run.model_outputs import model_errors
 from candlelight.evaluation.run.predictions import Heatmaps

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from candlelight.evaluation.catalogue.coverage_options import Rank
 from candlelight.evaluation.coverage.thresholds import Explanations
-from candlelight.evaluation.run.check_shapes import check_shapes
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 

@@ -13,18 +13,17 @@ from candlelight.evaluation.catalogue.coverage_options import ExplanationOptions
 from candlelight.evaluation.coverage.explanations import ExplanationMethod
 from candlelight.evaluation.coverage.grad_cam import GradCAM
 from candlelight.evaluation.coverage.prototypes import PrototypeMethod, PrototypeTraining
-from candlelight.evaluation.coverage.thresholds import resize_images
 from candlelight.evaluation.coverage.topic_completeness import ReconstructionTraining
 from candlelight.evaluation.coverage.topics import TopicMethod, TopicSearch
 from candlelight.evaluation.coverage.vebi import VEBI
 from candlelight.evaluation.models.backbones import Backbone
 from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.run.batches import Fingerprint, check_srgb_image, weights_sha256
+from candlelight.evaluation.run.fingerprints import Fingerprint, weights_sha256
 from candlelight.evaluation.run.hidden_layers import split_network
 from candlelight.evaluation.run.model_outputs import model_errors
-from candlelight.evaluation.run.named_models import decode, encode
 from candlelight.evaluation.run.steps import FinishedSteps, model_key
 from candlelight.evaluation.views import Images
+from candlelight.evaluation.views.image_tensors import check_srgb_image, decode, encode, resize_images
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError, argument
 

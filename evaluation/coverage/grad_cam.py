@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from candlelight.evaluation.coverage.explanations import Explanation
 from candlelight.evaluation.models.vision import token_maps
-from candlelight.evaluation.run.check_shapes import check_bool, check_shapes
 from candlelight.evaluation.run.hidden_layers import check_images_first, run_recorded
+from candlelight.evaluation.views.check_shapes import check_bool, check_shapes
 from candlelight.loaders.errors import InputError
 
 

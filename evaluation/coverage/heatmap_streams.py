@@ -2,14 +2,13 @@
 
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float32, Float64, Int, UInt8
+from jaxtyping import Bool, Float32, Float64, Int, UInt8
 from numpy import ndarray
 from torch import Tensor
 from torch.nn import functional
@@ -20,13 +19,9 @@ from candlelight.evaluation.coverage.thresholds import (
     is_dead,
     quantiles,
     resize_heatmap,
-    resize_images,
     row_quantiles,
 )
 from candlelight.evaluation.coverage.waiou import sweep_iou
-from candlelight.evaluation.run.batches import check_srgb_image
-from candlelight.evaluation.run.named_models import decode, encode
-from candlelight.evaluation.views import Images
 from candlelight.loaders.errors import InputError
 
 BYTES_IN_MEMORY = 2**25  # largest size in memory of one spool on the CPU
@@ -84,40 +79,6 @@ class TensorSpool:
         self._file.seek(place)
         read = bytearray(self._file.read(int(np.prod(shape)) * dtype.itemsize))
         return torch.from_numpy(np.frombuffer(read, dtype).reshape(shape)).to(self.device)
-
-
-class ResizedImages:
-    """A view of images of one size, with the members of `candlelight.evaluation.views.Images`.
-
-    Images are resized in scene-linear colour by antialiased bilinear interpolation, whatever their aspect
-    ratio, exactly as by the argument ``size`` of `score_coverage`.
-
-    Args:
-        data: images, sRGB-encoded in [0, 1], of any sizes.
-        size: height and width in pixels.
-
-    Example:
-        >>> from candlelight.evaluation.views import DataIdentity
-        >>> class Board:
-        ...     identity, ids, groups = DataIdentity("board", "memory"), ("board",), ("board",)
-        ...     known_ids = frozenset(ids)
-        ...     def __len__(self): return 1
-        ...     def __getitem__(self, row): return torch.tensor([[0.0, 1.0], [1.0, 0.0]]).expand(3, 2, 2)
-        >>> ResizedImages(Board(), (1, 1))[0].flatten()  # sRGB of a linear half
-        tensor([0.7354, 0.7354, 0.7354])
-    """
-
-    def __init__(self, data: Images, size: tuple[int, int]) -> None:
-        self._data, self._size = data, size
-        self.identity = replace(data.identity, image=f"resized to {size[0]} x {size[1]} pixels")
-        self.ids, self.groups, self.known_ids = data.ids, data.groups, data.known_ids
-
-    def __len__(self) -> int:
-        return len(self._data)
-
-    def __getitem__(self, row: int) -> Float[Tensor, "3 height width"]:
-        linear = decode(check_srgb_image(self._data[row]))[None]
-        return encode(resize_images(linear, self._size)[0])
 
 
 _POINTS = 2**21  # number of heatmap points in memory at a time

@@ -27,14 +27,13 @@ from candlelight.evaluation.coverage.thresholds import (
     binarise,
     is_dead,
     resize_heatmap,
-    resize_images,
     resize_mask,
     set_threshold,
 )
 from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.run.batches import check_srgb_image
-from candlelight.evaluation.run.named_models import decode, run_model
+from candlelight.evaluation.run.named_models import run_model
 from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages
+from candlelight.evaluation.views.image_tensors import check_srgb_image, decode, resize_images
 from candlelight.loaders.errors import InputError
 
 ALL_PARTS = "all parts"  # region of the object as a whole

@@ -4,9 +4,9 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Any
 
+from candlelight.evaluation.report.blocks import split_method_names
 from candlelight.evaluation.run.intervals import mean_interval
 from candlelight.evaluation.run.result import StatisticResult, model_name
 
@@ -51,24 +51,6 @@ class MethodComparison:
         """Return a detail of the whole comparison, which only one of its results has; None if none has it."""
         found = [result.details[name] for result in self.results if result.details.get(name)]
         return found[0] if found else None
-
-
-def split_method_names(names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """Split the names of compared methods into the words that they share and the names of the methods.
-
-    Args:
-        names: the names; each keeps at least its last word, and a single name is not split.
-
-    Example:
-        >>> split_method_names(["all birds vebi", "all birds topics"])
-        ('all birds', ('vebi', 'topics'))
-    """
-    words = [name.split(" ") for name in names]
-    shared = 0
-    if len(names) > 1:
-        starts = zip(*(some[:-1] for some in words), strict=False)
-        shared = sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, starts))
-    return " ".join(words[0][:shared]), tuple(" ".join(some[shared:]) for some in words)
 
 
 def make_comparison(results: Sequence[StatisticResult]) -> MethodComparison:

@@ -17,8 +17,8 @@ from candlelight.evaluation.coverage.thresholds import quantiles
 from candlelight.evaluation.coverage.vebi import check_classes
 from candlelight.evaluation.coverage.waiou import count_pixels
 from candlelight.evaluation.models.backbones import Backbone
-from candlelight.evaluation.run.check_shapes import check_bool, check_shapes
 from candlelight.evaluation.run.hidden_layers import evaluation_mode, run_recorded
+from candlelight.evaluation.views.check_shapes import check_bool, check_shapes
 from candlelight.loaders.errors import InputError
 
 TOP_SHARE = 0.005  # share of a concept's responses above its threshold

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim.lr_scheduler import StepLR
 
-from candlelight.evaluation.concepts.cav import named_generator
+from candlelight.evaluation.catalogue.record import At, options_of
 from candlelight.evaluation.coverage.explanations import Explanation
-from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.run.hidden_layers import evaluation_mode
-from candlelight.evaluation.run.record import At, options_of
 from candlelight.evaluation.training.loop import Losses, Optimisation, Task, train_task
+from candlelight.evaluation.views.check_shapes import check_shapes
+from candlelight.evaluation.views.named_streams import named_generator
 from candlelight.loaders.errors import InputError
 
 # Epsilon of the similarity in the authors' program.

@@ -12,6 +12,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from candlelight.evaluation.catalogue.coverage_options import CausalCheckOptions
+from candlelight.evaluation.catalogue.record import Evaluation, Reading
 from candlelight.evaluation.coverage.causal_effects import (
     CAUSAL_SCORES,
     CONVENTIONS,
@@ -38,15 +39,16 @@ from candlelight.evaluation.coverage.measure_regions import (
     shown_regions,
 )
 from candlelight.evaluation.coverage.method_comparison import describe_network, first_users
-from candlelight.evaluation.coverage.thresholds import check_masks, resize_images
+from candlelight.evaluation.coverage.thresholds import check_masks
 from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.run.batches import check_srgb_image, read_batches, weights_sha256
+from candlelight.evaluation.run.batches import read_batches
 from candlelight.evaluation.run.evaluate import Run, on_device
+from candlelight.evaluation.run.fingerprints import weights_sha256
 from candlelight.evaluation.run.intervals import distinct_groups, mean_interval, resampled_interval
-from candlelight.evaluation.run.named_models import decode, identify_models
-from candlelight.evaluation.run.record import Evaluation, Reading
+from candlelight.evaluation.run.named_models import identify_models
 from candlelight.evaluation.run.result import Provenance, Result, StatisticResult
 from candlelight.evaluation.views import BACKGROUND_REGION, View
+from candlelight.evaluation.views.image_tensors import check_srgb_image, decode, resize_images
 from candlelight.loaders.errors import InputError
 
 _SIDES = ALL_PARTS, BACKGROUND_REGION  # the last two of all regions

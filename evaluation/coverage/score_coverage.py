@@ -15,6 +15,7 @@ from scipy.stats import kendalltau
 from torch import Tensor, nn
 
 from candlelight.evaluation.catalogue.coverage_options import HEATMAPS, CoverageOptions, Rank
+from candlelight.evaluation.catalogue.record import Evaluation, Reading
 from candlelight.evaluation.coverage.control_explainers import (
     CONTROLS,
     MASK_CONTROLS,
@@ -35,27 +36,21 @@ from candlelight.evaluation.coverage.grad_cam import filter_maps
 from candlelight.evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream, stream_iou
 from candlelight.evaluation.coverage.method_comparison import describe_network, first_users
 from candlelight.evaluation.coverage.network_dissection import ConceptStream, network_dissection
-from candlelight.evaluation.coverage.thresholds import (
-    Explanations,
-    check_masks,
-    part_names,
-    resize_images,
-    resize_mask,
-)
+from candlelight.evaluation.coverage.thresholds import Explanations, check_masks, part_names, resize_mask
 from candlelight.evaluation.coverage.topic_completeness import classifier_accuracy, completeness
 from candlelight.evaluation.coverage.waiou import weigh_iou
 from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.run.batches import Batch, check_srgb_image
+from candlelight.evaluation.run.batches import Batch
 from candlelight.evaluation.run.evaluate import Run
 from candlelight.evaluation.run.hidden_layers import check_images_first, evaluation_mode, run_recorded
 from candlelight.evaluation.run.intervals import distinct_groups, replicate_interval, resampled_interval
 from candlelight.evaluation.run.model_outputs import model_errors
-from candlelight.evaluation.run.named_models import decode, models_of_layers
+from candlelight.evaluation.run.named_models import models_of_layers
 from candlelight.evaluation.run.predictions import Heatmaps
-from candlelight.evaluation.run.record import Evaluation, Reading
 from candlelight.evaluation.run.result import Result, StatisticResult
 from candlelight.evaluation.run.steps import Step, model_key, run_batches
 from candlelight.evaluation.views import PartImage
+from candlelight.evaluation.views.image_tensors import check_srgb_image, decode, resize_images
 from candlelight.loaders.errors import InputError, argument
 
 METRIC, VERSION = "waiou", 3

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from candlelight.evaluation.catalogue.coverage_options import BinariseCompat, Pooling
-from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.views import PartImage
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError, argument
 
@@ -51,13 +51,6 @@ def part_names(part_of: Sequence[str] | None, annotated: Sequence[Collection[str
             f"{argument('part')}: expected parts that the images show, got {named}; they show {known}"
         )
     return parts
-
-
-def resize_images(images: Tensor, size: tuple[int, int] | None) -> Float[Tensor, "batch channels h w"]:
-    """Resize linear images with an antialiasing filter; None does not resize."""
-    if size is None or tuple(images.shape[2:]) == size:
-        return images
-    return functional.interpolate(images, size, mode="bilinear", align_corners=False, antialias=True)
 
 
 def resize_mask(mask: Bool[Tensor, "h w"], size: tuple[int, int] | None) -> Bool[Tensor, "h2 w2"]:

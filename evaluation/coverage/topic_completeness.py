@@ -9,8 +9,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from candlelight.evaluation.concepts.cav import named_generator
-from candlelight.evaluation.run.check_shapes import check_bool, check_shapes
+from candlelight.evaluation.views.check_shapes import check_bool, check_shapes
+from candlelight.evaluation.views.named_streams import named_generator
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 

@@ -9,7 +9,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from candlelight.evaluation.concepts.cav import named_generator
 from candlelight.evaluation.coverage.explanations import Explanation
 from candlelight.evaluation.coverage.topic_completeness import (
     Head,
@@ -27,8 +26,9 @@ from candlelight.evaluation.coverage.topic_completeness import (
     topic_overlap,
     topic_scores,
 )
-from candlelight.evaluation.run.check_shapes import check_bool, check_shapes
 from candlelight.evaluation.run.hidden_layers import evaluation_mode
+from candlelight.evaluation.views.check_shapes import check_bool, check_shapes
+from candlelight.evaluation.views.named_streams import named_generator
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 

@@ -17,8 +17,8 @@ from candlelight.evaluation.coverage.grad_cam import (
     network_device,
     weigh_filters,
 )
-from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.run.hidden_layers import check_images_first, run_recorded
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor
 
 from candlelight.evaluation.catalogue.coverage_options import Aggregate, BinariseCompat
-from candlelight.evaluation.run.check_shapes import check_bool, check_shapes
+from candlelight.evaluation.views.check_shapes import check_bool, check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 

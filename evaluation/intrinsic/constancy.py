@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
 from candlelight.evaluation.intrinsic.masked import is_finite, result_dtype
-from candlelight.evaluation.run.check_shapes import check_shapes
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.errors import InputError
 
 _FLOOR = 1e-6  # of denominators, where the mean of a scene is 1

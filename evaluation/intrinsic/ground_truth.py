@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Bool, Float, Float32, Int64
 from torch import Tensor
 
-from candlelight.evaluation.run.check_shapes import check_bool, check_shapes
 from candlelight.evaluation.views import DecomposedImage, RegionImage
+from candlelight.evaluation.views.check_shapes import check_bool, check_shapes
 from candlelight.evaluation.views.view_colours import fill_unknown
 from candlelight.loaders.errors import InputError
 

@@ -18,7 +18,7 @@ from candlelight.evaluation.intrinsic.masked import (
     score_samples,
     weighted,
 )
-from candlelight.evaluation.run.check_shapes import check_shapes
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.primaries import REC709, xyz_matrix
 

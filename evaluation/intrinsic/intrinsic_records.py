@@ -21,6 +21,7 @@ from candlelight.evaluation.catalogue.intrinsic_options import (
     SAWOptions,
     WHDROptions,
 )
+from candlelight.evaluation.catalogue.record import Evaluation, Reading
 from candlelight.evaluation.intrinsic.constancy import (
     chroma_drift,
     chroma_retention,
@@ -49,15 +50,9 @@ from candlelight.evaluation.run.evaluate import Errors, Measured, Run, filled_re
 from candlelight.evaluation.run.intervals import distinct_groups, resampled_interval
 from candlelight.evaluation.run.model_outputs import PREDICTED_LAYERS, has_parameter
 from candlelight.evaluation.run.named_models import Decomposition, predict_decomposition
-from candlelight.evaluation.run.record import Evaluation, Reading
 from candlelight.evaluation.run.result import Result, StatisticResult
 from candlelight.evaluation.run.steps import join_steps
-from candlelight.evaluation.views import (
-    Comparisons,
-    JudgedImage,
-    RegionImage,
-    open_data,
-)
+from candlelight.evaluation.views import Comparisons, JudgedImage, RegionImage, open_data
 from candlelight.evaluation.views.open_data import is_view
 from candlelight.loaders.errors import InputError
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from candlelight.evaluation.catalogue.record import Page
 from candlelight.evaluation.intrinsic.benchmark_methods import BenchmarkObject, MethodDecomposer
 from candlelight.evaluation.intrinsic.benchmark_report import RANK, benchmark_blocks, method_lines
 from candlelight.evaluation.intrinsic.ground_truth import GroundTruth, stack_ground_truth
@@ -35,7 +36,6 @@ from candlelight.evaluation.report.tiles import (
 )
 from candlelight.evaluation.run.evaluate import Run
 from candlelight.evaluation.run.named_models import predict_decomposition
-from candlelight.evaluation.run.record import Page
 from candlelight.evaluation.run.result import MeanResult, Result, StatisticResult, model_name
 from candlelight.loaders.looking.layer_pixels import Pixels
 from candlelight.loaders.looking.sheet import BACKGROUND

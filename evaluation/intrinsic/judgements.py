@@ -13,9 +13,10 @@ from scipy import ndimage
 from torch import Tensor
 from torch.nn.functional import max_pool2d, pad
 
+from candlelight.evaluation.catalogue.intrinsic_options import DARKER_BY
 from candlelight.evaluation.intrinsic.masked import result_dtype
-from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.views import Comparisons
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.colour import linear_to_srgb
 from candlelight.loaders.errors import InputError
@@ -27,7 +28,7 @@ DARKEST_REFLECTANCE = 1e-10  # darker values are raised to it
 def whdr(
     reflectance: Float[Tensor, "batch channels height width"],
     comparisons: Sequence[Comparisons],
-    threshold: float = 0.10,
+    threshold: float = DARKER_BY,
 ) -> Float[Tensor, " batch"]:
     """Compute the weighted human disagreement rate of each image.
 

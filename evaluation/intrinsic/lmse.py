@@ -21,7 +21,7 @@ from candlelight.evaluation.intrinsic.masked import (
     window_error,
     window_sums,
 )
-from candlelight.evaluation.run.check_shapes import check_shapes
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.errors import InputError
 
 # The benchmark uses scale 0 in a window if the energy of the estimate is at most 1e-5, for images whose white

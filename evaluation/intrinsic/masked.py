@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
-from candlelight.evaluation.run.check_shapes import check_shapes
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.errors import InputError
 
 # Larger values count as infinite, because their squares, or sums of squares, may overflow float64.
@@ -25,7 +25,7 @@ def check_masked(prediction: object, target: object, mask: object, axes: str) ->
         prediction: tensor of shape ``axes``.
         target: tensor of shape ``axes``.
         mask: [batch, height, width], boolean or weights in [0, 1].
-        axes: as in `candlelight.evaluation.run.check_shapes.check_shapes`.
+        axes: as in `candlelight.evaluation.views.check_shapes.check_shapes`.
 
     Raises:
         InputError: an argument is not a tensor, the shapes do not agree, or the mask is neither boolean nor

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from candlelight.evaluation.intrinsic.image_errors import ciede2000, linear_to_lab
 from candlelight.evaluation.intrinsic.masked import is_finite, result_dtype
-from candlelight.evaluation.run.check_shapes import check_shapes
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.colour import to_display
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.public.pixel_tensors import image_tensor

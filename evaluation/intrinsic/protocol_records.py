@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate, max_pool2d
 
 from candlelight.evaluation.catalogue.intrinsic_options import MAWOptions, SAWOptions, WHDROptions
+from candlelight.evaluation.catalogue.record import Better, Evaluation
 from candlelight.evaluation.intrinsic.ground_truth import GroundTruth
 from candlelight.evaluation.intrinsic.image_errors import psnr, rescaled, si_mse
 from candlelight.evaluation.intrinsic.intrinsic_records import MAW_ERROR, SAW_PRECISION, WHDR
@@ -41,10 +42,9 @@ from candlelight.evaluation.intrinsic.ssim import (
     ssim_padded,
 )
 from candlelight.evaluation.run.model_outputs import PREDICTED_LAYERS
-from candlelight.evaluation.run.named_models import encode
-from candlelight.evaluation.run.record import Better, Evaluation
 from candlelight.evaluation.run.result import Result
 from candlelight.evaluation.views import DecomposedImage
+from candlelight.evaluation.views.image_tensors import encode
 from candlelight.evaluation.views.view_colours import to_linear
 from candlelight.loaders.public.hypersim_frames import tone_map
 from candlelight.loaders.public.hypersim_truth import cut_off

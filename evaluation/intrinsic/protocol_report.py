@@ -6,6 +6,7 @@ from itertools import combinations, groupby, pairwise
 
 from scipy.stats import rankdata
 
+from candlelight.evaluation.catalogue.record import Page
 from candlelight.evaluation.intrinsic.protocol_records import NEVER_COMPARE, PROTOCOLS, main_score
 from candlelight.evaluation.report.blocks import (
     Block,
@@ -19,7 +20,6 @@ from candlelight.evaluation.report.blocks import (
 )
 from candlelight.evaluation.report.drawing import COLOURS, INK, drawing, label_rows, to_svg
 from candlelight.evaluation.run.compare import compare
-from candlelight.evaluation.run.record import Page
 from candlelight.evaluation.run.result import Result, align_columns, model_name, table
 
 ProtocolResults = Mapping[str, Mapping[str, Result]]

@@ -15,6 +15,7 @@ from scipy.stats import rankdata
 from torch import Tensor
 
 from candlelight.evaluation.catalogue.intrinsic_options import LMSEOptions, MethodsOptions
+from candlelight.evaluation.catalogue.record import Evaluation
 from candlelight.evaluation.intrinsic.benchmark_methods import (
     ABSOLUTE,
     BASELINE,
@@ -40,10 +41,10 @@ from candlelight.evaluation.intrinsic.intrinsic_records import (
     open_with_lights,
 )
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
-from candlelight.evaluation.run.batches import Batch, Fingerprint, make_provenance, read_batches
+from candlelight.evaluation.run.batches import Batch, read_batches
 from candlelight.evaluation.run.evaluate import Run, score
+from candlelight.evaluation.run.fingerprints import Fingerprint, make_provenance
 from candlelight.evaluation.run.named_models import Decomposition
-from candlelight.evaluation.run.record import Evaluation
 from candlelight.evaluation.run.result import MeanResult, Result
 from candlelight.evaluation.run.steps import FinishedSteps, batch_key, model_key
 from candlelight.evaluation.views import DecomposedImage, Decompositions

@@ -12,6 +12,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from candlelight.evaluation.catalogue.intrinsic_options import PREDICTIONS, MAWOptions, ProtocolsOptions
+from candlelight.evaluation.catalogue.record import Evaluation, Reading
 from candlelight.evaluation.intrinsic.ground_truth import GroundTruth, stack_ground_truth
 from candlelight.evaluation.intrinsic.intrinsic_records import (
     DECOMPOSITIONS,
@@ -29,13 +30,12 @@ from candlelight.evaluation.intrinsic.protocol_records import (
     EvaluationProtocol,
     Preset,
 )
-from candlelight.evaluation.run.batches import Fingerprint
 from candlelight.evaluation.run.evaluate import Measured, Run, collect_errors, score
+from candlelight.evaluation.run.fingerprints import Fingerprint
 from candlelight.evaluation.run.intervals import distinct_groups, group_numbers, resampled_interval
 from candlelight.evaluation.run.model_outputs import MissingLayer, has_parameter
 from candlelight.evaluation.run.named_models import Decomposition, identify_models
 from candlelight.evaluation.run.predictions import Predictions
-from candlelight.evaluation.run.record import Evaluation, Reading
 from candlelight.evaluation.run.result import MeanResult, Provenance, Result, StatisticResult, fill_failures
 from candlelight.evaluation.views import DecomposedImage, Decompositions
 from candlelight.evaluation.views.open_data import is_view

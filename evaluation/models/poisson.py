@@ -14,17 +14,6 @@ from scipy.sparse.linalg import splu
 
 from candlelight.loaders.errors import InputError
 
-
-def named_stream(seed: int, name: str) -> np.random.Generator:
-    """Return a random stream that depends on its seed, at least 0, and its name alone.
-
-    Example:
-        >>> named_stream(0, "pixels").random() == named_stream(0, "pairs").random()
-        False
-    """
-    return np.random.default_rng([seed, *name.encode()])
-
-
 # Iterations stop at this relative error of the image, in the norm of its gradients; the mask of an object
 # needs 20 to 50. They are abandoned if `_MAX_ITERATIONS` would not reach it, as for a ragged mask;
 # elimination is faster then.

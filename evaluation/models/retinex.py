@@ -21,7 +21,7 @@ from candlelight.evaluation.models.gradients import (
     raised_gray,
     split_colour,
 )
-from candlelight.evaluation.run.check_shapes import check_shapes
+from candlelight.evaluation.views.check_shapes import check_shapes
 
 
 def constant_reflectance(

@@ -21,8 +21,8 @@ from candlelight.evaluation.models.gradients import (
     inside_pairs,
     true_gradients,
 )
-from candlelight.evaluation.models.poisson import named_stream
 from candlelight.evaluation.views import DecomposedImage
+from candlelight.evaluation.views.named_streams import named_stream
 
 # Thresholds are quantiles of each feature; sums over bins replace the sorting of samples in each round.
 _BINS = 64

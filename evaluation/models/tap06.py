@@ -19,8 +19,8 @@ from candlelight.evaluation.models.gradients import (
     inside_pairs,
     true_gradients,
 )
-from candlelight.evaluation.models.poisson import named_stream
 from candlelight.evaluation.views import DecomposedImage
+from candlelight.evaluation.views.named_streams import named_stream
 
 # Inputs that are tried as the next prototype; the best one is kept.
 _CANDIDATES = 5

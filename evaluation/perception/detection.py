@@ -26,7 +26,7 @@ from candlelight.evaluation.perception.transduction import (
     mean_response,
 )
 from candlelight.evaluation.perception.transforms import hue_chromaticities
-from candlelight.evaluation.run.check_shapes import check_shapes
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.errors import InputError
 
 

@@ -25,9 +25,9 @@ from candlelight.evaluation.models.model_spec import (
 )
 from candlelight.evaluation.models.published_methods import decode_srgb
 from candlelight.evaluation.perception.lpips import FEATURE_STACKS, load_lpips
-from candlelight.evaluation.run.batches import weights_sha256
-from candlelight.evaluation.run.check_shapes import check_shapes
+from candlelight.evaluation.run.fingerprints import weights_sha256
 from candlelight.evaluation.run.model_outputs import model_errors
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.errors import InputError, did_you_mean
 from candlelight.loaders.verification.checksums import file_sha256
 from candlelight.version import RELEASE

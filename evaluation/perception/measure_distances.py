@@ -12,10 +12,11 @@ from torch import Tensor
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.perception.distances import check_distance, pair_distances
 from candlelight.evaluation.perception.transform_families import TransformFamily, unchanged_magnitude
-from candlelight.evaluation.run.batches import Fingerprint, check_srgb_image
-from candlelight.evaluation.run.model_outputs import run_in_halves
+from candlelight.evaluation.run.batches import run_in_halves
+from candlelight.evaluation.run.fingerprints import Fingerprint
 from candlelight.evaluation.run.steps import FinishedSteps, model_key
 from candlelight.evaluation.views import MovedImages, View
+from candlelight.evaluation.views.image_tensors import check_srgb_image
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.progress_bars import progress_bar
 

@@ -12,7 +12,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from candlelight.evaluation.perception.transforms import hue_chromaticities
-from candlelight.evaluation.run.check_shapes import check_shapes
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.illuminants import EQUAL_ENERGY, XY_PER_STEP
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from candlelight.evaluation.catalogue.record import Page
 from candlelight.evaluation.perception.perception_plots import (
     UNITS,
     ellipse_plot,
@@ -27,7 +28,6 @@ from candlelight.evaluation.report.blocks import (
     with_interval,
 )
 from candlelight.evaluation.run.intervals import Score
-from candlelight.evaluation.run.record import Page
 from candlelight.evaluation.run.result import StatisticResult, align_columns, model_name, notes_of
 
 _TICK = "✓"

@@ -11,8 +11,8 @@ from scipy.optimize import minimize
 from scipy.special import chdtri, expit, xlogy
 from torch import Tensor
 
-from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.evaluation.run.intervals import LEVEL
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.errors import InputError
 
 FORCED_CHOICE = 0.5  # guess rate of two alternatives

@@ -15,12 +15,12 @@ from scipy.stats import rankdata
 from torch import Tensor
 
 from candlelight.evaluation.catalogue.perception_options import RaidOptions
+from candlelight.evaluation.catalogue.record import Evaluation, Reading
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.perception.distances import pair_distances
 from candlelight.evaluation.perception.transduction import check_distances, invert_curves
 from candlelight.evaluation.run.evaluate import Measured, Run
 from candlelight.evaluation.run.intervals import distinct_groups, resampled_interval
-from candlelight.evaluation.run.record import Evaluation, Reading
 from candlelight.evaluation.run.result import Result, StatisticResult
 from candlelight.evaluation.run.steps import join_steps
 from candlelight.evaluation.views import DataIdentity, View

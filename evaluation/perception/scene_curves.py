@@ -15,7 +15,7 @@ from candlelight.evaluation.perception.detection import COLOUR_AXES
 from candlelight.evaluation.perception.measure_distances import TransformDistances
 from candlelight.evaluation.perception.transduction import check_distances, check_magnitudes
 from candlelight.evaluation.perception.transform_families import ILLUMINANT, unchanged_magnitude
-from candlelight.evaluation.run.check_shapes import check_shapes
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 

@@ -13,6 +13,7 @@ from candlelight.evaluation.catalogue.perception_options import (
     PerceptionOptions,
     TransformsOptions,
 )
+from candlelight.evaluation.catalogue.record import Evaluation, Reading, split_pairs
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.perception.curve_scores import (
     CurveScores,
@@ -43,15 +44,14 @@ from candlelight.evaluation.perception.transduction import (
     fit_rated_pairs,
     published_transduction,
 )
-from candlelight.evaluation.run.batches import Fingerprint, make_provenance
 from candlelight.evaluation.run.evaluate import Run
+from candlelight.evaluation.run.fingerprints import Fingerprint, make_provenance
 from candlelight.evaluation.run.intervals import (
     Score,
     distinct_groups,
     replicate_interval,
     resampled_interval,
 )
-from candlelight.evaluation.run.record import Evaluation, Reading, split_pairs
 from candlelight.evaluation.run.result import Result, StatisticResult
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError, argument, did_you_mean

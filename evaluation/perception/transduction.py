@@ -13,11 +13,11 @@ from torch import Tensor
 
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.perception.distances import pair_distances
-from candlelight.evaluation.run.batches import Batch, Fingerprint, read_batches
-from candlelight.evaluation.run.check_shapes import check_shapes
-from candlelight.evaluation.run.model_outputs import run_in_halves
+from candlelight.evaluation.run.batches import Batch, read_batches, run_in_halves
+from candlelight.evaluation.run.fingerprints import Fingerprint
 from candlelight.evaluation.run.steps import FinishedSteps, batch_key, model_key
 from candlelight.evaluation.views import RatedPair, View
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 

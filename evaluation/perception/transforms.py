@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from candlelight.evaluation.models.published_methods import decode_srgb
-from candlelight.evaluation.run.check_shapes import check_shapes
+from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.illuminants import EQUAL_ENERGY, hue_direction, illuminant

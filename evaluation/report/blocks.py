@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import ClassVar
 
 from jaxtyping import UInt8
@@ -259,3 +260,21 @@ def setting_text(value: object) -> str:
     if value is None:
         return "none"
     return re.sub(r"\b([0-9a-f]{12})[0-9a-f]{52}\b", r"\1…", str(value))
+
+
+def split_method_names(names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """Split the names of compared methods into the words that they share and the names of the methods.
+
+    Args:
+        names: the names; each keeps at least its last word, and a single name is not split.
+
+    Example:
+        >>> split_method_names(["all birds vebi", "all birds topics"])
+        ('all birds', ('vebi', 'topics'))
+    """
+    words = [name.split(" ") for name in names]
+    shared = 0
+    if len(names) > 1:
+        starts = zip(*(some[:-1] for some in words), strict=False)
+        shared = sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, starts))
+    return " ".join(words[0][:shared]), tuple(" ".join(some[shared:]) for some in words)

@@ -10,13 +10,11 @@ import jinja2
 from markupsafe import Markup
 
 from candlelight.evaluation.catalogue import CATALOGUE
-from candlelight.evaluation.coverage.method_comparison import split_method_names
-from candlelight.evaluation.intrinsic.protocol_report import protocols_section
-from candlelight.evaluation.report.blocks import Block, Section, TableBlock, setting_text
+from candlelight.evaluation.catalogue.record import Page
+from candlelight.evaluation.report.blocks import Block, Section, TableBlock, setting_text, split_method_names
 from candlelight.evaluation.report.plain_section import plain_section
 from candlelight.evaluation.report.sets_section import sets_section
 from candlelight.evaluation.run.evaluate import find_evaluation
-from candlelight.evaluation.run.record import Page
 from candlelight.evaluation.run.result import MeanResult, Result, model_name
 from candlelight.evaluation.run.result_files import REMEDY
 from candlelight.loaders.errors import InputError
@@ -132,7 +130,9 @@ def report_sections(results: Sequence[Result], pictures: Mapping[str, Sequence[B
         names = (str(result.about.data.get(name, "")) for name in ("name", "set_name", "split", "rows"))
         by_data.setdefault(repr(tuple(names)), []).append(result)
     for place, some in enumerate(by_data.values()):
-        section = protocols_section(some)
+        page = find_evaluation("protocols").page_of()
+        assert page is not None
+        section = page.section(some, ())
         key = section.key + (f"-{place + 1}" if place else "")
         sections.append(Section(key, _title(section, some, []), section.blocks))
     return sections

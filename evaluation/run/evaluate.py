@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from candlelight.evaluation.catalogue import RECORDS
+from candlelight.evaluation.catalogue.record import Evaluation, O, make_options
 from candlelight.evaluation.models.model_spec import (
     NamedModel,
     exception_reason,
@@ -20,11 +21,11 @@ from candlelight.evaluation.models.model_spec import (
     user_file,
     user_module,
 )
-from candlelight.evaluation.run.batches import Batch, Fingerprint, make_provenance, repeatable
+from candlelight.evaluation.run.batches import Batch, repeatable
+from candlelight.evaluation.run.fingerprints import Fingerprint, make_provenance
 from candlelight.evaluation.run.model_outputs import describe_output
 from candlelight.evaluation.run.named_models import identify_models
 from candlelight.evaluation.run.predictions import MissingResults
-from candlelight.evaluation.run.record import Evaluation, O, make_options
 from candlelight.evaluation.run.result import MeanResult, Provenance, Result, fill_failures
 from candlelight.evaluation.run.steps import FinishedSteps, Step, run_batches
 from candlelight.loaders.errors import InputError, did_you_mean, nearest_file

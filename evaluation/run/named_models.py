@@ -13,12 +13,12 @@ from torch.nn.functional import interpolate
 
 from candlelight.evaluation.models.model_protocols import IntrinsicModel
 from candlelight.evaluation.models.model_spec import ColourSpace, ModelIdentity, NamedModel
+from candlelight.evaluation.run.batches import run_in_halves
 from candlelight.evaluation.run.hidden_layers import evaluation_mode
 from candlelight.evaluation.run.model_outputs import (
     PREDICTED_LAYERS,
     checked_decomposition,
     model_errors,
-    run_in_halves,
     run_intrinsic,
 )
 from candlelight.evaluation.run.predictions import (
@@ -30,7 +30,7 @@ from candlelight.evaluation.run.predictions import (
     match_ids,
 )
 from candlelight.evaluation.views import View
-from candlelight.loaders.colour import linear_to_srgb, srgb_to_linear
+from candlelight.evaluation.views.image_tensors import encode
 from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.verification.checksums import file_sha256
 
@@ -183,31 +183,6 @@ def to_device(
 def to_model_space(named: NamedModel, image: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """Convert scene-linear images to the colour space of a model; a copy, as a model may work in place."""
     return image.clone() if named.colour_space == "linear" else encode(image)
-
-
-def decode(image: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Convert sRGB-encoded values in [0, 1] to scene-linear values.
-
-    Example:
-        >>> decode(torch.tensor([0.0, 0.5, 1.0]))
-        tensor([0.0000, 0.2140, 1.0000])
-    """
-    if image.device.type != "cpu":
-        return torch.where(image <= 0.04045, image / 12.92, ((image + 0.055) / 1.055) ** 2.4)
-    return torch.from_numpy(srgb_to_linear(image.numpy()))
-
-
-def encode(image: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Convert scene-linear values to sRGB-encoded values in [0, 1]; values above 1 are clipped.
-
-    Example:
-        >>> encode(torch.tensor([0.0, 0.214, 4.0]))
-        tensor([0.0000, 0.5000, 1.0000])
-    """
-    if image.device.type != "cpu":
-        clipped = image.clamp(0, 1)
-        return torch.where(clipped <= 0.0031308, 12.92 * clipped, 1.055 * clipped ** (1 / 2.4) - 0.055)
-    return torch.from_numpy(linear_to_srgb(image.numpy()))
 
 
 class Decomposition(NamedTuple):

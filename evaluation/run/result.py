@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64
 from numpy import ndarray
 
+from candlelight.evaluation.catalogue.record import Better as Better
 from candlelight.evaluation.run.intervals import Score as Score
 from candlelight.evaluation.run.intervals import mean_interval, seed_interval
 from candlelight.evaluation.run.json_values import (
@@ -28,7 +29,6 @@ from candlelight.evaluation.run.json_values import (
     to_json_values,
     with_canonical_nan,
 )
-from candlelight.evaluation.run.record import Better as Better
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.foreign_text import printable
 from candlelight.version import code_version

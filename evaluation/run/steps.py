@@ -23,7 +23,8 @@ from torch import Tensor
 
 import candlelight
 from candlelight.evaluation.models.model_spec import NamedModel
-from candlelight.evaluation.run.batches import Batch, Fingerprint, read_batches, weights_sha256
+from candlelight.evaluation.run.batches import Batch, read_batches
+from candlelight.evaluation.run.fingerprints import Fingerprint, weights_sha256
 from candlelight.evaluation.run.json_values import to_json_values
 from candlelight.evaluation.run.result import package_versions
 from candlelight.evaluation.views import View

@@ -10,13 +10,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from candlelight.evaluation.catalogue.record import make_options
 from candlelight.evaluation.catalogue.training_options import ConceptMode, ConceptTuning
 from candlelight.evaluation.concepts import columns_of, fit_cavs, layer_activations, mean_cav, pixel_loss
 from candlelight.evaluation.intrinsic.ground_truth import GroundTruth
-from candlelight.evaluation.run.batches import check_srgb_image
-from candlelight.evaluation.run.check_shapes import check_shapes
-from candlelight.evaluation.run.named_models import decode
-from candlelight.evaluation.run.record import make_options
 from candlelight.evaluation.training.loop import Losses, Optimisation, Task, epoch_stream, train_task
 from candlelight.evaluation.training.train_intrinsic import (
     RegimeBatches,
@@ -25,6 +22,8 @@ from candlelight.evaluation.training.train_intrinsic import (
     regime_loss,
 )
 from candlelight.evaluation.views import ConceptSets, Decompositions, Images, View
+from candlelight.evaluation.views.check_shapes import check_shapes
+from candlelight.evaluation.views.image_tensors import check_srgb_image, decode
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 

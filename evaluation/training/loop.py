@@ -20,11 +20,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler, OneCycleLR
 
-from candlelight.evaluation.models.poisson import named_stream
 from candlelight.evaluation.run.batches import repeatable
 from candlelight.evaluation.run.json_values import to_json
 from candlelight.evaluation.run.result import package_versions
 from candlelight.evaluation.views import View
+from candlelight.evaluation.views.named_streams import named_stream
 from candlelight.loaders.errors import DAMAGED, InputError, argument
 from candlelight.loaders.files.safe_writing import replacing
 from candlelight.loaders.progress_bars import progress_bar

@@ -12,10 +12,10 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from candlelight.evaluation.catalogue.record import make_options
 from candlelight.evaluation.catalogue.training_options import CausalTraining
 from candlelight.evaluation.models.autoencoders import CodeDiscriminator, ConvVAE, Posterior
-from candlelight.evaluation.run.batches import Fingerprint
-from candlelight.evaluation.run.record import make_options
+from candlelight.evaluation.run.fingerprints import Fingerprint
 from candlelight.evaluation.training.causal_data import CausalBatches, foreground_weights
 from candlelight.evaluation.training.loop import (
     Losses,

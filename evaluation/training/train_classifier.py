@@ -12,15 +12,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from candlelight.evaluation.catalogue.training_options import (
-    BackboneName,
-    ClassifierTraining,
-    LabelTraining,
-)
+from candlelight.evaluation.catalogue.record import make_options
+from candlelight.evaluation.catalogue.training_options import BackboneName, ClassifierTraining, LabelTraining
 from candlelight.evaluation.models.backbones import Backbone
 from candlelight.evaluation.models.classifiers import FactorHeads
-from candlelight.evaluation.run.batches import Fingerprint, weights_sha256
-from candlelight.evaluation.run.record import make_options
+from candlelight.evaluation.run.fingerprints import Fingerprint, weights_sha256
 from candlelight.evaluation.training.loop import (
     Losses,
     Task,

@@ -13,12 +13,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
+from candlelight.evaluation.catalogue.record import make_options
 from candlelight.evaluation.catalogue.training_options import IntrinsicTraining, Regime, RegimeTraining
 from candlelight.evaluation.intrinsic.ground_truth import GroundTruth, stack_ground_truth
 from candlelight.evaluation.intrinsic.intrinsic_records import decomposition_errors
 from candlelight.evaluation.models.network import IntrinsicNet
 from candlelight.evaluation.run.named_models import Decomposition
-from candlelight.evaluation.run.record import make_options
 from candlelight.evaluation.training.intrinsic_losses import (
     consistency_loss,
     intrinsic_loss,

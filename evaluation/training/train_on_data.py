@@ -16,7 +16,6 @@ from candlelight.evaluation.catalogue.training_options import (
     IntrinsicCommand,
     IntrinsicTraining,
 )
-from candlelight.evaluation.coverage import ResizedImages
 from candlelight.evaluation.models import save_model
 from candlelight.evaluation.models.autoencoders import save_autoencoder
 from candlelight.evaluation.models.build_backbone import build_backbone, load_backbone
@@ -28,6 +27,7 @@ from candlelight.evaluation.training.train_classifier import train_classifier
 from candlelight.evaluation.training.train_intrinsic import SmallRows, train_intrinsic
 from candlelight.evaluation.training.training_rows import factor_labels, hold_out
 from candlelight.evaluation.views import Images, View, open_data
+from candlelight.evaluation.views.image_tensors import ResizedImages
 from candlelight.loaders.foreign_text import printable
 from candlelight.loaders.verification.checksums import file_sha256
 

@@ -7,9 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from candlelight.evaluation.models.poisson import named_stream
-from candlelight.evaluation.run.batches import Fingerprint, check_srgb_image
+from candlelight.evaluation.run.fingerprints import Fingerprint
 from candlelight.evaluation.views import Factors, Images, View
+from candlelight.evaluation.views.image_tensors import check_srgb_image
+from candlelight.evaluation.views.named_streams import named_stream
 from candlelight.loaders.errors import InputError, argument, did_you_mean
 from candlelight.loaders.schema import FactorInfo
 

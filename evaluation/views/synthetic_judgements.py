@@ -6,12 +6,12 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64, UInt8
 from numpy import ndarray
 
+from candlelight.evaluation.catalogue.intrinsic_options import DARKER_BY
 from candlelight.loaders.image_gradients import gradient_magnitude, window_maximum
 from candlelight.loaders.mixed_edges import REACH, mixed_edges
 from candlelight.loaders.public.iiw import PointComparisons
 
 PAIRS = 200  # comparisons drawn for a frame; photographs of IIW have 167 on average
-DARKER_BY = 0.10  # relative difference that counts as darker, as in Bell et al. 2014
 _EVEN = 1 + DARKER_BY / 2  # largest ratio of the albedo in the neighbourhood of a point
 _FLOOR = 0.02  # of the median: darker shading is raised to it, because its logarithm is noise
 _STEEP = np.log(1.1)  # change per pixel of an edge of light, which is sharp at any size of the image

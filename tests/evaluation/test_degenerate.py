@@ -15,18 +15,8 @@ import torch
 from torch import Tensor, inf, nan
 
 from candlelight.evaluation.causal.dci import dci, dci_es, dci_fast
-from candlelight.evaluation.causal.effects import (
-    ace,
-    cdm,
-    composition,
-    effectiveness,
-    ice,
-    reversibility,
-)
-from candlelight.evaluation.causal.generativeness import (
-    baseline_codes,
-    counterfactual_generativeness,
-)
+from candlelight.evaluation.causal.effects import ace, cdm, composition, effectiveness, ice, reversibility
+from candlelight.evaluation.causal.generativeness import baseline_codes, counterfactual_generativeness
 from candlelight.evaluation.causal.information_scores import (
     infomec,
     mig,

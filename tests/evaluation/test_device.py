@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from candlelight.evaluation import evaluate
+from candlelight.evaluation.catalogue.record import make_options
 from candlelight.evaluation.concepts import CSMData, TCAVData
 from candlelight.evaluation.concepts.concepts_pictures import CSM_PAGE
 from candlelight.evaluation.concepts.score_csm import CONCEPT_SENSITIVITY
@@ -25,7 +26,6 @@ from candlelight.evaluation.run.batches import repeatable
 from candlelight.evaluation.run.evaluate import score as score_run
 from candlelight.evaluation.run.evaluate import start
 from candlelight.evaluation.run.json_values import to_json_values
-from candlelight.evaluation.run.record import make_options
 from candlelight.evaluation.views import (
     BACKGROUND_REGION,
     Comparisons,

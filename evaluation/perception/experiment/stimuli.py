@@ -11,7 +11,6 @@ from numpy import ndarray
 from torch import Tensor
 
 from candlelight.evaluation.catalogue.perception_options import ExperimentSettings
-from candlelight.evaluation.models.poisson import named_stream
 from candlelight.evaluation.perception.people import HUMAN_THRESHOLDS, VISUAL_ANGLES
 from candlelight.evaluation.perception.scene_curves import TRANSLATION_AXES
 from candlelight.evaluation.perception.transduction import normalised_dmos
@@ -20,6 +19,7 @@ from candlelight.evaluation.perception.transforms import PAPER_SATURATIONS
 from candlelight.evaluation.views import DataIdentity, RatedPair, View
 from candlelight.evaluation.views.moved_frames import MovedRows
 from candlelight.evaluation.views.named_rows import ChosenRows
+from candlelight.evaluation.views.named_streams import named_stream
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from PIL import Image
 
 from candlelight.cli import main
+from candlelight.evaluation.catalogue.record import split_pairs
 from candlelight.evaluation.concepts import tcav_report as tcav_section
 from candlelight.evaluation.concepts.permutation import exchanged_members
-from candlelight.evaluation.run.record import split_pairs
 from candlelight.evaluation.run.result_files import read_results
 from candlelight.loaders.errors import InputError
 

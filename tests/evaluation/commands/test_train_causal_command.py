@@ -9,14 +9,13 @@ import torch
 from click.testing import CliRunner
 
 from candlelight.cli import main
-from candlelight.evaluation.coverage import ResizedImages
 from candlelight.evaluation.models import open_model
 from candlelight.evaluation.models.autoencoders import load_autoencoder
 from candlelight.evaluation.run.evaluate import evaluate
-from candlelight.evaluation.run.named_models import decode
 from candlelight.evaluation.training import causal_data as read_foreground
 from candlelight.evaluation.training import train_causal, train_on_data
 from candlelight.evaluation.views import PartImage
+from candlelight.evaluation.views.image_tensors import ResizedImages, decode
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo
 

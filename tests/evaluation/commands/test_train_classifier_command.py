@@ -9,10 +9,10 @@ import torch
 from click.testing import CliRunner
 
 from candlelight.cli import main
-from candlelight.evaluation.coverage import ResizedImages
 from candlelight.evaluation.models.build_backbone import build_backbone
 from candlelight.evaluation.models.classifiers import TrainedOn, load_classifier
 from candlelight.evaluation.training import factor_labels, train_on_data
+from candlelight.evaluation.views.image_tensors import ResizedImages
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo
 from candlelight.loaders.verification.checksums import file_sha256

@@ -49,7 +49,7 @@ def _few_resamples(monkeypatch):
 
 def _encoded(image):
     """Encode an image with the sRGB curve, as in items of a view."""
-    from candlelight.evaluation.run.named_models import encode
+    from candlelight.evaluation.views.image_tensors import encode
 
     return encode(image.clamp(0, 1))
 
@@ -558,7 +558,7 @@ def test_scale_of_the_reflectance_changes_unaligned_scores_only(sets):
 
 
 def test_predictions_score_like_their_model(sets, tmp_path):
-    from candlelight.evaluation.run.named_models import decode
+    from candlelight.evaluation.views.image_tensors import decode
 
     for view in sets.values():
         for name, item in zip(view.ids, view.items, strict=True):

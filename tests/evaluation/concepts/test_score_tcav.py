@@ -16,13 +16,13 @@ from candlelight.evaluation.concepts import (
     layer_gradients,
     set_images,
 )
-from candlelight.evaluation.concepts.cav import named_generator
 from candlelight.evaluation.models import ModelIdentity, NamedModel
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.result import table
 from candlelight.evaluation.run.result_files import read_results, write_results
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.views import ConceptSet
+from candlelight.evaluation.views.named_streams import named_generator
 from candlelight.loaders.errors import InputError
 
 SIDE = 6

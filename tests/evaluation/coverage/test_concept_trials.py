@@ -62,7 +62,7 @@ def test_shares_add_up_to_the_gain(capsys):
     shap = topics_completeness.shap_shares(CHANNELS[1:], maps, maps, 2, how)
     assert float(shap["shares"].sum()) == pytest.approx(float(shap["ends"][0] - shap["ends"][1]))
     topics_completeness.print_shares(**shap)
-    assert "| |sum - gain| |" in capsys.readouterr().out
+    assert "|sum - gain|" in capsys.readouterr().out
 
 
 def test_ablation_of_the_channels_of_the_classes():

@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 
 from candlelight.evaluation.catalogue.coverage_options import PROPORTIONS, CoverageOptions, ExplanationOptions
-from candlelight.evaluation.run.record import make_options
+from candlelight.evaluation.catalogue.record import make_options
 from candlelight.loaders.errors import InputError
 
 

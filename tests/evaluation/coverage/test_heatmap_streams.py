@@ -25,8 +25,8 @@ from candlelight.evaluation.coverage.thresholds import (
 from candlelight.evaluation.coverage.waiou import part_iou
 from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.json_values import to_json_values
-from candlelight.evaluation.run.named_models import decode, encode
 from candlelight.evaluation.views import PartImage
+from candlelight.evaluation.views.image_tensors import decode, encode
 from candlelight.loaders.errors import InputError
 
 HEIGHT, WIDTH, IMAGES = 13, 17, 9

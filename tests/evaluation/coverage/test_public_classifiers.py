@@ -11,10 +11,10 @@ from click.testing import CliRunner
 from PIL import Image
 
 from candlelight.cli import main
-from candlelight.evaluation.coverage import ResizedImages
 from candlelight.evaluation.models.classifiers import load_classifier
 from candlelight.evaluation.run.result_files import read_results
 from candlelight.evaluation.views import open_data
+from candlelight.evaluation.views.image_tensors import ResizedImages
 
 SPECIES = ["001.Black_footed_Albatross", "002.Laysan_Albatross"]
 SIZES = ((36, 48), (48, 36), (40, 40), (33, 52))  # height, width

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from candlelight.evaluation import evaluate
-from candlelight.evaluation.coverage import ResizedImages
 from candlelight.evaluation.views import PartImage
+from candlelight.evaluation.views.image_tensors import ResizedImages
 from candlelight.loaders.colour import linear_to_srgb, srgb_to_linear
 from candlelight.loaders.errors import InputError
 

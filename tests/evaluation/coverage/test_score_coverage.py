@@ -12,9 +12,9 @@ from candlelight.evaluation.coverage.score_coverage import layer_heatmaps
 from candlelight.evaluation.coverage.thresholds import binarise, explanation_heatmap, set_threshold
 from candlelight.evaluation.coverage.waiou import waiou, weigh_iou
 from candlelight.evaluation.run.evaluate import evaluate
-from candlelight.evaluation.run.named_models import decode
 from candlelight.evaluation.run.predictions import open_heatmaps
 from candlelight.evaluation.views import PartImage
+from candlelight.evaluation.views.image_tensors import decode
 from candlelight.loaders.errors import InputError
 
 HEIGHT, WIDTH = 8, 10

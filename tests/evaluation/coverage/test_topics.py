@@ -5,7 +5,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from candlelight.evaluation.concepts.cav import named_generator
 from candlelight.evaluation.coverage.topic_completeness import (
     LabelledMaps,
     ReconstructionTraining,
@@ -22,6 +21,7 @@ from candlelight.evaluation.coverage.topic_completeness import (
     topic_scores,
 )
 from candlelight.evaluation.coverage.topics import TopicMethod, TopicSearch, discover_topics
+from candlelight.evaluation.views.named_streams import named_generator
 from candlelight.loaders.errors import InputError
 
 CLASSES, DIM = 4, 48

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.run.check_shapes import check_bool, check_shapes
+from candlelight.evaluation.views.check_shapes import check_bool, check_shapes
 from candlelight.loaders.errors import InputError
 
 

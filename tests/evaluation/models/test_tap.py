@@ -9,9 +9,9 @@ import torch
 
 from candlelight.evaluation.intrinsic import lmse_score
 from candlelight.evaluation.models import TAP05, TAP06, IntrinsicModel, train_tap05, train_tap06
-from candlelight.evaluation.models.poisson import named_stream
 from candlelight.evaluation.models.retinex import BASELINES
 from candlelight.evaluation.views import DecomposedImage
+from candlelight.evaluation.views.named_streams import named_stream
 from candlelight.loaders.errors import InputError
 
 TRAIN = {"tap05": train_tap05, "tap06": train_tap06}

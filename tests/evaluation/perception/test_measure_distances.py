@@ -14,7 +14,7 @@ from candlelight.evaluation.perception import (
     shift_illuminant,
     translate_images,
 )
-from candlelight.evaluation.run.batches import Fingerprint
+from candlelight.evaluation.run.fingerprints import Fingerprint
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.views import MovedImages
 from candlelight.loaders.errors import InputError

@@ -17,9 +17,9 @@ from candlelight.evaluation.concepts.score_csm import scored_models
 from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BranchScore, Ratios, SetScore
 from candlelight.evaluation.run.evaluate import start
 from candlelight.evaluation.run.intervals import resampled_interval
-from candlelight.evaluation.run.named_models import decode
 from candlelight.evaluation.run.result import Provenance, StatisticResult
 from candlelight.evaluation.views import ConceptSet
+from candlelight.evaluation.views.image_tensors import decode
 
 FRAMES = [f"frame {number}" for number in range(8)]
 

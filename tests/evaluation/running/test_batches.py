@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.run.batches import Fingerprint, read_batches
+from candlelight.evaluation.run.batches import read_batches
+from candlelight.evaluation.run.fingerprints import Fingerprint
 from candlelight.evaluation.run.named_models import identify_models
 from candlelight.evaluation.views import DecomposedImage
 from candlelight.loaders.errors import InputError

@@ -54,7 +54,7 @@ def evaluations(memory_view, decompositions, monkeypatch):
     """Return each evaluation by name: its model, and a function of the model and the steps."""
     few_resamples = partial(resampled_interval, resamples=20)
     # Collecting the garbage of the whole test process takes most of the time of a batch that is halved.
-    monkeypatch.setattr("candlelight.evaluation.run.model_outputs.gc.collect", lambda: 0)
+    monkeypatch.setattr("candlelight.evaluation.run.batches.gc.collect", lambda: 0)
     # The package has a function of the module's name.
     monkeypatch.setattr(
         sys.modules["candlelight.evaluation.concepts.csm"], "resampled_interval", few_resamples

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from candlelight.evaluation.models.network import IntrinsicNet
-from candlelight.evaluation.run.named_models import encode
 from candlelight.evaluation.training import fine_tune
 from candlelight.evaluation.views import ConceptSet
+from candlelight.evaluation.views.image_tensors import encode
 from candlelight.loaders.errors import InputError
 
 LAYER = "reflectance.blocks.2"

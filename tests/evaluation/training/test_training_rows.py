@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from candlelight.evaluation.coverage import ResizedImages
 from candlelight.evaluation.training import training_rows
 from candlelight.evaluation.training.training_rows import ImageRows
+from candlelight.evaluation.views.image_tensors import ResizedImages
 
 COUNT, SIDE = 10, 8
 

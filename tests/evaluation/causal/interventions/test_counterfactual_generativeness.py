@@ -9,10 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 from candlelight.evaluation.causal.effects import ice
-from candlelight.evaluation.causal.generativeness import (
-    baseline_codes,
-    counterfactual_generativeness,
-)
+from candlelight.evaluation.causal.generativeness import baseline_codes, counterfactual_generativeness
 from candlelight.evaluation.causal.irs import irs, select_codes
 from candlelight.evaluation.run.intervals import mean_interval
 from candlelight.evaluation.training import train_factor_heads
