@@ -35,6 +35,9 @@ from candlelight.loaders.progress_bars import progress_bar
 
 CODE_CONTROLS = ("random codes", "factors as codes", "supervised codes")
 DCI_CODES = 10  # most codes for gradient boosting, which takes minutes
+# Smaller tables are measured on the CPU: their intervals are hundreds of thousands of short kernels, and a GPU
+# takes longer to start these than a CPU to run them.
+SMALL_TABLE = 2**18  # numbers in a table of codes
 
 
 def _open(choice: Mapping[str, Any], options: CodesOptions, models: Mapping[str, Any]) -> Any:
@@ -50,9 +53,10 @@ def _score_codes(run: Run[CodesOptions]) -> dict[str, Result]:
     Factors with a single value among the images are left out, because any code is robust to them.
     `docs/causal.md` defines the metrics; `CODE_METRICS` lists their conditions.
 
-    IRS, unconfoundedness, MIG, modularity, minimality, MCC, R2 and T-MEX are computed on the device. Support
-    vector machines (SAP of classes), logistic regressions (explicitness, InfoE), ridge regressions (DCI-ES),
-    boosted trees (DCI) and the assignment of MCC are those of libraries for the CPU.
+    IRS, unconfoundedness, MIG, modularity, minimality, MCC, R2 and T-MEX of more than `SMALL_TABLE` numbers
+    are computed on the device. Support vector machines (SAP of classes), logistic regressions (explicitness,
+    InfoE), ridge regressions (DCI-ES), boosted trees (DCI) and the assignment of MCC are those of libraries
+    for the CPU.
 
     Blind to: everything that the metrics are blind to, and the selection of the images. On confounded images
     the scores describe the confounded joint distribution.
@@ -105,7 +109,9 @@ def _with_controls(encoded: Encoded, supervised: SupervisedCodes | None) -> Enco
 
 def _score(encoded: Encoded, name: str, metrics: Sequence[str], notes: Sequence[str]) -> StatisticResult:
     """Compute all scores of one encoder."""
-    run, table, codes = encoded.run, on_device(encoded.table, encoded.run.device), encoded.codes[name]
+    run, codes = encoded.run, encoded.codes[name]
+    device = run.device if codes.numel() > SMALL_TABLE else "cpu"
+    table, codes = on_device(encoded.table, device), codes.to(device)
     measured = _measure(run, name, codes, table, metrics)
     failures = [f"{name}: no {metric}: {one.failure}" for metric, one in measured.items() if one.failure]
     scores = {label: score for one in measured.values() for label, score in one.scores.items()}

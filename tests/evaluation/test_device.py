@@ -262,6 +262,7 @@ def test_codes_stay_on_the_device(device, memory_view, monkeypatch, name) -> Non
     heads = SimpleNamespace(heads=told, accuracy={"red": 1.0, "green": 1.0})
     generativeness = import_module("candlelight.evaluation.causal.score_generativeness")
     monkeypatch.setattr(generativeness, "supervise", lambda encoded, notes: heads)
+    monkeypatch.setattr(import_module("candlelight.evaluation.causal.score_codes"), "SMALL_TABLE", 0)
     expected = evaluate(name, view, {"flat": Flat()}, device="cpu", **options)["flat"]
     with device() as counted:
         found = evaluate(name, view, {"flat": Flat()}, device="cuda", **options)["flat"]
