@@ -35,8 +35,8 @@ from candlelight.loaders.progress_bars import progress_bar
 
 CODE_CONTROLS = ("random codes", "factors as codes", "supervised codes")
 DCI_CODES = 10  # most codes for gradient boosting, which takes minutes
-# Smaller tables are measured on the CPU: their intervals are hundreds of thousands of short kernels, and a GPU
-# takes longer to start these than a CPU to run them.
+# Smaller tables are measured on the CPU: their intervals are hundreds of thousands of short kernels, which a
+# GPU takes longer to start than a CPU to run.
 SMALL_TABLE = 2**18  # numbers in a table of codes
 
 
