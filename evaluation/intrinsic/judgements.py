@@ -15,6 +15,7 @@ from torch.nn.functional import max_pool2d, pad
 
 from candlelight.evaluation.catalogue.intrinsic_options import DARKER_BY
 from candlelight.evaluation.intrinsic.masked import result_dtype
+from candlelight.evaluation.models.gradients import for_rows
 from candlelight.evaluation.views import Comparisons
 from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.check_choice import check_choice
@@ -221,16 +222,19 @@ def count_smooth(
     if image is None and variant == "challenge2018":
         raise InputError('the variant "challenge2018" needs the photographs; pass `image`')
     thresholds = torch.from_numpy(saw_thresholds(variant)).to(shading.device)
-    count = _count if shading.device.type == "cpu" else _count_on_device
-    rows = []
-    for row, (shade, label) in enumerate(zip(shading.detach(), labels, strict=True)):
-        weight = None
+    on_cpu = shading.device.type == "cpu"
+    count = _count if on_cpu else _count_on_device
+
+    def count_row(row: int) -> Float64[Tensor, "thresholds 3 2"]:
+        shade, label, weight = shading[row].detach(), labels[row], None
         if image is not None and variant == "challenge2018":
             known = image[row].detach().cpu().numpy(), label.cpu().numpy()
             weight = torch.from_numpy(texture_weights(*known)).to(shading.device)
         gray = shade.double().mean(0).nan_to_num(0, 0, 0)
         counts = count(gray, label, weight, thresholds, variant)
-        rows.append(torch.where(shade.isfinite().all(), counts, torch.nan))
+        return torch.where(shade.isfinite().all(), counts, torch.nan)
+
+    rows = for_rows(count_row, len(shading)) if on_cpu else [count_row(row) for row in range(len(shading))]
     found = torch.stack(rows) if rows else thresholds.new_zeros(0, len(thresholds), 3, 2)
     return found.trunc() if variant == "challenge2018" else found
 

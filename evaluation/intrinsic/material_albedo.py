@@ -10,6 +10,7 @@ from torch import Tensor
 
 from candlelight.evaluation.intrinsic.image_errors import ciede2000, linear_to_lab
 from candlelight.evaluation.intrinsic.masked import is_finite, result_dtype
+from candlelight.evaluation.models.gradients import for_rows
 from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.colour import to_display
 from candlelight.loaders.errors import InputError
@@ -147,11 +148,15 @@ def resize_for_maw(
     height, width = MAW_SIZE
     resized = torch.zeros(len(prediction), 3, height, width)
     numbers = torch.zeros(len(prediction), height, width, dtype=torch.int64)
-    for row, (image, areas) in enumerate(zip(prediction.detach().cpu(), regions.cpu(), strict=True)):
-        pixels = Image.fromarray(to_display(image.permute(1, 2, 0).double().numpy()))
+    images, areas = prediction.detach().cpu().movedim(1, -1).double().numpy(), regions.cpu().numpy()
+
+    def resize(row: int) -> None:
+        pixels = Image.fromarray(to_display(images[row]))
         small = np.asarray(pixels.resize((width, height), Image.Resampling.BILINEAR))
         resized[row] = image_tensor(small, linear=True)
-        numbers[row] = torch.from_numpy(scale_regions(areas.numpy(), MAW_SIZE))
+        numbers[row] = torch.from_numpy(scale_regions(areas[row], MAW_SIZE))
+
+    for_rows(resize, len(prediction))
     return resized.to(prediction.device), numbers.to(prediction.device)
 
 
