@@ -231,8 +231,6 @@ def _state(score: float, start: float, level: float) -> ThresholdState:
     return "at the start" if start >= level else "reached"
 
 
-# Hues of the axes that the paper orders with the geometric transforms.
-COLOUR_AXES = {"RG": (510, -510), "YB": (574, 467)}
 _FEWEST = 5  # points of an ellipse
 
 

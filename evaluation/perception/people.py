@@ -19,6 +19,12 @@ from candlelight.loaders.illuminants import EQUAL_ENERGY, XY_PER_STEP
 # In degrees of visual angle, degrees, and as a factor: the final test in the notebook of Alabau-Bosque et al.
 # 2024, which does not say whether they are of the literature or of the paper's own natural images.
 HUMAN_THRESHOLDS = {"translation": 0.23, "rotation": 3.6, "scale": 1.026}
+# Transforms from the one to which people are most sensitive: Alabau-Bosque et al. 2024, section II.D, of
+# thresholds in energy. Illuminants are along the short (red-green) and long (yellow-blue) axis of the human
+# ellipse.
+HUMAN_ORDER = ("scale", "translation", "rotation", "RG", "YB")
+# Hues of the axes that the paper orders with the geometric transforms.
+COLOUR_AXES = {"RG": (510, -510), "YB": (574, 467)}
 # Transforms whose degrees are those of the visual angle, which depends on the screen.
 VISUAL_ANGLES = ("translation", "parallax")
 # The notebook divides np.linspace(0, 11, 11), not the shifts of 0 to 10 pixels, by the pixels per degree.
@@ -253,6 +259,21 @@ HUMAN_SATURATIONS = {
     # The opposite hues, mirrored by the paper.
     **{491: 1.955, 481: 2.644, 467: 2.779, -565: 2.644, -554: 1.955, -510: 1.383},
 }
+
+
+def all_human_thresholds() -> dict[str, float]:
+    """Return the thresholds of people by transform; along the colour axes in steps of saturation.
+
+    Parallax has that of translation: a camera that moves shifts the picture by the same angle.
+
+    Example:
+        >>> all_human_thresholds()["RG"]
+        1.383
+    """
+    steps = {
+        axis: sum(HUMAN_SATURATIONS[hue] for hue in hues) / len(hues) for axis, hues in COLOUR_AXES.items()
+    }
+    return {**HUMAN_THRESHOLDS, "parallax x": HUMAN_THRESHOLDS["translation"], **steps}
 
 
 @cache

@@ -11,10 +11,18 @@ from jaxtyping import Bool, Float64
 from matplotlib.ticker import LogLocator
 from numpy import ndarray
 
-from candlelight.evaluation.perception.people import Ellipse, experimental_ellipse, macadam_ellipse
+from candlelight.evaluation.perception.people import (
+    HUMAN_ORDER,
+    Ellipse,
+    experimental_ellipse,
+    macadam_ellipse,
+)
 from candlelight.evaluation.perception.psychometric import FORCED_CHOICE, PsychometricFit, psychometric
-from candlelight.evaluation.perception.scene_curves import GEOMETRIC_TRANSFORMS, HUMAN_ORDER
-from candlelight.evaluation.perception.transform_families import transform_unit, unchanged_magnitude
+from candlelight.evaluation.perception.transform_families import (
+    GEOMETRIC_TRANSFORMS,
+    transform_unit,
+    unchanged_magnitude,
+)
 from candlelight.evaluation.report.blocks import PlotBlock, number
 from candlelight.evaluation.report.drawing import COLOURS, INK, drawing, legend_columns, short_name, to_svg
 from candlelight.evaluation.run.result import StatisticResult, model_name

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from candlelight.evaluation.perception.people import HUMAN_ORDER
 from candlelight.evaluation.perception.perception_plots import (
     UNITS,
     ellipse_plot,
@@ -14,7 +15,6 @@ from candlelight.evaluation.perception.perception_plots import (
     sensitivity_plots,
     transduction_plot,
 )
-from candlelight.evaluation.perception.scene_curves import HUMAN_ORDER
 from candlelight.evaluation.report.blocks import (
     Block,
     Section,

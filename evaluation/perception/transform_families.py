@@ -29,7 +29,8 @@ from candlelight.loaders.illuminants import EQUAL_ENERGY
 from candlelight.loaders.primaries import D65
 
 ImageBase = Literal["photographs", "mnist"]
-_GEOMETRIC = ("translation x", "translation y", "rotation", "scale")
+GEOMETRIC_TRANSFORMS = ("translation", "parallax x", "rotation", "scale")  # with a threshold of people
+TRANSLATION_AXES = ("translation x", "translation y")
 ILLUMINANT = "illuminant "
 _FARTHEST = 10  # pixels of the paper
 # Factors of scale, those of the recipe `invariance`: dense about the human threshold, 1.026.
@@ -130,7 +131,7 @@ class TransformFamily:
         """
         if self.name.startswith(ILLUMINANT):
             return shift_illuminant(references, self._hue(), magnitude, self.white)
-        check_choice("name", self.name, (*_GEOMETRIC, f"{ILLUMINANT}HUE"))
+        check_choice("name", self.name, (*TRANSLATION_AXES, "rotation", "scale", f"{ILLUMINANT}HUE"))
         pixels = magnitude * self.pixels_per_degree
         if self.name == "translation x":
             images = translate_images(references, right=pixels, kernel=self.kernel)

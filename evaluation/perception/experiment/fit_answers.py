@@ -11,19 +11,18 @@ from jaxtyping import Bool, Float64
 from numpy import ndarray
 from torch import Tensor
 
-from candlelight.evaluation.perception.curve_scores import all_human_thresholds
 from candlelight.evaluation.perception.detection import (
     DetectionLevels,
     MeasuredThresholds,
     detection_levels,
 )
 from candlelight.evaluation.perception.experiment.answers import ExperimentAnswers, read_answers, read_log
-from candlelight.evaluation.perception.people import HUMAN_SATURATIONS
+from candlelight.evaluation.perception.people import HUMAN_SATURATIONS, all_human_thresholds
 from candlelight.evaluation.perception.psychometric import PsychometricFit, fit_psychometric
-from candlelight.evaluation.perception.scene_curves import TRANSLATION_AXES
 from candlelight.evaluation.perception.transduction import DETECTION_LEVELS
 from candlelight.evaluation.perception.transform_families import (
     ILLUMINANT,
+    TRANSLATION_AXES,
     transform_unit,
     unchanged_magnitude,
 )

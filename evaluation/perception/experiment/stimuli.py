@@ -13,9 +13,12 @@ from torch import Tensor
 from candlelight.evaluation.catalogue.perception_options import ExperimentSettings
 from candlelight.evaluation.models.poisson import named_stream
 from candlelight.evaluation.perception.people import HUMAN_THRESHOLDS, VISUAL_ANGLES
-from candlelight.evaluation.perception.scene_curves import TRANSLATION_AXES
 from candlelight.evaluation.perception.transduction import normalised_dmos
-from candlelight.evaluation.perception.transform_families import TransformFamily, unchanged_magnitude
+from candlelight.evaluation.perception.transform_families import (
+    TRANSLATION_AXES,
+    TransformFamily,
+    unchanged_magnitude,
+)
 from candlelight.evaluation.perception.transforms import PAPER_SATURATIONS
 from candlelight.evaluation.views import DataIdentity, RatedPair, View
 from candlelight.evaluation.views.moved_frames import MovedRows

@@ -12,7 +12,7 @@ from PIL import Image
 
 from candlelight.cli import main
 from candlelight.evaluation import views
-from candlelight.evaluation.perception import TransformFamily, perception_data
+from candlelight.evaluation.perception import TransformFamily, score_perception
 from candlelight.evaluation.report.blocks import number
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.result_files import read_results
@@ -81,7 +81,7 @@ def rated(memory_view, monkeypatch):
     ramp = STEP * torch.arange(12.0).expand(3, 12, 12)
     shifts = [0, 2, 4, 6, 8, 10]
     items = [RatedPair(ramp, ramp + STEP * shift, 10 - 10 * 2 * shift / 29.2, 0.1) for shift in shifts]
-    asked, open_data = [], perception_data.open_data
+    asked, open_data = [], score_perception.open_data
 
     def open_rated(kind, data, **choice):
         if kind != "pairs":
@@ -89,7 +89,7 @@ def rated(memory_view, monkeypatch):
         asked.append(data)
         return memory_view(items)
 
-    monkeypatch.setattr(perception_data, "open_data", open_rated)
+    monkeypatch.setattr(score_perception, "open_data", open_rated)
     return asked
 
 
@@ -285,7 +285,7 @@ def frames(memory_view, monkeypatch, request):
         items.append(views.MovedImages(image, moved, transform, "degrees", steps, 0 * steps, 29.2))
     found, asked = _Frames(memory_view(items)), {}
     monkeypatch.setattr(
-        perception_data, "open_data", lambda kind, data, **choice: asked.update(choice) or found
+        score_perception, "open_data", lambda kind, data, **choice: asked.update(choice) or found
     )
     return found, asked
 

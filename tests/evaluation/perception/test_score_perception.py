@@ -25,7 +25,13 @@ from candlelight.evaluation.perception import (
     published_transduction,
     spread_hues,
 )
-from candlelight.evaluation.perception.curve_scores import CurveScores, level_without_ratings, people_order
+from candlelight.evaluation.perception.curve_scores import (
+    CurveScores,
+    level_without_ratings,
+    people_order,
+    transform_sensitivity,
+)
+from candlelight.evaluation.perception.measure_distances import SceneCurve, align_curves
 from candlelight.evaluation.perception.perception_report import (
     order_table,
     perception_lines,
@@ -33,7 +39,6 @@ from candlelight.evaluation.perception.perception_report import (
     psychometric_plot,
     threshold_table,
 )
-from candlelight.evaluation.perception.scene_curves import SceneCurve, align_curves, transform_sensitivity
 from candlelight.evaluation.run import intervals as resampled_intervals
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.views import RatedPair
@@ -80,8 +85,8 @@ def test_scenes_are_matched_by_group_and_undefined_ones_left_out_for_all() -> No
     flat = [table(one.transform, np.ones((3, 3)), one.groups) for one in (x, y, turned)]
     found = align_curves({"physical": {"mine": [x, y, turned], "rmse": flat}}, "rmse")
     assert found.groups == ("a",)
-    assert found.missing == 2  # c and d
-    assert found.undefined == {"mine": ("b",), "rmse": ()}
+    assert found.notes[0] == "scenes left out because a transform lacks them: 2"  # c and d
+    assert found.notes[1:] == ["scenes left out because mine is undefined on them: 1, b"]
     mine = found.curves["physical"]["mine"]
     assert list(mine) == ["translation", "rotation"]
     assert mine["translation"].distances.tolist() == [[0, 1, 1]]

@@ -4,7 +4,7 @@ from itertools import permutations
 import pytest
 import torch
 
-from candlelight.evaluation.perception.scene_curves import (
+from candlelight.evaluation.perception.curve_scores import (
     HUMAN_ORDER,
     sensitivity_order,
     transform_sensitivity,
