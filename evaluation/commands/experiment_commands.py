@@ -115,7 +115,7 @@ def fit_forced_choice(log: Path, out: Path | None) -> None:
     for fit in fits:
         click.echo(printable(str(fit)))
     if out is not None:
-        from candlelight.evaluation.perception.perception_plots import draw_answers
+        from candlelight.evaluation.perception.perception_report import draw_answers
 
         out.write_bytes(draw_answers(answers, fits, out.suffix[1:]))
         click.echo(str(out))

@@ -244,8 +244,9 @@ def _score_metrics(run: Run[Any]) -> dict[str, Result]:
         found, notes = _metric_scores(run, name, curves, transductions.get(name), human)
         scores, replicates = _intervals(found, aligned.groups, run.options.seed)
         details = {
-            **{**common, "transduction": transductions.get(name), "notes": told + notes},
+            **{**common, "transduction": transductions.get(name)},
             "moves": {moves: describe_curves(one, human) for moves, one in found.items()},
+            "notes": [*told, *notes],
         }
         about = make_provenance(record.name, record.version, record.better, named, described, settings)
         groups = distinct_groups(aligned.groups)

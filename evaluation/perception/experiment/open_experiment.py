@@ -201,7 +201,7 @@ def run_experiment(
 
 def summarise_log(path: Path) -> dict[str, Any]:
     """Make the end of the page: a line for each fit, and the plot."""
-    from candlelight.evaluation.perception.perception_plots import draw_answers
+    from candlelight.evaluation.perception.perception_report import draw_answers
 
     answers = read_answers(path)
     fits = fit_answers(answers)

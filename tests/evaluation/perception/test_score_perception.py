@@ -37,7 +37,7 @@ from candlelight.evaluation.perception.perception_report import (
     perception_lines,
     perception_section,
     psychometric_plot,
-    threshold_table,
+    threshold_rows,
 )
 from candlelight.evaluation.run import intervals as resampled_intervals
 from candlelight.evaluation.run.compare import compare
@@ -255,7 +255,7 @@ def test_thresholds_of_people_replace_the_published_ones(scenes) -> None:
         curve = found.details["moves"]["image plane"]["curves"][0]
         rmse = np.interp(human, curve["magnitudes"], curve["rmse"])
         assert people == pytest.approx(1 / rmse**2)
-        assert any("measured" in cell for cell in threshold_table([found]).rows[0])
+        assert [row[5] for row in threshold_rows([found])] == [f"{human:.4g}, measured", "1.026"]
     with pytest.raises(InputError, match="`human` must be one of: translation, rotation, scale"):
         scored(scenes, families, named, known, human={"rotate": 3.0})
 
@@ -291,7 +291,7 @@ def test_an_incomplete_order_tells_its_pairs_and_has_no_tick(scenes) -> None:
         "ssim",
         *"1 of 1 pairs".split(),
     ]
-    assert order_table([found["ssim"]]).rows[-1] == ("ssim", "scale > rotation", "1 of 1 pairs")
+    assert order_table([found["ssim"]]).rows[-1] == ("ssim", "1 of 1 pairs", "scale > rotation")
 
 
 # --------------------------------------------------------------------------------- families, ratings, answers
