@@ -76,8 +76,8 @@ def run_forced_choice(
     candlelight perception experiment photographs --transform rotation=6 --transform scale --out answers.jsonl
     candlelight perception experiment invariance --set rotation --moved --out moves.jsonl
     """
-    from candlelight.evaluation.perception.experiment import fit_answers
-    from candlelight.evaluation.perception.experiment.open_experiment import open_stimuli, run_experiment
+    from candlelight.evaluation.perception.experiment import fit_answers, open_stimuli
+    from candlelight.evaluation.perception.experiment.session import run_experiment
 
     settings = make_options(ExperimentSettings, choice)
     stimuli = open_stimuli(data, settings, set_name, split)

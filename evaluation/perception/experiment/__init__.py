@@ -8,5 +8,5 @@ from candlelight.evaluation.perception.experiment.fit_answers import fit_answers
 from candlelight.evaluation.perception.experiment.fit_answers import (
     measured_thresholds as measured_thresholds,
 )
-from candlelight.evaluation.perception.experiment.open_experiment import open_stimuli as open_stimuli
+from candlelight.evaluation.perception.experiment.stimuli import open_stimuli as open_stimuli
 from candlelight.evaluation.perception.experiment.stimuli import plan_trials as plan_trials

@@ -2,8 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -191,26 +190,35 @@ class AnswerLog:
                 program writes to it.
         """
         self.path = path
-        self.records: list[AnswerRecord] = []
-        with ExitStack() as unfinished:
-            try:
-                self._file = unfinished.enter_context(
-                    FileIO(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+")
-                )
-            except OSError as error:
-                raise blame(f"{path}: cannot be written", error, "name another file") from None
-            _lock(path, self._file)
-            if path.stat().st_size > 0:
-                header, self.records = read_log(path)
-            if self.records:
-                _check_settings(path, header.settings, settings)
-                self._file.truncate(path.read_bytes().rfind(b"\n") + 1)
-            else:  # settings count from the first answer
-                self._file.truncate(0)
-                self._write(LogHeader(version=code_version(), settings=dict(settings)))
-                sync(path.parent)
-            self._file.seek(0, os.SEEK_END)
-            unfinished.pop_all()
+        try:
+            self._file = FileIO(path, "a+")
+        except OSError as error:
+            raise blame(f"{path}: cannot be written", error, "name another file") from None
+        try:
+            self.records = self._begin(settings)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _begin(self, settings: Mapping[str, Any]) -> list[AnswerRecord]:
+        import fcntl  # here, because reading a log works on systems without it
+
+        try:
+            lock_file(self._file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"{self.path}: another experiment writes to it; end that one first, or name another file"
+            ) from None
+        header, records = read_log(self.path) if self.path.stat().st_size else (None, [])
+        if header is not None and records:
+            _check_settings(self.path, header.settings, settings)
+            self._file.truncate(self.path.read_bytes().rfind(b"\n") + 1)
+        else:  # settings count from the first answer
+            self._file.truncate(0)
+            self._write(LogHeader(version=code_version(), settings=dict(settings)))
+            sync(self.path.parent)
+        self._file.seek(0, os.SEEK_END)
+        return records
 
     def __enter__(self) -> "AnswerLog":
         return self
@@ -253,7 +261,7 @@ class AnswerLog:
         )
 
     def _write(self, record: LogHeader | AnswerRecord) -> None:
-        start = self._file.tell()
+        start = self._file.seek(0, os.SEEK_END)
         data = f"{record.model_dump_json()}\n".encode()
         try:
             if self._file.write(data) != len(data):
@@ -265,20 +273,8 @@ class AnswerLog:
             raise
 
 
-def _lock(path: Path, file: FileIO) -> None:
-    import fcntl  # here, because reading a log works on systems without it
-
-    try:
-        lock_file(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise InputError(
-            f"{path}: another experiment writes to it; end that one first, or name another file"
-        ) from None
-
-
 def _check_settings(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    names: Sequence[str] = list(dict.fromkeys([*old, *new]))
-    for name in names:
+    for name in dict.fromkeys([*old, *new]):
         if old.get(name) != new.get(name):
             raise InputError(
                 f"{path}: was begun with {name} {_shown(old.get(name))}, got {_shown(new.get(name))}; repeat "

@@ -16,7 +16,7 @@ from candlelight.evaluation.perception.detection import (
     MeasuredThresholds,
     detection_levels,
 )
-from candlelight.evaluation.perception.experiment.answers import ExperimentAnswers, read_answers, read_log
+from candlelight.evaluation.perception.experiment.answers import AnswerRecord, ExperimentAnswers, read_log
 from candlelight.evaluation.perception.people import HUMAN_SATURATIONS, all_human_thresholds
 from candlelight.evaluation.perception.psychometric import PsychometricFit, fit_psychometric
 from candlelight.evaluation.perception.transduction import DETECTION_LEVELS
@@ -91,24 +91,23 @@ def fit_answers(answers: ExperimentAnswers) -> tuple[AnswerFit, ...]:
 
 
 def _fits(answers: ExperimentAnswers) -> Iterator[AnswerFit]:
-    names = tuple(_RATED if name is None else name for name in answers.transform)
+    names = np.array([_RATED if name is None else name for name in answers.transform])
     observers = sorted(set(answers.observer))
-    for name in sorted(set(names)):
+    for name in sorted(set(names.tolist())):
         for observer in (None, *(observers if len(observers) > 1 else ())):
-            rows = np.array(names) == name
+            rows = names == name
             if observer is not None:
-                rows = rows & (np.array(answers.observer) == observer)
+                rows &= np.array(answers.observer) == observer
             if rows.any():
+                levels, fit = torch.from_numpy(answers.magnitudes[rows]), None
+                if not bool((levels == levels[0]).all()):
+                    fit = _fit(levels, torch.from_numpy(answers.correct[rows]))
                 unit = "" if name == _RATED else transform_unit(name)
-                yield AnswerFit(name, observer, unit, rows, _fit(answers, rows), _published(name))
+                yield AnswerFit(name, observer, unit, rows, fit, _published(name))
 
 
-def _fit(answers: ExperimentAnswers, rows: Bool[ndarray, " answers"]) -> PsychometricFit | None:
-    levels = torch.from_numpy(answers.magnitudes[rows])
-    if bool((levels == levels[0]).all()):
-        return None
-    correct = torch.from_numpy(answers.correct[rows].astype(np.int64))
-    return fit_psychometric(levels, correct, torch.ones_like(correct))
+def _fit(levels: Float64[Tensor, " answers"], correct: Bool[Tensor, " answers"]) -> PsychometricFit:
+    return fit_psychometric(levels, correct.int(), torch.ones_like(correct, dtype=torch.int))
 
 
 def _published(name: str) -> float | None:
@@ -141,27 +140,24 @@ name a log of `candlelight perception experiment`
     """
     if not logs:
         raise InputError("expected at least one log of answers, got none")
-    answers = [read_answers(log) for log in logs]
-    for log, found in zip(logs, answers, strict=True):
-        if not len(found):
-            raise InputError(f"{log}: has no answers yet; continue the experiment, or leave it out")
-    _refuse_repeats(logs)
-    names = np.array([_curve(name) for found in answers for name in found.transform])
-    magnitudes = torch.from_numpy(np.concatenate([found.magnitudes for found in answers]))
-    correct = torch.from_numpy(np.concatenate([found.correct for found in answers]))
-    detection, notes = DetectionLevels(), []
-    human: dict[str, float] = {}
-    for name in dict.fromkeys(names.tolist()):
-        chosen = torch.from_numpy(names == name)
-        if name == "":
-            detection = _detection(magnitudes[chosen], correct[chosen])
+    by_curve: dict[str, list[AnswerRecord]] = {}
+    for record in _read_logs(logs):
+        name = "translation" if record.transform in TRANSLATION_AXES else record.transform
+        by_curve.setdefault(name or _RATED, []).append(record)
+    detection, human = DetectionLevels(), dict[str, float]()
+    notes = []
+    for name, records in by_curve.items():
+        magnitudes = torch.tensor([record.magnitude for record in records], dtype=torch.float64)
+        correct = torch.tensor([record.correct for record in records])
+        if name == _RATED:
+            detection = _detection(magnitudes, correct)
         elif name.startswith(ILLUMINANT):
             notes.append(
-                f"{name}: {int(chosen.sum())} answers are not used, because an ellipse of people needs all "
+                f"{name}: {len(records)} answers are not used, because an ellipse of people needs all "
                 "hues; ellipses of people are the published ones"
             )
         else:
-            threshold, note = _threshold(name, magnitudes[chosen], correct[chosen])
+            threshold, note = _threshold(name, magnitudes, correct)
             human |= {} if threshold is None else {name: threshold}
             notes.append(note)
     if "translation" in human:
@@ -169,11 +165,13 @@ name a log of `candlelight perception experiment`
     return MeasuredThresholds(detection, human, tuple(notes))
 
 
-def _refuse_repeats(logs: Sequence[Path]) -> None:
-    """Refuse an answer that two logs of one experiment hold: it would count twice."""
+def _read_logs(logs: Sequence[Path]) -> Iterator[AnswerRecord]:
+    """Read the answers of all logs; one in two logs of an experiment would count twice, and is refused."""
     first: dict[tuple[str, str, int], int] = {}
     for place, log in enumerate(logs):
         header, records = read_log(log)
+        if not records:
+            raise InputError(f"{log}: has no answers yet; continue the experiment, or leave it out")
         experiment = json.dumps(header.settings, sort_keys=True)
         for record in records:
             other = first.setdefault((experiment, record.observer, record.trial), place)
@@ -183,11 +181,7 @@ def _refuse_repeats(logs: Sequence[Path]) -> None:
                     f"{logs[other]} too; name one of the two logs, or, if they are of two people, give each "
                     "a name in `observer`"
                 )
-
-
-def _curve(transform: str | None) -> str:
-    """Name the curve of a transform; "" for rated pairs."""
-    return "translation" if transform in TRANSLATION_AXES else transform or ""
+        yield from records
 
 
 def _detection(levels: Float64[Tensor, " answers"], correct: Bool[Tensor, " answers"]) -> DetectionLevels:
@@ -204,7 +198,7 @@ def _threshold(
     """Fit the threshold of one transform, and say in words how that ended."""
     unit = transform_unit(name)
     try:
-        fit = fit_psychometric(magnitudes, correct.int(), torch.ones_like(correct, dtype=torch.int))
+        fit = _fit(magnitudes, correct)
         problem = "" if fit.converged else fit.note
     except InputError as error:
         problem = str(error)
