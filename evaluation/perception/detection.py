@@ -176,12 +176,15 @@ def detection_threshold(
     values = check_distances(distances)
     mean = values.mean(0, keepdim=True)
     low, score, high = (curve_thresholds(mean, magnitudes, transduction, level).item() for level in levels)
+    state: ThresholdState = "at the start" if mean[0, 0] >= transduction.invert(levels[1]) else "reached"
+    if not math.isfinite(score):
+        state = "not reached" if math.isnan(score) else "infinite"
     return DetectionThreshold(
         score=score,
         low=low,
         high=high,
         uncertainty=(high - low) / 2,  # inf - inf is nan, too
-        state=_state(score, mean[0, 0].item(), transduction.invert(levels[1])),
+        state=state,
         scenes=curve_thresholds(values, magnitudes, transduction, levels[1]),
     )
 
@@ -221,14 +224,6 @@ def curve_thresholds(
     found = invert_curves(distances, magnitudes, distance)
     never = found.isnan() & (distances.amax(-1) - distances.amin(-1) < STILL * distance)
     return found.masked_fill(never, torch.inf)
-
-
-def _state(score: float, start: float, level: float) -> ThresholdState:
-    if score == torch.inf:
-        return "infinite"
-    if math.isnan(score):
-        return "not reached"
-    return "at the start" if start >= level else "reached"
 
 
 _FEWEST = 5  # points of an ellipse
@@ -302,18 +297,12 @@ def illuminant_thresholds(
     reached = found.isfinite()
     points = hue_chromaticities(hues, found)
     note = f"{int((~reached).sum())} of {len(found)} hues left out"
-    ellipse = None
     if int(reached.sum()) < _FEWEST:
-        note += ", too many for an ellipse"
-    else:
-        try:
-            ellipse = fit_ellipse(points[reached])
-        except InputError:
-            note += ", and the others have no ellipse: their thresholds lie on a line"
-    return IlluminantThresholds(
-        score=math.nan if ellipse is None else ellipse_error(ellipse, experimental_ellipse()),
-        macadam_error=math.nan if ellipse is None else ellipse_error(ellipse, macadam_ellipse()),
-        radii=found,
-        ellipse=ellipse,
-        note=note,
-    )
+        return IlluminantThresholds(math.nan, math.nan, found, None, f"{note}, too many for an ellipse")
+    try:
+        ellipse = fit_ellipse(points[reached])
+    except InputError:
+        note += ", and the others have no ellipse: their thresholds lie on a line"
+        return IlluminantThresholds(math.nan, math.nan, found, None, note)
+    errors = (ellipse_error(ellipse, people) for people in (experimental_ellipse(), macadam_ellipse()))
+    return IlluminantThresholds(*errors, found, ellipse, note)

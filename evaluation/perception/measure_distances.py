@@ -21,7 +21,6 @@ from candlelight.evaluation.perception.transform_families import (
     unchanged_magnitude,
 )
 from candlelight.evaluation.run.batches import Fingerprint, check_srgb_image
-from candlelight.evaluation.run.model_outputs import run_in_halves
 from candlelight.evaluation.run.steps import FinishedSteps, model_key
 from candlelight.evaluation.views import MovedImages, View
 from candlelight.loaders.errors import InputError
@@ -203,12 +202,7 @@ def _measure(
 ) -> dict[str, Tensor]:
     """Compare the images of some magnitudes with the reference."""
     moved, clipped = move()
-
-    def compare(rows: slice) -> tuple[Tensor, ...]:
-        images = moved[rows]
-        return (pair_distances(named, images, reference.expand_as(images)),)
-
-    [distances] = run_in_halves(compare, len(moved))
+    distances = pair_distances(named, moved, reference.expand_as(moved))
     return {"distances": distances, "clipped": clipped.double()}
 
 

@@ -15,8 +15,7 @@ from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.perception.distances import pair_distances
 from candlelight.evaluation.run.batches import Batch, Fingerprint, read_batches
 from candlelight.evaluation.run.check_shapes import check_shapes
-from candlelight.evaluation.run.model_outputs import run_in_halves
-from candlelight.evaluation.run.steps import FinishedSteps, batch_key, model_key
+from candlelight.evaluation.run.steps import FinishedSteps, batch_key, join_steps, model_key
 from candlelight.evaluation.views import RatedPair, View
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
@@ -367,25 +366,22 @@ def fit_rated_pairs(
     kept, whole = steps or FinishedSteps(), fingerprint or Fingerprint()
     settings = {"metric": "rated pairs", "version": _VERSION}
     keys = {name: model_key(named, device, **settings) for name, named in named_distances.items()}
-    parts: dict[str, list[Tensor]] = {name: [] for name in named_distances}
+    parts: list[dict[str, dict[str, Tensor]]] = []
     scores: list[float] = []
     for batch in read_batches(pairs, batch_size, lambda pair: pair.reference, whole, "rated pairs"):
         scores += [pair.score for pair in batch.items]
+        parts.append({})
         for name, named in named_distances.items():
             compute = partial(_compare, named, batch, device)
-            parts[name].append(kept.get_or_compute(batch_key(keys[name], batch, whole), compute)["distances"])
+            parts[-1][name] = kept.get_or_compute(batch_key(keys[name], batch, whole), compute)
     ratings = normalised_dmos(torch.tensor(scores, dtype=torch.float64))
-    return {name: _fit(torch.cat(some), ratings) for name, some in parts.items()}
+    return {name: _fit(some["distances"], ratings) for name, some in join_steps(parts).items()}
 
 
 def _compare(named: NamedModel, batch: Batch[RatedPair], device: str) -> dict[str, Tensor]:
     distorted = batch.stack(lambda pair: pair.distorted).to(device)
     references = batch.stack(lambda pair: pair.reference).to(device)
-
-    def compare(rows: slice) -> tuple[Tensor, ...]:
-        return (pair_distances(named, distorted[rows], references[rows]),)
-
-    return {"distances": run_in_halves(compare, len(distorted))[0]}
+    return {"distances": pair_distances(named, distorted, references)}
 
 
 def _fit(distances: Float64[Tensor, " pairs"], ratings: Float64[Tensor, " pairs"]) -> Transduction:
