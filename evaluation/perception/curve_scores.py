@@ -17,19 +17,17 @@ from torch import Tensor
 from candlelight.evaluation.perception.detection import (
     STILL,
     IlluminantThresholds,
-    curve_thresholds,
-    detection_threshold,
-    illuminant_thresholds,
-)
-from candlelight.evaluation.perception.measure_distances import SceneCurve
-from candlelight.evaluation.perception.people import COLOUR_AXES, HUMAN_ORDER, human_verdict
-from candlelight.evaluation.perception.transduction import (
     Transduction,
     check_distances,
     check_magnitudes,
+    curve_thresholds,
+    detection_threshold,
+    illuminant_thresholds,
     mean_response,
 )
-from candlelight.evaluation.perception.transform_families import GEOMETRIC_TRANSFORMS, ILLUMINANT
+from candlelight.evaluation.perception.measure_distances import SceneCurve
+from candlelight.evaluation.perception.people import COLOUR_AXES, HUMAN_ORDER, human_verdict
+from candlelight.evaluation.perception.transforms import GEOMETRIC_TRANSFORMS, ILLUMINANT
 from candlelight.evaluation.run.check_shapes import check_shapes
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
@@ -303,7 +301,7 @@ def describe_curves(scores: CurveScores, human: Mapping[str, float]) -> dict[str
     }
     if scores.levels is not None:
         found["thresholds"] = {
-            name: _describe_threshold(scores.curves[name], scores, human[name])
+            name: _describe_threshold(scores.curves[name], scores.transduction, scores.levels, human[name])
             for name in GEOMETRIC_TRANSFORMS
             if name in scores.curves
         }
@@ -323,8 +321,10 @@ def _describe_curve(curve: SceneCurve, transduction: Transduction) -> dict[str, 
     }
 
 
-def _describe_threshold(curve: SceneCurve, scores: CurveScores, human: float) -> dict[str, Any]:
-    found = detection_threshold(curve.distances, curve.magnitudes, scores.transduction, scores.levels)
+def _describe_threshold(
+    curve: SceneCurve, transduction: Transduction, levels: tuple[float, float, float], human: float
+) -> dict[str, Any]:
+    found = detection_threshold(curve.distances, curve.magnitudes, transduction, levels)
     below = float(curve.magnitudes[-1]) if math.isnan(found.low) else found.low
     verdict = human_verdict(found.score, found.uncertainty, human, below)
     return {**asdict(found), "unit": curve.unit, "human": human, "verdict": verdict}

@@ -11,10 +11,10 @@ from jaxtyping import Float32, Float64
 from torch import Tensor
 
 from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.perception.detection import check_distances
 from candlelight.evaluation.perception.distances import check_distance, pair_distances
 from candlelight.evaluation.perception.people import COLOUR_AXES
-from candlelight.evaluation.perception.transduction import check_distances
-from candlelight.evaluation.perception.transform_families import (
+from candlelight.evaluation.perception.transforms import (
     ILLUMINANT,
     TRANSLATION_AXES,
     TransformFamily,
@@ -162,7 +162,7 @@ def _curves(view: View[Any], families: Families, device: str, whole: Fingerprint
         item = view[row]
         if families is None:
             scene = _Scene(name, group, item.transform, item.unit, item.magnitudes)
-            about = {"read": _hash_row(whole, name, item)}
+            about: dict[str, Any] = {"read": _hash_row(whole, name, item)}
             yield _Curve(scene, item.reference.to(device), partial(_frames, item, device), about)
             continue
         if callable(families):
@@ -368,7 +368,7 @@ def _curves_of(
         distances = check_distances(distances, f"distances of {metric}")
         curve = (table.unit, table.magnitudes[order], distances, energies, clipped)
         found[table.transform] = SceneCurve(table.transform, *curve)
-    axes = {"translation": TRANSLATION_AXES}
+    axes: dict[str, tuple[str, ...]] = {"translation": TRANSLATION_AXES}
     axes |= {axis: tuple(f"{ILLUMINANT}{hue}" for hue in hues) for axis, hues in COLOUR_AXES.items()}
     means = {axis: [found[name] for name in names if name in found] for axis, names in axes.items()}
     averaged = {axis: _mean(axis, some) for axis, some in means.items() if some}

@@ -33,10 +33,6 @@ NOTEBOOK_SLIP = 1.1
 Verdict = Literal["human-like", "more sensitive", "less sensitive", "not reached"]
 
 
-PAPER_PIXELS_PER_DEGREE = 29.2
-"""Of the paper's crops of ImageNet with 256 x 256 pixels, and of the recipe `invariance`."""
-
-
 def screen_pixels_per_degree(pixel: float, distance: float) -> float:
     """Compute the pixels in a degree of visual angle at the centre of a screen.
 

@@ -18,7 +18,7 @@ from candlelight.evaluation.perception.people import (
     macadam_ellipse,
 )
 from candlelight.evaluation.perception.psychometric import FORCED_CHOICE, PsychometricFit, psychometric
-from candlelight.evaluation.perception.transform_families import (
+from candlelight.evaluation.perception.transforms import (
     GEOMETRIC_TRANSFORMS,
     transform_unit,
     unchanged_magnitude,
@@ -41,7 +41,7 @@ from candlelight.evaluation.run.result import StatisticResult, align_columns, mo
 from candlelight.loaders.illuminants import EQUAL_ENERGY
 
 if TYPE_CHECKING:
-    from candlelight.evaluation.perception.experiment import AnswerFit, ExperimentAnswers
+    from candlelight.evaluation.perception.experiment.answers import AnswerFit, ExperimentAnswers
 
 _Results = Sequence[StatisticResult]
 _Rows = list[tuple[str, ...]]

@@ -1,12 +1,13 @@
-"""Psychometric functions, fitted to answers by maximum likelihood."""
+"""Psychometric functions, fitted to answers by maximum likelihood, and thresholds of people."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float64, Int, Real
+from jaxtyping import Bool, Float64, Int, Real
 from numpy import ndarray
 from scipy.optimize import OptimizeResult, minimize
 from scipy.special import chdtri, expit, xlogy
@@ -269,3 +270,82 @@ def fit_psychometric(
         converged=bool(best.success and not problem),
         note=problem or str(best.message),
     )
+
+
+# D_T: the lower quartile, the threshold and the upper quartile of the human psychometric function, from the
+# paper's notebook; the paper rounds to 0.44 +- 0.05.
+DETECTION_LEVELS = (0.390, 0.445, 0.499)
+
+
+@dataclass(frozen=True)
+class DetectionLevels:
+    """Lower quartile, threshold and upper quartile of D_T, with their origin.
+
+    Attributes:
+        levels: on the common scale.
+        note: their origin.
+        fit: the fitted psychometric function and the answers at each level, for a plot; empty if published.
+    """
+
+    levels: tuple[float, float, float] = DETECTION_LEVELS
+    note: str = "D_T: 0.445, quartiles 0.390 and 0.499, published (1500 answers of 5 observers)"
+    fit: dict[str, Any] = field(default_factory=dict)
+
+
+def detection_levels(levels: Real[Tensor, " answers"], correct: Bool[Tensor, " answers"]) -> DetectionLevels:
+    """Fit D_T to answers in a forced choice of two; published values replace it if the fit fails.
+
+    See `fit_psychometric`.
+
+    Args:
+        levels: common distance D of the shown pair, for each answer.
+        correct: whether the answer was right.
+
+    Raises:
+        InputError: the lengths differ, or levels that are not finite or all equal.
+
+    Example:
+        >>> shown = torch.linspace(0.1, 0.8, 8).repeat_interleave(40)
+        >>> right = torch.arange(40).repeat(8) < 20 + 20 * torch.sigmoid(20 * (shown - 0.45))
+        >>> found = detection_levels(shown, right)
+        >>> [round(level, 2) for level in found.levels]
+        [0.4, 0.44, 0.49]
+    """
+    fit = fit_psychometric(levels, correct.int(), torch.ones_like(correct, dtype=torch.int))
+    if fit.converged and not fit.quartiles[0] > 0:
+        flat = f"too flat: its lower quartile, {fit.quartiles[0]:.3g}, is not above 0"
+        fit = replace(fit, converged=False, note=flat)
+    values, places = torch.unique(levels.double(), return_inverse=True)
+    trials = torch.bincount(places)
+    right = torch.bincount(places, correct.double())
+    shown = {
+        **{"threshold": fit.score, "low": fit.low, "high": fit.high, "slope": fit.slope, "lapse": fit.lapse},
+        **{"guess": fit.guess, "deviance": fit.deviance, "converged": fit.converged, "note": fit.note},
+        "levels": values.tolist(),
+        "correct": right.int().tolist(),
+        "trials": trials.tolist(),
+    }
+    if not fit.converged:
+        note = f"the fit to {len(levels)} answers failed ({fit.note}); {DetectionLevels.note}"
+        return DetectionLevels(note=note, fit=shown)
+    low, threshold, high = fit.quartiles
+    return DetectionLevels(
+        fit.quartiles,
+        f"D_T: {threshold:.3f}, quartiles {low:.3f} and {high:.3f}, of {len(levels)} answers",
+        shown,
+    )
+
+
+@dataclass(frozen=True)
+class MeasuredThresholds:
+    """Thresholds of people; the published ones where nothing is given.
+
+    Attributes:
+        detection: D_T.
+        human: thresholds of a user's own observers by transform, in the unit of its magnitudes.
+        notes: origin of each threshold, the reason why a fit failed, and the answers that are not used.
+    """
+
+    detection: DetectionLevels = field(default_factory=DetectionLevels)
+    human: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()

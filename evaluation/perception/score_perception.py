@@ -24,7 +24,7 @@ from candlelight.evaluation.perception.curve_scores import (
     level_without_ratings,
     people_order,
 )
-from candlelight.evaluation.perception.detection import MeasuredThresholds
+from candlelight.evaluation.perception.detection import Transduction, fit_rated_pairs, published_transduction
 from candlelight.evaluation.perception.distances import is_rmse, open_distance
 from candlelight.evaluation.perception.measure_distances import (
     AlignedCurves,
@@ -33,26 +33,18 @@ from candlelight.evaluation.perception.measure_distances import (
     align_curves,
     measure_distances,
 )
-from candlelight.evaluation.perception.people import (
-    NOTEBOOK_SLIP,
-    PAPER_PIXELS_PER_DEGREE,
-    VISUAL_ANGLES,
-    all_human_thresholds,
-)
-from candlelight.evaluation.perception.transduction import (
-    Transduction,
-    fit_rated_pairs,
-    published_transduction,
-)
-from candlelight.evaluation.perception.transform_families import (
+from candlelight.evaluation.perception.people import NOTEBOOK_SLIP, VISUAL_ANGLES, all_human_thresholds
+from candlelight.evaluation.perception.psychometric import MeasuredThresholds
+from candlelight.evaluation.perception.transforms import (
     GEOMETRIC_TRANSFORMS,
     ILLUMINANT,
+    PAPER_PIXELS_PER_DEGREE,
     TRANSLATION_AXES,
     TransformFamily,
     image_plane_family,
     paper_families,
+    spread_hues,
 )
-from candlelight.evaluation.perception.transforms import spread_hues
 from candlelight.evaluation.run.batches import Fingerprint, make_provenance
 from candlelight.evaluation.run.evaluate import Run
 from candlelight.evaluation.run.intervals import (
@@ -162,7 +154,7 @@ def _open_people(options: PerceptionOptions) -> tuple[MeasuredThresholds, View[R
     """Fit the thresholds of people to logs of answers, and open rated pairs."""
     people = MeasuredThresholds()
     if options.answers:
-        from candlelight.evaluation.perception.experiment.fit_answers import measured_thresholds
+        from candlelight.evaluation.perception.experiment.answers import measured_thresholds
 
         people = measured_thresholds([Path(log) for log in options.answers])
     return people, None if options.rated is None else open_data("pairs", options.rated)
@@ -322,7 +314,7 @@ def _measure_curves(run: Run[Any]) -> tuple[AlignedCurves, str]:
     # RMSE may be one of the metrics already.
     energy = next((name for name, one in run.models.items() if is_rmse(one)), _ENERGY)
     everything = {energy: open_distance("rmse", run.device), **run.models}
-    how = {"device": run.device, "batch_size": run.batch_size, "steps": run.steps}
+    how: dict[str, Any] = {"device": run.device, "batch_size": run.batch_size, "steps": run.steps}
     measured = {
         moves: measure_distances(everything, run.data.view, families, fingerprint=run.fingerprint, **how)
         for moves, families in run.data.families.items()

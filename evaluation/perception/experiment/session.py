@@ -30,9 +30,9 @@ from candlelight.evaluation.perception.experiment.answers import (
     AnswerLog,
     AnswerRecord,
     ExperimentAnswers,
+    fit_answers,
     read_answers,
 )
-from candlelight.evaluation.perception.experiment.fit_answers import fit_answers
 from candlelight.evaluation.perception.experiment.stimuli import (
     SIDE,
     Side,

@@ -12,19 +12,15 @@ from torch import Tensor
 
 from candlelight.evaluation.catalogue.perception_options import ExperimentSettings
 from candlelight.evaluation.models.poisson import named_stream
-from candlelight.evaluation.perception.people import (
-    HUMAN_THRESHOLDS,
+from candlelight.evaluation.perception.detection import normalised_dmos
+from candlelight.evaluation.perception.people import HUMAN_THRESHOLDS, VISUAL_ANGLES, screen_pixels_per_degree
+from candlelight.evaluation.perception.transforms import (
     PAPER_PIXELS_PER_DEGREE,
-    VISUAL_ANGLES,
-    screen_pixels_per_degree,
-)
-from candlelight.evaluation.perception.transduction import normalised_dmos
-from candlelight.evaluation.perception.transform_families import (
+    PAPER_SATURATIONS,
     TRANSLATION_AXES,
     TransformFamily,
     unchanged_magnitude,
 )
-from candlelight.evaluation.perception.transforms import PAPER_SATURATIONS
 from candlelight.evaluation.views import DataIdentity, RatedPair, View, open_data, parse_data
 from candlelight.evaluation.views.moved_frames import MovedRows
 from candlelight.evaluation.views.named_rows import ChosenRows

@@ -6,10 +6,10 @@ import pytest
 from candlelight.evaluation.perception.people import (
     HUMAN_THRESHOLDS,
     NOTEBOOK_SLIP,
-    PAPER_PIXELS_PER_DEGREE,
     human_verdict,
     screen_pixels_per_degree,
 )
+from candlelight.evaluation.perception.transforms import PAPER_PIXELS_PER_DEGREE
 from candlelight.loaders.errors import InputError
 
 
