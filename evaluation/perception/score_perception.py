@@ -1,7 +1,7 @@
 """Score distances of images by their invariance to transforms, against the thresholds of people."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -130,7 +130,10 @@ def open_moved_frames(choice: Mapping[str, Any], options: MovedFramesOptions, mo
     wanted: dict[str, Any] = {}
     if options.transform or not is_view(choice["data"]):
         kinds = options.transform or get_args(TransformKind)
-        wanted = {"transforms": list(_transform_names(kinds, options.hues))}
+        names = [kind for kind in kinds if kind in ("rotation", "scale")]
+        names += [*TRANSLATION_AXES, "parallax x"]
+        names += [f"{ILLUMINANT}{hue}" for hue in spread_hues(options.hues)]
+        wanted = {"transforms": [name for name in names if name.startswith(kinds)]}
     frames = open_data("moved", **choice, **wanted)
     families: dict[str, Families] = {
         PHYSICAL: None,
@@ -166,17 +169,6 @@ def _slipped(family: TransformFamily, slip: float) -> TransformFamily:
         return family
     magnitudes = tuple(slip * one for one in family.magnitudes)
     return replace(family, magnitudes=magnitudes, pixels_per_degree=family.pixels_per_degree / slip)
-
-
-def _transform_names(kinds: Sequence[str], hues: int) -> Iterator[str]:
-    """Name the transforms of frames: those of each axis and hue."""
-    yield from (kind for kind in kinds if kind in ("rotation", "scale"))
-    if "translation" in kinds:
-        yield from TRANSLATION_AXES
-    if "parallax" in kinds:
-        yield "parallax x"
-    if "illuminant" in kinds:
-        yield from (f"{ILLUMINANT}{hue}" for hue in spread_hues(hues))
 
 
 _ENERGY = "energy of the difference"  # RMSE, beside the metrics
@@ -227,7 +219,7 @@ def _score_metrics(run: Run[Any]) -> dict[str, Result]:
         "people": {moves: {"sensitivities": one, "order": order} for moves, (one, order) in orders.items()},
     }
     told = [people.detection.note, *_origin(first, people.human), *people.notes, *data.notes, *aligned.notes]
-    told += _unrated_note(run, transductions) + _curve_notes(of_energy)
+    told += _common_notes(run, transductions, of_energy)
     described = run.fingerprint.describe(data.view)
     record = run.evaluation
     results: dict[str, Result] = {}
@@ -256,25 +248,23 @@ def _origin(curves: Mapping[str, SceneCurve], measured: Mapping[str, float]) -> 
     return [f"thresholds of people: measured for {', '.join(own)}{rest}"]
 
 
-def _unrated_note(run: Run[Any], transductions: Mapping[str, Transduction]) -> list[str]:
-    names = ", ".join(name for name in run.models if name not in transductions)
-    text = (
-        f"no ratings, so curves and an order, but no verdict: {names}; give rated pairs "
-        "(--rated tid2013:PATH), or a preset where it holds"
-    )
-    return [text] if names else []
-
-
-def _curve_notes(of_energy: Mapping[str, Mapping[str, SceneCurve]]) -> list[str]:
-    """Tell which axes were measured in one direction, and the share of cut pixels."""
+def _common_notes(
+    run: Run[Any], transductions: Mapping[str, Transduction], curves: Mapping[str, Mapping[str, SceneCurve]]
+) -> list[str]:
+    """Tell which metrics have no ratings, which axes were measured in one direction, and the cut pixels."""
     told = []
-    for moves, curves in of_energy.items():
+    if unrated := [name for name in run.models if name not in transductions]:
+        told.append(
+            f"no ratings, so curves and an order, but no verdict: {', '.join(unrated)}; give rated pairs "
+            "(--rated tid2013:PATH), or a preset where it holds"
+        )
+    for moves, of_moves in curves.items():
         told += [
             f"{moves}: {curve.name} was measured in one direction alone, {curve.directions[0]}"
-            for curve in curves.values()
+            for curve in of_moves.values()
             if len(curve.directions) == 1
         ]
-        if note := clipped_note(curves):
+        if note := clipped_note(of_moves):
             told.append(f"{moves}: {note}")
     return told
 
@@ -288,14 +278,7 @@ def _find_transductions(run: Run[Any]) -> tuple[dict[str, Transduction], dict[st
                 f"{argument('preset')}: not with {argument('rated')}, which is fitted for every metric"
             )
         read = Fingerprint()
-        fitted = fit_rated_pairs(
-            run.models,
-            pairs,
-            device=run.device,
-            batch_size=run.batch_size,
-            steps=run.steps,
-            fingerprint=read,
-        )
+        fitted = fit_rated_pairs(run.models, pairs, fingerprint=read, **_how(run))
         return fitted, {"rated": read.describe(pairs)}
     names = {name: "RMSE" for name, one in run.models.items() if is_rmse(one)}
     for name, metric in split_pairs(presets, argument("preset")).items():
@@ -309,14 +292,19 @@ def _find_transductions(run: Run[Any]) -> tuple[dict[str, Transduction], dict[st
     return {**published, **run.data.transductions}, {}
 
 
+def _how(run: Run[Any]) -> dict[str, Any]:
+    return {"device": run.device, "batch_size": run.batch_size, "steps": run.steps}
+
+
 def _measure_curves(run: Run[Any]) -> tuple[AlignedCurves, str]:
     """Measure the curves of all metrics, and of RMSE, the name of which is returned."""
     # RMSE may be one of the metrics already.
     energy = next((name for name, one in run.models.items() if is_rmse(one)), _ENERGY)
     everything = {energy: open_distance("rmse", run.device), **run.models}
-    how: dict[str, Any] = {"device": run.device, "batch_size": run.batch_size, "steps": run.steps}
     measured = {
-        moves: measure_distances(everything, run.data.view, families, fingerprint=run.fingerprint, **how)
+        moves: measure_distances(
+            everything, run.data.view, families, fingerprint=run.fingerprint, **_how(run)
+        )
         for moves, families in run.data.families.items()
     }
     return align_curves(measured, energy), energy

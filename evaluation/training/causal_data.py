@@ -15,13 +15,7 @@ from candlelight.evaluation.models.poisson import named_stream
 from candlelight.evaluation.training.loop import epoch_stream
 from candlelight.evaluation.training.training_rows import ImageRows
 from candlelight.evaluation.training.vae_losses import factor_targets
-from candlelight.evaluation.views import (
-    Factors,
-    Images,
-    PartImage,
-    open_data,
-    parse_data,
-)
+from candlelight.evaluation.views import Factors, Images, PartImage, open_data, parse_data
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.progress_bars import progress_bar

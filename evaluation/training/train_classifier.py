@@ -12,11 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from candlelight.evaluation.catalogue.training_options import (
-    BackboneName,
-    ClassifierTraining,
-    LabelTraining,
-)
+from candlelight.evaluation.catalogue.training_options import BackboneName, ClassifierTraining, LabelTraining
 from candlelight.evaluation.models.backbones import Backbone
 from candlelight.evaluation.models.classifiers import FactorHeads
 from candlelight.evaluation.run.batches import Fingerprint, weights_sha256

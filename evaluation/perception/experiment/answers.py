@@ -427,7 +427,11 @@ name a log of `candlelight perception experiment`
         magnitudes = torch.tensor([record.magnitude for record in records], dtype=torch.float64)
         correct = torch.tensor([record.correct for record in records])
         if name == _RATED:
-            detection = _detection(magnitudes, correct)
+            try:
+                detection = detection_levels(magnitudes, correct)
+            except InputError as error:
+                note = f"the fit to {len(records)} answers failed ({error}); {DetectionLevels.note}"
+                detection = DetectionLevels(note=note)
         elif name.startswith(ILLUMINANT):
             notes.append(
                 f"{name}: {len(records)} answers are not used, because an ellipse of people needs all "
@@ -459,14 +463,6 @@ def _read_logs(logs: Sequence[Path]) -> Iterator[AnswerRecord]:
                     "a name in `observer`"
                 )
         yield from records
-
-
-def _detection(levels: Float64[Tensor, " answers"], correct: Bool[Tensor, " answers"]) -> DetectionLevels:
-    try:
-        return detection_levels(levels, correct)
-    except InputError as error:
-        note = f"the fit to {len(levels)} answers failed ({error}); {DetectionLevels.note}"
-        return DetectionLevels(note=note)
 
 
 def _threshold(

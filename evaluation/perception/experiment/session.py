@@ -192,10 +192,7 @@ class ExperimentServer(ThreadingHTTPServer):
     session: TrialSession
 
     def __init__(
-        self,
-        settings: Mapping[str, Any],
-        summarise: Callable[[], Mapping[str, Any]],
-        port: int = 0,
+        self, settings: Mapping[str, Any], summarise: Callable[[], Mapping[str, Any]], port: int = 0
     ) -> None:
         """Bind the address.
 
@@ -393,7 +390,4 @@ def summarise_log(path: Path) -> dict[str, Any]:
 
     answers = read_answers(path)
     fits = fit_answers(answers)
-    return {
-        "lines": [str(fit) for fit in fits],
-        "plot": draw_answers(answers, fits, "svg").decode(),
-    }
+    return {"lines": [str(fit) for fit in fits], "plot": draw_answers(answers, fits, "svg").decode()}

@@ -68,15 +68,14 @@ class StimulusSet:
     pictures: Callable[[Stimulus], tuple[Float[Tensor, "3 height width"], Float[Tensor, "3 height width"]]]
 
 
-def spaced_levels(first: float, last: float, count: int) -> tuple[float, ...]:
+def spaced_levels(first: float, last: float, count: int) -> Float64[ndarray, " count"]:
     """Space levels evenly, both ends among them.
 
     Example:
         >>> spaced_levels(0.3, 0.9, 3)
-        (0.3, 0.6, 0.9)
+        array([0.3, 0.6, 0.9])
     """
-    values: Sequence[float] = np.linspace(first, last, count).round(9).tolist()
-    return tuple(values)
+    return np.linspace(first, last, count).round(9)
 
 
 @dataclass(frozen=True)
@@ -172,7 +171,7 @@ def _rendered_levels(view: MovedRows, row: int, levels: int) -> list[float]:
             f"{view.identity.name}: expected at least 2 magnitudes of {name} above the reference, got "
             f"{len(there)}; render more values"
         )
-    wanted = np.array(spaced_levels(float(there[0]), float(there[-1]), levels))
+    wanted = spaced_levels(there[0], there[-1], levels)
     return there[np.unique(np.abs(there - wanted[:, None]).argmin(1))].tolist()
 
 
@@ -207,7 +206,7 @@ def rated_stimuli(view: ChosenRows[RatedPair], settings: ExperimentSettings) -> 
             f"{view.identity.name}: expected pairs of different D, got D from {first:g} to {last:g}; "
             "take more pairs, or a larger largest D"
         )
-    wanted = np.array(spaced_levels(first, last, settings.levels))
+    wanted = spaced_levels(first, last, settings.levels)
     stimuli = tuple(
         Stimulus("rated", view.ids[row], None, float(distances[row]), level, row)
         for level, rows in enumerate(nearest_pairs(distances, wanted, settings.pairs))
@@ -313,7 +312,7 @@ def _image_levels(name: str, largest: float, count: int, per_degree: float) -> l
             f"{largest:g}; levels rise from there"
         )
     TransformFamily(name, (largest,), per_degree)  # checks the name and the range
-    levels = list(spaced_levels(start, largest, count + 1)[1:])
+    levels = spaced_levels(start, largest, count + 1)[1:].tolist()
     if name in TRANSLATION_AXES:
         pixels = {max(1, round(level * per_degree)) for level in levels}
         levels = [one / per_degree for one in sorted(pixels)]
