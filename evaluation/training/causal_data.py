@@ -13,8 +13,8 @@ from candlelight.evaluation.catalogue.training_options import CausalTraining
 from candlelight.evaluation.coverage.thresholds import resize_images
 from candlelight.evaluation.models.poisson import named_stream
 from candlelight.evaluation.training.loop import epoch_stream
+from candlelight.evaluation.training.losses import factor_targets
 from candlelight.evaluation.training.training_rows import ImageRows
-from candlelight.evaluation.training.vae_losses import factor_targets
 from candlelight.evaluation.views import Factors, Images, PartImage, open_data, parse_data
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError, argument
