@@ -315,9 +315,13 @@ def _describe_curve(curve: SceneCurve, transduction: Transduction) -> dict[str, 
     """Describe the mean curve of one transform; ``common`` is D, or d without ratings."""
     response = mean_response(curve.distances)
     return {
-        **{"transform": curve.name, "unit": curve.unit, "magnitudes": curve.magnitudes},
-        **{"response": response, "common": transduction(response)},
-        **{"rmse": curve.energies.mean(0).sqrt(), "clipped": curve.clipped.mean(0)},
+        "transform": curve.name,
+        "unit": curve.unit,
+        "magnitudes": curve.magnitudes,
+        "response": response,
+        "common": transduction(response),
+        "rmse": curve.energies.mean(0).sqrt(),
+        "clipped": curve.clipped.mean(0),
     }
 
 

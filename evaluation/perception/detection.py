@@ -27,7 +27,7 @@ from candlelight.evaluation.perception.psychometric import DETECTION_LEVELS
 from candlelight.evaluation.perception.transforms import hue_chromaticities
 from candlelight.evaluation.run.batches import Batch, Fingerprint, read_batches
 from candlelight.evaluation.run.check_shapes import check_shapes
-from candlelight.evaluation.run.steps import FinishedSteps, batch_key, join_steps, model_key
+from candlelight.evaluation.run.steps import FinishedSteps, Step, batch_key, join_steps, model_key
 from candlelight.evaluation.views import RatedPair, View
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
@@ -374,7 +374,7 @@ def fit_rated_pairs(
     kept, whole = steps or FinishedSteps(), fingerprint or Fingerprint()
     settings = {"metric": "rated pairs", "version": _VERSION}
     keys = {name: model_key(named, device, **settings) for name, named in named_distances.items()}
-    parts: list[dict[str, dict[str, Tensor]]] = []
+    parts: list[dict[str, Step]] = []
     scores: list[float] = []
     for batch in read_batches(pairs, batch_size, lambda pair: pair.reference, whole, "rated pairs"):
         scores += [pair.score for pair in batch.items]

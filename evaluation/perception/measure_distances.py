@@ -21,7 +21,7 @@ from candlelight.evaluation.perception.transforms import (
     unchanged_magnitude,
 )
 from candlelight.evaluation.run.batches import Fingerprint, check_srgb_image
-from candlelight.evaluation.run.steps import FinishedSteps, model_key
+from candlelight.evaluation.run.steps import FinishedSteps, Step, join_steps, model_key
 from candlelight.evaluation.views import MovedImages, View
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.progress_bars import progress_bar
@@ -135,23 +135,24 @@ def measure_distances(
     settings = {"metric": "perception", "version": _VERSION}
     keys = {name: model_key(named, device, **settings) for name, named in named_distances.items()}
     scenes: list[_Scene] = []
-    found: dict[str, list[dict[str, Tensor]]] = {name: [] for name in named_distances}
+    found: dict[str, list[Step]] = {name: [] for name in named_distances}
     count = len(view.ids) * (1 if names is None else len(names))
-    for curve in progress_bar(
-        _curves(view, families, device, whole), desc="distances", unit="curve", total=count
-    ):
+    curves = _curves(view, families, device, whole)
+    for curve in progress_bar(curves, desc="distances", unit="curve", total=count):
         reference = curve.reference[None]
-        parts: dict[str, list[dict[str, Tensor]]] = {name: [] for name in named_distances}
+        if not scenes:
+            for named in named_distances.values():
+                check_distance(named, reference)
+        made: list[dict[str, Step]] = []
         for start in range(0, len(curve.scene.magnitudes), batch_size):
             move = cache(partial(curve.move, slice(start, start + batch_size)))  # once for all metrics
             about = {**curve.about, "magnitudes": [start, batch_size]}
+            made.append({})
             for name, named in named_distances.items():
-                if not scenes and not parts[name]:
-                    check_distance(named, reference)
                 key, compute = keys[name], partial(_measure, named, reference, move)
-                parts[name].append(kept.get_or_compute(None if key is None else {**key, **about}, compute))
-        for name, some in parts.items():
-            found[name].append({part: torch.cat([one[part] for one in some]) for part in some[0]})
+                made[-1][name] = kept.get_or_compute(None if key is None else {**key, **about}, compute)
+        for name, step in join_steps(made).items():
+            found[name].append(step)
         scenes.append(curve.scene)
     return {name: _tables(scenes, rows) for name, rows in found.items()}
 

@@ -39,18 +39,13 @@ def screen_pixels_per_degree(pixel: float, distance: float) -> float:
     ``1 / (2 atan(pixel / (2 distance)))``.
 
     Args:
-        pixel: width of a pixel of the image on the screen.
-        distance: from the eye to the screen, in the same unit.
-
-    Raises:
-        InputError: a length that is not positive.
+        pixel: width of a pixel of the image on the screen, above 0.
+        distance: from the eye to the screen, in the same unit, above 0.
 
     Example:
         >>> round(screen_pixels_per_degree(pixel=0.25, distance=600), 1)
         41.9
     """
-    if not (pixel > 0 and distance > 0):
-        raise InputError(f"`pixel` and `distance` must be positive, got {pixel:g} and {distance:g}")
     return 1 / math.degrees(2 * math.atan(pixel / (2 * distance)))
 
 

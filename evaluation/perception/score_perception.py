@@ -208,14 +208,14 @@ def _score_metrics(run: Run[Any]) -> dict[str, Result]:
     aligned, energy = _measure_curves(run)
     of_energy = {moves: curves[energy] for moves, curves in aligned.curves.items()}
     first = next(iter(of_energy.values()))
-    settings = {
-        **{**run.settings, **data.settings, **ratings},
-        **{"moves": list(data.families), "transforms": list(first), "levels": list(levels)},
-        **({"measured_human": dict(people.human)} if people.human else {}),
-    }
+    settings = {**run.settings, **data.settings, **ratings}
+    settings |= {"moves": list(data.families), "transforms": list(first), "levels": list(levels)}
+    settings |= {"measured_human": dict(people.human)} if people.human else {}
     orders = {moves: people_order(curves, human) for moves, curves in of_energy.items()}
     common = {
-        **{"levels": levels, "psychometric": people.detection.fit, "human": human},
+        "levels": levels,
+        "psychometric": people.detection.fit,
+        "human": human,
         "people": {moves: {"sensitivities": one, "order": order} for moves, (one, order) in orders.items()},
     }
     told = [people.detection.note, *_origin(first, people.human), *people.notes, *data.notes, *aligned.notes]
@@ -228,7 +228,8 @@ def _score_metrics(run: Run[Any]) -> dict[str, Result]:
         found, notes = _metric_scores(run, name, curves, transductions.get(name), human)
         scores, replicates = _intervals(found, aligned.groups, run.options.seed)
         details = {
-            **{**common, "transduction": transductions.get(name)},
+            **common,
+            "transduction": transductions.get(name),
             "moves": {moves: describe_curves(one, human) for moves, one in found.items()},
             "notes": [*told, *notes],
         }

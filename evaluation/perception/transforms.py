@@ -503,8 +503,6 @@ class TransformFamily:
             raise InputError(f"family `{self.name}`: expected at least one magnitude, all finite, got {got}")
         if not self.pixels_per_degree > 0:
             raise InputError(f"`pixels_per_degree` must be above 0, got {self.pixels_per_degree:g}")
-        if self.canvas is not None and self.canvas < 1:
-            raise InputError(f"`canvas` must be at least 1 pixel, got {self.canvas}")
         for magnitude in {min(self.magnitudes), max(self.magnitudes)}:
             self.transform(torch.zeros(1, 3, 1, 1), magnitude)
 

@@ -167,7 +167,14 @@ def read_log(path: Path) -> tuple[LogHeader, list[AnswerRecord]]:
     records: list[AnswerRecord] = []
     lines_of: dict[tuple[str, int], int] = {}
     for number, line in enumerate(lines[1:], 2):
-        record = _parse_line(path, number, line)
+        try:
+            record = AnswerRecord.model_validate_json(line)
+        except ValidationError as error:
+            problem = error.errors()[0]
+            place = ".".join(map(str, problem["loc"])) or "JSON"
+            raise InputError(
+                f"{path}: line {number} is damaged at {place}: {problem['msg']}; remove the line"
+            ) from None
         first = lines_of.setdefault((record.observer, record.trial), number)
         if first != number:  # such as in a log that was merged with its copy
             raise InputError(
@@ -176,15 +183,6 @@ def read_log(path: Path) -> tuple[LogHeader, list[AnswerRecord]]:
             )
         records.append(record)
     return header, records
-
-
-def _parse_line(path: Path, number: int, line: bytes) -> AnswerRecord:
-    try:
-        return AnswerRecord.model_validate_json(line)
-    except ValidationError as error:
-        problem = error.errors()[0]
-    place = ".".join(map(str, problem["loc"])) or "JSON"
-    raise InputError(f"{path}: line {number} is damaged at {place}: {problem['msg']}; remove the line")
 
 
 class AnswerLog:
@@ -260,18 +258,15 @@ class AnswerLog:
 
     def _check_place(self) -> None:
         """Compare the open file with its path: an editor or a program that syncs folders may replace it."""
-        there = os.fstat(self._file.fileno())
-        try:
-            found = self.path.stat()
-        except FileNotFoundError:
+        there, found = os.fstat(self._file.fileno()), self.path.stat() if self.path.exists() else None
+        if found is None:
             problem = "was deleted or moved"
+        elif not os.path.samestat(found, there):
+            problem = "was replaced by another file"
+        elif found.st_size != self._file.tell():
+            problem = "was changed by another program"
         else:
-            if (found.st_dev, found.st_ino) != (there.st_dev, there.st_ino):
-                problem = "was replaced by another file"
-            elif found.st_size != self._file.tell():
-                problem = "was changed by another program"
-            else:
-                return
+            return
         raise InputError(
             f"{self.path}: {problem} during the experiment, so this answer is not logged; end the "
             "experiment, put the file in its place, and run the same command again"

@@ -25,12 +25,6 @@ def test_pixels_per_degree_of_a_screen() -> None:
     assert 1 / screen_pixels_per_degree(1.0, 1.0) == pytest.approx(math.degrees(2 * math.atan(0.5)))
 
 
-@pytest.mark.parametrize("lengths", [(0.0, 1.0), (1.0, -1.0), (math.nan, 1.0)])
-def test_refused_screen(lengths: tuple[float, float]) -> None:
-    with pytest.raises(InputError, match="`pixel` and `distance` must be positive, got"):
-        screen_pixels_per_degree(*lengths)
-
-
 @pytest.mark.parametrize(
     ("transform", "threshold", "uncertainty"),
     [("translation", 0.0299, 0.0037), ("rotation", 0.142, 0.065), ("scale", 1.0094, 0.0034)],
