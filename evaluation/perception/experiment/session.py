@@ -34,7 +34,7 @@ from candlelight.evaluation.perception.experiment.answers import (
     read_answers,
 )
 from candlelight.evaluation.perception.experiment.stimuli import (
-    SIDE,
+    PICTURE_SIDE,
     Side,
     Stimulus,
     StimulusSet,
@@ -315,7 +315,7 @@ def log_settings(settings: ExperimentSettings, stimuli: StimulusSet) -> dict[str
         "transforms": settings.transforms,
         **given,
         "images": settings.pairs,
-        "size": settings.size or SIDE if transforms and not settings.moved else None,
+        "size": settings.size or PICTURE_SIDE if transforms and not settings.moved else None,
         "pixels_per_degree": per_degree,
         "scale": scale,
         "reminder": transforms if settings.reminder is None else settings.reminder,

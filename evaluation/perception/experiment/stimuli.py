@@ -325,7 +325,7 @@ def _image_levels(name: str, largest: float, count: int, per_degree: float) -> l
 
 
 _RATED_LAYOUT = "tid2013"
-SIDE = 256  # pixels of pictures of a folder, unless a size is given
+PICTURE_SIDE = 256  # pixels of pictures of a folder, unless a size is given
 
 
 def screen_geometry(settings: ExperimentSettings) -> tuple[float, int | None]:
@@ -394,6 +394,6 @@ rotation; leave them out, or name a folder of images
             )
         moved = open_data("moved", data, set_name=set_name, split=split)
         return moved_stimuli(moved, settings, per_degree)
-    side = settings.size or SIDE
+    side = settings.size or PICTURE_SIDE
     view = open_data("images", data, set_name=set_name, split=split, size=(side, side))
     return transformed_stimuli(view, settings, per_degree)
