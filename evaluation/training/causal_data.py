@@ -11,8 +11,8 @@ from torch import Tensor
 
 from candlelight.evaluation.catalogue.training_options import CausalTraining
 from candlelight.evaluation.training.loop import epoch_stream
+from candlelight.evaluation.training.losses import factor_targets
 from candlelight.evaluation.training.training_rows import ImageRows
-from candlelight.evaluation.training.vae_losses import factor_targets
 from candlelight.evaluation.views import Factors, Images, PartImage, open_data, parse_data
 from candlelight.evaluation.views.image_tensors import resize_images
 from candlelight.evaluation.views.named_streams import named_stream

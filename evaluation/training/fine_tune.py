@@ -249,12 +249,7 @@ class _Target:
     """Concept vectors and prototypes of a layer, fitted anew while the network changes."""
 
     def __init__(
-        self,
-        layer: str,
-        sets: list[Tensor],
-        negatives: Tensor,
-        examples: Tensor,
-        how: ConceptTuning,
+        self, layer: str, sets: list[Tensor], negatives: Tensor, examples: Tensor, how: ConceptTuning
     ) -> None:
         self.layer, self.sets, self.negatives, self.examples = layer, sets, negatives, examples
         self.how = how
@@ -344,10 +339,7 @@ class _FineTuning(Task[TrainingBatch]):
 
 def _pixel_losses(prediction: tuple[Tensor, Tensor], truth: GroundTruth) -> Float[Tensor, " batch"]:
     reflectance, shading = prediction
-    pairs = (
-        (reflectance, truth.reflectance),
-        (truth.comparable(shading), truth.shading.expand_as(shading)),
-    )
+    pairs = ((reflectance, truth.reflectance), (truth.comparable(shading), truth.shading.expand_as(shading)))
     return torch.stack([pixel_loss(one, other, truth.mask, align_scale=True) for one, other in pairs]).sum(0)
 
 

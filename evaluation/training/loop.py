@@ -330,6 +330,13 @@ def training_state(
     return TrainingState(Path(path), {**settings, **facts})
 
 
+def split_ids(data: View[Any], held_out: Sequence[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the ids of the training rows, and those of the held-out rows."""
+    unseen = set(held_out)
+    training = tuple(name for row, name in enumerate(data.ids) if row not in unseen)
+    return training, tuple(data.ids[row] for row in held_out)
+
+
 def write_record(
     path: Path, data: View[Any], held_out: Sequence[int], settings: Mapping[str, Any], history: Any
 ) -> None:
@@ -345,13 +352,13 @@ def write_record(
     Raises:
         OSError: the file cannot be written.
     """
-    unseen = set(held_out)
+    training_ids, held_out_ids = split_ids(data, held_out)
     facts = {
         "settings": dict(settings),
         "data": {name: value for name, value in asdict(data.identity).items() if value is not None},
         "training_rows": len(data) - len(held_out),
-        "training_ids": [name for row, name in enumerate(data.ids) if row not in unseen],
-        "held_out_ids": [data.ids[row] for row in held_out],
+        "training_ids": training_ids,
+        "held_out_ids": held_out_ids,
         "versions": package_versions(),
         "history": asdict(history),
     }

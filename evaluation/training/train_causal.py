@@ -26,8 +26,7 @@ from candlelight.evaluation.training.loop import (
     train_task,
     training_state,
 )
-from candlelight.evaluation.training.training_rows import split_training
-from candlelight.evaluation.training.vae_losses import (
+from candlelight.evaluation.training.losses import (
     bernoulli_error,
     density_ratio,
     dip_penalty,
@@ -38,6 +37,7 @@ from candlelight.evaluation.training.vae_losses import (
     supervised_codes_loss,
     total_correlation,
 )
+from candlelight.evaluation.training.training_rows import split_training
 from candlelight.evaluation.views import Factors, Images
 from candlelight.loaders.errors import InputError, argument
 

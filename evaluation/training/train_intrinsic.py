@@ -19,11 +19,6 @@ from candlelight.evaluation.intrinsic.ground_truth import GroundTruth, stack_gro
 from candlelight.evaluation.intrinsic.intrinsic_records import decomposition_errors
 from candlelight.evaluation.models.network import IntrinsicNet
 from candlelight.evaluation.run.named_models import Decomposition
-from candlelight.evaluation.training.intrinsic_losses import (
-    consistency_loss,
-    intrinsic_loss,
-    style_content_loss,
-)
 from candlelight.evaluation.training.loop import (
     Losses,
     Task,
@@ -33,6 +28,7 @@ from candlelight.evaluation.training.loop import (
     train_task,
     training_state,
 )
+from candlelight.evaluation.training.losses import consistency_loss, intrinsic_loss, style_content_loss
 from candlelight.evaluation.training.training_rows import KeptRows, split_training
 from candlelight.evaluation.views import DecomposedImage, Decompositions
 from candlelight.loaders.errors import InputError, argument

@@ -12,7 +12,7 @@ from candlelight.cli import main
 from candlelight.evaluation.models import load_model, open_model
 from candlelight.evaluation.models.model_spec import NETWORKS
 from candlelight.evaluation.training import History, hold_out
-from candlelight.evaluation.training.pages import learning_curves
+from candlelight.evaluation.training.train_on_data import learning_curves
 from candlelight.loaders.errors import InputError
 
 PAGES = Path(__file__).parents[1] / "test_pages.py"

@@ -23,7 +23,7 @@ from candlelight.evaluation.training import (
     total_correlation,
 )
 from candlelight.evaluation.training.causal_data import box_masks, mask_boxes
-from candlelight.evaluation.training.vae_losses import code_divergences
+from candlelight.evaluation.training.losses import code_divergences
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo
 

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from candlelight.evaluation.intrinsic.ground_truth import GroundTruth
-from candlelight.evaluation.training.intrinsic_losses import (
+from candlelight.evaluation.training.losses import (
     consistency_loss,
     content_error,
     reconstruction_error,
