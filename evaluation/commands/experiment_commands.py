@@ -76,8 +76,8 @@ def run_forced_choice(
     candlelight perception experiment photographs --transform rotation=6 --transform scale --out answers.jsonl
     candlelight perception experiment invariance --set rotation --moved --out moves.jsonl
     """
-    from candlelight.evaluation.perception.experiment import fit_answers
-    from candlelight.evaluation.perception.experiment.open_experiment import open_stimuli, run_experiment
+    from candlelight.evaluation.perception.experiment import fit_answers, open_stimuli
+    from candlelight.evaluation.perception.experiment.session import run_experiment
 
     settings = make_options(ExperimentSettings, choice)
     stimuli = open_stimuli(data, settings, set_name, split)
@@ -115,7 +115,7 @@ def fit_forced_choice(log: Path, out: Path | None) -> None:
     for fit in fits:
         click.echo(printable(str(fit)))
     if out is not None:
-        from candlelight.evaluation.perception.perception_plots import draw_answers
+        from candlelight.evaluation.perception.perception_report import draw_answers
 
         out.write_bytes(draw_answers(answers, fits, out.suffix[1:]))
         click.echo(str(out))

@@ -1,38 +1,141 @@
-"""Thresholds and orders of response curves against those of people."""
+"""Sensitivities, thresholds and orders of response curves, against those of people."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import combinations
 from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Int, Real
 from numpy import ndarray
+from torch import Tensor
 
 from candlelight.evaluation.perception.detection import (
-    COLOUR_AXES,
     STILL,
     IlluminantThresholds,
+    Transduction,
+    check_distances,
+    check_magnitudes,
     curve_thresholds,
     detection_threshold,
     illuminant_thresholds,
+    mean_response,
 )
-from candlelight.evaluation.perception.people import HUMAN_SATURATIONS, HUMAN_THRESHOLDS, human_verdict
-from candlelight.evaluation.perception.scene_curves import (
-    GEOMETRIC_TRANSFORMS,
-    HUMAN_ORDER,
-    SceneCurve,
-    SensitivityOrder,
-    sensitivity_order,
-    transform_sensitivity,
-)
-from candlelight.evaluation.perception.transduction import Transduction, mean_response
-from candlelight.evaluation.perception.transform_families import ILLUMINANT
+from candlelight.evaluation.perception.measure_distances import SceneCurve
+from candlelight.evaluation.perception.people import COLOUR_AXES, HUMAN_ORDER, human_verdict
+from candlelight.evaluation.perception.transforms import GEOMETRIC_TRANSFORMS, ILLUMINANT
+from candlelight.evaluation.views.check_shapes import check_shapes
+from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.illuminants import XY_PER_STEP
+
+
+def transform_sensitivity(
+    energies: Real[Tensor, "scenes magnitudes"], magnitudes: Real[Tensor, " magnitudes"], threshold: float
+) -> float:
+    """Compute the inverse of the energy of a transform at a threshold.
+
+    ``S = 1 / |i - T_theta(i)|^2``, with theta the threshold of people or of a metric: Alabau-Bosque et al.
+    2024, eq. 5. Here the square is over the number of values of the image (the square of the RMSE, which the
+    paper names as unit), so that S does not grow with the image, and averaged over scenes. Between the
+    magnitudes the RMSE is linear, as it nearly is for small moves. On a curve of D over the energy, D_T S is
+    the slope of the line from the origin to the threshold, the "slope" by which the paper orders metrics.
+
+    Blind to: the image: the same angle is more energy in a picture with more contrast, so compare transforms
+    on the same scenes only.
+
+    Args:
+        energies: of each scene at each magnitude, see `SceneCurve`.
+        magnitudes: of the transform, strictly increasing from the identity.
+        threshold: in the unit of the magnitudes; inf for a metric that never moves, nan for a threshold that
+            is not reached.
+
+    Returns:
+        Sensitivity, >= 0, larger for what is seen earlier; 0 for a threshold of inf, nan for nan, inf if the
+        energy at the threshold is 0.
+
+    Raises:
+        InputError: the shapes do not agree, energies that are not finite or negative, magnitudes that do not
+            increase, or a threshold outside them.
+
+    Example:
+        >>> import torch
+        >>> magnitudes = torch.tensor([0.0, 1.0, 2.0])
+        >>> round(transform_sensitivity(torch.tensor([[0.0, 0.01, 0.04]]), magnitudes, 1.5), 3)
+        44.444
+    """
+    check_shapes(energies=(energies, "scenes magnitudes"), magnitudes=(magnitudes, "magnitudes"))
+    mean = check_distances(energies, "energies").mean(0)
+    if not math.isfinite(threshold):
+        return 0.0 if threshold == math.inf else math.nan
+    steps = check_magnitudes(magnitudes).numpy(force=True)
+    if not float(steps[0]) <= threshold <= float(steps[-1]):
+        raise InputError(
+            f"`threshold` must lie within the magnitudes, {float(steps[0]):g} to {float(steps[-1]):g}, got "
+            f"{threshold:g}; measure larger magnitudes"
+        )
+    rmse = float(np.interp(threshold, steps, mean.sqrt().numpy(force=True)))
+    return 1 / rmse**2 if rmse > 0 else math.inf
+
+
+@dataclass(frozen=True)
+class SensitivityOrder:
+    """The order of sensitivities, and its agreement with that of people.
+
+    Attributes:
+        score: share of the pairs of known transforms in the order of people, in [0, 1], equal sensitivities
+            counting a half; nan with fewer than two known.
+        order: known transforms from the most to the least sensitive.
+        unknown: transforms whose threshold is not reached, which have no place.
+        is_human: whether all transforms of `HUMAN_ORDER` are known, in this order.
+    """
+
+    score: float
+    order: tuple[str, ...]
+    unknown: tuple[str, ...]
+    is_human: bool
+
+
+def sensitivity_order(sensitivities: Mapping[str, float]) -> SensitivityOrder:
+    """Order sensitivities to transforms, and compare the order with that of people.
+
+    The second, weaker test of Alabau-Bosque et al. 2024 (section II.D and Table III): people are most
+    sensitive to scale, then translation, rotation, red-green and yellow-blue illuminants (`HUMAN_ORDER`).
+
+    Blind to: sizes. A metric with nearly equal sensitivities may have any order by chance, and 1 of 120
+    random orders of five is that of people.
+
+    Args:
+        sensitivities: by the names of `HUMAN_ORDER`, not all of them necessarily; nan if unknown.
+
+    Raises:
+        InputError: another name, or a negative sensitivity.
+
+    Example:
+        >>> found = sensitivity_order({"scale": 9.0, "rotation": 5.0, "translation": 4.0, "RG": 0.0})
+        >>> found.order, round(found.score, 3), found.is_human
+        (('scale', 'rotation', 'translation', 'RG'), 0.833, False)
+    """
+    for name, value in sensitivities.items():
+        check_choice("sensitivities", name, HUMAN_ORDER)
+        if value < 0:
+            raise InputError(f"sensitivities must be at least 0, got {value:g} for {name}; see eq. 5")
+    known = [name for name in HUMAN_ORDER if not math.isnan(sensitivities.get(name, math.nan))]
+    pairs = [(sensitivities[first], sensitivities[second]) for first, second in combinations(known, 2)]
+    agreeing = sum(1.0 if first > second else 0.5 if first == second else 0.0 for first, second in pairs)
+    return SensitivityOrder(
+        score=agreeing / len(pairs) if pairs else math.nan,
+        order=tuple(sorted(known, key=lambda name: -sensitivities[name])),
+        unknown=tuple(name for name in sensitivities if name not in known),
+        is_human=len(known) == len(HUMAN_ORDER) and agreeing == len(pairs),
+    )
+
+
+_WITH_THRESHOLD = (*GEOMETRIC_TRANSFORMS, *COLOUR_AXES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +145,8 @@ class CurveScores:
     Args:
         curves: by transform, from `align_curves`.
         transduction: of the metric.
-        level: D_T on the common scale.
+        level: D_T on the common scale; without ratings see `level_without_ratings`.
+        levels: quartiles and threshold of D_T; None for a metric without ratings, which has no thresholds.
         is_rmse: whether the metric is RMSE, to which equal distances are equal energies, so that its order is
             a tie.
         rows: scenes to average, some of which may repeat; None for each scene once.
@@ -59,23 +163,19 @@ class CurveScores:
     curves: Mapping[str, SceneCurve]
     transduction: Transduction
     level: float
+    levels: tuple[float, float, float] | None = None
     is_rmse: bool = False
     rows: Int[ndarray, " drawn"] | None = None
 
     @cached_property
     def thresholds(self) -> dict[str, float]:
         """Threshold of each geometric transform and colour axis, see `curve_thresholds`."""
+        known = {name: one for name, one in self.curves.items() if name in _WITH_THRESHOLD}
+        means = {name: mean_response(self._drawn(curve.distances)) for name, curve in known.items()}
+        about = self.transduction, self.level
         return {
-            name: float(
-                curve_thresholds(
-                    mean_response(self._drawn(curve.distances)),
-                    curve.magnitudes,
-                    self.transduction,
-                    self.level,
-                )
-            )
-            for name, curve in self.curves.items()
-            if name in (*GEOMETRIC_TRANSFORMS, *COLOUR_AXES)
+            name: float(curve_thresholds(means[name], curve.magnitudes, *about))
+            for name, curve in known.items()
         }
 
     @cached_property
@@ -93,39 +193,40 @@ class CurveScores:
         return sensitivity_order({} if self.is_rmse else self.sensitivities)
 
     @cached_property
-    def hues(self) -> tuple[float, ...]:
-        """Dominant wavelengths of the illuminants."""
-        return illuminant_hues(self.curves)
-
-    @cached_property
     def illuminants(self) -> IlluminantThresholds | None:
         """Thresholds of the illuminants with their ellipse; None without illuminants."""
-        if not self.hues:
+        curves = illuminant_curves(self.curves)
+        if not curves:
             return None
-        curves = [self.curves[f"{ILLUMINANT}{hue:g}"] for hue in self.hues]
-        steps = curves[0].magnitudes
-        if not all(torch.equal(curve.magnitudes, steps) for curve in curves):
+        steps = next(iter(curves.values())).magnitudes
+        if not all(torch.equal(curve.magnitudes, steps) for curve in curves.values()):
             raise InputError("expected the same saturations for every hue, got others; measure the same ones")
-        distances = torch.stack([self._drawn(curve.distances)[:, steps > 0] for curve in curves], 1)
+        moved = [self._drawn(curve.distances)[:, steps > 0] for curve in curves.values()]
+        hues = torch.tensor(list(curves), dtype=torch.float64)
         radii = XY_PER_STEP * steps[steps > 0]
-        hues = torch.tensor(self.hues, dtype=torch.float64)
-        return illuminant_thresholds(distances, self.transduction, hues, radii, self.level)
+        return illuminant_thresholds(torch.stack(moved, 1), self.transduction, hues, radii, self.level)
 
     def numbers(self) -> dict[str, float]:
-        """Return the scores by name; the thresholds are the main ones."""
+        """Return the scores by name; the thresholds are the main ones, and need ratings."""
+        if self.levels is None:
+            return {"order": self.order.score}
         found = {name: value for name, value in self.thresholds.items() if name in GEOMETRIC_TRANSFORMS}
         if self.illuminants is not None:
             found["illuminant_macadam"] = self.illuminants.macadam_error
             found["illuminant_experimental"] = self.illuminants.score
         return found | {"order": self.order.score}
 
-    def _drawn(self, values: torch.Tensor) -> torch.Tensor:
+    def _drawn(self, values: Tensor) -> Tensor:
         return values if self.rows is None else values[torch.from_numpy(self.rows)]
 
 
-def illuminant_hues(curves: Mapping[str, SceneCurve]) -> tuple[float, ...]:
-    """List the dominant wavelengths of the illuminants among the curves."""
-    return tuple(float(name.removeprefix(ILLUMINANT)) for name in curves if name.startswith(ILLUMINANT))
+def illuminant_curves(curves: Mapping[str, SceneCurve]) -> dict[float, SceneCurve]:
+    """Choose the curves of illuminants, by dominant wavelength."""
+    return {
+        float(name.removeprefix(ILLUMINANT)): curve
+        for name, curve in curves.items()
+        if name.startswith(ILLUMINANT)
+    }
 
 
 def level_without_ratings(curves: Mapping[str, SceneCurve], human: Mapping[str, float]) -> float:
@@ -176,125 +277,95 @@ def people_order(
         Sensitivities, nan where the threshold lies beyond the magnitudes, and their order.
     """
     sensitivities = {}
-    for name, threshold in human.items():
-        if name in curves and name in HUMAN_ORDER:
-            steps = curves[name].magnitudes
-            inside = float(steps[0]) <= threshold <= float(steps[-1])
-            at = threshold if inside else math.nan
-            sensitivities[name] = transform_sensitivity(curves[name].energies, steps, at)
+    for name in (name for name in human if name in curves and name in HUMAN_ORDER):
+        steps = curves[name].magnitudes
+        at = human[name] if steps[0] <= human[name] <= steps[-1] else math.nan
+        sensitivities[name] = transform_sensitivity(curves[name].energies, steps, at)
     return sensitivities, sensitivity_order(sensitivities)
 
 
-def all_human_thresholds() -> dict[str, float]:
-    """Return the thresholds of people by transform; along the colour axes in steps of saturation.
-
-    Parallax has that of translation: a camera that moves shifts the picture by the same angle.
-
-    Example:
-        >>> all_human_thresholds()["RG"]
-        1.383
-    """
-    steps = {
-        axis: sum(HUMAN_SATURATIONS[hue] for hue in hues) / len(hues) for axis, hues in COLOUR_AXES.items()
-    }
-    return {**HUMAN_THRESHOLDS, "parallax x": HUMAN_THRESHOLDS["translation"], **steps}
-
-
-_FALL = 0.01  # of the largest value of a curve, above which a note tells that it falls
-
-
-def describe_curves(
-    scores: CurveScores, levels: tuple[float, float, float] | None, human: Mapping[str, float]
-) -> dict[str, Any]:
+def describe_curves(scores: CurveScores, human: Mapping[str, float]) -> dict[str, Any]:
     """Collect what tables and plots of one metric show.
 
     Args:
         scores: of all scenes.
-        levels: quartiles and threshold of D_T; None for a metric without ratings, which has no thresholds.
         human: thresholds of people by transform.
     """
     found: dict[str, Any] = {
-        "curves": [_curve(curve, scores) for curve in scores.curves.values()],
+        "curves": [_describe_curve(curve, scores.transduction) for curve in scores.curves.values()],
         "sensitivities": scores.sensitivities,
         "order": asdict(scores.order),
         "level": scores.level,
+        "thresholds": {},
+        "illuminants": None,
     }
-    if levels is None:
-        return found | {"thresholds": {}, "illuminants": None}
-    found["thresholds"] = {
-        name: _threshold(scores.curves[name], scores, levels, human[name])
-        for name in GEOMETRIC_TRANSFORMS
-        if name in scores.curves
-    }
-    illuminants = scores.illuminants
-    found["illuminants"] = None if illuminants is None else {**asdict(illuminants), "hues": scores.hues}
+    if scores.levels is not None:
+        found["thresholds"] = {
+            name: _describe_threshold(scores.curves[name], scores.transduction, scores.levels, human[name])
+            for name in GEOMETRIC_TRANSFORMS
+            if name in scores.curves
+        }
+        if scores.illuminants is not None:
+            hues = list(illuminant_curves(scores.curves))
+            found["illuminants"] = {**asdict(scores.illuminants), "hues": hues}
     return found
 
 
-def _curve(curve: SceneCurve, scores: CurveScores) -> dict[str, Any]:
+def _describe_curve(curve: SceneCurve, transduction: Transduction) -> dict[str, Any]:
     """Describe the mean curve of one transform; ``common`` is D, or d without ratings."""
     response = mean_response(curve.distances)
     return {
-        **{"transform": curve.name, "unit": curve.unit, "magnitudes": curve.magnitudes},
-        **{"response": response, "common": scores.transduction(response)},
+        "transform": curve.name,
+        "unit": curve.unit,
+        "magnitudes": curve.magnitudes,
+        "response": response,
+        "common": transduction(response),
         "rmse": curve.energies.mean(0).sqrt(),
         "clipped": curve.clipped.mean(0),
     }
 
 
-def _threshold(
-    curve: SceneCurve, scores: CurveScores, levels: tuple[float, float, float], human: float
+def _describe_threshold(
+    curve: SceneCurve, transduction: Transduction, levels: tuple[float, float, float], human: float
 ) -> dict[str, Any]:
-    found = detection_threshold(curve.distances, curve.magnitudes, scores.transduction, levels)
+    found = detection_threshold(curve.distances, curve.magnitudes, transduction, levels)
     below = float(curve.magnitudes[-1]) if math.isnan(found.low) else found.low
     verdict = human_verdict(found.score, found.uncertainty, human, below)
     return {**asdict(found), "unit": curve.unit, "human": human, "verdict": verdict}
 
 
-def curve_notes(name: str, scores: CurveScores, usable: bool) -> list[str]:
+_FALL = 0.01  # of the largest value of a curve, above which a note tells that it falls
+
+
+def curve_notes(name: str, scores: CurveScores) -> list[str]:
     """Tell which curves fall again, and which thresholds and hues are uncertain.
 
     Args:
         name: of the metric.
         scores: of all scenes.
-        usable: whether the metric has thresholds.
     """
-    notes, curves = [], {label: scores.curves[label] for label in scores.thresholds}
-    falling = [label for label, curve in curves.items() if _falls(curve)]
-    if falling:
-        notes.append(f"{name}: curves that fall again, so the first crossing counts: {', '.join(falling)}")
-    if usable:
-        early = [
-            label
-            for label, curve in curves.items()
-            if curve.magnitudes[0] < scores.thresholds[label] < curve.magnitudes[:2][-1]
-        ]
-        if early:
-            notes.append(
-                f"{name}: thresholds within the first step, exact if d is linear there: {', '.join(early)}"
-            )
-        if scores.illuminants is not None and not scores.illuminants.note.startswith("0 of"):
-            notes.append(f"{name}: {scores.illuminants.note}, because they do not reach D_T")
+    falling, early = [], []
+    for label, threshold in scores.thresholds.items():
+        curve = scores.curves[label]
+        response = mean_response(curve.distances)
+        if (response.cummax(0).values - response).max() > _FALL * response.max():
+            falling.append(label)
+        if curve.magnitudes[0] < threshold < curve.magnitudes[:2][-1]:
+            early.append(label)
+    told = {"curves that fall again, so the first crossing counts": falling}
+    if scores.levels is not None:
+        told["thresholds within the first step, exact if d is linear there"] = early
+    notes = [f"{name}: {text}: {', '.join(labels)}" for text, labels in told.items() if labels]
+    if scores.levels is not None and (found := scores.illuminants) and not found.note.startswith("0 of"):
+        notes.append(f"{name}: {found.note}, because they do not reach D_T")
     return notes
 
 
-def _falls(curve: SceneCurve) -> bool:
-    """Tell whether the mean curve falls by more than a hundredth of its largest value."""
-    response = mean_response(curve.distances)
-    return bool((response.cummax(0).values - response).max() > _FALL * response.max())
-
-
-def clipped_note(curves: Iterable[SceneCurve]) -> str:
+def clipped_note(curves: Mapping[str, SceneCurve]) -> str:
     """Tell the largest mean share of cut pixels of illuminants; empty without illuminants."""
-    shares = [
-        (float(curve.clipped.mean(0).max()), curve.name)
-        for curve in curves
-        if curve.name.startswith(ILLUMINANT)
-    ]
-    if not shares:
-        return ""
-    share, name = max(shares)
-    return (
+    shares = [(float(one.clipped.mean(0).max()), one.name) for one in illuminant_curves(curves).values()]
+    share, name = max(shares, default=(0.0, ""))
+    return name and (
         f"up to {100 * share:.2g} % of the pixels, beyond those of the reference, are cut at the edge of "
         f"sRGB ({name})"
     )

@@ -25,6 +25,7 @@ from candlelight.evaluation.models.model_spec import (
 )
 from candlelight.evaluation.models.published_methods import decode_srgb
 from candlelight.evaluation.perception.lpips import FEATURE_STACKS, load_lpips
+from candlelight.evaluation.run.batches import run_in_halves
 from candlelight.evaluation.run.fingerprints import weights_sha256
 from candlelight.evaluation.run.model_outputs import model_errors
 from candlelight.evaluation.views.check_shapes import check_shapes
@@ -236,7 +237,7 @@ def pair_distances(
     transformed: Float[Tensor, "batch 3 height width"],
     reference: Float[Tensor, "batch 3 height width"],
 ) -> Float64[Tensor, " batch"]:
-    """Compute the distance of each pair of images.
+    """Compute the distance of each pair of images; in halves where memory runs out.
 
     Args:
         named: from `open_distance`, on the device of the images.
@@ -248,7 +249,7 @@ def pair_distances(
         distance is undefined there.
 
     Raises:
-        OutOfMemory: memory ran out.
+        OutOfMemory: memory is too small for a single pair.
         InputError: the shapes do not agree, the distance fails, or its result is not one number per pair.
 
     Example:
@@ -258,19 +259,24 @@ def pair_distances(
     """
     axes = "batch 3 height width"
     check_shapes(transformed=(transformed, axes), reference=(reference, axes))
-    images = transformed, reference
-    if named.colour_space == "linear":
-        images = decode_srgb(transformed), decode_srgb(reference)
-    with torch.no_grad(), model_errors(named.identity.name, images[0]):
-        found = named.model(*images)
-    numbers = found.flatten() if isinstance(found, Tensor) else found
-    if not isinstance(numbers, Tensor) or len(numbers) != len(reference) or numbers.is_complex():
-        got = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
-        raise InputError(
-            f"distance `{named.identity.name}`: expected one number for each of {len(reference)} pairs, got "
-            f"{got}; return a tensor [batch]"
-        )
-    return numbers.double()
+
+    def compare(rows: slice) -> tuple[Tensor]:
+        images = transformed[rows], reference[rows]
+        if named.colour_space == "linear":
+            images = decode_srgb(images[0]), decode_srgb(images[1])
+        with torch.no_grad(), model_errors(named.identity.name, images[0]):
+            found = named.model(*images)
+        numbers = found.flatten() if isinstance(found, Tensor) else found
+        count = len(images[1])
+        if not isinstance(numbers, Tensor) or len(numbers) != count or numbers.is_complex():
+            got = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            raise InputError(
+                f"distance `{named.identity.name}`: expected one number for each of {count} pairs, got "
+                f"{got}; return a tensor [batch]"
+            )
+        return (numbers.double(),)
+
+    return run_in_halves(compare, len(reference))[0]
 
 
 def check_distance(named: NamedModel, images: Float[Tensor, "batch 3 height width"]) -> None:

@@ -1,10 +1,9 @@
 """LPIPS (Zhang et al. 2018), with the features of its networks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError  # noqa: TID251  which torch raises: nothing is pickled here
-from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float, Float64
@@ -20,7 +19,8 @@ from candlelight.evaluation.intrinsic.masked import (
     score_samples,
 )
 from candlelight.evaluation.models.published_weights import without_wrappers
-from candlelight.loaders.errors import DAMAGED, InputError, argument, did_you_mean, nearest_file
+from candlelight.loaders.check_choice import check_choice
+from candlelight.loaders.errors import DAMAGED, InputError, argument, nearest_file
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,6 @@ FEATURE_STACKS = {
 _SHIFT = (-0.030, -0.088, -0.188)
 _SCALE = (0.458, 0.448, 0.450)
 _EPSILON = 1e-10  # beside the length of a feature; torchmetrics has 1e-8
-
-_Loaded = TypeVar("_Loaded")
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,26 +233,22 @@ def load_lpips(
     Example:
         >>> load_lpips("vgg16", "vgg16-397923af.pth", "vgg.pth")
         Traceback (most recent call last):
-        candlelight.loaders.errors.InputError: `network` must be one of alex, vgg, squeeze, got vgg16; did \
+        candlelight.loaders.errors.InputError: `network` must be one of: alex, vgg, squeeze; got vgg16; did \
 you mean `vgg`?
     """
-    if network not in FEATURE_STACKS:
-        raise InputError(
-            f"`network` must be one of {', '.join(FEATURE_STACKS)}, got {network}"
-            f"{did_you_mean(network, FEATURE_STACKS)}"
-        )
+    check_choice("network", network, tuple(FEATURE_STACKS))
     stack = FEATURE_STACKS[network]
     with torch.device("meta"):  # without memory, and without a draw from the global generator
         features = stack.build()
     layout = {f"features.{name}": values.shape for name, values in features.state_dict().items()}
     from_torch = f"{stack.file} from https://download.pytorch.org/models"
-    state = _load(Path(backbone), lambda content: _select(content, layout), from_torch)
+    state = _load(Path(backbone), layout, from_torch)
     features.load_state_dict(
         {name.removeprefix("features."): values for name, values in state.items()}, assign=True
     )
     shapes = {f"lin{n}.model.1.weight": (1, width, 1, 1) for n, width in enumerate(stack.channels)}
     from_lpips = f"lpips/weights/v0.1/{network}.pth from the Python package lpips"
-    weights = _load(Path(heads), lambda content: _select(content, shapes), from_lpips)
+    weights = _load(Path(heads), shapes, from_lpips)
     if not all(bool((values >= 0).all()) for values in weights.values()):
         raise InputError(f"{heads} is not {from_lpips}: expected weights of at least 0, got others")
     try:
@@ -266,28 +260,26 @@ you mean `vgg`?
         ) from None
 
 
-def _load(path: Path, select: Callable[[Any], _Loaded], wanted: str) -> _Loaded:
+def _load(path: Path, shapes: Mapping[str, Sequence[int]], wanted: str) -> dict[str, Tensor]:
+    """Read the weights of these names; files may hold others too, such as those of a classifier."""
     if not path.is_file():
         raise InputError(f"expected {wanted}, but {path} does not exist{nearest_file(path)}")
     try:
-        return select(torch.load(path, map_location="cpu", weights_only=True))
+        content = torch.load(path, map_location="cpu", weights_only=True)
+        if not isinstance(content, dict):
+            raise InputError("it holds no weights by name")
+        content = without_wrappers(content)
+        for name, shape in shapes.items():
+            found = content.get(name)
+            if not isinstance(found, Tensor) or list(found.shape) != list(shape):
+                got = list(found.shape) if isinstance(found, Tensor) else "nothing"
+                raise InputError(f"expected `{name}` {list(shape)}, got {got}")
+            if not found.is_floating_point():
+                kind = str(found.dtype).removeprefix("torch.")
+                raise InputError(f"expected `{name}` of floats, got {kind}")
     except (*DAMAGED, UnpicklingError) as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
         if isinstance(error, UnpicklingError):  # torch's own message recommends to run the code in the file
             reason = "it holds no weights, or more than weights"
         raise InputError(f"{path} is not {wanted}, or is damaged: {reason}") from error
-
-
-def _select(content: Any, shapes: dict[str, Any]) -> dict[str, Tensor]:
-    """Return the weights of these names, and refuse other shapes and kinds; files also hold classifiers."""
-    if not isinstance(content, dict):
-        raise InputError("it holds no weights by name")
-    content = without_wrappers(content)
-    for name, shape in shapes.items():
-        found = content.get(name)
-        if not isinstance(found, Tensor) or found.shape != torch.Size(shape):
-            got = list(found.shape) if isinstance(found, Tensor) else "nothing"
-            raise InputError(f"expected `{name}` {list(shape)}, got {got}")
-        if not found.is_floating_point():
-            raise InputError(f"expected `{name}` of floats, got {str(found.dtype).removeprefix('torch.')}")
     return {name: content[name].float() for name in shapes}

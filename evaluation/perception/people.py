@@ -19,6 +19,12 @@ from candlelight.loaders.illuminants import EQUAL_ENERGY, XY_PER_STEP
 # In degrees of visual angle, degrees, and as a factor: the final test in the notebook of Alabau-Bosque et al.
 # 2024, which does not say whether they are of the literature or of the paper's own natural images.
 HUMAN_THRESHOLDS = {"translation": 0.23, "rotation": 3.6, "scale": 1.026}
+# Transforms from the one to which people are most sensitive: Alabau-Bosque et al. 2024, section II.D, of
+# thresholds in energy. Illuminants are along the short (red-green) and long (yellow-blue) axis of the human
+# ellipse.
+HUMAN_ORDER = ("scale", "translation", "rotation", "RG", "YB")
+# Hues of the axes that the paper orders with the geometric transforms.
+COLOUR_AXES = {"RG": (510, -510), "YB": (574, 467)}
 # Transforms whose degrees are those of the visual angle, which depends on the screen.
 VISUAL_ANGLES = ("translation", "parallax")
 # The notebook divides np.linspace(0, 11, 11), not the shifts of 0 to 10 pixels, by the pixels per degree.
@@ -27,28 +33,19 @@ NOTEBOOK_SLIP = 1.1
 Verdict = Literal["human-like", "more sensitive", "less sensitive", "not reached"]
 
 
-PAPER_PIXELS_PER_DEGREE = 29.2
-"""Of the paper's crops of ImageNet with 256 x 256 pixels, and of the recipe `invariance`."""
-
-
 def screen_pixels_per_degree(pixel: float, distance: float) -> float:
     """Compute the pixels in a degree of visual angle at the centre of a screen.
 
     ``1 / (2 atan(pixel / (2 distance)))``.
 
     Args:
-        pixel: width of a pixel of the image on the screen.
-        distance: from the eye to the screen, in the same unit.
-
-    Raises:
-        InputError: a length that is not positive.
+        pixel: width of a pixel of the image on the screen, above 0.
+        distance: from the eye to the screen, in the same unit, above 0.
 
     Example:
         >>> round(screen_pixels_per_degree(pixel=0.25, distance=600), 1)
         41.9
     """
-    if not (pixel > 0 and distance > 0):
-        raise InputError(f"`pixel` and `distance` must be positive, got {pixel:g} and {distance:g}")
     return 1 / math.degrees(2 * math.atan(pixel / (2 * distance)))
 
 
@@ -253,6 +250,21 @@ HUMAN_SATURATIONS = {
     # The opposite hues, mirrored by the paper.
     **{491: 1.955, 481: 2.644, 467: 2.779, -565: 2.644, -554: 1.955, -510: 1.383},
 }
+
+
+def all_human_thresholds() -> dict[str, float]:
+    """Return the thresholds of people by transform; along the colour axes in steps of saturation.
+
+    Parallax has that of translation: a camera that moves shifts the picture by the same angle.
+
+    Example:
+        >>> all_human_thresholds()["RG"]
+        1.383
+    """
+    steps = {
+        axis: sum(HUMAN_SATURATIONS[hue] for hue in hues) / len(hues) for axis, hues in COLOUR_AXES.items()
+    }
+    return {**HUMAN_THRESHOLDS, "parallax x": HUMAN_THRESHOLDS["translation"], **steps}
 
 
 @cache

@@ -17,8 +17,8 @@ from torch import Tensor
 from candlelight.evaluation.catalogue.perception_options import RaidOptions
 from candlelight.evaluation.catalogue.record import Evaluation, Reading
 from candlelight.evaluation.models.model_spec import NamedModel
+from candlelight.evaluation.perception.detection import check_distances, invert_curves
 from candlelight.evaluation.perception.distances import pair_distances
-from candlelight.evaluation.perception.transduction import check_distances, invert_curves
 from candlelight.evaluation.run.evaluate import Measured, Run
 from candlelight.evaluation.run.intervals import distinct_groups, resampled_interval
 from candlelight.evaluation.run.result import Result, StatisticResult

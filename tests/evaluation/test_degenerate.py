@@ -67,12 +67,16 @@ from candlelight.evaluation.intrinsic.material_albedo import (
 )
 from candlelight.evaluation.intrinsic.protocol_records import dssim_crefnet, lmse_crefnet
 from candlelight.evaluation.intrinsic.ssim import dssim, ms_ssim, ssim, ssim_padded
-from candlelight.evaluation.perception.detection import detection_threshold
+from candlelight.evaluation.perception.curve_scores import transform_sensitivity
+from candlelight.evaluation.perception.detection import (
+    Transduction,
+    detection_threshold,
+    fit_transduction,
+    mean_response,
+)
 from candlelight.evaluation.perception.lpips import FEATURE_STACKS, LPIPS
 from candlelight.evaluation.perception.people import fit_ellipse
 from candlelight.evaluation.perception.psychometric import fit_psychometric
-from candlelight.evaluation.perception.scene_curves import transform_sensitivity
-from candlelight.evaluation.perception.transduction import Transduction, fit_transduction, mean_response
 from candlelight.evaluation.views import Comparisons
 from candlelight.loaders.errors import InputError
 

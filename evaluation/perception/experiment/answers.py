@@ -1,20 +1,36 @@
-"""Logs of answers: append an answer safely, and read the answers of logs."""
+"""Logs of answers, their psychometric fits, and the thresholds of people measured by them."""
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from jaxtyping import Bool, Float64
 from numpy import ndarray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from torch import Tensor
 
 from candlelight.evaluation.perception.experiment.stimuli import Side, StimulusKind
+from candlelight.evaluation.perception.people import HUMAN_SATURATIONS, all_human_thresholds
+from candlelight.evaluation.perception.psychometric import (
+    DETECTION_LEVELS,
+    DetectionLevels,
+    MeasuredThresholds,
+    PsychometricFit,
+    detection_levels,
+    fit_psychometric,
+)
+from candlelight.evaluation.perception.transforms import (
+    ILLUMINANT,
+    TRANSLATION_AXES,
+    transform_unit,
+    unchanged_magnitude,
+)
 from candlelight.loaders.errors import InputError, blame, nearest_file
 from candlelight.loaders.files.safe_writing import lock_file, sync
 from candlelight.version import code_version
@@ -151,7 +167,14 @@ def read_log(path: Path) -> tuple[LogHeader, list[AnswerRecord]]:
     records: list[AnswerRecord] = []
     lines_of: dict[tuple[str, int], int] = {}
     for number, line in enumerate(lines[1:], 2):
-        record = _parse_line(path, number, line)
+        try:
+            record = AnswerRecord.model_validate_json(line)
+        except ValidationError as error:
+            problem = error.errors()[0]
+            place = ".".join(map(str, problem["loc"])) or "JSON"
+            raise InputError(
+                f"{path}: line {number} is damaged at {place}: {problem['msg']}; remove the line"
+            ) from None
         first = lines_of.setdefault((record.observer, record.trial), number)
         if first != number:  # such as in a log that was merged with its copy
             raise InputError(
@@ -160,15 +183,6 @@ def read_log(path: Path) -> tuple[LogHeader, list[AnswerRecord]]:
             )
         records.append(record)
     return header, records
-
-
-def _parse_line(path: Path, number: int, line: bytes) -> AnswerRecord:
-    try:
-        return AnswerRecord.model_validate_json(line)
-    except ValidationError as error:
-        problem = error.errors()[0]
-    place = ".".join(map(str, problem["loc"])) or "JSON"
-    raise InputError(f"{path}: line {number} is damaged at {place}: {problem['msg']}; remove the line")
 
 
 class AnswerLog:
@@ -191,26 +205,35 @@ class AnswerLog:
                 program writes to it.
         """
         self.path = path
-        self.records: list[AnswerRecord] = []
-        with ExitStack() as unfinished:
-            try:
-                self._file = unfinished.enter_context(
-                    FileIO(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+")
-                )
-            except OSError as error:
-                raise blame(f"{path}: cannot be written", error, "name another file") from None
-            _lock(path, self._file)
-            if path.stat().st_size > 0:
-                header, self.records = read_log(path)
-            if self.records:
-                _check_settings(path, header.settings, settings)
-                self._file.truncate(path.read_bytes().rfind(b"\n") + 1)
-            else:  # settings count from the first answer
-                self._file.truncate(0)
-                self._write(LogHeader(version=code_version(), settings=dict(settings)))
-                sync(path.parent)
-            self._file.seek(0, os.SEEK_END)
-            unfinished.pop_all()
+        try:
+            self._file = FileIO(path, "a+")
+        except OSError as error:
+            raise blame(f"{path}: cannot be written", error, "name another file") from None
+        try:
+            self.records = self._begin(settings)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _begin(self, settings: Mapping[str, Any]) -> list[AnswerRecord]:
+        import fcntl  # here, because reading a log works on systems without it
+
+        try:
+            lock_file(self._file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"{self.path}: another experiment writes to it; end that one first, or name another file"
+            ) from None
+        header, records = read_log(self.path) if self.path.stat().st_size else (None, [])
+        if header is not None and records:
+            _check_settings(self.path, header.settings, settings)
+            self._file.truncate(self.path.read_bytes().rfind(b"\n") + 1)
+        else:  # settings count from the first answer
+            self._file.truncate(0)
+            self._write(LogHeader(version=code_version(), settings=dict(settings)))
+            sync(self.path.parent)
+        self._file.seek(0, os.SEEK_END)
+        return records
 
     def __enter__(self) -> "AnswerLog":
         return self
@@ -235,25 +258,22 @@ class AnswerLog:
 
     def _check_place(self) -> None:
         """Compare the open file with its path: an editor or a program that syncs folders may replace it."""
-        there = os.fstat(self._file.fileno())
-        try:
-            found = self.path.stat()
-        except FileNotFoundError:
+        there, found = os.fstat(self._file.fileno()), self.path.stat() if self.path.exists() else None
+        if found is None:
             problem = "was deleted or moved"
+        elif not os.path.samestat(found, there):
+            problem = "was replaced by another file"
+        elif found.st_size != self._file.tell():
+            problem = "was changed by another program"
         else:
-            if (found.st_dev, found.st_ino) != (there.st_dev, there.st_ino):
-                problem = "was replaced by another file"
-            elif found.st_size != self._file.tell():
-                problem = "was changed by another program"
-            else:
-                return
+            return
         raise InputError(
             f"{self.path}: {problem} during the experiment, so this answer is not logged; end the "
             "experiment, put the file in its place, and run the same command again"
         )
 
     def _write(self, record: LogHeader | AnswerRecord) -> None:
-        start = self._file.tell()
+        start = self._file.seek(0, os.SEEK_END)
         data = f"{record.model_dump_json()}\n".encode()
         try:
             if self._file.write(data) != len(data):
@@ -265,20 +285,8 @@ class AnswerLog:
             raise
 
 
-def _lock(path: Path, file: FileIO) -> None:
-    import fcntl  # here, because reading a log works on systems without it
-
-    try:
-        lock_file(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise InputError(
-            f"{path}: another experiment writes to it; end that one first, or name another file"
-        ) from None
-
-
 def _check_settings(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    names: Sequence[str] = list(dict.fromkeys([*old, *new]))
-    for name in names:
+    for name in dict.fromkeys([*old, *new]):
         if old.get(name) != new.get(name):
             raise InputError(
                 f"{path}: was begun with {name} {_shown(old.get(name))}, got {_shown(new.get(name))}; repeat "
@@ -290,3 +298,185 @@ def _shown(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_shown(one)}" for name, one in value.items() if one is not None) or "none"
     return "none" if value is None else str(value)
+
+
+_RATED = "D_T"
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerFit:
+    """The fit to the answers of one transform, or to rated pairs.
+
+    Attributes:
+        name: name of the transform; "D_T" for rated pairs.
+        observer: name of the observer; None for all of them.
+        unit: of the levels: "degrees", "factor" or "steps"; "" for D.
+        rows: whether each answer of the log belongs to this fit.
+        fit: None if the answers are of fewer than two levels.
+        published: threshold of the paper; None if it has none.
+    """
+
+    name: str
+    observer: str | None
+    unit: str
+    rows: Bool[ndarray, " answers"]
+    fit: PsychometricFit | None
+    published: float | None
+
+    def __str__(self) -> str:
+        """Say the threshold with its 95 % interval, and whether the paper's lies in it, in one line."""
+        count = int(self.rows.sum())
+        who = "" if self.observer is None else f", {self.observer}"
+        head = f"{self.name}{who} ({count} answer{'s' if count != 1 else ''}): "
+        if self.fit is None:
+            return f"{head}no fit, answers at two or more levels are needed"
+        if not self.fit.converged:
+            return f"{head}no threshold, the fit did not converge: {self.fit.note}"
+        unit = f" {self.unit}" if self.unit else ""
+        low, _, high = self.fit.quartiles
+        return (
+            f"{head}{self.fit.score:.4g}{unit} (95 % interval {self.fit.low:.4g} to {self.fit.high:.4g}; "
+            f"quartiles {low:.4g} to {high:.4g}), lapse rate {self.fit.lapse:.2g}{self._verdict(self.fit)}"
+        )
+
+    def _verdict(self, fit: PsychometricFit) -> str:
+        if self.published is None:
+            return ""
+        if fit.low <= self.published <= fit.high:
+            return f"; the paper's {self.published:g} lies in the interval"
+        return f"; {'below' if fit.high < self.published else 'above'} the paper's {self.published:g}"
+
+
+def fit_answers(answers: ExperimentAnswers) -> tuple[AnswerFit, ...]:
+    """Fit the answers of all observers, and of each observer if there are several.
+
+    Every answer counts at its own level, with a fitted lapse rate (`fit_psychometric`). The interval of all
+    observers together is too narrow where observers differ, so compare it with theirs.
+
+    Args:
+        answers: from `read_answers`; a partial log is enough.
+
+    Returns:
+        A fit for each transform, by name: of all observers, then of each.
+    """
+    return tuple(_fits(answers))
+
+
+def _fits(answers: ExperimentAnswers) -> Iterator[AnswerFit]:
+    names = np.array([_RATED if name is None else name for name in answers.transform])
+    observers = sorted(set(answers.observer))
+    for name in sorted(set(names.tolist())):
+        for observer in (None, *(observers if len(observers) > 1 else ())):
+            rows = names == name
+            if observer is not None:
+                rows &= np.array(answers.observer) == observer
+            if rows.any():
+                levels, fit = torch.from_numpy(answers.magnitudes[rows]), None
+                if not bool((levels == levels[0]).all()):
+                    fit = _fit(levels, torch.from_numpy(answers.correct[rows]))
+                unit = "" if name == _RATED else transform_unit(name)
+                yield AnswerFit(name, observer, unit, rows, fit, _published(name))
+
+
+def _fit(levels: Float64[Tensor, " answers"], correct: Bool[Tensor, " answers"]) -> PsychometricFit:
+    return fit_psychometric(levels, correct.int(), torch.ones_like(correct, dtype=torch.int))
+
+
+def _published(name: str) -> float | None:
+    known = {_RATED: DETECTION_LEVELS[1], **all_human_thresholds()}
+    known |= dict.fromkeys(TRANSLATION_AXES, known["translation"])
+    known |= {f"{ILLUMINANT}{hue}": steps for hue, steps in HUMAN_SATURATIONS.items()}
+    return known.get(name)
+
+
+def measured_thresholds(logs: Sequence[Path]) -> MeasuredThresholds:
+    """Fit D_T and the threshold of each transform to the answers of all observers of all logs.
+
+    Answers for translations to the right and down are one transform, as in the curves of metrics; without
+    answers for parallax, it has the threshold of translation.
+
+    Blind to: differences between observers and between the images of the logs; to illuminants, because an
+    ellipse of people needs all hues. A note counts the answers that are left out.
+
+    Args:
+        logs: files of `candlelight perception experiment`, complete or not.
+
+    Raises:
+        InputError: there is no log; a log cannot be read, or has no answers; two logs hold one answer.
+
+    Example:
+        >>> measured_thresholds([Path("nowhere.jsonl")])
+        Traceback (most recent call last):
+        candlelight.loaders.errors.InputError: nowhere.jsonl: cannot be read: No such file or directory; \
+name a log of `candlelight perception experiment`
+    """
+    if not logs:
+        raise InputError("expected at least one log of answers, got none")
+    by_curve: dict[str, list[AnswerRecord]] = {}
+    for record in _read_logs(logs):
+        name = "translation" if record.transform in TRANSLATION_AXES else record.transform
+        by_curve.setdefault(name or _RATED, []).append(record)
+    detection, human = DetectionLevels(), dict[str, float]()
+    notes = []
+    for name, records in by_curve.items():
+        magnitudes = torch.tensor([record.magnitude for record in records], dtype=torch.float64)
+        correct = torch.tensor([record.correct for record in records])
+        if name == _RATED:
+            try:
+                detection = detection_levels(magnitudes, correct)
+            except InputError as error:
+                note = f"the fit to {len(records)} answers failed ({error}); {DetectionLevels.note}"
+                detection = DetectionLevels(note=note)
+        elif name.startswith(ILLUMINANT):
+            notes.append(
+                f"{name}: {len(records)} answers are not used, because an ellipse of people needs all "
+                "hues; ellipses of people are the published ones"
+            )
+        else:
+            threshold, note = _threshold(name, magnitudes, correct)
+            human |= {} if threshold is None else {name: threshold}
+            notes.append(note)
+    if "translation" in human:
+        human.setdefault("parallax x", human["translation"])
+    return MeasuredThresholds(detection, human, tuple(notes))
+
+
+def _read_logs(logs: Sequence[Path]) -> Iterator[AnswerRecord]:
+    """Read the answers of all logs; one in two logs of an experiment would count twice, and is refused."""
+    first: dict[tuple[str, str, int], int] = {}
+    for place, log in enumerate(logs):
+        header, records = read_log(log)
+        if not records:
+            raise InputError(f"{log}: has no answers yet; continue the experiment, or leave it out")
+        experiment = json.dumps(header.settings, sort_keys=True)
+        for record in records:
+            other = first.setdefault((experiment, record.observer, record.trial), place)
+            if other != place:
+                raise InputError(
+                    f"{log}: the answer of {record.observer} to trial {record.trial} stands in "
+                    f"{logs[other]} too; name one of the two logs, or, if they are of two people, give each "
+                    "a name in `observer`"
+                )
+        yield from records
+
+
+def _threshold(
+    name: str, magnitudes: Float64[Tensor, " answers"], correct: Bool[Tensor, " answers"]
+) -> tuple[float | None, str]:
+    """Fit the threshold of one transform, and say in words how that ended."""
+    unit = transform_unit(name)
+    try:
+        fit = _fit(magnitudes, correct)
+        problem = "" if fit.converged else fit.note
+    except InputError as error:
+        problem = str(error)
+    if not problem and not fit.score > unchanged_magnitude(name):
+        problem = f"its threshold, {fit.score:.3g}, is no change at all"
+    if problem:
+        published = all_human_thresholds().get(name)
+        kept = "" if published is None else f"; the published threshold holds, {published:g} {unit}"
+        return None, f"{name}: the fit to {len(correct)} answers failed ({problem}){kept}"
+    return fit.score, (
+        f"{name}: threshold of people {fit.score:.4g} {unit}, of {len(correct)} answers (95 % interval "
+        f"{fit.low:.4g} to {fit.high:.4g})"
+    )

@@ -1,5 +1,6 @@
-"""The session of an observer, and the server of its page."""
+"""The session of an observer, the server of its page, and the run of an experiment."""
 
+import hashlib
 import hmac
 import io
 import json
@@ -7,29 +8,45 @@ import re
 import secrets
 import sys
 import threading
+import time
+import webbrowser
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, astuple, dataclass
 from datetime import UTC, datetime
+from email.message import Message
+from functools import lru_cache, partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, cast
 
 from jaxtyping import Float
 from PIL import Image
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
-from candlelight.evaluation.perception.experiment.answers import AnswerLog, AnswerRecord
-from candlelight.evaluation.perception.experiment.stimuli import Side, Stimulus, StimulusSet, Trial
+from candlelight.evaluation.catalogue.perception_options import ExperimentSettings
+from candlelight.evaluation.perception.experiment.answers import (
+    AnswerLog,
+    AnswerRecord,
+    ExperimentAnswers,
+    fit_answers,
+    read_answers,
+)
+from candlelight.evaluation.perception.experiment.stimuli import (
+    PICTURE_SIDE,
+    Side,
+    Stimulus,
+    StimulusSet,
+    Trial,
+    plan_trials,
+    screen_geometry,
+)
 from candlelight.loaders.errors import InputError, argument
 
 PictureName = Literal["left", "right", "original"]
 _FAST = 1  # level of compression: the pictures go no further than this machine
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 @dataclass(eq=False)
@@ -42,7 +59,6 @@ class TrialSession:
         log: open log.
         observer: name of the observer.
         reminder: whether the page may show the original as a third picture.
-        clock: returns the time of an answer.
     """
 
     stimuli: StimulusSet
@@ -50,14 +66,11 @@ class TrialSession:
     log: AnswerLog
     observer: str
     reminder: bool = False
-    clock: Callable[[], str] = _now
-    _started: str = field(init=False)
-    _pictures: dict[int, dict[PictureName, bytes]] = field(default_factory=dict, init=False)
-    _answering: threading.Lock = field(default_factory=threading.Lock, init=False)
-    _drawing: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def __post_init__(self) -> None:
-        self._started = self.clock()
+        self._started = _now()
+        self._drawn = lru_cache(maxsize=2)(partial(_draw_trial, self.stimuli))
+        self._answering, self._drawing = threading.Lock(), threading.Lock()
 
     @property
     def next_trial(self) -> int:
@@ -73,16 +86,11 @@ class TrialSession:
             and None for the original of an experiment without reminder.
         """
         now = self.next_trial
-        if picture == "original" and not self.reminder:
+        is_shown = picture != "original" or self.reminder
+        if not (is_shown and now <= number < min(now + 2, len(self.trials))):
             return None
-        if not now <= number < min(now + 2, len(self.trials)):
-            return None
-        with self._drawing:
-            for old in set(self._pictures) - {now, now + 1}:
-                del self._pictures[old]
-            if number not in self._pictures:
-                self._pictures[number] = self._draw(self.trials[number])
-            return self._pictures[number][picture]
+        with self._drawing:  # so that the pictures of a trial are made once
+            return self._drawn(self.trials[number])[picture]
 
     def answer(self, number: int, side: Side, seconds: float, scale: int | None = None) -> None:
         """Log the answer to the next trial; an answer to another trial changes nothing.
@@ -106,15 +114,19 @@ class TrialSession:
                     seconds=seconds,
                     scale=scale,
                     side=side,
-                    time=self.clock(),
+                    time=_now(),
                 )
             )
 
-    def _draw(self, trial: Trial) -> dict[PictureName, bytes]:
-        original, distorted = read_pictures(self.stimuli, trial.stimulus)
-        same, changed = _to_png(original), _to_png(distorted)
-        left, right = (changed, same) if trial.side == "left" else (same, changed)
-        return {"left": left, "right": right, "original": same}
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _draw_trial(stimuli: StimulusSet, trial: Trial) -> dict[PictureName, bytes]:
+    same, changed = map(_to_png, read_pictures(stimuli, trial.stimulus))
+    left, right = (changed, same) if trial.side == "left" else (same, changed)
+    return {"left": left, "right": right, "original": same}
 
 
 def read_pictures(
@@ -143,9 +155,7 @@ def _to_png(image: Float[Tensor, "3 height width"]) -> bytes:
 
 
 _ADDRESS = "127.0.0.1"  # this machine alone
-_LONGEST = 1024  # bytes of a request's body
 _PICTURE = re.compile(r"picture/([0-9]{1,7})/(left|right|original)")
-_PICTURES: dict[str, PictureName] = {"left": "left", "right": "right", "original": "original"}
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; img-src 'self' data:; connect-src 'self'; "
@@ -183,10 +193,7 @@ class ExperimentServer(ThreadingHTTPServer):
     session: TrialSession
 
     def __init__(
-        self,
-        settings: Mapping[str, Any],
-        summarise: Callable[[], Mapping[str, Any]],
-        port: int = 0,
+        self, settings: Mapping[str, Any], summarise: Callable[[], Mapping[str, Any]], port: int = 0
     ) -> None:
         """Bind the address.
 
@@ -213,14 +220,16 @@ class ExperimentServer(ThreadingHTTPServer):
         """Address of the page, with its token."""
         return f"http://{_ADDRESS}:{self.server_port}/{self._token}/"
 
-    def own_host(self, host: str) -> bool:
-        """Tell whether a Host header names this server: another name may be an attack (DNS rebinding)."""
-        return host in {f"{name}:{self.server_port}" for name in (_ADDRESS, "localhost")}
-
-    def place(self, path: str) -> str | None:
-        """Return what follows the token in a path; None without the token."""
+    def place(self, path: str, headers: Message) -> str | None:
+        """Return what follows the token in a path; None without the token, or for another host or origin."""
+        hosts = {f"{name}:{self.server_port}" for name in (_ADDRESS, "localhost")}
+        origins = {
+            None,
+            *(f"http://{host}" for host in hosts),
+        }  # another name may be an attack (DNS rebinding)
         token, slash, rest = path.removeprefix("/").partition("/")
-        return rest if slash and hmac.compare_digest(token.encode(), self._token.encode()) else None
+        knows = bool(slash) and hmac.compare_digest(token.encode(), self._token.encode())
+        return rest if knows and headers["Host"] in hosts and headers["Origin"] in origins else None
 
     def state(self) -> dict[str, Any]:
         """Say which trial is next."""
@@ -238,84 +247,45 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "candlelight", ""
 
     def do_GET(self) -> None:
-        place = self._allowed_place()
-        if place is None:
-            return
-        if place == "":
-            page = files("candlelight.evaluation.perception.experiment").joinpath("page.html").read_bytes()
-            self._send(page, "text/html; charset=utf-8")
-        elif place == "state":
-            self._send_json(self.server.state())
-        elif place == "end" and self.server.session.next_trial == len(self.server.session.trials):
-            try:
-                self._send_json(self.server.summarise())
-            except InputError as error:  # such as a log that was moved away
-                self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
-            finally:
-                self.server.finished.set()
-        elif found := _PICTURE.fullmatch(place):
-            self._send_picture(int(found[1]), _PICTURES[found[2]])
-        else:
-            self._refuse(HTTPStatus.NOT_FOUND)
+        place, session = self.server.place(self.path, self.headers), self.server.session
+        try:
+            if place == "":
+                page = files("candlelight.evaluation.perception.experiment").joinpath("page.html")
+                self._send(page.read_bytes(), "text/html; charset=utf-8")
+            elif place == "state":
+                self._send_json(self.server.state())
+            elif place == "end" and session.next_trial == len(session.trials):
+                self._send_end()
+            elif (found := _PICTURE.fullmatch(place or "")) and (
+                data := session.picture(int(found[1]), cast("PictureName", found[2]))
+            ):
+                self._send(data, "image/png")
+            else:
+                self._refuse(HTTPStatus.NOT_FOUND)
+        except InputError as error:  # such as an image that is damaged, or a log that was moved away
+            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
 
     def do_POST(self) -> None:
-        place = self._allowed_place()
-        if place is None:
+        if self.server.place(self.path, self.headers) != "answer":
+            self._refuse(HTTPStatus.NOT_FOUND)
             return
-        if place != "answer":
-            self._refuse(HTTPStatus.NOT_FOUND)
-        elif (body := self._body()) is not None:
-            try:
-                reply = _Reply.model_validate_json(body)
-            except ValidationError:
-                self._refuse(HTTPStatus.BAD_REQUEST, "expected trial, side and seconds")
-                return
-            try:
-                self.server.session.answer(reply.trial, reply.side, reply.seconds, reply.scale)
-            except InputError as error:
-                self._refuse(HTTPStatus.CONFLICT, str(error))
-            except OSError as error:
-                self._refuse(HTTPStatus.INSUFFICIENT_STORAGE, error.strerror or str(error))
-            else:
-                self._send_json(self.server.state())
-
-    def _allowed_place(self) -> str | None:
-        """Return the path after the token, or refuse the request and return None."""
-        if not self.server.own_host(self.headers.get("Host", "")):
-            self._refuse(HTTPStatus.FORBIDDEN, "another host")
-            return None
-        origin = self.headers.get("Origin")
-        if origin is not None and not self.server.own_host(origin.removeprefix("http://")):
-            self._refuse(HTTPStatus.FORBIDDEN, "another origin")
-            return None
-        place = self.server.place(self.path)
-        if place is None:
-            self._refuse(HTTPStatus.NOT_FOUND)
-        return place
-
-    def _body(self) -> bytes | None:
-        """Read the body of a request, or refuse the request and return None."""
-        length = self.headers.get("Content-Length", "")
-        if self.headers.get_content_type() != "application/json":
-            self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
-        elif not (length.isascii() and length.isdigit()):
-            self._refuse(HTTPStatus.LENGTH_REQUIRED)
-        elif len(length) > 6 or int(length) > _LONGEST:
-            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        else:
-            return self.rfile.read(int(length))
-        return None
-
-    def _send_picture(self, number: int, picture: PictureName) -> None:
         try:
-            data = self.server.session.picture(number, picture)
+            reply = _Reply.model_validate_json(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+            self.server.session.answer(reply.trial, reply.side, reply.seconds, reply.scale)
         except InputError as error:
-            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
-            return
-        if data is None:
-            self._refuse(HTTPStatus.NOT_FOUND)
+            self._refuse(HTTPStatus.CONFLICT, str(error))
+        except ValueError:  # of pydantic
+            self._refuse(HTTPStatus.BAD_REQUEST, "expected trial, side and seconds")
+        except OSError as error:
+            self._refuse(HTTPStatus.INSUFFICIENT_STORAGE, error.strerror or str(error))
         else:
-            self._send(data, "image/png")
+            self._send_json(self.server.state())
+
+    def _send_end(self) -> None:
+        try:
+            self._send_json(self.server.summarise())
+        finally:
+            self.server.finished.set()
 
     def _send_json(self, content: Mapping[str, Any]) -> None:
         self._send(json.dumps(content).encode(), "application/json")
@@ -334,3 +304,97 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         """Print nothing for each request."""
+
+
+def log_settings(settings: ExperimentSettings, stimuli: StimulusSet) -> dict[str, Any]:
+    """Make the JSON values of a log's header; equal values give equal trials for each observer.
+
+    `stimuli` is the SHA-256 of all pairs: images, magnitudes and repeats. By default the original is shown
+    above the pair (`reminder`) for transforms: of a photograph and its shifted copy, nobody can tell which
+    one was shifted. A distortion of a rated pair tells itself.
+    """
+    listed = json.dumps([astuple(stimulus) for stimulus in stimuli.stimuli])
+    given = asdict(settings)
+    del given["transform"]
+    transforms = stimuli.stimuli[0].kind == "transform"
+    per_degree, scale = screen_geometry(settings)
+    values = {
+        "transforms": settings.transforms,
+        **given,
+        "images": settings.pairs,
+        "size": settings.size or PICTURE_SIDE if transforms and not settings.moved else None,
+        "pixels_per_degree": per_degree,
+        "scale": scale,
+        "reminder": transforms if settings.reminder is None else settings.reminder,
+        "data": asdict(stimuli.identity),
+        "trials": len(stimuli.stimuli),
+        "stimuli": hashlib.sha256(listed.encode()).hexdigest(),
+    }
+    return json.loads(json.dumps(values))
+
+
+_PAUSE = 0.1  # s between two looks for the end
+_LAST_TRANSFER = 1.0  # s for the browser to receive the end of the page
+
+
+def run_experiment(
+    stimuli: StimulusSet,
+    settings: ExperimentSettings,
+    out: Path,
+    observer: str,
+    *,
+    port: int = 0,
+    browser: bool = True,
+    tell: Callable[[str], Any] = print,
+) -> tuple[ExperimentAnswers, int]:
+    """Serve the page of an experiment, and log the answers.
+
+    Args:
+        stimuli: from `open_stimuli`.
+        settings: settings of the experiment.
+        out: log to begin or continue.
+        observer: name of the observer.
+        port: port of the page; 0 takes a free one.
+        browser: whether to open the page in the user's browser.
+        tell: takes the line with the address of the page.
+
+    Returns:
+        The answers of all observers in the log, and the number of pairs without an answer of this one. Ctrl-C
+        ends the experiment early; no answer is lost.
+
+    Raises:
+        InputError: a picture cannot be read, the log has other settings or cannot be written, or the port is
+            taken.
+    """
+    trials = plan_trials(stimuli.stimuli, settings.seed, observer)
+    for stimulus in dict.fromkeys(stimuli.stimuli):  # so that none stops the observer later
+        read_pictures(stimuli, stimulus)
+    logged = log_settings(settings, stimuli)
+    names = ("scale", "pixels_per_degree", "distance", "reminder")
+    shown = {"observer": observer, **{name: logged[name] for name in names}}
+    # The port first, so that one that is taken leaves no log.
+    with ExperimentServer(shown, lambda: summarise_log(out), port) as server:
+        with AnswerLog(out, logged) as log:
+            session = server.session = TrialSession(stimuli, trials, log, observer, logged["reminder"])
+            threading.Thread(target=server.serve_forever, args=(_PAUSE,), daemon=True).start()
+            try:
+                tell(f"{session.next_trial} of {len(trials)} pairs are answered; the page is {server.url}")
+                if browser:
+                    webbrowser.open(server.url)
+                while not server.finished.wait(_PAUSE):  # Ctrl-C may reach another thread, which wakes nobody
+                    pass
+                time.sleep(_LAST_TRANSFER)
+            except KeyboardInterrupt:
+                pass  # the log holds every answer
+            finally:
+                server.shutdown()
+        return read_answers(out), len(trials) - session.next_trial
+
+
+def summarise_log(path: Path) -> dict[str, Any]:
+    """Make the end of the page: a line for each fit, and the plot."""
+    from candlelight.evaluation.perception.perception_report import draw_answers
+
+    answers = read_answers(path)
+    fits = fit_answers(answers)
+    return {"lines": [str(fit) for fit in fits], "plot": draw_answers(answers, fits, "svg").decode()}

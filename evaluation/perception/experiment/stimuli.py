@@ -1,4 +1,4 @@
-"""Stimuli of an experiment, and the plan of its trials."""
+"""Stimuli of an experiment, opened from its data, and the plan of its trials."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,17 +11,21 @@ from numpy import ndarray
 from torch import Tensor
 
 from candlelight.evaluation.catalogue.perception_options import ExperimentSettings
-from candlelight.evaluation.perception.people import HUMAN_THRESHOLDS, VISUAL_ANGLES
-from candlelight.evaluation.perception.scene_curves import TRANSLATION_AXES
-from candlelight.evaluation.perception.transduction import normalised_dmos
-from candlelight.evaluation.perception.transform_families import TransformFamily, unchanged_magnitude
-from candlelight.evaluation.perception.transforms import PAPER_SATURATIONS
-from candlelight.evaluation.views import DataIdentity, RatedPair, View
+from candlelight.evaluation.perception.detection import normalised_dmos
+from candlelight.evaluation.perception.people import HUMAN_THRESHOLDS, VISUAL_ANGLES, screen_pixels_per_degree
+from candlelight.evaluation.perception.transforms import (
+    PAPER_PIXELS_PER_DEGREE,
+    PAPER_SATURATIONS,
+    TRANSLATION_AXES,
+    TransformFamily,
+    unchanged_magnitude,
+)
+from candlelight.evaluation.views import DataIdentity, RatedPair, View, open_data, parse_data
 from candlelight.evaluation.views.moved_frames import MovedRows
 from candlelight.evaluation.views.named_rows import ChosenRows
 from candlelight.evaluation.views.named_streams import named_stream
 from candlelight.loaders.check_choice import check_choice
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 
 StimulusKind = Literal["rated", "transform"]
 Side = Literal["left", "right"]
@@ -64,15 +68,14 @@ class StimulusSet:
     pictures: Callable[[Stimulus], tuple[Float[Tensor, "3 height width"], Float[Tensor, "3 height width"]]]
 
 
-def spaced_levels(first: float, last: float, count: int) -> tuple[float, ...]:
+def spaced_levels(first: float, last: float, count: int) -> Float64[ndarray, " count"]:
     """Space levels evenly, both ends among them.
 
     Example:
         >>> spaced_levels(0.3, 0.9, 3)
-        (0.3, 0.6, 0.9)
+        array([0.3, 0.6, 0.9])
     """
-    values: Sequence[float] = np.linspace(first, last, count).round(9).tolist()
-    return tuple(values)
+    return np.linspace(first, last, count).round(9)
 
 
 @dataclass(frozen=True)
@@ -168,7 +171,7 @@ def _rendered_levels(view: MovedRows, row: int, levels: int) -> list[float]:
             f"{view.identity.name}: expected at least 2 magnitudes of {name} above the reference, got "
             f"{len(there)}; render more values"
         )
-    wanted = np.array(spaced_levels(float(there[0]), float(there[-1]), levels))
+    wanted = spaced_levels(there[0], there[-1], levels)
     return there[np.unique(np.abs(there - wanted[:, None]).argmin(1))].tolist()
 
 
@@ -203,7 +206,7 @@ def rated_stimuli(view: ChosenRows[RatedPair], settings: ExperimentSettings) -> 
             f"{view.identity.name}: expected pairs of different D, got D from {first:g} to {last:g}; "
             "take more pairs, or a larger largest D"
         )
-    wanted = np.array(spaced_levels(first, last, settings.levels))
+    wanted = spaced_levels(first, last, settings.levels)
     stimuli = tuple(
         Stimulus("rated", view.ids[row], None, float(distances[row]), level, row)
         for level, rows in enumerate(nearest_pairs(distances, wanted, settings.pairs))
@@ -309,7 +312,7 @@ def _image_levels(name: str, largest: float, count: int, per_degree: float) -> l
             f"{largest:g}; levels rise from there"
         )
     TransformFamily(name, (largest,), per_degree)  # checks the name and the range
-    levels = list(spaced_levels(start, largest, count + 1)[1:])
+    levels = spaced_levels(start, largest, count + 1)[1:].tolist()
     if name in TRANSLATION_AXES:
         pixels = {max(1, round(level * per_degree)) for level in levels}
         levels = [one / per_degree for one in sorted(pixels)]
@@ -319,3 +322,78 @@ def _image_levels(name: str, largest: float, count: int, per_degree: float) -> l
             f"degrees, got {largest:g}; levels are whole pixels, and a fit needs two"
         )
     return levels
+
+
+_RATED_LAYOUT = "tid2013"
+PICTURE_SIDE = 256  # pixels of pictures of a folder, unless a size is given
+
+
+def screen_geometry(settings: ExperimentSettings) -> tuple[float, int | None]:
+    """Return the pixels of an image per degree, and the screen's pixels for each of them if that is fixed.
+
+    Raises:
+        InputError: the distance of the eyes without the pitch of the screen, or beside pixels per degree.
+
+    Example:
+        >>> screen_geometry(ExperimentSettings())
+        (29.2, None)
+    """
+    distance, pitch = settings.distance, settings.pitch
+    if distance is None and pitch is None:
+        return settings.pixels_per_degree or PAPER_PIXELS_PER_DEGREE, settings.scale
+    if distance is None or pitch is None or settings.pixels_per_degree is not None:
+        one, other, last = map(argument, ("pixels_per_degree", "distance", "pitch"))
+        raise InputError(f"expected {one} alone, or both {other} and {last}")
+    shown = settings.scale or 1
+    return screen_pixels_per_degree(pitch * shown, distance), shown
+
+
+def open_stimuli(
+    data: str, settings: ExperimentSettings, set_name: str | None = None, split: str | None = None
+) -> StimulusSet:
+    """Open the data of an experiment.
+
+    Args:
+        data: ``tid2013:PATH`` for rated pairs; else natural images, as for
+            `open_data("images", ...)`.
+        settings: settings of the experiment.
+        set_name: image set of frames.
+        split: split of the data.
+
+    Raises:
+        InputError: the data are missing or of another kind, or an option belongs to another kind of data.
+
+    Example:
+        >>> open_stimuli("tid2013:nowhere", ExperimentSettings(("rotation",)))
+        Traceback (most recent call last):
+        candlelight.loaders.errors.InputError: tid2013:nowhere: rated pairs have no transforms, got \
+rotation; leave them out, or name a folder of images
+    """
+    per_degree = screen_geometry(settings)[0]
+    rated_layout = parse_data(data).layout == _RATED_LAYOUT
+    if settings.size is not None and (rated_layout or settings.moved):
+        raise InputError(f"{data}: a size is for pictures of a folder; leave it out")
+    if rated_layout:
+        if settings.transforms or settings.moved:
+            got = ", ".join(settings.transforms) or "moved frames"
+            raise InputError(
+                f"{data}: rated pairs have no transforms, got {got}; leave them out, or name a folder of "
+                "images"
+            )
+        rated = open_data("pairs", data, set_name=set_name, split=split)
+        return rated_stimuli(rated, settings)
+    if settings.largest is not None:
+        raise InputError(
+            f"{data}: a largest D is for rated pairs; give each transform its own, as in rotation=6"
+        )
+    if settings.moved:
+        if ranged := [name for name, largest in settings.transforms.items() if largest is not None]:
+            raise InputError(
+                f"transform `{ranged[0]}`: moved frames have the magnitudes that were rendered; name it "
+                "without a largest one"
+            )
+        moved = open_data("moved", data, set_name=set_name, split=split)
+        return moved_stimuli(moved, settings, per_degree)
+    side = settings.size or PICTURE_SIDE
+    view = open_data("images", data, set_name=set_name, split=split, size=(side, side))
+    return transformed_stimuli(view, settings, per_degree)

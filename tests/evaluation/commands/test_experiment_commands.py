@@ -16,8 +16,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 from candlelight.cli import main
-from candlelight.evaluation.perception.experiment import open_experiment as run_experiment
-from candlelight.evaluation.perception.experiment import read_answers
+from candlelight.evaluation.perception.experiment import read_answers, session
 from candlelight.evaluation.perception.experiment.answers import AnswerLog, AnswerRecord
 
 ANSWER = AnswerRecord(
@@ -77,7 +76,7 @@ def answering(monkeypatch):
             threading.Thread(target=answer, daemon=True).start()
 
         monkeypatch.setattr("webbrowser.open", play)
-        monkeypatch.setattr(run_experiment, "_LAST_TRANSFER", 0.01)
+        monkeypatch.setattr(session, "_LAST_TRANSFER", 0.01)
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in the background
     yield install

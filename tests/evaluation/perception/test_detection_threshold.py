@@ -5,14 +5,16 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.perception.detection import STILL, curve_thresholds, detection_threshold
-from candlelight.evaluation.perception.transduction import (
-    DETECTION_LEVELS,
+from candlelight.evaluation.perception.detection import (
     PUBLISHED_TRANSDUCTIONS,
+    STILL,
     Transduction,
+    curve_thresholds,
+    detection_threshold,
     published_transduction,
 )
-from candlelight.evaluation.perception.transform_families import paper_families
+from candlelight.evaluation.perception.psychometric import DETECTION_LEVELS
+from candlelight.evaluation.perception.transforms import paper_families
 from candlelight.loaders.errors import InputError
 
 RMSE = published_transduction("RMSE")

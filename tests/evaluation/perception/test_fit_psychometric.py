@@ -69,10 +69,12 @@ def test_likelihood_is_largest_and_the_interval_loses_what_it_should(seed: int) 
 
 def test_gradient_equals_differences() -> None:
     correct = _answers(np.random.default_rng(0))
-    likelihood = AnswerLikelihood.of(LEVELS, correct, TRIALS, 0.5, (0.0, LARGEST_LAPSE))
+    right = correct.double().numpy()
+    shares = ((LEVELS - LEVELS[0]) / (LEVELS[-1] - LEVELS[0])).numpy()
+    likelihood = AnswerLikelihood(shares, right, 75 - right, 0.5, (0.0, LARGEST_LAPSE))
     for point in ([0.4, 3.0, 0.02], [0.1, 1.0, 0.05], [0.9, 2.0, 0.001]):
-        wanted = approx_fprime(np.array(point), lambda at: likelihood._loss(at)[0], 1e-7)
-        np.testing.assert_allclose(likelihood._loss(np.array(point))[1], wanted, rtol=1e-4, atol=1e-2)
+        wanted = approx_fprime(np.array(point), lambda at: likelihood.loss(at)[0], 1e-7)
+        np.testing.assert_allclose(likelihood.loss(np.array(point))[1], wanted, rtol=1e-4, atol=1e-2)
 
 
 def test_intervals_hold_the_threshold() -> None:

@@ -5,9 +5,17 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.perception.detection import COLOUR_AXES, illuminant_thresholds
-from candlelight.evaluation.perception.people import ellipse_error, experimental_ellipse, macadam_ellipse
-from candlelight.evaluation.perception.transduction import Transduction, published_transduction
+from candlelight.evaluation.perception.detection import (
+    Transduction,
+    illuminant_thresholds,
+    published_transduction,
+)
+from candlelight.evaluation.perception.people import (
+    COLOUR_AXES,
+    ellipse_error,
+    experimental_ellipse,
+    macadam_ellipse,
+)
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.illuminants import hue_direction
 

@@ -149,9 +149,9 @@ def test_memory_holds_one_batch_of_transformed_images(memory_view, monkeypatch):
     module = import_module("candlelight.evaluation.perception.measure_distances")
     made, transform = [], module._transform
 
-    def watched(family, reference):
+    def watched(family, reference, some):
         assert not any(image() is not None for image in made)  # the last batch is gone
-        images, clipped = transform(family, reference)
+        images, clipped = transform(family, reference, some)
         made.append(weakref.ref(images))
         assert len(images) <= 3
         return images, clipped

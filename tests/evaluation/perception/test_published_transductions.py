@@ -1,10 +1,7 @@
 import pytest
 
-from candlelight.evaluation.perception.transduction import (
-    DETECTION_LEVELS,
-    PUBLISHED_TRANSDUCTIONS,
-    published_transduction,
-)
+from candlelight.evaluation.perception.detection import PUBLISHED_TRANSDUCTIONS, published_transduction
+from candlelight.evaluation.perception.psychometric import DETECTION_LEVELS
 from candlelight.loaders.errors import InputError
 
 # Distance of each metric at the levels 0.390, 0.445 and 0.499, read from the paper's figure.

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.perception.transduction import check_magnitudes, invert_curves, mean_response
+from candlelight.evaluation.perception.detection import check_magnitudes, invert_curves, mean_response
 from candlelight.loaders.errors import InputError
 
 

@@ -25,15 +25,20 @@ from candlelight.evaluation.perception import (
     published_transduction,
     spread_hues,
 )
-from candlelight.evaluation.perception.curve_scores import CurveScores, level_without_ratings, people_order
+from candlelight.evaluation.perception.curve_scores import (
+    CurveScores,
+    level_without_ratings,
+    people_order,
+    transform_sensitivity,
+)
+from candlelight.evaluation.perception.measure_distances import SceneCurve, align_curves
 from candlelight.evaluation.perception.perception_report import (
     order_table,
     perception_lines,
     perception_section,
     psychometric_plot,
-    threshold_table,
+    threshold_rows,
 )
-from candlelight.evaluation.perception.scene_curves import SceneCurve, align_curves, transform_sensitivity
 from candlelight.evaluation.run import intervals as resampled_intervals
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.views import RatedPair
@@ -80,8 +85,8 @@ def test_scenes_are_matched_by_group_and_undefined_ones_left_out_for_all() -> No
     flat = [table(one.transform, np.ones((3, 3)), one.groups) for one in (x, y, turned)]
     found = align_curves({"physical": {"mine": [x, y, turned], "rmse": flat}}, "rmse")
     assert found.groups == ("a",)
-    assert found.missing == 2  # c and d
-    assert found.undefined == {"mine": ("b",), "rmse": ()}
+    assert found.notes[0] == "scenes left out because a transform lacks them: 2"  # c and d
+    assert found.notes[1:] == ["scenes left out because mine is undefined on them: 1, b"]
     mine = found.curves["physical"]["mine"]
     assert list(mine) == ["translation", "rotation"]
     assert mine["translation"].distances.tolist() == [[0, 1, 1]]
@@ -250,7 +255,7 @@ def test_thresholds_of_people_replace_the_published_ones(scenes) -> None:
         curve = found.details["moves"]["image plane"]["curves"][0]
         rmse = np.interp(human, curve["magnitudes"], curve["rmse"])
         assert people == pytest.approx(1 / rmse**2)
-        assert any("measured" in cell for cell in threshold_table([found]).rows[0])
+        assert [row[5] for row in threshold_rows([found])] == [f"{human:.4g}, measured", "1.026"]
     with pytest.raises(InputError, match="`human` must be one of: translation, rotation, scale"):
         scored(scenes, families, named, known, human={"rotate": 3.0})
 
@@ -286,7 +291,7 @@ def test_an_incomplete_order_tells_its_pairs_and_has_no_tick(scenes) -> None:
         "ssim",
         *"1 of 1 pairs".split(),
     ]
-    assert order_table([found["ssim"]]).rows[-1] == ("ssim", "scale > rotation", "1 of 1 pairs")
+    assert order_table([found["ssim"]]).rows[-1] == ("ssim", "1 of 1 pairs", "scale > rotation")
 
 
 # --------------------------------------------------------------------------------- families, ratings, answers

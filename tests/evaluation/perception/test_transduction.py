@@ -5,8 +5,8 @@ import pytest
 import torch
 from scipy.optimize import curve_fit
 
-from candlelight.evaluation.perception import transduction as module
-from candlelight.evaluation.perception.transduction import Transduction, fit_transduction, normalised_dmos
+from candlelight.evaluation.perception import detection as module
+from candlelight.evaluation.perception.detection import Transduction, fit_transduction, normalised_dmos
 from candlelight.loaders.errors import InputError
 
 

@@ -98,7 +98,6 @@ def test_digits_lie_on_black_canvases():
             "`rotation`: expected at least one magnitude, all finite, got no",
         ),
         (lambda: TransformFamily("rotation", (1,), 0), "`pixels_per_degree` must be above 0, got 0"),
-        (lambda: TransformFamily("rotation", (1,), canvas=0), "`canvas` must be at least 1 pixel, got 0"),
         (lambda: unwrap(paper_families)("cifar"), "`base` must be one of: photographs, mnist; got cifar"),
     ],
 )

@@ -4,11 +4,8 @@ from itertools import permutations
 import pytest
 import torch
 
-from candlelight.evaluation.perception.scene_curves import (
-    HUMAN_ORDER,
-    sensitivity_order,
-    transform_sensitivity,
-)
+from candlelight.evaluation.perception.curve_scores import sensitivity_order, transform_sensitivity
+from candlelight.evaluation.perception.people import HUMAN_ORDER
 from candlelight.loaders.errors import InputError
 
 MAGNITUDES = torch.tensor([0.0, 1.0, 3.0])

@@ -12,8 +12,7 @@ import torch
 from PIL import Image
 
 from candlelight.evaluation.perception.experiment.answers import AnswerLog
-from candlelight.evaluation.perception.experiment.open_experiment import summarise_log
-from candlelight.evaluation.perception.experiment.session import ExperimentServer, TrialSession
+from candlelight.evaluation.perception.experiment.session import ExperimentServer, TrialSession, summarise_log
 from candlelight.evaluation.perception.experiment.stimuli import Stimulus, StimulusSet, plan_trials
 from candlelight.evaluation.views import DataIdentity
 

@@ -4,7 +4,7 @@ import torch
 
 from candlelight.evaluation.perception import fit_psychometric, psychometric
 from candlelight.evaluation.perception.experiment import ExperimentAnswers, fit_answers
-from candlelight.evaluation.perception.perception_plots import draw_answers, share_points
+from candlelight.evaluation.perception.perception_report import draw_answers, share_points
 
 
 def simulate(names, observers, count, seed=0, threshold=0.45, span=(0.1, 0.9)):

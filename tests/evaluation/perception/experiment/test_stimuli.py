@@ -9,15 +9,12 @@ from PIL import Image
 
 from candlelight.evaluation.perception import rotate_images
 from candlelight.evaluation.perception.experiment import ExperimentSettings
-from candlelight.evaluation.perception.experiment.open_experiment import (
-    log_settings,
-    open_stimuli,
-    shows_original,
-)
+from candlelight.evaluation.perception.experiment.session import log_settings
 from candlelight.evaluation.perception.experiment.stimuli import (
     default_largest,
     moved_stimuli,
     nearest_pairs,
+    open_stimuli,
 )
 from candlelight.evaluation.views import DataIdentity, MovedImages
 from candlelight.evaluation.views.moved_frames import _MOVES, MovedRows, _Frame, _Scene
@@ -240,5 +237,5 @@ def test_settings_of_a_log_tell_pairs_apart(photographs, write_tid):
     assert logs[0]["trials"] == 12
     assert logs[0]["reminder"] is True
     rated = open_stimuli(write_tid([1.0, 5.0]), ExperimentSettings())
-    assert shows_original(ExperimentSettings(), rated) is False
-    assert shows_original(ExperimentSettings(reminder=True), rated) is True
+    assert log_settings(ExperimentSettings(), rated)["reminder"] is False
+    assert log_settings(ExperimentSettings(reminder=True), rated)["reminder"] is True
