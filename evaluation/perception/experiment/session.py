@@ -13,6 +13,7 @@ import webbrowser
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, astuple, dataclass
 from datetime import UTC, datetime
+from email.message import Message
 from functools import lru_cache, partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -219,10 +220,16 @@ class ExperimentServer(ThreadingHTTPServer):
         """Address of the page, with its token."""
         return f"http://{_ADDRESS}:{self.server_port}/{self._token}/"
 
-    def place(self, path: str) -> str | None:
-        """Return what follows the token in a path; None without the token."""
+    def place(self, path: str, headers: Message) -> str | None:
+        """Return what follows the token in a path; None without the token, or for another host or origin."""
+        hosts = {f"{name}:{self.server_port}" for name in (_ADDRESS, "localhost")}
+        origins = {
+            None,
+            *(f"http://{host}" for host in hosts),
+        }  # another name may be an attack (DNS rebinding)
         token, slash, rest = path.removeprefix("/").partition("/")
-        return rest if slash and hmac.compare_digest(token.encode(), self._token.encode()) else None
+        knows = bool(slash) and hmac.compare_digest(token.encode(), self._token.encode())
+        return rest if knows and headers["Host"] in hosts and headers["Origin"] in origins else None
 
     def state(self) -> dict[str, Any]:
         """Say which trial is next."""
@@ -240,7 +247,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "candlelight", ""
 
     def do_GET(self) -> None:
-        place, session = self.server.place(self.path), self.server.session
+        place, session = self.server.place(self.path, self.headers), self.server.session
         try:
             if place == "":
                 page = files("candlelight.evaluation.perception.experiment").joinpath("page.html")
@@ -259,7 +266,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
 
     def do_POST(self) -> None:
-        if self.server.place(self.path) != "answer":
+        if self.server.place(self.path, self.headers) != "answer":
             self._refuse(HTTPStatus.NOT_FOUND)
             return
         try:

@@ -53,6 +53,24 @@ def test_the_page_comes_with_a_policy_that_keeps_it_local(server):
     assert server.server_address[0] == "127.0.0.1"
 
 
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:1", "evil.example:{port}", ""])
+def test_another_host_is_refused(server, host):
+    assert call(server, "state", Host=host.format(port=server.server_port))[0] == 404
+    assert call(server, "answer", reply(), Host=host.format(port=server.server_port))[0] == 404
+    assert server.session.next_trial == 0
+
+
+def test_the_same_machine_has_two_names(server):
+    assert call(server, "state", Host=f"localhost:{server.server_port}")[0] == 200
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1:{port}"])
+def test_another_origin_is_refused(server, origin):
+    given = {"Origin": origin.format(port=server.server_port)}
+    assert call(server, "answer", reply(), **given)[0] == 404
+    assert server.session.next_trial == 0
+
+
 @pytest.mark.parametrize("token", ["", "x", "%C3%A9", "../", "%2e%2e"])
 def test_a_wrong_token_is_refused(server, token):
     for place in ("", "state", "picture/0/left"):
