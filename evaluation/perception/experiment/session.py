@@ -179,9 +179,9 @@ class _Reply(BaseModel):
 class ExperimentServer(ThreadingHTTPServer):
     """Serve one experiment to the browsers of this machine; `serve_forever` starts it once `session` is set.
 
-    A request needs the random token in its path, so that neither other web pages nor other programs, which do
-    not know the address, can read pictures or post answers. The right side is decided here, and is not in
-    anything that the page receives before or after an answer.
+    A request needs the random token in its path and the address of this server as host, so that neither other
+    web pages nor other programs that do not know the address can read pictures or post answers. The right
+    side is decided here, and is not in anything that the page receives before or after an answer.
 
     Attributes:
         session: the observer's trials.
@@ -223,10 +223,7 @@ class ExperimentServer(ThreadingHTTPServer):
     def place(self, path: str, headers: Message) -> str | None:
         """Return what follows the token in a path; None without the token, or for another host or origin."""
         hosts = {f"{name}:{self.server_port}" for name in (_ADDRESS, "localhost")}
-        origins = {
-            None,
-            *(f"http://{host}" for host in hosts),
-        }  # another name may be an attack (DNS rebinding)
+        origins = {None, *(f"http://{host}" for host in hosts)}  # other names: DNS rebinding
         token, slash, rest = path.removeprefix("/").partition("/")
         knows = bool(slash) and hmac.compare_digest(token.encode(), self._token.encode())
         return rest if knows and headers["Host"] in hosts and headers["Origin"] in origins else None
