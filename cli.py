@@ -16,9 +16,7 @@ if Path(sys.argv[0]).stem == "candlelight" and signal.getsignal(signal.SIGINT) i
 
 import click
 
-from candlelight.evaluation.commands.evaluate_commands import evaluate_group
-from candlelight.evaluation.commands.experiment_commands import perception_group
-from candlelight.evaluation.commands.train_command import train
+from candlelight.evaluation.commands.command_groups import evaluate_group, perception_group, train_group
 from candlelight.generators.commands.asset_commands import assets
 from candlelight.generators.commands.demo_command import demo
 from candlelight.generators.commands.plan_commands import load_any_plan, plan, recipe_options
@@ -263,7 +261,9 @@ def doctor() -> None:
         raise UseError("rendering needs something that is missing; see above")
 
 
-for command in (assets, demo, evaluate_group, export, pack, perception_group, plan, push, recipes, train):
+for command in (
+    *(assets, demo, evaluate_group, export, pack, perception_group, plan, push, recipes, train_group),
+):
     main.add_command(command)
 
 if __name__ == "__main__":

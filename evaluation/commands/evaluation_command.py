@@ -26,22 +26,6 @@ from candlelight.loaders.errors import InputError
 _CHOICE = ("set_name", "split", "rows", "limit")
 
 
-class EvaluateGroup(click.Group):
-    """The group of evaluations: the shipped ones, and a user's own as ``file.py:name`` or ``module:name``."""
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command by name; of a record in a file, make it."""
-        if cmd_name.endswith(".py"):
-            raise InputError(f"{cmd_name}: name the record in the file: {cmd_name}:NAME")
-        if cmd_name in self.commands or ":" not in cmd_name:
-            return super().get_command(ctx, cmd_name)
-        from candlelight.evaluation.run.evaluate import find_evaluation
-
-        record = find_evaluation(cmd_name)
-        files = getattr(record.options, "files", record.reads.files)
-        return evaluation_command(cmd_name, record.options, files)
-
-
 def shipped_commands() -> list[click.Command]:
     """Make the commands of the catalogue; nothing heavy is imported for it."""
     return [

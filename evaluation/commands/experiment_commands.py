@@ -14,23 +14,13 @@ from candlelight.loaders.foreign_text import printable
 _PLOTS = (".svg", ".png", ".pdf")
 
 
-@click.group("perception")
-def perception_group() -> None:
-    """Measure the thresholds of people by two-alternative forced choice.
-
-    \b
-    candlelight perception experiment photographs --transform rotation --out answers.jsonl
-    candlelight perception fit answers.jsonl
-    """
-
-
 def _settings_options(command: Any) -> Any:
     for one in reversed(options_of(ExperimentSettings)):
         command = option_of(one)(command)
     return command
 
 
-@perception_group.command("experiment")
+@click.command("experiment")
 @click.argument("data")
 @click.option(
     "--set",
@@ -90,7 +80,7 @@ def run_forced_choice(
         click.echo(printable(str(fit)))
 
 
-@perception_group.command("fit")
+@click.command("fit")
 @click.argument("log", type=click.Path(path_type=Path), metavar="ANSWERS.jsonl")
 @click.option(
     "--out", type=click.Path(path_type=Path), help="File for a plot of answers and fits, .svg, .png or .pdf."
@@ -119,3 +109,6 @@ def fit_forced_choice(log: Path, out: Path | None) -> None:
 
         out.write_bytes(draw_answers(answers, fits, out.suffix[1:]))
         click.echo(str(out))
+
+
+COMMANDS = (run_forced_choice, fit_forced_choice)

@@ -15,17 +15,6 @@ from candlelight.evaluation.commands.evaluate_options import choose_device, data
 from candlelight.evaluation.commands.evaluation_command import option_of
 
 
-@click.group()
-def train() -> None:
-    """Train a model on an image set.
-
-    \b
-    candlelight train intrinsic relit --set train --regime supervised --out net.pt
-    candlelight train classifier parts --label kind --size 64 --out kinds.pt
-    candlelight train causal candle --model beta-vae --size 64 --out beta.pt
-    """
-
-
 def _command(name: str, options: type, function: str) -> click.Command:
     """Make the command of a training.
 
@@ -90,6 +79,8 @@ def _check_files(out: Path, page: Path | None) -> None:
         check_writable(page, (".html", ".htm"))
 
 
-train.add_command(_command("intrinsic", IntrinsicCommand, "train_decomposition"))
-train.add_command(_command("classifier", ClassifierCommand, "train_labels"))
-train.add_command(_command("causal", CausalCommand, "train_codes"))
+COMMANDS = (
+    _command("intrinsic", IntrinsicCommand, "train_decomposition"),
+    _command("classifier", ClassifierCommand, "train_labels"),
+    _command("causal", CausalCommand, "train_codes"),
+)
