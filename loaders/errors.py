@@ -29,7 +29,7 @@ _MEMORY_SIGNS = ("out of memory", "DefaultCPUAllocator", "ALLOC_FAILED")
 _EXTRA_OF_MODULE = {
     **dict.fromkeys(("OpenEXR", "bpy", "dask", "distributed", "psutil", "pyoidn"), "render"),
     **dict.fromkeys(("datasets", "huggingface_hub"), "hub"),
-    **dict.fromkeys(("matplotlib", "sklearn", "torch"), "evaluate"),
+    **dict.fromkeys(("matplotlib", "sklearn", "threadpoolctl", "torch"), "evaluate"),
     **{"dask_jobqueue": "cluster", "dask_kubernetes": "kubernetes", "hdf5plugin": "filters"},
     **{"diffusers": "diffusers", "transformers": "transformers"},
 }
