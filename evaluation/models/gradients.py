@@ -10,7 +10,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from scipy.ndimage import distance_transform_edt
-from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from candlelight.evaluation.models.poisson import solve_poisson
@@ -229,6 +228,8 @@ def for_rows(function: Callable[[int], _Made], count: int) -> list[_Made]:
         >>> for_rows(lambda row: row**2, 3)
         [0, 1, 4]
     """
+    from threadpoolctl import threadpool_limits  # comes with the extra `evaluate`; data are read without
+
     # Threads of a BLAS beside them would wait for each other.
     with threadpool_limits(1, "blas"), ThreadPoolExecutor(torch.get_num_threads()) as pool:
         return list(pool.map(function, range(count)))
