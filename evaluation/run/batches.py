@@ -1,4 +1,4 @@
-"""Batches of rows, a hash of the rows that were read, the provenance of a result, and repeatable sums."""
+"""Batches of rows, halved when memory runs out, and repeatable sums."""
 
 import gc
 import os

@@ -1,6 +1,6 @@
 """Checks of the outputs of models.
 
-Decompositions, heatmaps and codes; batches are halved when memory runs out.
+Decompositions, heatmaps and codes.
 """
 
 import inspect
