@@ -213,7 +213,7 @@ def model_errors(name: str, image: Tensor) -> Iterator[None]:
         image: the images that the model is called with.
 
     Raises:
-        OutOfMemory: memory ran out; see `candlelight.evaluation.run.model_outputs.run_in_halves`.
+        OutOfMemory: memory ran out; see `candlelight.evaluation.run.batches.run_in_halves`.
         InputError: replaces any other exception, which becomes its cause.
 
     Example:
