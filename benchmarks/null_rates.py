@@ -34,7 +34,7 @@ from candlelight.evaluation.concepts.set_scores import (
     merge_controls,
 )
 from candlelight.evaluation.coverage.causal_effects import CausalStatistic
-from candlelight.evaluation.coverage.coverage_statistic import CoverageStatistic
+from candlelight.evaluation.coverage.waiou import CoverageStatistic
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.intervals import resampled_interval
 from candlelight.evaluation.run.result import Provenance, StatisticResult

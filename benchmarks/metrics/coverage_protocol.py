@@ -38,9 +38,9 @@ from torch.nn import functional
 from benchmarks.processes import print_table
 from candlelight.evaluation import evaluate
 from candlelight.evaluation.catalogue.coverage_options import PROPORTIONS, CoverageOptions, Pooling
-from candlelight.evaluation.coverage.coverage_statistic import CoverageStatistic
+from candlelight.evaluation.coverage.explanations import explanation_heatmap
 from candlelight.evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream, stream_iou
-from candlelight.evaluation.coverage.thresholds import explanation_heatmap
+from candlelight.evaluation.coverage.waiou import CoverageStatistic
 from candlelight.evaluation.views import DataIdentity, PartImage
 
 METHODS, MAPS, PARTS, K, BATCH = 4, 8, 9, 1, 16

@@ -25,10 +25,10 @@ from torch import Tensor, nn
 from benchmarks.processes import print_table
 from benchmarks.trials.regimes import with_interval
 from benchmarks.trials.studied_classifier import parse_numbers, shared_options, study, unwrapped
-from candlelight.evaluation.coverage.fit_methods import TrainingImages
+from candlelight.evaluation.coverage.explained_images import TrainingImages
+from candlelight.evaluation.coverage.filter_methods import VEBI
 from candlelight.evaluation.coverage.network_dissection import ablate_filters
 from candlelight.evaluation.coverage.prototypes import PrototypeNetwork
-from candlelight.evaluation.coverage.vebi import VEBI
 from candlelight.evaluation.run.hidden_layers import evaluation_mode
 from candlelight.evaluation.run.intervals import Score, mean_interval
 from candlelight.evaluation.run.json_values import to_json

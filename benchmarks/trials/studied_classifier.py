@@ -17,10 +17,11 @@ from torch import Tensor
 from candlelight.evaluation.catalogue.coverage_options import ExplanationOptions
 from candlelight.evaluation.coverage.explained_images import (
     FittedClassifier,
+    TrainingImages,
     fit_classifier,
     open_concept_sources,
+    read_training_images,
 )
-from candlelight.evaluation.coverage.fit_methods import TrainingImages, read_training_images
 from candlelight.evaluation.models import open_models
 from candlelight.evaluation.run.result_files import check_writable
 from candlelight.evaluation.run.steps import FinishedSteps, model_key

@@ -24,7 +24,7 @@ from benchmarks.trials.regimes import with_interval
 from benchmarks.trials.studied_classifier import parse_numbers, shared_options, study, unwrapped
 from candlelight.evaluation.catalogue.coverage_options import ExplanationOptions
 from candlelight.evaluation.coverage.causal_effects import rank_agreement
-from candlelight.evaluation.coverage.fit_methods import make_method
+from candlelight.evaluation.coverage.explained_images import make_method
 from candlelight.evaluation.coverage.topic_completeness import (
     Head,
     LabelledMaps,

@@ -410,8 +410,8 @@ class CausalStatistic:
         dead: images whose heatmap is dead; chance is that of a region drawn at random.
         side_density: density of the part with the largest effect, and of the background.
         side_effect: size of the effect of both.
-        conventions: by name of the score, for other conventions of `candlelight.evaluation.coverage.
-            effect_conventions`: the number that the heatmap states for each region, and its effect.
+        conventions: by name of the score, for other `CONVENTIONS`: the number that the heatmap states for
+            each region, and its effect.
 
     Example:
         >>> density, effect = np.array([[1.0, 2.0], [2.0, 1.0]]), np.array([[0.0, 0.5], [0.0, 0.5]])
@@ -437,22 +437,24 @@ class CausalStatistic:
         drawn = region_hits(_distinct(effects), effects).chance.numpy()
         defined = ~np.isnan(drawn)
         self.chance = np.where(defined, np.where(dead, drawn, chance), np.nan)
-        self.agreement = _scored(rank_agreement(found, effects), dead, defined)
         self.hit = _scored(region_hits(found, effects).hit, dead, defined)
         found, effects = torch.from_numpy(side_density), torch.from_numpy(side_effect)
         defined = ~region_hits(_distinct(effects), effects).hit.isnan().numpy()
         self.side = _scored(region_hits(found, effects).hit, dead, defined)
-        self.conventions = {
-            name: _convention_scores(torch.from_numpy(stated), torch.from_numpy(effects), dead)
-            for name, (stated, effects) in conventions.items()
-        }
+        self.agreements = {}
+        for name, (stated, one) in {"agreement": (density, effect), **conventions}.items():
+            effects = torch.from_numpy(one)
+            defined = ~rank_correlation(_distinct(effects), effects).isnan().numpy()
+            self.agreements[name] = _scored(
+                rank_correlation(torch.from_numpy(stated), effects), dead, defined
+            )
 
     def __call__(self, rows: Int[ndarray, " rows"]) -> dict[str, float]:
         """Compute the means over drawn images; nan if the effects leave all of them undefined."""
-        columns = self.agreement, self.hit, self.chance, self.side
-        agreement, hit, chance, side = (_mean(column[rows]) for column in columns)
-        others = {name: _mean(column[rows]) for name, column in self.conventions.items()}
-        return dict(zip(CAUSAL_SCORES, (agreement, hit, hit - chance, side), strict=True)) | others
+        hit, chance, side = (_mean(column[rows]) for column in (self.hit, self.chance, self.side))
+        others = {name: _mean(column[rows]) for name, column in self.agreements.items()}
+        scores = others.pop("agreement"), hit, hit - chance, side
+        return dict(zip(CAUSAL_SCORES, scores, strict=True)) | others
 
     @property
     def mean_chance(self) -> float:
@@ -462,19 +464,12 @@ class CausalStatistic:
     @property
     def undefined(self) -> int:
         """Number of images without a score."""
-        return int(np.isnan(self.agreement).sum())
+        return int(np.isnan(self.hit).sum())
 
 
 def _distinct(effects: Tensor) -> Tensor:
     """Make densities that differ in all regions: with these, scores are undefined by the effects alone."""
     return torch.arange(effects.shape[1], dtype=effects.dtype).expand_as(effects)
-
-
-def _convention_scores(
-    stated: Tensor, effects: Tensor, dead: Bool[ndarray, " images"]
-) -> Float64[ndarray, " images"]:
-    defined = ~rank_correlation(_distinct(effects), effects).isnan().numpy()
-    return _scored(rank_correlation(stated, effects), dead, defined)
 
 
 def _scored(

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float64, Int, Shaped
+from jaxtyping import Float, Float64, Int, Shaped
 from torch import Tensor
 
 from candlelight.evaluation.catalogue.coverage_options import CoverageOptions
-from candlelight.evaluation.coverage.coverage_statistic import CoverageStatistic
-from candlelight.evaluation.coverage.explanations import Explanation
+from candlelight.evaluation.coverage.explanations import MaskControl, PartMasks
 from candlelight.evaluation.coverage.heatmap_streams import (
     ExplanationStream,
     MaskStream,
@@ -19,68 +18,17 @@ from candlelight.evaluation.coverage.heatmap_streams import (
     stream_iou,
 )
 from candlelight.evaluation.coverage.thresholds import Explanations
-from candlelight.evaluation.views import BACKGROUND_REGION
+from candlelight.evaluation.coverage.waiou import CoverageStatistic
 from candlelight.evaluation.views.check_shapes import check_shapes
-from candlelight.loaders.errors import InputError
-
-PartMasks = Mapping[str, Bool[Tensor, "height width"]]
-
-
-@dataclass(frozen=True)
-class MaskControl:
-    """An explanation that is made of the masks of an image.
-
-    Attributes:
-        draw: makes maps of the masks of the parts, of which there is at least one.
-    """
-
-    draw: Callable[[PartMasks], Float[Tensor, "maps height width"]]
-
-    def __call__(self, masks: Sequence[PartMasks], size: tuple[int, int]) -> Explanation:
-        """Explain images by their masks.
-
-        Args:
-            masks: masks of each image; the mask of the background is left out.
-            size: height and width of the images.
-
-        Returns:
-            The maps, whose class is not known; an image without parts has no concepts.
-
-        Example:
-            >>> masks = {"head": torch.tensor([[True, False]]), "background": torch.tensor([[False, True]])}
-            >>> MASK_CONTROLS["object"]([masks], (1, 2)).maps
-            tensor([[[[1., 0.]]]])
-        """
-        parts = [{name: mask for name, mask in one.items() if name != BACKGROUND_REGION} for one in masks]
-        device = next((mask.device for one in masks for mask in one.values()), torch.device("cpu"))
-        drawn = [self.draw(some) if some else torch.zeros(0, *size, device=device) for some in parts]
-        count = max(1, *(len(maps) for maps in drawn))
-        maps = torch.stack([torch.cat([some, some.new_zeros(count - len(some), *size)]) for some in drawn])
-        shown = torch.tensor([len(some) for some in drawn], device=device)
-        numbers = torch.arange(count, device=device).expand(len(maps), -1)
-        concepts = numbers.masked_fill(numbers >= shown[:, None], -1)
-        return Explanation(maps, concepts, maps.sum((2, 3)), torch.full_like(shown, -1))
 
 
 def object_mask(masks: PartMasks) -> Float[Tensor, "1 height width"]:
-    """Unite the masks of all parts: one map, which covers each part and tells none from the others.
-
-    Example:
-        >>> object_mask({"head": torch.tensor([[True, False]]), "tail": torch.tensor([[False, True]])})
-        tensor([[[1., 1.]]])
-    """
-    return torch.stack(list(masks.values())).any(0).float()[None]
+    """Unite the masks of all parts: one map, which covers each part and tells none from the others."""
+    return exact_parts(masks).amax(0, keepdim=True)
 
 
 def exact_parts(masks: PartMasks) -> Float[Tensor, "maps height width"]:
-    """Return the mask of each part as a map of its own, of which the k largest are merged.
-
-    Example:
-        >>> exact_parts({"head": torch.tensor([[True, False]]), "tail": torch.tensor([[False, True]])})
-        tensor([[[1., 0.]],
-        <BLANKLINE>
-                [[0., 1.]]])
-    """
+    """Return the mask of each part as a map of its own, of which the k largest are merged."""
     return torch.stack(list(masks.values())).float()
 
 
@@ -91,29 +39,8 @@ def part_areas(masks: PartMasks) -> Float[Tensor, "1 height width"]:
         >>> part_areas({"head": torch.tensor([[True, False, False, False]])})
         tensor([[[0.2500, 0.0000, 0.0000, 0.0000]]])
     """
-    parts = torch.stack(list(masks.values())).float()
+    parts = exact_parts(masks)
     return (parts * parts.mean((1, 2), keepdim=True)).sum(0, keepdim=True)
-
-
-def mask_control_note(waiou: Mapping[str, float | None] | None) -> str:
-    """Tell that the mask of the object is better than the exact parts, if it is; else nothing.
-
-    Args:
-        waiou: WAIoU of "object" and of "exact parts", compared with each other; None if it is not known.
-
-    Example:
-        >>> print(mask_control_note({"object": 0.5, "exact parts": 0.25}))
-        WAIoU prefers the mask of the whole object (0.5) to the exact masks of the parts (0.25), compared \
-with each other: it rewards maps that overlap many parts, and does not show that a method tells parts apart
-    """
-    whole, exact = ((waiou or {}).get(name) for name in ("object", "exact parts"))
-    if whole is None or exact is None or not whole > exact:
-        return ""
-    return (
-        f"WAIoU prefers the mask of the whole object ({whole:.3g}) to the exact masks of the parts "
-        f"({exact:.3g}), compared with each other: it rewards maps that overlap many parts, and does not "
-        "show that a method tells parts apart"
-    )
 
 
 MASK_CONTROLS: Mapping[str, MaskControl] = {
@@ -276,10 +203,6 @@ def ideal_coverage(
         >>> ideal_coverage(masks, ["head"], (1, 2), options, ["a"]).mean_iou
         tensor([0.6667], dtype=torch.float64)
     """
-    if not masks.shape[0]:
-        raise InputError("`masks` must hold at least one mask, got none; append the masks of the images")
-    if min(resolution) < 1:
-        raise InputError(f"`resolution` must be at least 1 x 1, got {resolution}; give rows and columns")
     at = masks.shape if options.threshold_at == "mask" else None
     iou = np.empty((len(masks.annotated), len(parts)))
     best = np.zeros(len(parts), np.int64)

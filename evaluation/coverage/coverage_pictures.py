@@ -1,31 +1,23 @@
-"""Pictures of heatmaps, topics and prototypes for a report on coverage."""
+"""Pictures for reports on coverage and on the causal check: heatmaps, counterfactuals, learned concepts."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
-from numpy import ndarray
+from jaxtyping import Float
 from torch import Tensor
 
-from candlelight.evaluation.catalogue.coverage_options import CoverageOptions
-from candlelight.evaluation.coverage.explain_images import explain_images
-from candlelight.evaluation.coverage.explanations import merge_explanation
-from candlelight.evaluation.coverage.fit_methods import TrainingImages
-from candlelight.evaluation.coverage.method_comparison import best_share, make_comparison
+from candlelight.evaluation.coverage.causal_effects import causal_effects, region_density
+from candlelight.evaluation.coverage.coverage_tables import best_share, make_comparison
+from candlelight.evaluation.coverage.explained_images import TrainingImages, first_users
+from candlelight.evaluation.coverage.explanations import explain_images, merge_explanation
+from candlelight.evaluation.coverage.filter_methods import VEBI
 from candlelight.evaluation.coverage.prototypes import PrototypeMethod, PrototypeNetwork
-from candlelight.evaluation.coverage.score_coverage import METRIC, Compared
-from candlelight.evaluation.coverage.thresholds import (
-    Explanations,
-    binarise,
-    resize_heatmap,
-    resize_mask,
-    set_threshold,
-)
+from candlelight.evaluation.coverage.score_causal_check import changed_images, classify_changes
+from candlelight.evaluation.coverage.thresholds import binarise, resize_heatmap, resize_mask, set_threshold
 from candlelight.evaluation.coverage.topics import TopicMethod
-from candlelight.evaluation.coverage.vebi import VEBI
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.report.blocks import (
     Block,
@@ -48,116 +40,53 @@ from candlelight.evaluation.report.tiles import (
 )
 from candlelight.evaluation.run.evaluate import Run, on_device
 from candlelight.evaluation.run.hidden_layers import evaluation_mode
+from candlelight.evaluation.run.named_models import identify_models
 from candlelight.evaluation.run.result import StatisticResult
 from candlelight.evaluation.views.image_tensors import decode, encode, resize_images
 from candlelight.loaders.looking.layer_pixels import Pixels
 
 _IMAGES = 3
 _HEATMAP_SHARE = 0.5  # share of the heatmap's colour in a pixel; the rest is the gray image
-_HOW = (
-    "The colours of a heatmap range from dark blue, its minimum in the image, to yellow, its maximum. Double "
-    "lines enclose the points of highest intensity in the image, at the method's best share of points. The "
-    "score applies this share to the points of all images with the same strongest maps, so it marks more "
-    "points in some images and fewer in others."
+_COLOURS = "The colours of a heatmap range from dark blue, its minimum in the image, to yellow, its maximum."
+_MARKED = (
+    f"{_COLOURS} Double lines enclose the points of highest intensity in the image, at the method's best "
+    "share of points. The score applies this share to the points of all images with the same strongest maps, "
+    "so it marks more points in some images and fewer in others."
+)
+_CHANGED = (
+    "After each image comes its counterfactual that changes the prediction most; double lines enclose the "
+    f"changed region. {_COLOURS} A map that follows the prediction is bright inside the lines: its density "
+    "there has rank 1."
 )
 
 
 class _Shown(NamedTuple):
-    """An image of the page: its id, its scene-linear values, its pixels and the masks of its parts."""
+    """An image of the page: its row, its scene-linear values, its pixels and the masks of what it shows."""
 
     name: str
+    item: Any
     linear: Float[Tensor, "1 3 height width"]
     pixels: Pixels
     masks: dict[str, Tensor]
 
 
-def coverage_pictures(
-    run: Run[CoverageOptions], results: Mapping[str, StatisticResult]
-) -> dict[str, list[Block]]:
-    """Show heatmaps with their marked points: of all methods on a few images, and of the extremes of each.
-
-    The first blocks are Figures 3 and 4 of the paper, a row for each image; the next are Figure 6, the images
-    that each method covers best and worst; the last are the concepts that fitted methods have learned.
-
-    Args:
-        run: a scored run of `COVERAGE`; the methods run on the shown images again.
-        results: its results.
-
-    Returns:
-        Blocks for the section of each comparison: a text, and blocks of pictures.
-
-    Raises:
-        InputError: a method raised an exception.
-    """
-    del results
-    sections = {}
-    for place, one in enumerate(run.kept["compared"], start=1):
-        blocks = _heatmap_blocks(one)
-        if one.fitted is not None:
-            blocks += learned_concepts(one.fitted.methods, one.fitted.training, one.fitted.source.classes)
-        sections[METRIC if place == 1 else f"{METRIC}-{place}"] = blocks
-    return sections
-
-
-def _heatmap_blocks(compared: Compared) -> list[Block]:
-    data, methods = compared.run.data, compared.run.models
-    settings = next(iter(compared.results.values())).about.settings
-    comparison = make_comparison(list(compared.results.values()))
-    pairs = list(zip(comparison.methods, comparison.results, methods.values(), strict=True))
-    heading = f"Heatmaps on {comparison.classifier}" if comparison.classifier else ""
-    blocks: list[Block] = [TextBlock(_HOW, heading, quiet=True)]
-    for row in evenly_spaced_rows(len(data), _IMAGES):
-        shown = _read(compared.run, row)
-        pictures = [_parts(shown, settings["parts"])]
-        for method, result, named in pairs:
-            share = unbroken(f"{100 * best_share(result)[0]:.3g} % marked")
-            pictures.append(_heatmap(method, result, named, shown, f"{method}: {share}"))
-        blocks.append(PicturesBlock(tuple(pictures), shown.name))
-    rows = {name: row for row, name in enumerate(data.ids)}
-    for method, result, named in pairs:
-        for end, images in result.details["extremes"].items():
-            pictures = [
-                _heatmap(
-                    method, result, named, _read(compared.run, rows[name]), f"{name}: IoU {number(value)}"
-                )
-                for name, value in images
-            ]
-            if pictures:
-                caption = f"{method}: images with the {end} IoU (of the score's points)"
-                blocks.append(PicturesBlock(tuple(pictures), caption))
-    return blocks
-
-
-def _read(run: Run[CoverageOptions], row: int) -> _Shown:
+def _read(run: Run[Any], row: int) -> _Shown:
     item, size = on_device(run.data[row], run.device), run.options.size
     linear = resize_images(decode(item.image)[None], size)
     masks = {part: resize_mask(mask, size) for part, mask in item.masks.items()}
-    return _Shown(run.data.ids[row], linear, page_pixels(encode(linear[0])), masks)
+    shown = {part: mask for part, mask in masks.items() if bool(mask.any())}
+    return _Shown(run.data.ids[row], item, linear, _page_pixels(encode(linear[0])), shown)
 
 
-def page_pixels(image: Float[Tensor, "3 rows columns"]) -> Pixels:
-    """Make the pixels of an sRGB-encoded image, as large as on the page."""
+def _page_pixels(image: Float[Tensor, "3 rows columns"]) -> Pixels:
     return scale_for_page(encoded_pixels(image.cpu()))
 
 
-def _parts(image: _Shown, names: list[str]) -> Picture:
-    drawn = image.pixels.copy()
-    shown = [name for name in names if name in image.masks and bool(image.masks[name].any())]
-    for name in shown:
-        outline(drawn, scale_mask_for_page(image.masks[name].cpu()))
-    caption = f"outlined: {', '.join(shown) or 'no part'}"
-    alt = f"Image {image.name} with outlines of its parts: {', '.join(shown)}."
-    return png_picture(drawn, alt, caption)
-
-
-def _heatmap(method: str, result: StatisticResult, named: NamedModel, image: _Shown, caption: str) -> Picture:
-    """Explain one image, and draw the heatmap with the points marked at the method's best share."""
-    settings = result.about.settings
-    explanation = explain_images(named, [image.name], image.linear, [image.masks])
-    explained = merge_explanation(explanation, settings["k"], settings["rank"])
-    drawn = _overlay(explained.resized(*image.linear.shape[2:]), best_share(result)[0], image.pixels)
-    alt = f"Heatmap of {method} on {image.name}, with its marked points."
-    return png_picture(drawn, alt, f"{method}: failed" if bool((explanation.concepts < 0).all()) else caption)
+def _outlined(pixels: Pixels, *masks: Tensor) -> Pixels:
+    drawn = pixels.copy()
+    for mask in masks:
+        outline(drawn, scale_mask_for_page(mask.cpu()))
+    return drawn
 
 
 def heat_pixels(heatmap: Float[Tensor, "rows columns"], pixels: Pixels) -> Pixels:
@@ -181,63 +110,209 @@ def heat_pixels(heatmap: Float[Tensor, "rows columns"], pixels: Pixels) -> Pixel
     return np.rint(_HEATMAP_SHARE * coloured + (1 - _HEATMAP_SHARE) * gray).astype(np.uint8)
 
 
-def _overlay(explained: Explanations, share: float, pixels: Pixels) -> Pixels:
-    """Draw the heatmap in colour over the gray image, with the border of the marked points."""
-    marked = binarise(explained.heatmap, set_threshold(explained, share, "image"))[0]
-    drawn = heat_pixels(explained.heatmap[0], pixels)
-    outline(drawn, scale_mask_for_page(marked.cpu()))
-    return drawn
+def coverage_pictures(run: Run[Any], results: Mapping[str, StatisticResult]) -> dict[str, list[Block]]:
+    """Show heatmaps with their marked points: of all methods on a few images, and of the extremes of each.
 
-
-_TOPICS = 20
-
-
-def topic_pictures(
-    method: TopicMethod,
-    images: Float[Tensor, "train 3 height width"],
-    labels: Int[Tensor, " train"],
-    classes: Sequence[str] | None = None,
-) -> list[PicturesBlock]:
-    """Show the training images with the highest response to each topic, and their topic maps.
-
-    The response is that of `TopicMethod.explain`, the sum of the map.
+    The first blocks are Figures 3 and 4 of the paper, a row for each image; the next are Figure 6, the images
+    that each method covers best and worst; the last are the concepts that fitted methods have learned.
 
     Args:
-        method: the method, after `TopicMethod.fit`.
-        images: training images, sRGB-encoded in [0, 1].
-        labels: their classes.
-        classes: names of the classes.
+        run: a scored run of `COVERAGE`; the methods run on the shown images again.
+        results: its results.
 
     Returns:
-        A block for each topic, or for 20 of them at equal distances.
+        Blocks for the section of each comparison: a text, and blocks of pictures.
 
     Raises:
-        InputError: the method is not fitted.
-
-    Example:
-        >>> from candlelight.evaluation.coverage.topic_completeness import ReconstructionTraining
-        >>> from candlelight.evaluation.coverage.topics import TopicSearch
-        >>> how = ReconstructionTraining(0, hidden=8, epochs=1)
-        >>> method = TopicMethod(lambda images: images, lambda maps: maps.mean((2, 3)), TopicSearch(1), how)
-        >>> method = method.restore({"topics": torch.tensor([[1.0, 0.0, 0.0]])})
-        >>> images = torch.linspace(0, 1, 4)[:, None, None, None].expand(-1, 3, 2, 2)
-        >>> [block] = topic_pictures(method, images, torch.tensor([0, 1, 0, 1]), ["cup", "jug"])
-        >>> [picture.caption for picture in block.pictures]
-        ['jug: response 4.00', 'cup: response 2.67', 'jug: response 1.33']
+        InputError: a method raised an exception.
     """
+    del results
+    sections = {}
+    for place, (own, found, fitted) in enumerate(run.kept["compared"], start=1):
+        blocks = _marked_heatmaps(own, list(found.values()))
+        if fitted is not None:
+            blocks += learned_concepts(fitted.methods, fitted.training, fitted.source.classes)
+        sections[run.evaluation.name + (f"-{place}" if place > 1 else "")] = blocks
+    return sections
+
+
+def _marked_heatmaps(run: Run[Any], results: Sequence[StatisticResult]) -> list[Block]:
+    comparison = make_comparison(results)
+    heading = f"Heatmaps on {comparison.classifier}" if comparison.classifier else ""
+    blocks: list[Block] = [TextBlock(_MARKED, heading, quiet=True)]
+    methods = list(zip(comparison.results.items(), run.models.values(), strict=True))
+    for row in evenly_spaced_rows(len(run.data), _IMAGES):
+        shown = _read(run, row)
+        parts = [name for name in comparison.parts if name in shown.masks]
+        named, drawn = ", ".join(parts), _outlined(shown.pixels, *(shown.masks[name] for name in parts))
+        alt = f"Image {shown.name} with outlines of its parts: {named}."
+        pictures = [png_picture(drawn, alt, f"outlined: {named or 'no part'}")]
+        for (method, result), model in methods:
+            share = unbroken(f"{100 * best_share(result)[0]:.3g} % marked")
+            pictures.append(_marked_heatmap(method, result, model, shown, f"{method}: {share}"))
+        blocks.append(PicturesBlock(tuple(pictures), shown.name))
+    rows = {name: row for row, name in enumerate(run.data.ids)}
+    for (method, result), model in methods:
+        for end, images in result.details["extremes"].items():
+            pictures = [
+                _marked_heatmap(method, result, model, _read(run, rows[name]), f"{name}: IoU {number(value)}")
+                for name, value in images
+            ]
+            caption = f"{method}: images with the {end} IoU (of the score's points)"
+            blocks += [PicturesBlock(tuple(pictures), caption)] if pictures else []
+    return blocks
+
+
+def _marked_heatmap(
+    method: str, result: StatisticResult, named: NamedModel, image: _Shown, caption: str
+) -> Picture:
+    """Explain one image, and draw the heatmap with the points marked at the method's best share."""
+    settings = result.about.settings
+    explanation = explain_images(named, [image.name], image.linear, [image.masks])
+    explained = merge_explanation(explanation, settings["k"], settings["rank"])
+    explained = explained.resized(*image.linear.shape[2:])
+    marked = binarise(explained.heatmap, set_threshold(explained, best_share(result)[0], "image"))[0]
+    drawn = _outlined(heat_pixels(explained.heatmap[0], image.pixels), marked)
+    alt = f"Heatmap of {method} on {image.name}, with its marked points."
+    return png_picture(drawn, alt, f"{method}: failed" if bool((explanation.concepts < 0).all()) else caption)
+
+
+def causal_check_pictures(run: Run[Any], results: Mapping[str, StatisticResult]) -> dict[str, list[Block]]:
+    """Show a few images with the counterfactual that changes the prediction most, and all heatmaps.
+
+    Methods that explain different networks have rows of pictures of their own.
+
+    Args:
+        run: a scored run of `CAUSAL_CHECK`; methods and classifiers run on the shown images again.
+        results: its results.
+
+    Returns:
+        Blocks for the section of each size of the images: for each classifier a text, and blocks of pictures.
+
+    Raises:
+        InputError: a method or a classifier raised an exception.
+    """
+    del results
+    by_size: dict[Any, list[Block]] = {}
+    for own, networks, classes in run.kept["checked"]:
+        by_size.setdefault(own.options.size, []).extend(_changed_heatmaps(own, networks, classes))
+    return {
+        run.evaluation.name + (f"-{place}" if place > 1 else ""): blocks
+        for place, blocks in enumerate(by_size.values(), start=1)
+    }
+
+
+def _changed_heatmaps(
+    run: Run[Any], networks: Mapping[str, Any], classes: Sequence[str] | None
+) -> list[Block]:
+    common, short = split_method_names(list(run.models))
+    names = dict(zip(run.models, short, strict=True))
+    explaining: dict[str, list[str]] = {}
+    for method, user in first_users(networks).items():
+        explaining.setdefault(user, []).append(method)
+    named = identify_models({user: networks[user] for user in explaining}, [], "srgb", None)
+    blocks: list[Block] = [TextBlock(_CHANGED, f"Heatmaps on {common}" if common else "", quiet=True)]
+    for row in evenly_spaced_rows(len(run.data), _IMAGES):
+        shown = _read(run, row)
+        for user, methods in explaining.items():
+            region, pictures = _strongest_change(named[user], shown, run, classes)
+            pictures = [png_picture(shown.pixels, f"Image {shown.name}.", "image"), *pictures]
+            pictures += [_changed_heatmap(names[one], run, run.models[one], shown, region) for one in methods]
+            of = f", network of {', '.join(names[one] for one in methods)}" if len(explaining) > 1 else ""
+            blocks.append(PicturesBlock(tuple(pictures), f"{shown.name}{of}"))
+    return blocks
+
+
+def _strongest_change(
+    classifier: NamedModel, shown: _Shown, run: Run[Any], classes: Sequence[str] | None
+) -> tuple[str | None, list[Picture]]:
+    """Find the region of the counterfactual of largest effect, and draw it; None without a finite effect."""
+    changed = changed_images(shown.item, shown.masks, run.options.pixels)
+    logits = classify_changes(classifier, shown.item, changed, run.options.size, run.batch_size)
+    effects = causal_effects(logits[:1], logits[None, 1:], run.options.scale)[0].abs()
+    if not bool(effects.isfinite().any()):
+        return None, []
+    place = int(effects.nan_to_num(-1).argmax())
+    region = [region for region, images in changed.items() for _ in images][place]
+    predicted = int(logits[0].argmax())
+    before, after = logits.softmax(1)[[0, place + 1], predicted].tolist()
+    image = resize_images(decode(torch.cat(list(changed.values()))[place])[None], run.options.size)[0]
+    drawn = _outlined(_page_pixels(encode(image)), shown.masks[region])
+    alt = f"Counterfactual of {shown.name}, with the border of its changed region: {region}."
+    change = unbroken(f"{number(before)} to {number(after)}")
+    caption = f"{region} changed: {class_name(classes, predicted)} {change}"
+    return region, [png_picture(drawn, alt, caption)]
+
+
+def _changed_heatmap(
+    name: str, run: Run[Any], method: NamedModel, shown: _Shown, region: str | None
+) -> Picture:
+    """Explain an image, and draw the heatmap with the border of the changed region."""
+    explanation = explain_images(method, [shown.name], shown.linear, [shown.masks])
+    heatmap = merge_explanation(explanation, run.options.k).resized(*shown.linear.shape[2:]).heatmap
+    drawn, caption = heat_pixels(heatmap[0], shown.pixels), name
+    if region is not None:
+        drawn = _outlined(drawn, shown.masks[region])
+        densities = region_density(heatmap, torch.stack(list(shown.masks.values()))[None])[0]
+        density = densities[list(shown.masks).index(region)]
+        rank = unbroken(f"rank {1 + int((densities > density).sum())} of {len(densities)}")
+        caption = f"{name}: density {number(float(density))}, {rank}"
+        caption = f"{name}: failed" if bool(density.isnan()) else caption
+    alt = f"Heatmap of {name} on {shown.name}, with the border of the changed region."
+    return png_picture(drawn, alt, caption)
+
+
+_BLOCKS = 20  # most topics, or classes with prototypes
+_PROTOTYPES = 4  # of each class
+_FILTERS = 8  # numbers of filters of each class
+_PROTOTYPE_TEXT = (
+    "Each prototype of the network is equal to a patch of a training image. Double lines enclose the cell of "
+    "the feature map; the patch depends on more of the image. Prototypes of largest weight for their class, "
+    "without repeated patches."
+)
+_TOPIC_TEXT = f"Training images with the highest response to each topic, and the map of the topic. {_COLOURS}"
+
+
+def learned_concepts(
+    methods: Mapping[str, NamedModel], training: TrainingImages, classes: Sequence[str] | None = None
+) -> list[Block]:
+    """Show the concepts of fitted methods: prototypes, topics, and the number of filters of each class.
+
+    Args:
+        methods: fitted methods of one classifier by name; Grad-CAM has no concepts and is left out.
+        training: images that they were fitted to.
+        classes: names of the classes.
+    """
+    blocks: list[Block] = []
+    for name, method in zip(split_method_names(list(methods))[1], methods.values(), strict=True):
+        model, heading = method.model, f"Concepts of {name}"
+        if isinstance(model, PrototypeMethod):
+            blocks.append(TextBlock(_PROTOTYPE_TEXT, heading, quiet=True))
+            blocks += _prototype_pictures(model, training, classes)
+        elif isinstance(model, TopicMethod):
+            blocks.append(TextBlock(_TOPIC_TEXT, heading, quiet=True))
+            blocks += _topic_pictures(model, training, classes)
+        elif isinstance(model, VEBI):
+            blocks += [TextBlock("", heading), _filter_table(model, classes)]
+    return blocks
+
+
+def _topic_pictures(
+    method: TopicMethod, training: TrainingImages, classes: Sequence[str] | None
+) -> list[PicturesBlock]:
+    """Show the training images with the highest response, the sum of the map, to each topic."""
+    images = training.images
     batches = torch.split(images, method.how.batch_size)
     scores = torch.cat([method.explain(some.to(method.device)).scores.cpu() for some in batches])
     highest = scores.topk(min(_IMAGES, len(images)), dim=0).indices
     blocks = []
-    for topic in evenly_spaced_rows(scores.shape[1], _TOPICS):
+    for topic in evenly_spaced_rows(scores.shape[1], _BLOCKS):
         rows = highest[:, topic]
         maps = method.explain(images[rows].to(method.device)).maps[:, topic].cpu()
         pictures = []
-        for row, heatmap in zip(
-            rows.tolist(), resize_heatmap(maps, images.shape[2], images.shape[3]), strict=True
-        ):
-            name = class_name(classes, int(labels[row]))
-            drawn = heat_pixels(heatmap, page_pixels(images[row]))
+        for row, heatmap in zip(rows.tolist(), resize_heatmap(maps, *images.shape[2:]), strict=True):
+            name = class_name(classes, int(training.labels[row]))
+            drawn = heat_pixels(heatmap, _page_pixels(images[row]))
             alt = f"Map of topic {topic} on training image {row}, of {name}."
             caption = f"{name}: response {number(float(scores[row, topic]))}"
             pictures.append(png_picture(drawn, alt, caption))
@@ -245,57 +320,31 @@ def topic_pictures(
     return blocks
 
 
-_CLASSES = 20
-_PROTOTYPES = 4  # of each class
-
-
-def prototype_pictures(
-    method: PrototypeMethod,
-    images: Float[Tensor, "train 3 height width"],
-    classes: Sequence[str] | None = None,
+def _prototype_pictures(
+    method: PrototypeMethod, training: TrainingImages, classes: Sequence[str] | None
 ) -> list[PicturesBlock]:
-    """Show a few prototypes of each class: the training image, with the border of the pushed patch.
+    """Show prototypes of largest weight of each class: the training image, with the border of the patch.
 
-    A patch is one point of the feature map, drawn as its cell of the image: the height of the image divided
-    by that of the map. Prototypes of the same patch are shown once; of the others, those of largest weight
-    for their class.
-
-    Blind to: the receptive field. A point of the map depends on more of the image than its cell.
-
-    Args:
-        method: the method, after `PrototypeMethod.fit` on these images.
-        images: its training images, sRGB-encoded in [0, 1].
-        classes: names of the classes.
-
-    Returns:
-        A block for each class, or for 20 of them at equal distances.
-
-    Raises:
-        InputError: the method is not fitted.
-
-    Example:
-        >>> from torch import nn
-        >>> from candlelight.evaluation.coverage.prototypes import PrototypeTraining
-        >>> images = torch.rand(4, 3, 4, 4, generator=torch.Generator().manual_seed(0))
-        >>> how = PrototypeTraining(0, per_class=1, dim=4, warm_epochs=1, epochs=1)
-        >>> method = PrototypeMethod(nn.MaxPool2d(2), how).fit(images, torch.tensor([0, 1, 0, 1]))
-        >>> [block.caption for block in prototype_pictures(method, images, ["cup", "jug"])]
-        ['cup, prototypes: 1, different patches: 1', 'jug, prototypes: 1, different patches: 1']
+    A patch is one point of the feature map, drawn as its cell of the image. Prototypes of the same patch are
+    shown once.
     """
     state, network = method.state(), method.network
     assert network is not None  # `state` has told
     with torch.no_grad(), evaluation_mode(network):
-        maps = network.backbone(images[:1].to(network.prototypes.device))
-    grid = maps.shape[2], maps.shape[3]
+        grid = network.backbone(training.images[:1].to(network.prototypes.device)).shape[2:]
     places = torch.stack([state[f"patches.{name}"] for name in ("images", "rows", "columns")], 1).tolist()
     blocks = []
-    for label in evenly_spaced_rows(network.classes, _CLASSES):
-        name = class_name(classes, label)
-        patches = _patches(network, label, places)
-        pictures = []
+    for label in evenly_spaced_rows(network.classes, _BLOCKS):
+        name, patches, pictures = class_name(classes, label), _patches(network, label, places), []
         for (image, row, column), (prototype, weight) in list(patches.items())[:_PROTOTYPES]:
-            drawn = page_pixels(images[image])
-            outline(drawn, _cell(drawn.shape[:2], grid, row, column))
+            drawn = _page_pixels(training.images[image])
+            cell = np.zeros(drawn.shape[:2], dtype=bool)
+            rows, columns = (
+                slice(place * side // count, (place + 1) * side // count)
+                for place, side, count in zip((row, column), cell.shape, grid, strict=True)
+            )
+            cell[rows, columns] = True
+            outline(drawn, cell)
             alt = f"Training image {image} of {name}, with the border of the patch of prototype {prototype}."
             pictures.append(png_picture(drawn, alt, f"prototype {prototype}: weight {number(weight)}"))
         caption = f"{name}, prototypes: {network.per_class}, different patches: {len(patches)}"
@@ -315,75 +364,8 @@ def _patches(
     return found
 
 
-def _cell(
-    shape: tuple[int, ...], grid: tuple[int, int], row: int, column: int
-) -> Bool[ndarray, "height width"]:
-    """Mark the pixels of a cell of a grid over an image.
-
-    Example:
-        >>> _cell((2, 4), (1, 2), 0, 1).astype(int)
-        array([[0, 0, 1, 1],
-               [0, 0, 1, 1]])
-    """
-    mask = np.zeros(shape, dtype=bool)
-    rows, columns = (
-        slice(place * side // count, (place + 1) * side // count)
-        for place, side, count in zip((row, column), shape, grid, strict=True)
-    )
-    mask[rows, columns] = True
-    return mask
-
-
-_MOST_ROWS = 20  # of a table that is not folded
-_FILTERS = 8  # numbers of filters of each class
-_PROTOTYPE_TEXT = (
-    "Each prototype of the network is equal to a patch of a training image. Double lines enclose the cell of "
-    "the feature map; the patch depends on more of the image. Prototypes of largest weight for their class, "
-    "without repeated patches."
-)
-_TOPIC_TEXT = (
-    "Training images with the highest response to each topic, and the map of the topic, from dark blue, its "
-    "minimum in the image, to yellow, its maximum."
-)
-
-
-def learned_concepts(
-    methods: Mapping[str, NamedModel], training: TrainingImages, classes: Sequence[str] | None = None
-) -> list[Block]:
-    """Show the concepts of fitted methods: prototypes, topics, and the number of filters of each class.
-
-    Args:
-        methods: fitted methods of one classifier by name; Grad-CAM has no concepts and is left out.
-        training: images that they were fitted to.
-        classes: names of the classes.
-    """
-    blocks: list[Block] = []
-    for name, method in zip(split_method_names(list(methods))[1], methods.values(), strict=True):
-        model = method.model
-        if isinstance(model, PrototypeMethod):
-            blocks.append(TextBlock(_PROTOTYPE_TEXT, f"Concepts of {name}", quiet=True))
-            blocks += prototype_pictures(model, training.images, classes)
-        elif isinstance(model, TopicMethod):
-            blocks.append(TextBlock(_TOPIC_TEXT, f"Concepts of {name}", quiet=True))
-            blocks += topic_pictures(model, training.images, training.labels, classes)
-        elif isinstance(model, VEBI):
-            blocks.append(TextBlock("", f"Concepts of {name}"))
-            blocks.append(filter_table(model, classes))
-    return blocks
-
-
-def filter_table(method: VEBI, classes: Sequence[str] | None = None) -> TableBlock:
-    """Tabulate how many filters VEBI has chosen for each class, and the filters of largest weight.
-
-    Raises:
-        InputError: the method is not fitted.
-
-    Example:
-        >>> import torch
-        >>> method = VEBI(torch.nn.Identity(), "").restore({"weights": torch.tensor([[0.0, 1.0, 2.0]])})
-        >>> filter_table(method, ["cup"]).rows
-        (('cup', '2', '2, 1'),)
-    """
+def _filter_table(method: VEBI, classes: Sequence[str] | None) -> TableBlock:
+    """Tabulate how many filters VEBI has chosen for each class, and the filters of largest weight."""
     counts = method.chosen.sum(1).tolist()
     order = method.state()["weights"].argsort(dim=1, descending=True, stable=True).tolist()
     rows = tuple(
@@ -391,4 +373,4 @@ def filter_table(method: VEBI, classes: Sequence[str] | None = None) -> TableBlo
         for label, (count, numbers) in enumerate(zip(counts, order, strict=True))
     )
     caption = f"Filters that are concepts of each class, of {method.chosen.shape[1]}"
-    return TableBlock(caption, ("class", "filters", "of largest weight"), rows, folded=len(rows) > _MOST_ROWS)
+    return TableBlock(caption, ("class", "filters", "of largest weight"), rows, folded=len(rows) > _BLOCKS)

@@ -1,26 +1,90 @@
-"""Tables of coverage: those of the paper as CSV files, and the tables of the page."""
+"""Results of methods that were compared in one call, and the tables of the paper as CSV files."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from candlelight.evaluation.coverage.control_explainers import mask_control_note
-from candlelight.evaluation.coverage.method_comparison import (
-    MethodComparison,
-    best_share,
-    iou_by_pooling,
-    split_comparisons,
-    write_order,
-)
-from candlelight.evaluation.coverage.score_coverage import METRIC
-from candlelight.evaluation.report.blocks import Block, TableBlock, TextBlock, note, number, unbroken
+from candlelight.evaluation.report.blocks import split_method_names
 from candlelight.evaluation.run.json_values import to_csv
-from candlelight.evaluation.run.result import Result, StatisticResult
+from candlelight.evaluation.run.result import Result, StatisticResult, model_name
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.looking.sheet import write_file
 
-_CALL = ("comparison", "data", "classifier")
-_Lines = Iterator[tuple[object, ...]]
+
+@dataclass(frozen=True)
+class MethodComparison:
+    """Results of methods that were compared in one call.
+
+    Attributes:
+        classifier: first words that the names of all methods share, such as ``birds`` of ``birds vebi`` and
+            ``birds topics``; empty if they share none, or for a single method.
+        results: a result for each method, by its name without the classifier.
+    """
+
+    classifier: str
+    results: dict[str, StatisticResult]
+
+    @property
+    def first(self) -> StatisticResult:
+        """The first result; data and settings are those of all."""
+        return next(iter(self.results.values()))
+
+    @property
+    def parts(self) -> list[str]:
+        """Names of the parts."""
+        return list(self.first.about.settings["parts"])
+
+    @property
+    def proportions(self) -> list[float]:
+        """Shares of marked points that were tried."""
+        return list(self.first.about.settings["proportions"])
+
+    @property
+    def data(self) -> str:
+        """Name of the data, its set and its split."""
+        data = self.first.about.data
+        return ", ".join(str(data[name]) for name in ("name", "set_name", "split") if data.get(name))
+
+    def shared_detail(self, name: str) -> Any:
+        """Return a detail of the whole comparison, which only one of its results has; None if none has it."""
+        return next((one.details[name] for one in self.results.values() if one.details.get(name)), None)
+
+
+def make_comparison(results: Sequence[StatisticResult]) -> MethodComparison:
+    """Make the comparison of the results of one comparison; equal names of methods are numbered."""
+    classifier, methods = split_method_names([model_name(result) for result in results])
+    numbered: dict[str, StatisticResult] = {}
+    for method, result in zip(methods, results, strict=True):
+        count = sum(model_name(result) == model_name(one) for one in numbered.values())
+        numbered[f"{method} ({count + 1})" if count else method] = result
+    return MethodComparison(classifier, numbered)
+
+
+def split_comparisons(results: Sequence[StatisticResult]) -> list[MethodComparison]:
+    """Find the comparisons in results of several calls, which differ in data or settings."""
+    calls: dict[str, list[StatisticResult]] = {}
+    for result in results:
+        calls.setdefault(repr((result.about.data, result.about.settings)), []).append(result)
+    return [make_comparison(some) for some in calls.values()]
+
+
+def iou_by_pooling(result: StatisticResult) -> dict[str, list[float | None]]:
+    """Return average IoU by share of marked points, for each way to pool points that was computed."""
+    pooling = result.about.settings.get("pooling", "set")
+    found: dict[str, list[float | None]] = result.details.get("by_pooling") or {
+        pooling: result.details["average_iou"]
+    }
+    return found
+
+
+def best_share(result: StatisticResult) -> tuple[float, float | None]:
+    """Return the share of marked points with the largest average IoU, and this IoU."""
+    best = result.details["best_proportion"]
+    return result.about.settings["proportions"][best], result.details["average_iou"][best]
+
+
+_Lines = Iterable[tuple[object, ...]]
 _NETWORK = ("completeness", "concepts")
 
 
@@ -54,21 +118,20 @@ def coverage_tables(results: Sequence[Result]) -> dict[str, list[tuple[object, .
         (1, 'birds', '', 'vebi', 'head', 0.5, 0.4, 9)
     """
     kept = [
-        result for result in results if isinstance(result, StatisticResult) and result.about.metric == METRIC
+        result for result in results if isinstance(result, StatisticResult) and result.about.metric == "waiou"
     ]
     if len(kept) < len(results):
-        others = sorted({result.about.metric for result in results} - {METRIC})
-        raise InputError(f"expected results of `{METRIC}`, got `{'`, `'.join(others)}`; leave them out")
-    comparisons = split_comparisons(kept)
+        others = sorted({result.about.metric for result in results} - {"waiou"})
+        raise InputError(f"expected results of `waiou`, got `{'`, `'.join(others)}`; leave them out")
     tables = {}
     for name, (columns, lines_of) in _TABLES.items():
         lines = [
-            (place, comparison.data, comparison.classifier, *line)
-            for place, comparison in enumerate(comparisons, 1)
-            for line in lines_of(comparison)
+            (place, one.data, one.classifier, *line)
+            for place, one in enumerate(split_comparisons(kept), 1)
+            for line in lines_of(one)
         ]
         if lines:
-            tables[name] = [(*_CALL, *columns), *lines]
+            tables[name] = [("comparison", "data", "classifier", *columns), *lines]
     return tables
 
 
@@ -92,54 +155,51 @@ def write_coverage_tables(folder: Path, results: Sequence[Result]) -> list[Path]
     return paths
 
 
-def _figure5(comparison: MethodComparison) -> _Lines:
-    for method, result in zip(comparison.methods, comparison.results, strict=True):
-        for pooling, values in iou_by_pooling(result).items():
-            for proportion, value in zip(comparison.proportions, values, strict=True):
-                yield method, pooling, proportion, value
+def _shares(result: StatisticResult, values: Sequence[object], *before: object) -> _Lines:
+    return [(*before, *pair) for pair in zip(result.about.settings["proportions"], values, strict=True)]
 
 
-def _figure6(comparison: MethodComparison) -> _Lines:
-    for method, result in zip(comparison.methods, comparison.results, strict=True):
-        for end, images in result.details.get("extremes", {}).items():
-            for place, (image, value) in enumerate(images, 1):
-                yield method, end, place, image, value
+def _figure5(result: StatisticResult) -> _Lines:
+    return [
+        line
+        for pooling, values in iou_by_pooling(result).items()
+        for line in _shares(result, values, pooling)
+    ]
 
 
-def _figure7(comparison: MethodComparison) -> _Lines:
-    for method, result in zip(comparison.methods, comparison.results, strict=True):
-        if "curve" in result.details:
-            for proportion, value in zip(comparison.proportions, result.details["curve"], strict=True):
-                yield method, proportion, value
+def _figure6(result: StatisticResult) -> _Lines:
+    for end, images in result.details.get("extremes", {}).items():
+        for place, (image, value) in enumerate(images, 1):
+            yield end, place, image, value
 
 
-def _figure8(comparison: MethodComparison) -> _Lines:
-    for method, result in zip(comparison.methods, comparison.results, strict=True):
-        columns = [result.details[name] for name in ("parts", "mean_iou", "counts")]
-        for line in zip(comparison.parts, *columns, strict=True):
-            yield method, *line
+def _figure7(result: StatisticResult) -> _Lines:
+    return _shares(result, result.details["curve"]) if "curve" in result.details else []
 
 
-def _table1(comparison: MethodComparison) -> _Lines:
-    for method, result in zip(comparison.methods, comparison.results, strict=True):
-        accuracy = result.details.get("accuracy") or {}
-        numbers = [accuracy.get("classifier"), accuracy.get("explained")]
-        numbers += [result.details.get(name) for name in _NETWORK]
-        if any(number is not None for number in numbers):
-            yield method, *numbers
+def _figure8(result: StatisticResult) -> _Lines:
+    columns = [result.details[name] for name in ("parts", "mean_iou", "counts")]
+    return zip(result.about.settings["parts"], *columns, strict=True)
 
 
-def _table2(comparison: MethodComparison) -> _Lines:
-    for method, result in zip(comparison.methods, comparison.results, strict=True):
-        yield method, *best_share(result)
+def _table1(result: StatisticResult) -> _Lines:
+    accuracy = result.details.get("accuracy") or {}
+    numbers = [accuracy.get("classifier"), accuracy.get("explained")]
+    numbers += [result.details.get(name) for name in _NETWORK]
+    return [tuple(numbers)] if any(number is not None for number in numbers) else []
 
 
-def _labels(comparison: MethodComparison) -> _Lines:
-    for method, result in zip(comparison.methods, comparison.results, strict=True):
-        if "labels" in result.details:
-            for part, count in zip(comparison.parts, result.details["labels"], strict=True):
-                yield method, part, count
-            yield method, "", result.details.get("unlabelled")
+def _labels(result: StatisticResult) -> _Lines:
+    if "labels" not in result.details:
+        return []
+    counts = zip(result.about.settings["parts"], result.details["labels"], strict=True)
+    return [*counts, ("", result.details.get("unlabelled"))]
+
+
+def _dissection(result: StatisticResult) -> _Lines:
+    found = result.details.get("dissection") or {}
+    for part, count in found.get("detectors", {}).items():
+        yield found["concepts"], found["labelled"], part, count
 
 
 def _controls(comparison: MethodComparison) -> _Lines:
@@ -148,191 +208,29 @@ def _controls(comparison: MethodComparison) -> _Lines:
 
 
 def _sensitivity(comparison: MethodComparison) -> _Lines:
-    names = comparison.whole_names
+    names = {model_name(result): method for method, result in comparison.results.items()}
     for change in comparison.shared_detail("sensitivity") or ():
         for name, value in change["scores"].items():
             rank = change["order"].index(name) + 1
             yield names.get(name, name), change["setting"], value, rank, change["agreement"]
 
 
-def _dissection(comparison: MethodComparison) -> _Lines:
-    for method, result in zip(comparison.methods, comparison.results, strict=True):
-        found = result.details.get("dissection") or {}
-        for part, count in found.get("detectors", {}).items():
-            yield method, found["concepts"], found["labelled"], part, count
+def _of_each(lines_of: Callable[[StatisticResult], _Lines]) -> Callable[[MethodComparison], _Lines]:
+    """Join the lines of all methods, each behind the name of its method."""
+    return lambda one: [
+        (method, *line) for method, result in one.results.items() for line in lines_of(result)
+    ]
 
 
 _TABLES: dict[str, tuple[tuple[str, ...], Callable[[MethodComparison], _Lines]]] = {
-    "figure5": (("method", "pooling", "proportion", "average_iou"), _figure5),
-    "figure6": (("method", "end", "place", "id", "iou"), _figure6),
-    "figure7": (("method", "proportion", "waiou"), _figure7),
-    "figure8": (("method", "part", "waiou", "mean_iou", "count"), _figure8),
-    "table1": (("method", "accuracy_classifier", "accuracy_explained", *_NETWORK), _table1),
-    "table2": (("method", "proportion", "mean_iou"), _table2),
-    "labels": (("method", "part", "images"), _labels),
+    "figure5": (("method", "pooling", "proportion", "average_iou"), _of_each(_figure5)),
+    "figure6": (("method", "end", "place", "id", "iou"), _of_each(_figure6)),
+    "figure7": (("method", "proportion", "waiou"), _of_each(_figure7)),
+    "figure8": (("method", "part", "waiou", "mean_iou", "count"), _of_each(_figure8)),
+    "table1": (("method", "accuracy_classifier", "accuracy_explained", *_NETWORK), _of_each(_table1)),
+    "table2": (("method", "proportion", "mean_iou"), _of_each(lambda result: [best_share(result)])),
+    "labels": (("method", "part", "images"), _of_each(_labels)),
     "controls": (("control", "mean_iou", "waiou"), _controls),
     "sensitivity": (("method", "setting", "waiou", "rank", "agreement"), _sensitivity),
-    "dissection": (("method", "concepts", "labelled", "part", "detectors"), _dissection),
+    "dissection": (("method", "concepts", "labelled", "part", "detectors"), _of_each(_dissection)),
 }
-
-
-_MOST_COLUMNS = 4  # of a table beside another one
-_KINDS = {
-    "noise": "floor: random numbers",
-    "constant": "floor: one value everywhere",
-    "centre": "trap: a blob in the middle of every image",
-    "object": "trap: mask of the whole object",
-    "exact parts": "ceiling of one map: mask of the largest part, or the k largest",
-    "ideal": "ceiling: made of the annotated parts",
-}
-# Title, and key within the details.
-_NETWORK_ROWS = (
-    ("accuracy of the classifier", ("accuracy", "classifier")),
-    ("of the explained network", ("accuracy", "explained")),
-    ("chance level", ("network", "chance")),
-    ("completeness", ("completeness",)),
-    ("concepts", ("concepts",)),
-)
-
-
-def control_blocks(comparison: MethodComparison) -> list[Block]:
-    """Tabulate mean IoU of methods and controls, and name the methods that do not exceed a control."""
-    controls = comparison.shared_detail("controls")
-    if not controls:
-        return []
-    # Shares are chosen as for the controls: scores in sample would be larger.
-    means = {
-        method: result.scores["mean_iou"].value
-        for method, result in zip(comparison.methods, comparison.results, strict=True)
-    }
-    rows = [(mean, (method, "method", number(mean), "")) for method, mean in means.items()]
-    for name, scores in controls.items():
-        mean, alone = scores.get("mean_iou"), scores.get("waiou")
-        rows.append((mean, (name, _KINDS.get(name, "control"), number(mean), number(alone))))
-    rows.sort(key=lambda row: -1.0 if row[0] is None else row[0], reverse=True)
-    head = ("heatmaps", "kind", "mean IoU ↑", "WAIoU alone")
-    table = TableBlock("Methods and controls by mean IoU", head, tuple(row for _, row in rows))
-    told = TextBlock(
-        "Mean IoU of controls and methods can be compared. WAIoU cannot: each control is compared with "
-        "itself only, so that it does not change the scores of the methods.",
-        quiet=True,
-    )
-    notes = []
-    for name, scores in controls.items():
-        mean = scores.get("mean_iou")
-        below = [method for method, value in means.items() if value <= (mean or 0)]
-        if not _KINDS.get(name, "").startswith("ceiling") and below:
-            notes.append(note(f"Mean IoU is not above that of the control {name}: {', '.join(below)}."))
-    if told_of_masks := mask_control_note(comparison.shared_detail("mask_controls")):
-        notes.append(note(f"{told_of_masks}."))
-    return [table, told, *notes]
-
-
-def network_table(comparison: MethodComparison) -> list[TableBlock]:
-    """Tabulate the accuracies of the explained networks (Table 1), completeness and number of concepts."""
-    columns = {}
-    for title, keys in _NETWORK_ROWS:
-        values = [_look_up(result.details, keys) for result in comparison.results]
-        if any(value is not None for value in values):
-            columns[title] = [_count_or_number(value) for value in values]
-    if not columns:
-        return []
-    rows = tuple(zip(comparison.methods, *columns.values(), strict=True))
-    return [TableBlock("Networks that the methods explain", ("method", *columns), rows)]
-
-
-def label_table(comparison: MethodComparison) -> list[TableBlock]:
-    """Tabulate the number of images by label."""
-    rows = []
-    for method, result in zip(comparison.methods, comparison.results, strict=True):
-        if "labels" in result.details:
-            counts = [*result.details["labels"], result.details.get("unlabelled", 0)]
-            total = max(sum(counts), 1)
-            rows.append((method, *(unbroken(f"{count} ({100 * count / total:.0f} %)") for count in counts)))
-    if not rows:
-        return []
-    caption = "Images by label of their explanation: the part with the largest IoU (eq. 6)"
-    return [part_table(caption, (*comparison.parts, "no part"), rows)]
-
-
-def dissection_table(comparison: MethodComparison) -> list[TableBlock]:
-    """Tabulate the detectors that Network Dissection finds among the concepts of each method."""
-    found = {
-        method: result.details["dissection"]
-        for method, result in zip(comparison.methods, comparison.results, strict=True)
-        if result.details.get("dissection")
-    }
-    if not found:
-        return []
-    seen = {part for one in found.values() for part in one["detectors"]}
-    parts = [*(part for part in comparison.parts if part in seen), *sorted(seen - set(comparison.parts))]
-    rows = [
-        (
-            method,
-            *map(str, (one["concepts"], one["labelled"], *(one["detectors"].get(part, 0) for part in parts))),
-        )
-        for method, one in found.items()
-    ]
-    caption = "Concepts of each method that detect a part, over all images (Network Dissection)"
-    return [part_table(caption, ("concepts", "detectors", *parts), rows)]
-
-
-def sensitivity_table(comparison: MethodComparison) -> list[Block]:
-    """Tabulate WAIoU of all methods under other settings, and their order."""
-    changes = comparison.shared_detail("sensitivity")
-    if not changes:
-        return []
-    names, rows = comparison.whole_names, []
-    for change in changes:
-        scores = [number(change["scores"].get(name)) for name in names]
-        order = write_order([names.get(name, name) for name in change["order"]], change["differs"])
-        rows.append((change["setting"], *scores, order, number(change["agreement"])))
-    default = sorted(comparison.results, key=lambda result: result.score, reverse=True)
-    order = ", ".join(names[str(result.about.model["name"])] for result in default)
-    first = ("as above", *(number(result.score) for result in comparison.results), order, "")
-    caption = (
-        "WAIoU under other settings; > stands between methods that differ, ~ where no difference is shown; "
-        "agreement is Kendall's tau with the order above"
-    )
-    head = ("setting", *comparison.methods, "order, best first", "agreement")
-    return [TableBlock(caption, head, (first, *rows))]
-
-
-def share_table(comparison: MethodComparison) -> TableBlock:
-    """Tabulate average IoU, by pooling, and WAIoU by share of marked points."""
-    rows = []
-    for method, result in zip(comparison.methods, comparison.results, strict=True):
-        for pooling, values in iou_by_pooling(result).items():
-            rows.append((method, f"average IoU, threshold by {pooling}", *map(number, values)))
-        if "curve" in result.details:
-            rows.append((method, "WAIoU", *map(number, result.details["curve"])))
-    shares = (unbroken(f"{100 * share:.3g} %") for share in comparison.proportions)
-    caption = "Average IoU and WAIoU by share of marked points"
-    return TableBlock(caption, ("method", "score ↑", *shares), tuple(rows), folded=True)
-
-
-def part_table(
-    caption: str, head: Sequence[str], rows: Sequence[tuple[str, ...]], folded: bool = False
-) -> TableBlock:
-    """Tabulate numbers by method and part; parts are rows if there are many, so that the page is wide enough.
-
-    Example:
-        >>> part_table("Parts", ["a", "b", "c", "d", "e"], [("vebi", *"12345")]).rows[:2]
-        (('a', '1'), ('b', '2'))
-    """
-    if len(head) <= max(len(rows), _MOST_COLUMNS):
-        return TableBlock(caption, ("method", *head), tuple(rows), folded)
-    methods, *columns = zip(*rows, strict=True)
-    turned = ((title, *cells) for title, cells in zip(head, columns, strict=True))
-    return TableBlock(caption, ("", *methods), tuple(turned), folded)
-
-
-def _look_up(details: Any, keys: Sequence[str]) -> Any:
-    """Return a value of nested dictionaries; None if it is missing."""
-    for key in keys:
-        details = (details or {}).get(key)
-    return details
-
-
-def _count_or_number(value: float | str | None) -> str:
-    return "" if value is None else str(value) if isinstance(value, int) else number(value)

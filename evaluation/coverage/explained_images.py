@@ -1,36 +1,50 @@
 """Images on which explanations are compared, and the classifiers whose concepts the methods learn."""
 
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from candlelight.evaluation.catalogue.coverage_options import (
     CausalCheckOptions,
     CoverageOptions,
     ExplanationOptions,
+    MethodName,
 )
-from candlelight.evaluation.coverage.fit_methods import (
-    METHOD_NAMES,
-    TrainingImages,
-    fit_method,
-    read_training_images,
-)
-from candlelight.evaluation.coverage.grad_cam import check_logits
+from candlelight.evaluation.coverage.explanations import ExplanationMethod
+from candlelight.evaluation.coverage.filter_methods import VEBI, GradCAM, check_logits
+from candlelight.evaluation.coverage.prototypes import PrototypeMethod, PrototypeTraining
+from candlelight.evaluation.coverage.topic_completeness import ReconstructionTraining
+from candlelight.evaluation.coverage.topics import TopicMethod, TopicSearch
+from candlelight.evaluation.models.backbones import Backbone
 from candlelight.evaluation.models.classifiers import TrainedOn
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.run.evaluate import Run
-from candlelight.evaluation.run.fingerprints import Fingerprint
-from candlelight.evaluation.run.hidden_layers import evaluation_mode
+from candlelight.evaluation.run.fingerprints import Fingerprint, weights_sha256
+from candlelight.evaluation.run.hidden_layers import evaluation_mode, split_network
+from candlelight.evaluation.run.intervals import mean_interval
 from candlelight.evaluation.run.model_outputs import model_errors
 from candlelight.evaluation.run.predictions import Heatmaps
-from candlelight.evaluation.run.steps import FinishedSteps
+from candlelight.evaluation.run.steps import FinishedSteps, model_key
 from candlelight.evaluation.training.training_rows import factor_labels, label_values
-from candlelight.evaluation.views import LAYOUTS, DataIdentity, Factors, open_data, open_secondary, parse_data
+from candlelight.evaluation.views import (
+    LAYOUTS,
+    DataIdentity,
+    Factors,
+    Images,
+    open_data,
+    open_secondary,
+    parse_data,
+)
+from candlelight.evaluation.views.image_tensors import check_srgb_image, decode, encode, resize_images
 from candlelight.evaluation.views.open_data import is_view
+from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError, argument
 
 
@@ -68,12 +82,6 @@ class ConceptSource:
         """
         return _class_numbers(self.name, self.classes, self.label, view)
 
-    def known_numbers(self, values: Sequence[str] | None) -> list[int] | None:
-        """Number values of the factor as the classifier does; None if not all are known classes of it."""
-        if values is None or not set(values) <= set(self.classes):
-            return None
-        return [self.classes.index(value) for value in values]
-
 
 @dataclass(frozen=True, eq=False)
 class ExplainedImages:
@@ -100,6 +108,21 @@ class ExplainedImages:
     def views(self) -> list[Any]:
         """The view whose ids result files have."""
         return [self.view]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingImages:
+    """Images on which methods learn concepts of a classifier.
+
+    Attributes:
+        images: sRGB-encoded in [0, 1].
+        labels: class of each image.
+        sha256: hash of both, and of the ids.
+    """
+
+    images: Float[Tensor, "train 3 height width"]
+    labels: Int[Tensor, " train"]
+    sha256: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +223,7 @@ def _open_concept_source(
 ) -> ConceptSource:
     if not isinstance(network, nn.Module):
         raise InputError(f"{argument('method')}: `{name}` is no network; give a classifier")
-    trained = getattr(network, "trained_on", None)
+    trained: TrainedOn | None = getattr(network, "trained_on", None)
     layer = options.explained_layer or getattr(network, "explained_layer", None)
     if layer is None:
         option = argument("explained_layer")
@@ -213,8 +236,13 @@ def _open_concept_source(
     classes = classes or order_classes(name, network, factor_labels(view, label)[1])
     numbers = _class_numbers(name, classes, label, view)
     labels = [numbers[row] for row in rows]
-    if set(options.method) != {"grad-cam"}:
-        _check_classes_shown(name, classes, labels)
+    lacking = [one for number, one in enumerate(classes) if number not in set(labels)]
+    if lacking and set(options.method) != {"grad-cam"}:  # other methods would have no concept of the class
+        raise InputError(
+            f"`{name}`: expected images of its {len(classes)} classes to learn concepts from, none shows "
+            f"`{lacking[0]}`; choose more images "
+            f"({', '.join(argument(one) for one in ('fit', 'fit_limit', 'rows', 'limit'))})"
+        )
     seen = _trained_ids(trained, factors) if factors else frozenset[str]()
     if factors and is_same_data(view.identity, factors.identity):
         seen |= {view.ids[row] for row in rows}
@@ -243,9 +271,8 @@ def fit_classifier(
     """
     training = read_training_images(source.view, source.rows, source.labels, source.size)
     check_classifier(named, training.images, source.classes, device)
-    chosen = METHOD_NAMES if "all" in options.method else dict.fromkeys(options.method)
-    wanted = [one for one in chosen if one != "all"]
-    fitted = [fit_method(one, named, source.layer, training, options, steps, device) for one in wanted]
+    chosen = get_args(MethodName) if "all" in options.method else dict.fromkeys(options.method)
+    fitted = [fit_method(one, named, source.layer, training, options, steps, device) for one in chosen]
     return FittedClassifier(named, source, training, {one.identity.name: one for one in fitted})
 
 
@@ -261,8 +288,9 @@ def fitted_runs(run: Run[Any]) -> "list[tuple[FittedClassifier | None, Run[Any]]
     found: list[tuple[FittedClassifier | None, Run[Any]]] = []
     for source in data.sources:
         fitted = fit_classifier(source, run.models[source.name], run.options, run.steps, run.device)
-        own: dict[str, Any] = {"data": data.view, "models": fitted.methods, "fingerprint": Fingerprint()}
-        found.append((fitted, replace(run, options=replace(run.options, size=source.size), **own)))
+        options = replace(run.options, size=source.size)
+        own = replace(run, data=data.view, models=fitted.methods, options=options, fingerprint=Fingerprint())
+        found.append((fitted, own))
     return found
 
 
@@ -299,16 +327,6 @@ def _training_rows(
     if options.fit_limit is not None and options.fit_limit < len(rows):
         rows = [rows[place * len(rows) // options.fit_limit] for place in range(options.fit_limit)]
     return view, rows
-
-
-def _check_classes_shown(name: str, classes: Sequence[str], labels: Sequence[int]) -> None:
-    """Refuse training images that do not show every class, for which methods would have no concept."""
-    if lacking := [one for number, one in enumerate(classes) if number not in set(labels)]:
-        options = ", ".join(argument(one) for one in ("fit", "fit_limit", "rows", "limit"))
-        raise InputError(
-            f"`{name}`: expected images of its {len(classes)} classes to learn concepts from, none shows "
-            f"`{lacking[0]}`; choose more images ({options})"
-        )
 
 
 def _trained_ids(trained: TrainedOn | None, view: Factors) -> frozenset[str]:
@@ -357,7 +375,7 @@ def order_classes(name: str, network: nn.Module, values: Sequence[str]) -> tuple
     known = getattr(getattr(network, "config", None), "id2label", None) or {}
     names = tuple(str(known[number]) for number in sorted(known))
     # Transformers fills in LABEL_0, LABEL_1, ... where the names are not known.
-    if not names or all(one == f"LABEL_{number}" for number, one in enumerate(names)):
+    if all(one == f"LABEL_{number}" for number, one in enumerate(names)):
         return tuple(values)
     if set(names) != set(values):
         raise InputError(
@@ -395,12 +413,10 @@ def check_classifier(
         candlelight.loaders.errors.InputError: `mine` gives 3 logits, but the images have 2 classes: bird, \
 fish; give images of all its classes (`fit`), or another factor (`label`)
     """
-    name = classifier.identity.name
+    name, count = classifier.identity.name, len(classes)
     if classifier.colour_space != "srgb":
-        raise InputError(
-            f"{argument('method')}: `{name}` takes {classifier.colour_space} images; wrap it in a network of "
-            "sRGB images"
-        )
+        wrong = f"takes {classifier.colour_space} images; wrap it in a network of sRGB images"
+        raise InputError(f"{argument('method')}: `{name}` {wrong}")
     some = images[:: max(1, len(images) // _TRIED)][:_TRIED].to(device)
     with evaluation_mode(classifier.model), torch.no_grad(), model_errors(name, some):
         output = classifier.model(some)
@@ -408,19 +424,201 @@ fish; give images of all its classes (`fit`), or another factor (`label`)
         logits = check_logits(output, len(some))
     except InputError as error:
         raise InputError(f"`{name}`: {error}; give a classifier") from None
-    if logits.shape[1] != len(classes):
-        raise InputError(
-            f"`{name}` gives {logits.shape[1]} logits, but the images have {len(classes)} classes: "
-            f"{_list(classes)}; give images of all its classes ({argument('fit')}), or another factor "
-            f"({argument('label')})"
+    wrong = ""
+    if logits.shape[1] != count:
+        wrong = (
+            f"{logits.shape[1]} logits, but the images have {count} classes: {_list(classes)}; give images "
+            f"of all its classes ({argument('fit')}), or another factor ({argument('label')})"
         )
-    if not bool(logits.isfinite().all()):
-        raise InputError(f"`{name}` gives logits that are not finite, expected numbers; check its weights")
-    if len(some) > 1 and bool((logits == logits[:1]).all()):
-        raise InputError(
-            f"`{name}` gives the same logits for all images, expected a trained classifier; train it again"
-        )
+    elif not bool(logits.isfinite().all()):
+        wrong = "logits that are not finite, expected numbers; check its weights"
+    elif len(some) > 1 and bool((logits == logits[:1]).all()):
+        wrong = "the same logits for all images, expected a trained classifier; train it again"
+    if wrong:
+        raise InputError(f"`{name}` gives {wrong}")
 
 
 def _list(names: Sequence[str]) -> str:
     return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+
+
+_LARGEST = 2**33  # bytes of all training images
+
+
+def make_method(
+    name: MethodName, network: nn.Module, layer: str, options: ExplanationOptions, device: str = "cpu"
+) -> ExplanationMethod:
+    """Make an explanation method of a classifier; it has learned nothing yet.
+
+    Args:
+        name: name of the method.
+        network: a classifier that gives logits [images, classes].
+        layer: layer whose maps the concepts explain; the prototype network starts with all layers up to it.
+        options: settings of the methods that learn: number of topics and prototypes, bound of VEBI, seed.
+        device: torch device of the network.
+
+    Raises:
+        InputError: there is no such method, or the network cannot be split at the layer: a `Backbone` only
+            at its ``explained_layer``.
+
+    Example:
+        >>> network = nn.Sequential(nn.Conv2d(3, 4, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        >>> make_method("topics", network, "0", ExplanationOptions()).name
+        'topics'
+    """
+    check_choice("name", name, MethodName)
+    if name == "vebi":
+        return VEBI(network, layer, options.bound)
+    if name == "grad-cam":
+        return GradCAM(network, layer)
+    if isinstance(network, Backbone):
+        if layer != network.explained_layer:
+            raise InputError(
+                f"expected the layer `{network.explained_layer}` of a classifier of `candlelight "
+                f"train classifier`, got `{layer}`; omit {argument('explained_layer')}, or choose vebi or "
+                "grad-cam"
+            )
+        features, head = network.steps()
+    else:
+        features, head = split_network(network, layer)
+    if name == "topics":
+        how = ReconstructionTraining(options.seed)
+        return TopicMethod(features, head, TopicSearch(options.topics), how, device)
+    training = PrototypeTraining(options.seed, options.prototypes, epochs=options.epochs)
+    return PrototypeMethod(features, training, device)
+
+
+def read_training_images(
+    data: Images, rows: Sequence[int], labels: Sequence[int], size: tuple[int, int] | None
+) -> TrainingImages:
+    """Read images into memory, resized as `score_coverage` does.
+
+    Args:
+        data: the images.
+        rows: their row numbers.
+        labels: class of each of these rows.
+        size: height and width; None does not resize.
+
+    Raises:
+        InputError: images have several sizes, or do not fit in 8 GiB.
+    """
+    fingerprint, images = Fingerprint(), torch.empty(0)
+    for place, row in enumerate(rows):
+        image = check_srgb_image(data[row])
+        image = encode(resize_images(decode(image)[None], size))[0] if size else image
+        fingerprint.add(data.ids[row], image)
+        if place == 0:
+            if (count := len(rows) * image.numel() * 4) > _LARGEST:
+                raise InputError(
+                    f"{len(rows)} images of {image.shape[1]} x {image.shape[2]} need {count / 2**30:.1f} "
+                    f"GiB; choose fewer of them ({argument('fit_limit', 'rows')}), or a smaller "
+                    f"{argument('size')}"
+                )
+            images = torch.empty(len(rows), *image.shape)
+        if image.shape != images.shape[1:]:
+            raise InputError(
+                f"images have several sizes, {list(images.shape[2:])} and {list(image.shape[1:])}; give one "
+                f"{argument('size')} to resize them to"
+            )
+        images[place] = image
+    fingerprint.add("labels", np.array(labels))
+    return TrainingImages(images, torch.tensor(labels), fingerprint.hexdigest())
+
+
+def fit_method(
+    name: MethodName,
+    classifier: NamedModel,
+    layer: str,
+    training: TrainingImages,
+    options: ExplanationOptions,
+    steps: FinishedSteps,
+    device: str = "cpu",
+) -> NamedModel:
+    """Fit an explanation method to a classifier; a method that was fitted before is read from the steps.
+
+    Args:
+        name: see `make_method`.
+        classifier: the classifier, which passes `check_classifier`.
+        layer: see `make_method`.
+        training: images and classes to learn from.
+        options: see `make_method`.
+        steps: keeps the fitted method.
+        device: torch device of the classifier.
+
+    Returns:
+        The fitted method, named after the classifier and itself.
+
+    Raises:
+        InputError: the method cannot be made or fitted; the message names it.
+    """
+    network, fitted_name = classifier.model, f"{classifier.identity.name} {name}"
+    facts: dict[str, Any] = {"method": name, "layer": layer, "fitted": training.sha256}
+    facts |= {"seed": options.seed, "bound": options.bound, "topics": options.topics}
+    facts |= {"per_class": options.prototypes, "epochs": options.epochs}
+
+    def fit() -> dict[str, Tensor]:
+        with model_errors(fitted_name, training.images):
+            state = method.fit(training.images, training.labels).state()
+        return {key: values.detach() for key, values in state.items()}
+
+    key = model_key(classifier, device, **facts)
+    try:
+        method = make_method(name, network, layer, options, device)
+        state = fit() if name == "grad-cam" else steps.get_or_compute(key, fit)
+    except InputError as error:
+        raise InputError(f"`{fitted_name}`: {error}") from error
+    fingerprint = Fingerprint()
+    for fact, value in {**facts, "weights": weights_sha256(network), **state}.items():
+        fingerprint.add(fact, value)
+    sha256 = fingerprint.hexdigest() if key else None
+    identity = replace(classifier.identity, name=fitted_name, sha256=sha256)
+    return NamedModel(identity, method.restore(state), classifier.colour_space)
+
+
+def first_users(networks: Mapping[str, Any]) -> dict[str, str]:
+    """Name, for each method, the first method that explains the same network.
+
+    Args:
+        networks: the network of each method.
+
+    Example:
+        >>> first_users({"vebi": len, "prototypes": max, "grad-cam": len})
+        {'vebi': 'vebi', 'prototypes': 'prototypes', 'grad-cam': 'vebi'}
+    """
+    first: dict[tuple[int, str], str] = {}
+    users = {}
+    for name, network in networks.items():
+        # Each look-up of a bound method makes another object.
+        key = id(getattr(network, "__self__", network)), getattr(network, "__name__", "")
+        users[name] = first.setdefault(key, name)
+    return users
+
+
+def describe_network(
+    user: str, predicted: Sequence[int], labels: Sequence[int] | None, groups: Sequence[str]
+) -> dict[str, Any]:
+    """Describe the network that a method explains, for the details of a result.
+
+    Args:
+        user: the first method that explains it, from `first_users`.
+        predicted: class that the network predicts for each image; -1 if its logits are not finite.
+        labels: true class of each image; None if it is not known.
+        groups: group of each image.
+
+    Returns:
+        ``of``, the first method; and, if labels are known, ``accuracy`` with its 95 % interval over groups
+        and ``chance``, the accuracy of always predicting the most frequent class; None for both ends of the
+        interval of one group, and for the chance level of images of one class, which tells nothing.
+
+    Example:
+        >>> describe_network("vebi", [0, 1, 1, 0], [0, 1, 1, 1], "abcd")["accuracy"]
+        [0.75, 0.0, 1.0]
+    """
+    if labels is None:
+        return {"of": user}
+    right = [float(one == other) for one, other in zip(predicted, labels, strict=True)]
+    score = mean_interval(right, groups).within(0, 1)
+    counts = Counter(labels)
+    chance = max(counts.values()) / len(labels) if len(counts) > 1 else None
+    interval = (None if math.isnan(end) else end for end in (score.low, score.high))
+    return {"of": user, "accuracy": [score.value, *interval], "chance": chance}

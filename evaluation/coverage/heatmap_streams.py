@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 
@@ -209,31 +209,24 @@ class MaskStream:
 
 
 def pack_bits(bits: Bool[Tensor, "rows points"]) -> UInt8[Tensor, "rows bytes"]:
-    """Pack 8 flags into a byte; on the CPU numpy does it, over ten times as fast.
+    """Pack 8 flags into a byte, each from another eighth of the row.
 
     Example:
         >>> pack_bits(torch.tensor([[True, False, True]]))
-        tensor([[160]], dtype=torch.uint8)
+        tensor([[5]], dtype=torch.uint8)
     """
-    if bits.device.type == "cpu":
-        return torch.from_numpy(np.packbits(bits.numpy(), axis=1))
-    padded = functional.pad(bits.to(torch.uint8), (0, -bits.shape[1] % 8)).reshape(len(bits), -1, 8)
-    return (padded << torch.arange(7, -1, -1, dtype=torch.uint8, device=bits.device)).sum(
-        2, dtype=torch.uint8
-    )
+    planes = functional.pad(bits.to(torch.uint8), (0, -bits.shape[1] % 8)).reshape(len(bits), 8, -1)
+    return reduce(torch.bitwise_or, (plane << bit for bit, plane in enumerate(planes.unbind(1))))
 
 
 def unpack_bits(packed: UInt8[Tensor, "rows bytes"], count: int) -> Bool[Tensor, "rows points"]:
     """Unpack the first flags of each row of `pack_bits`.
 
     Example:
-        >>> unpack_bits(torch.tensor([[160]], dtype=torch.uint8), 3)
+        >>> unpack_bits(torch.tensor([[5]], dtype=torch.uint8), 3)
         tensor([[ True, False,  True]])
     """
-    if packed.device.type == "cpu":
-        return torch.from_numpy(np.unpackbits(packed.numpy(), axis=1, count=count)).view(torch.bool)
-    shifts = torch.arange(7, -1, -1, dtype=torch.uint8, device=packed.device)
-    return ((packed[:, :, None] >> shifts) & 1).flatten(1)[:, :count].bool()
+    return torch.stack([packed >> bit & 1 for bit in range(8)], 1).flatten(1)[:, :count].bool()
 
 
 def stream_iou(

@@ -1,9 +1,10 @@
 """Network dissection (Bau et al. 2017), and the effect of ablated filters."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 
 import torch
 from jaxtyping import Bool, Float, Float32, Float64, Int, Int64
@@ -11,10 +12,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from candlelight.evaluation.coverage.explanations import Explanation
-from candlelight.evaluation.coverage.grad_cam import check_logits, filter_maps, network_device
+from candlelight.evaluation.coverage.filter_methods import (
+    check_classes,
+    check_logits,
+    filter_maps,
+    network_device,
+)
 from candlelight.evaluation.coverage.heatmap_streams import MaskStream, TensorSpool, row_chunks
 from candlelight.evaluation.coverage.thresholds import quantiles
-from candlelight.evaluation.coverage.vebi import check_classes
 from candlelight.evaluation.coverage.waiou import count_pixels
 from candlelight.evaluation.models.backbones import Backbone
 from candlelight.evaluation.run.hidden_layers import evaluation_mode, run_recorded
@@ -45,12 +50,10 @@ class ConceptStream:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.images, self.concepts = 0, 0
-        self._shape: tuple[int, ...] | None = None
+        self.images, self.concepts, self._batch = 0, 0, 0
+        self._shape: tuple[int, ...] = ()
         self._maps = TensorSpool()  # the maps of one concept in one batch, [images, height, width], are one
-        self._owner: list[int] = []  # concept of each of them
-        self._rows: list[Int[Tensor, " images"]] = []  # images of each of them
-        self._ends: list[int] = []  # number of them up to the end of each batch
+        self._pieces: list[tuple[int, int, Int[Tensor, " images"]]] = []  # batch, concept and images of each
 
     def append(self, explanation: Explanation) -> None:
         """Append the concepts of the next images; places without a concept are skipped.
@@ -70,22 +73,20 @@ class ConceptStream:
             shapes = [list(self._shape), list(shape)]
             raise InputError(f"{self.name}: expected maps of one size, got {shapes}; resize them")
         rows, places = (concepts >= 0).nonzero(as_tuple=True)
-        order = concepts[rows, places].argsort(stable=True)
-        rows, places = rows[order], places[order]
-        chosen = maps[rows, places]
+        numbers, order = concepts[rows, places].sort(stable=True)
+        rows, chosen = rows[order], maps[rows[order], places[order]]
         if not bool(chosen.isfinite().all()):
             raise InputError(f"{self.name}: `maps` must be finite, got nan or inf; check the method")
-        owner, counts = torch.unique_consecutive(concepts[rows, places], return_counts=True)
-        sizes = counts.tolist()
-        if sizes:
-            for piece, images in zip(torch.split(chosen, sizes), torch.split(rows, sizes), strict=True):
-                self._maps.append(piece)
-                self._rows.append(images + self.images)
-        found = owner.tolist()
-        self._owner += found
-        self._ends.append(len(self._owner))
+        owners, counts = torch.unique_consecutive(numbers, return_counts=True)
+        sizes = counts.tolist() or [0]
+        for owner, piece, images in zip(
+            owners.tolist(), chosen.split(sizes), rows.split(sizes), strict=False
+        ):
+            self._maps.append(piece)
+            self._pieces.append((self._batch, owner, images + self.images))
+            self.concepts = max(self.concepts, owner + 1)
+        self._batch += 1
         self.images += len(maps)
-        self.concepts = max([self.concepts, *(one + 1 for one in found)])
 
     def thresholds(self) -> Float32[Tensor, " concepts"]:
         """Find the response of each concept that a share `TOP_SHARE` of its responses exceeds.
@@ -93,14 +94,13 @@ class ConceptStream:
         Returns:
             Linearly interpolated quantiles; nan for a number without maps.
         """
-        of: list[list[int]] = [[] for _ in range(self.concepts)]
-        for number, concept in enumerate(self._owner):
-            of[concept].append(number)
+        of: dict[int, list[int]] = {}
+        for number, (_, concept, _) in enumerate(self._pieces):
+            of.setdefault(concept, []).append(number)
         thresholds = torch.full((self.concepts,), torch.nan, device=self._maps.device)
-        for concept, numbers in enumerate(of):
-            if numbers:
-                points = sum(len(self._rows[number]) for number in numbers) * math.prod(self._shape or ())
-                thresholds[concept] = quantiles(partial(self._read, numbers), points, [1 - TOP_SHARE])[0]
+        for concept, numbers in of.items():
+            points = sum(len(self._pieces[number][2]) for number in numbers) * math.prod(self._shape)
+            thresholds[concept] = quantiles(partial(self._read, numbers), points, [1 - TOP_SHARE])[0]
         return thresholds
 
     def _read(self, numbers: Sequence[int]) -> Iterator[Float32[Tensor, " points"]]:
@@ -110,17 +110,11 @@ class ConceptStream:
         self,
     ) -> Iterator[tuple[Float32[Tensor, "maps height width"], Int[Tensor, " maps"], Int[Tensor, " maps"]]]:
         """Read all maps again, batch by batch, each with its concept and the number of its image."""
-        for start, end in zip([0, *self._ends], self._ends, strict=False):
-            if end > start:
-                rows = self._rows[start:end]
-                maps = torch.cat([self._maps[number] for number in range(start, end)])
-                owner = torch.cat(
-                    [
-                        images.new_full((len(images),), concept)
-                        for images, concept in zip(rows, self._owner[start:end], strict=True)
-                    ]
-                )
-                yield maps, owner, torch.cat(rows)
+        for _, pieces in groupby(enumerate(self._pieces), key=lambda pair: pair[1][0]):
+            numbers, found = zip(*pieces, strict=True)
+            rows = [images for _, _, images in found]
+            owners = [torch.full_like(images, concept) for _, concept, images in found]
+            yield torch.cat([self._maps[number] for number in numbers]), torch.cat(owners), torch.cat(rows)
 
 
 @dataclass(frozen=True)
@@ -296,52 +290,44 @@ def ablate_filters(
     if not len(images) or draws < 1:
         raise InputError(f"expected images and draws, got {len(images)} images and {draws} draws")
     device = network_device(network, images)
-    rows, members = torch.unique(filters.cpu(), dim=0, return_inverse=True)
-    sets = [filters.cpu(), *(some[members] for some in _random_sets(rows, draws, seed))]
+    sets = torch.stack([filters.cpu(), *_random_sets(filters.cpu(), draws, seed)])
     right = torch.zeros(len(sets) + 1, dtype=torch.int64, device=device)
     for batch in torch.split(torch.arange(len(images)), batch_size):
         some, classes = images[batch.to(images.device)].to(device), labels[batch.to(labels.device)].to(device)
-        logits, activations = _intact(network, layer, some, classes, filters.shape[1])
+        output, recorded = run_recorded(network, [layer], some)
+        logits, activations = check_logits(output, len(some)), recorded[layer]
+        check_classes(classes, logits.shape[1])
+        if (found := filter_maps(activations, layer).shape[1]) != filters.shape[1]:
+            raise InputError(
+                f"`filters` has {filters.shape[1]} columns, but layer `{layer}` has {found} filters"
+            )
         right[0] += _count_right(logits, classes)
-        for number, off in enumerate(sets):
-            logits = _ablated(network, layer, off[batch].to(device), some, activations)
-            right[number + 1] += _count_right(logits, classes)
-    counts = right.cpu()
-    count = int((counts[2:] <= counts[1]).sum())
-    intact, ablated, *random = (counts.double() / len(images)).tolist()
-    return FilterAblation(
-        intact, ablated, torch.tensor(random, dtype=torch.float64), (1 + count) / (draws + 1)
-    )
+        for number, off in enumerate(sets[:, batch].to(device), start=1):
+            right[number] += _count_right(_ablated(network, layer, off, some, activations), classes)
+    intact, ablated, *random = (right.cpu().double() / len(images)).tolist()
+    drawn = torch.tensor(random, dtype=torch.float64)
+    return FilterAblation(intact, ablated, drawn, (1 + int((drawn <= ablated).sum())) / (draws + 1))
 
 
 def _random_sets(
-    rows: Bool[Tensor, "rows filters"], draws: int, seed: int
-) -> list[Bool[Tensor, "rows filters"]]:
-    """Draw random sets of as many filters as each row has, on the CPU so that devices agree."""
+    filters: Bool[Tensor, "images filters"], draws: int, seed: int
+) -> Iterator[Bool[Tensor, "images filters"]]:
+    """Draw random sets of as many filters as each image has, on the CPU so that devices agree."""
     stream = torch.Generator().manual_seed(seed)
-    sizes = rows.sum(1, keepdim=True)
-    # The rank of random numbers is a random permutation; the filters of the lowest ranks are drawn.
-    ranks = (torch.rand(rows.shape, generator=stream).argsort(1).argsort(1) for _ in range(draws))
-    return [rank < sizes for rank in ranks]
-
-
-def _intact(
-    network: nn.Module, layer: str, images: Tensor, labels: Tensor, filters: int
-) -> tuple[Tensor, Tensor]:
-    """Compute the logits with all filters and the output of the layer, and check the layer and the labels."""
-    output, recorded = run_recorded(network, [layer], images)
-    logits = check_logits(output, len(images))
-    check_classes(labels, logits.shape[1])
-    found = filter_maps(recorded[layer], layer).shape[1]
-    if found != filters:
-        raise InputError(f"`filters` has {filters} columns, but layer `{layer}` has {found} filters")
-    return logits, recorded[layer]
+    rows, members = torch.unique(filters, dim=0, return_inverse=True)
+    for _ in range(draws):
+        # The rank of random numbers is a random permutation; the filters of the lowest ranks are drawn.
+        ranks = torch.rand(rows.shape, generator=stream).argsort(1).argsort(1)
+        yield (ranks < rows.sum(1, keepdim=True))[members]
 
 
 @torch.no_grad()
 def _ablated(network: nn.Module, layer: str, off: Tensor, images: Tensor, activations: Tensor) -> Tensor:
-    """Compute the logits without the filters that are off."""
-    silence = _silencer(off)
+    """Compute the logits without the filters that are off; the filters of tokens are in the last axis."""
+
+    def silence(_module: nn.Module, _inputs: object, output: Tensor) -> Tensor:
+        return output.masked_fill(off[:, None] if output.ndim == 3 else off[:, :, None, None], 0)
+
     with evaluation_mode(network):
         if isinstance(network, Backbone) and layer == network.explained_layer:
             # The layers before are not run again for each set, which saves nearly all of the time.
@@ -356,12 +342,3 @@ def _ablated(network: nn.Module, layer: str, off: Tensor, images: Tensor, activa
 def _count_right(logits: Tensor, labels: Tensor) -> Tensor:
     """Count right predictions; logits that are not finite predict nothing."""
     return ((logits.argmax(1) == labels) & logits.isfinite().all(1)).sum()
-
-
-def _silencer(off: Bool[Tensor, "images filters"]) -> Callable[[nn.Module, object, Tensor], Tensor]:
-    """Make a forward hook that sets filters to 0; the filters of tokens are in the last axis."""
-
-    def silence(_module: nn.Module, _inputs: object, output: Tensor) -> Tensor:
-        return output.masked_fill(off[:, None] if output.ndim == 3 else off[:, :, None, None], 0)
-
-    return silence

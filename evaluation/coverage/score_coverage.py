@@ -2,9 +2,10 @@
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import compress
 from typing import Any
 
@@ -16,29 +17,28 @@ from torch import Tensor, nn
 
 from candlelight.evaluation.catalogue.coverage_options import HEATMAPS, CoverageOptions, Rank
 from candlelight.evaluation.catalogue.record import Evaluation, Reading
-from candlelight.evaluation.coverage.control_explainers import (
-    CONTROLS,
-    MASK_CONTROLS,
-    PartMasks,
-    ideal_coverage,
-)
-from candlelight.evaluation.coverage.coverage_statistic import SCORES, CoverageStatistic
-from candlelight.evaluation.coverage.explain_images import explain_images
+from candlelight.evaluation.coverage.control_explainers import CONTROLS, MASK_CONTROLS, ideal_coverage
 from candlelight.evaluation.coverage.explained_images import (
     ExplainedImages,
     FittedClassifier,
+    describe_network,
+    first_users,
     fitted_runs,
     open_parts,
+    read_training_images,
 )
-from candlelight.evaluation.coverage.explanations import Explanation, merge_explanation
-from candlelight.evaluation.coverage.fit_methods import read_training_images
-from candlelight.evaluation.coverage.grad_cam import filter_maps
+from candlelight.evaluation.coverage.explanations import (
+    Explanation,
+    PartMasks,
+    explain_images,
+    merge_explanation,
+)
+from candlelight.evaluation.coverage.filter_methods import filter_maps
 from candlelight.evaluation.coverage.heatmap_streams import ExplanationStream, MaskStream, stream_iou
-from candlelight.evaluation.coverage.method_comparison import describe_network, first_users
 from candlelight.evaluation.coverage.network_dissection import ConceptStream, network_dissection
 from candlelight.evaluation.coverage.thresholds import Explanations, check_masks, part_names, resize_mask
 from candlelight.evaluation.coverage.topic_completeness import classifier_accuracy, completeness
-from candlelight.evaluation.coverage.waiou import weigh_iou
+from candlelight.evaluation.coverage.waiou import SCORES, CoverageStatistic, weigh_iou
 from candlelight.evaluation.models.model_spec import NamedModel
 from candlelight.evaluation.run.batches import Batch
 from candlelight.evaluation.run.evaluate import Run
@@ -86,21 +86,6 @@ def layer_heatmaps(model: nn.Module, layer: str) -> HeatmapMethod:
     return heatmaps
 
 
-@dataclass(frozen=True, eq=False)
-class Compared:
-    """Methods that were compared with each other, for the pictures of a page.
-
-    Attributes:
-        run: the methods, images and options.
-        results: results by method.
-        fitted: the classifier whose concepts the methods have learned; None for heatmaps of other origin.
-    """
-
-    run: Run[CoverageOptions]
-    results: dict[str, StatisticResult]
-    fitted: FittedClassifier | None
-
-
 def _compare_coverage(run: Run[CoverageOptions]) -> dict[str, Result]:
     """Compare methods by the protocol of Behzadi-Khormouji and Oramas on objects or annotated parts.
 
@@ -134,7 +119,7 @@ def _compare_coverage(run: Run[CoverageOptions]) -> dict[str, Result]:
     networks = {name: one for name, one in run.models.items() if name not in files}
     layers = run.options.layer
     others = models_of_layers(networks, layers, layer_heatmaps) if layers or not data.sources else {}
-    compared: list[Compared] = []
+    compared: list[tuple[Run[CoverageOptions], dict[str, Result], FittedClassifier | None]] = []
     results: dict[str, Result] = {}
     for fitted, one in fitted_runs(run):
         methods = {**(fitted.methods if fitted else {}), **others}
@@ -143,16 +128,19 @@ def _compare_coverage(run: Run[CoverageOptions]) -> dict[str, Result]:
             raise InputError(
                 f"two models or files have the name `{twice[0]}`; give another name: NAME={place}"
             )
-        found = _compare(replace(one, models={**methods, **files}), data, fitted)
-        compared.append(found)
-        for name, result in found.results.items():
+        own = replace(one, models={**methods, **files})
+        found = _compare(own, data, fitted)
+        compared.append((own, found, fitted))
+        for name, result in found.items():
             # Layers and files take part in the comparison of each classifier.
             results[name if name not in results else f"{name}, {len(compared)}"] = result
     run.kept["compared"] = compared
     return results
 
 
-def _compare(run: Run[CoverageOptions], data: ExplainedImages, fitted: FittedClassifier | None) -> Compared:
+def _compare(
+    run: Run[CoverageOptions], data: ExplainedImages, fitted: FittedClassifier | None
+) -> dict[str, Result]:
     """Compare methods on the same images."""
     options, view, names = run.options, run.data, list(run.models)
     masked = {name: MASK_CONTROLS[name] for name in ("object", "exact parts")}
@@ -161,40 +149,39 @@ def _compare(run: Run[CoverageOptions], data: ExplainedImages, fitted: FittedCla
         raise InputError(f"a method and a control have the name `{twice[0]}`; rename one")
     run = replace(run, evaluation=replace(run.evaluation, controls=controls))
     read = read_explanations(run)
-    parts = part_names(options.part or None, read.masks.annotated)
-    weigh = _statistic(read, names, parts, options, view.groups)
+    weigh = read.statistic(names, options)
     scores, replicates = resampled_interval(weigh, view.groups, seed=0)
-    details = [weigh.describe(number, view.ids) for number in range(len(names))]
+    details = {name: weigh.describe(number, view.ids) for number, name in enumerate(names)}
     labels = fitted.source.numbers(data.factors) if fitted and data.factors else data.labels
     if labels is not None:
-        _add_accuracy(details, read, run.models, labels, view.groups)
+        _add_networks(details, read, run.models, labels)
+    first = details[names[0]]
     if not options.quick:
-        _add_alternatives(details, read, names, parts, options, view.groups, weigh)
-        details[0]["controls"] = _controls(read, names, list(controls), parts, options, view.groups)
-        together = _statistic(read, list(masked), parts, options, view.groups)
-        details[0]["mask_controls"] = {name: _scores(together, name)["waiou"] for name in masked}
-        for name, one in zip(names, details, strict=True):
-            one["dissection"] = _dissection(read.concepts[name], read, parts)
+        _add_alternatives(details, read, options, weigh)
+        first["controls"] = _controls(read, names[0], list(controls), options)
+        together = read.statistic(list(masked), options)
+        first["mask_controls"] = {name: together.scores_of(name)["waiou"] for name in masked}
+        for name, one in details.items():
+            one["dissection"] = _dissection(read.concepts[name], read)
     if data.left_out:
-        details[0]["notes"] = [
+        first["notes"] = [
             f"{len(view)} of {len(view) + data.left_out} images of DATA are scored: a classifier or a method "
             "has learned from the others"
         ]
-    for name, one in zip(names, details, strict=True):
-        if fitted and name in fitted.methods and hasattr(run.models[name].model, "topics"):
-            one |= _completeness(run, run.models[name], data, fitted, labels or ())
-    results = {
+    for name in fitted.methods if fitted else ():
+        if fitted and hasattr(run.models[name].model, "topics"):
+            details[name] |= _completeness(run, run.models[name], data, fitted, labels or ())
+    return {
         name: StatisticResult(
-            run.provenance(name, compared=names, parts=list(parts)),
+            run.provenance(name, compared=names, parts=list(read.parts)),
             {metric: scores[f"{metric} {name}"] for metric in SCORES},
             {metric: replicates[f"{metric} {name}"] for metric in SCORES},
             distinct_groups(view.groups),
-            tuple(compress(view.ids, read.stream(name, (options.k, options.rank)).dead)),
+            tuple(compress(view.ids, read.stream(name, options).dead)),
             one,
         )
-        for name, one in zip(names, details, strict=True)
+        for name, one in details.items()
     }
-    return Compared(run, results, fitted)
 
 
 @dataclass
@@ -202,6 +189,8 @@ class ReadExplanations:
     """Explanation heatmaps of several methods and masks of the same images, on the device.
 
     Attributes:
+        options: the options; their ``part`` names the scored parts.
+        groups: group of each image.
         merges: how the maps of each image were merged.
         streams: heatmaps by method and merge; see `stream`.
         predicted: class of each image, by method; -1 where it is not known.
@@ -209,15 +198,31 @@ class ReadExplanations:
         concepts: maps of all concepts, by method; empty if they are not kept.
     """
 
+    options: CoverageOptions
+    groups: Sequence[str]
     merges: Sequence[Merge]
     streams: dict[tuple[str, Merge], ExplanationStream] = field(default_factory=dict)
     predicted: dict[str, list[int]] = field(default_factory=dict)
     masks: MaskStream = field(default_factory=MaskStream)
     concepts: dict[str, ConceptStream] = field(default_factory=dict)
 
-    def stream(self, name: str, merge: Merge) -> ExplanationStream:
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        """Names of the scored parts."""
+        return part_names(self.options.part or None, self.masks.annotated)
+
+    def stream(self, name: str, options: CoverageOptions) -> ExplanationStream:
         """Look up the heatmaps of a method; a method with one map has the same ones for all merges."""
+        merge = options.k, options.rank
         return self.streams.get((name, merge)) or self.streams[name, self.merges[0]]
+
+    def statistic(self, names: Sequence[str], options: CoverageOptions) -> CoverageStatistic:
+        """Binarise the heatmaps of methods that are compared, and compute their IoUs with the parts."""
+        parts, streams = self.parts, [self.stream(name, options) for name in names]
+        at = self.masks.shape if options.threshold_at == "mask" else None
+        thresholds = [stream.thresholds(options.proportions, options.pooling, at) for stream in streams]
+        iou = stream_iou(streams, thresholds, self.masks, parts, options.compat)
+        return CoverageStatistic(iou, options, names, self.groups)
 
     def append(self, name: str, step: Mapping[str, Tensor]) -> None:
         """Append a step of `read_explanations`."""
@@ -228,8 +233,8 @@ class ReadExplanations:
                 stream = self.streams.setdefault((name, merge), ExplanationStream(name))
                 stream.append(Explanations(step[f"heatmap {key}"], step[f"members {key}"]))
         if "maps" in step:
-            maps, numbers = step["maps"], step["concepts"]
-            kept = Explanation(maps, numbers, maps.sum((2, 3)), step["predicted"])
+            numbers = step["concepts"]
+            kept = Explanation(step["maps"], numbers, numbers.float(), step["predicted"])
             self.concepts.setdefault(name, ConceptStream(name)).append(kept)
 
 
@@ -245,7 +250,6 @@ def read_explanations(run: Run[CoverageOptions]) -> ReadExplanations:
     options = run.options
     others = () if options.quick else options.alternatives().values()
     merges = list(dict.fromkeys((one.k, one.rank) for one in (options, *others)))
-
     about = {"metric": METRIC, "version": VERSION, "merges": merges, "size": options.size}
     batches = run_batches(
         run.scored,
@@ -259,7 +263,7 @@ def read_explanations(run: Run[CoverageOptions]) -> ReadExplanations:
         steps=run.steps,
         place=run.device,
     )
-    read, shape = ReadExplanations(merges), options.size
+    read, shape = ReadExplanations(options, run.data.groups, merges), options.size
     for (linear, masks), made in batches:
         found = (linear.shape[2], linear.shape[3])
         shape = shape or found
@@ -308,51 +312,24 @@ def _field(merge: Merge) -> str:
     return f"{merge[0]} {merge[1]}"
 
 
-def _statistic(
-    read: ReadExplanations,
-    names: Sequence[str],
-    parts: Sequence[str],
-    options: CoverageOptions,
-    groups: Sequence[str],
-) -> CoverageStatistic:
-    """Binarise the heatmaps of methods that are compared, and compute their IoUs with the parts."""
-    streams = [read.stream(name, (options.k, options.rank)) for name in names]
-    at = read.masks.shape if options.threshold_at == "mask" else None
-    thresholds = [stream.thresholds(options.proportions, options.pooling, at) for stream in streams]
-    iou = stream_iou(streams, thresholds, read.masks, parts, options.compat)
-    return CoverageStatistic(iou, options, names, groups)
-
-
-def _scores(weigh: CoverageStatistic, name: str) -> dict[str, float]:
-    found = weigh(np.arange(weigh.iou.shape[2]))
-    return {metric: found[f"{metric} {name}"] for metric in SCORES}
-
-
 def _controls(
-    read: ReadExplanations,
-    names: Sequence[str],
-    controls: Sequence[str],
-    parts: Sequence[str],
-    options: CoverageOptions,
-    groups: Sequence[str],
+    read: ReadExplanations, first: str, controls: Sequence[str], options: CoverageOptions
 ) -> dict[str, dict[str, float]]:
     """Score each control alone, and the masks of the parts at the resolution of the first method."""
-    found = {name: _scores(_statistic(read, [name], parts, options, groups), name) for name in controls}
-    resolution = read.stream(names[0], read.merges[0]).shape
-    ideal = ideal_coverage(read.masks, parts, resolution, options, groups)
+    found = {name: read.statistic([name], options).scores_of(name) for name in controls}
+    ideal = ideal_coverage(read.masks, read.parts, read.stream(first, options).shape, options, read.groups)
     alone = weigh_iou(ideal.iou[None], options.iou_threshold, options.reduce)
     found["ideal"] = {"waiou": float(alone.score), "mean_iou": float(ideal.iou.nanmean())}
     return found
 
 
-def _dissection(stream: ConceptStream, read: ReadExplanations, parts: Sequence[str]) -> dict[str, Any]:
-    found = network_dissection(stream, read.masks, parts)
-    counts = found.labels[found.labels >= 0].bincount(minlength=len(parts)).tolist()
-    detectors = {part: count for part, count in zip(parts, counts, strict=True) if count}
+def _dissection(stream: ConceptStream, read: ReadExplanations) -> dict[str, Any]:
+    found = network_dissection(stream, read.masks, read.parts)
+    counts = Counter(read.parts[label] for label in found.labels.tolist() if label >= 0)
     return {
         "concepts": int((found.images > 0).sum()),
         "labelled": found.detectors,
-        "detectors": detectors,
+        "detectors": {part: counts[part] for part in read.parts if counts[part]},
     }
 
 
@@ -384,41 +361,36 @@ def _completeness(
     return {"completeness": found, "accuracy": {"classifier": whole, "explained": behind}}
 
 
-def _add_accuracy(
-    details: list[dict[str, Any]],
+def _add_networks(
+    details: Mapping[str, dict[str, Any]],
     read: ReadExplanations,
     methods: Mapping[str, NamedModel],
     labels: Sequence[int],
-    groups: Sequence[str],
 ) -> None:
     """Add the accuracy of the network that each method explains, if the method predicts classes."""
     # Prototypes have a network of their own; the other methods explain one classifier.
-    own = {name: getattr(one.model, "classifier", None) for name, one in methods.items()}
-    users = first_users(own)
-    for name, found in zip(own, details, strict=True):
+    users = first_users({name: getattr(one.model, "classifier", None) for name, one in methods.items()})
+    for name, found in details.items():
         predicted = read.predicted[name]
         if max(predicted) >= 0:
-            found["network"] = describe_network(users[name], predicted, labels, groups)
+            found["network"] = describe_network(users[name], predicted, labels, read.groups)
             found["accuracy"] = {"explained": found["network"]["accuracy"][0]}
 
 
 def _add_alternatives(
-    details: list[dict[str, Any]],
+    details: Mapping[str, dict[str, Any]],
     read: ReadExplanations,
-    names: Sequence[str],
-    parts: Sequence[str],
     options: CoverageOptions,
-    groups: Sequence[str],
     weigh: CoverageStatistic,
 ) -> None:
     """Add WAIoU and the order of methods for other values of the options, and both scenarios."""
-    here = [_scores(weigh, name)["waiou"] for name in names]
-    details[0]["sensitivity"] = []
+    names, here = list(details), [weigh.scores_of(name)["waiou"] for name in details]
+    changes = details[names[0]]["sensitivity"] = []
     for setting, other in options.alternatives().items():
-        found = _statistic(read, names, parts, other, groups)
-        details[0]["sensitivity"].append({"setting": setting, **_order(found, names, groups, here)})
+        found = read.statistic(names, other)
+        changes.append({"setting": setting, **_order(found, names, read.groups, here)})
         if other.pooling != options.pooling:
-            for one, average in zip(details, found.average_iou().tolist(), strict=True):
+            for one, average in zip(details.values(), found.average_iou()[:, :, 0].tolist(), strict=True):
                 one["by_pooling"] = {options.pooling: one["average_iou"], other.pooling: average}
 
 

@@ -4,10 +4,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float32, Int, Real
-from numpy import ndarray
+from jaxtyping import Bool, Float, Float32, Int
 from torch import Tensor
 from torch.nn import functional
 
@@ -62,7 +60,6 @@ def resize_mask(mask: Bool[Tensor, "h w"], size: tuple[int, int] | None) -> Bool
 
 POINTS_IN_MEMORY = 2**23  # up to this number, points are ordered in memory; more are counted in passes
 _BINS = 2**16  # number of bins in a pass, for half of the bits of a float32
-_STEP = 17  # distance of sampled points; not a divisor of common widths, so the sample covers all columns
 Read = Callable[[], Iterator[Float32[Tensor, " points"]]]
 
 
@@ -96,42 +93,22 @@ def row_quantiles(
 ) -> Float[Tensor, "rows levels"]:
     """Compute linearly interpolated quantiles of each row; see `quantiles`.
 
-    On the CPU, numpy's partition of the few points above a bound is over twice as fast as a sort in torch.
-
     Example:
         >>> row_quantiles(torch.arange(5.0)[None], [0.5, 0.875])
         tensor([[2.0000, 3.5000]])
     """
-    ranks, weights = _ranks(points.shape[1], levels)
-    if points.device.type == "cpu":
-        found = [_partitioned(row, ranks.numpy()) for row in points.numpy()]
-        ordered = torch.from_numpy(np.stack(found)) if found else points.new_empty(0, *ranks.shape)
-    else:
-        ordered = points.sort(1).values[:, ranks.to(points.device)]
-    return torch.lerp(ordered[:, 0], ordered[:, 1], weights.to(points))
+    count = points.shape[1]
+    ranks, weights = _ranks(count, levels)
+    largest = points.topk(count - int(ranks.min()), dim=1).values
+    low, high = largest[:, count - 1 - ranks].unbind(1)
+    return torch.lerp(low, high, weights.to(points))
 
 
 def _ranks(count: int, levels: Sequence[float]) -> tuple[Int[Tensor, "2 levels"], Float[Tensor, " levels"]]:
     """Compute the ranks on both sides of each quantile, and the weight of the higher one."""
-    positions = [(count - 1) * level for level in levels]
-    lower = torch.tensor([min(int(position), count - 1) for position in positions])
-    ranks = torch.stack([lower, (lower + 1).clamp(max=count - 1)])
-    return ranks, torch.tensor(positions, dtype=torch.float64) - lower
-
-
-def _partitioned(
-    points: Float[ndarray, " points"], ranks: Int[ndarray, "2 levels"]
-) -> Float[ndarray, "2 levels"]:
-    """Find the points of given ranks; the smallest point has rank 0."""
-    # A sample estimates a bound a little below the lowest rank, so that only the few points above the bound
-    # are partitioned. If the bound is too high, all points are partitioned.
-    sample = points[::_STEP]
-    rank = max(0, int(ranks.min()) // _STEP - len(sample) // 50)
-    largest = points[np.flatnonzero(points >= np.partition(sample, rank)[rank])]
-    if len(points) - len(largest) > ranks.min():
-        largest = points
-    places = ranks - (len(points) - len(largest))
-    return np.partition(largest, np.unique(places))[places]
+    positions = torch.tensor([(count - 1) * level for level in levels], dtype=torch.float64)
+    lower = positions.long()
+    return torch.stack([lower, (lower + 1).clamp(max=count - 1)]), positions - lower
 
 
 def _counted(read: Read, ranks: Int[Tensor, "2 levels"]) -> Float32[Tensor, "2 levels"]:
@@ -214,43 +191,6 @@ def resize_heatmap(
     return larger[:, 0] + least
 
 
-def explanation_heatmap(heatmaps: Real[Tensor, "images maps height width"], k: int) -> Explanations:
-    """Merge the k strongest interpretation heatmaps of each image.
-
-    The strength of a map is ``S_t = sum_uv r_t(u, v)``; the explanation heatmap is the maximum at each point
-    over the k maps of largest strength (eq. 1 and 2 of "A Protocol for Evaluating Model Interpretation
-    Methods from Visual Explanations").
-
-    Blind to: the extent of a map. A weak response everywhere outranks a strong response in one spot, and maps
-    of different scale are compared without normalisation.
-
-    Args:
-        heatmaps: interpretation heatmaps r_t, larger is more relevant; integers are converted to float32.
-        k: number of merged maps, 1 to the number of maps; the paper does not give its value.
-
-    Returns:
-        Heatmaps, and the numbers of the merged maps; of equal maps the first is preferred.
-
-    Raises:
-        InputError: a dimension is missing, ``k`` is out of range, or heatmaps are not finite.
-
-    Example:
-        >>> maps = torch.tensor([[[[1.0, 0.0]], [[0.0, 2.0]], [[0.0, 0.5]]]])
-        >>> explanation_heatmap(maps, 2)
-        Explanations(heatmap=tensor([[[1., 2.]]]), members=tensor([[0, 1]]))
-    """
-    check_shapes(heatmaps=(heatmaps, "images maps height width"))
-    heatmaps = heatmaps if heatmaps.is_floating_point() else heatmaps.float()
-    if not 1 <= k <= heatmaps.shape[1]:
-        raise InputError(f"{argument('k')} must be 1 to {heatmaps.shape[1]}, the number of heatmaps, got {k}")
-    total = heatmaps.flatten(2).sum(2, dtype=torch.float64)
-    if not bool(total.isfinite().all()):
-        raise InputError("`heatmaps` must be finite, got nan or inf; check the method")
-    members = total.argsort(dim=1, descending=True, stable=True)[:, :k].sort(dim=1).values
-    picked = heatmaps.gather(1, members[:, :, None, None].expand(-1, -1, *heatmaps.shape[2:]))
-    return Explanations(picked.amax(1), members)
-
-
 def set_threshold(
     explanations: Explanations, proportion: float, pooling: Pooling = "set"
 ) -> Float[Tensor, " images"]:
@@ -281,27 +221,18 @@ def set_threshold(
         >>> set_threshold(Explanations(heatmap, torch.tensor([[0]])), 0.25)
         tensor([4.])
     """
-    check_pooling(proportion, pooling)
+    check_choice("pooling", pooling, Pooling)
+    if not 0 < proportion < 1:
+        raise InputError(f"`proportion` must lie between 0 and 1, got {proportion}")
     heatmap = explanations.heatmap
     if pooling == "image":
         return row_quantiles(heatmap.flatten(1), [1 - proportion])[:, 0]
     group = torch.unique(explanations.members, dim=0, return_inverse=True)[1]
     thresholds = heatmap.new_zeros(len(heatmap))
-    for number in range(int(group.max()) + 1 if len(group) else 0):
+    for number in group.unique():
         chosen = group == number
         thresholds[chosen] = row_quantiles(heatmap[chosen].reshape(1, -1), [1 - proportion])[0]
     return thresholds
-
-
-def check_pooling(proportion: float, pooling: str) -> None:
-    """Check the arguments of `set_threshold`.
-
-    Raises:
-        InputError: the proportion is out of range, or ``pooling`` is misspelt.
-    """
-    check_choice("pooling", pooling, Pooling)
-    if not 0 < proportion < 1:
-        raise InputError(f"`proportion` must lie between 0 and 1, got {proportion}")
 
 
 def binarise(
@@ -338,7 +269,7 @@ def binarise(
     if not bool(thresholds.isfinite().all()):
         raise InputError("`thresholds` must be finite, got nan or inf; take them from `set_threshold`")
     reached = heatmap >= thresholds[:, None, None]
-    if compat == "exact" and len(heatmap):
+    if compat == "exact":
         reached &= heatmap > heatmap.amin((1, 2), keepdim=True)
     return reached
 
@@ -361,8 +292,6 @@ def is_dead(heatmap: Float[Tensor, "images height width"]) -> Bool[Tensor, " ima
     """
     check_shapes(heatmap=(heatmap, "images height width"))
     _check_heatmap(heatmap)
-    if not len(heatmap):
-        return torch.zeros(0, dtype=torch.bool, device=heatmap.device)
     return heatmap.amin((1, 2)) == heatmap.amax((1, 2))
 
 

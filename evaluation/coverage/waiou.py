@@ -1,16 +1,21 @@
-"""Weighted Average Intersection over Union between explanations and annotated parts."""
+"""Weighted Average Intersection over Union between explanations and annotated parts, also of resamples."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Float64, Int
+from numpy import ndarray
 from torch import Tensor
+from torch.nn import functional
 
-from candlelight.evaluation.catalogue.coverage_options import Aggregate, BinariseCompat
+from candlelight.evaluation.catalogue.coverage_options import Aggregate, BinariseCompat, CoverageOptions
+from candlelight.evaluation.run.intervals import group_numbers
 from candlelight.evaluation.views.check_shapes import check_bool, check_shapes
 from candlelight.loaders.check_choice import check_choice
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument
 
 
 @dataclass(frozen=True)
@@ -182,10 +187,8 @@ def _check_iou(iou: Tensor) -> None:
 
 def _labels(iou: Float[Tensor, "methods images parts"]) -> Int[Tensor, "methods images"]:
     """Find the part of largest IoU, the first one of equal IoUs; -1 without any overlap."""
-    if iou.shape[2] == 0:
-        return torch.full(iou.shape[:2], -1, device=iou.device)
-    best, label = iou.nan_to_num(0).max(dim=2)
-    return label.masked_fill(best <= 0, -1)
+    known = functional.pad(iou.nan_to_num(0), (1, 0))
+    return known.argmax(2) - 1
 
 
 def waiou(
@@ -222,3 +225,119 @@ def waiou(
     if not len(binary):
         raise InputError("`binary` needs the maps of at least one method, got none")
     return weigh_iou(torch.stack([part_iou(one, masks) for one in binary]), iou_threshold, reduce)
+
+
+SCORES = ("waiou", "mean_iou")  # the second score does not depend on the other methods
+FOLDS = 5
+_EXTREMES = 3
+
+
+class CoverageStatistic:
+    """WAIoU of every method over any choice of images.
+
+    Args:
+        iou: IoUs, nan if an image does not show a part.
+        options: choices that the paper leaves open. ``choose`` decides on which images the best proportion of
+            each method is chosen. "others": each fifth of the groups gets the proportion of largest mean IoU
+            on the other groups. "same": the scored images themselves, as in the paper (sec. 5.6), which
+            raises all scores.
+        names: names of the methods.
+        groups: group of each image.
+
+    Raises:
+        InputError: all images are of one group, so that no others are left to choose a proportion on.
+    """
+
+    def __init__(
+        self,
+        iou: Float[ndarray, "methods proportions images parts"],
+        options: CoverageOptions,
+        names: Sequence[str],
+        groups: Sequence[str],
+    ) -> None:
+        self.iou, self.options, self.names = iou, options, names
+        shown = np.isfinite(iou)
+        # A resampled image counts as often as it is drawn, so sums over images are matrix products.
+        self._sums = np.where(shown, iou, 0).sum(3), shown.sum(3).astype(np.float64)
+        self._folds = group_numbers(groups) % FOLDS
+        self._choosing = np.ones((iou.shape[2], FOLDS))
+        if options.choose == "others" and iou.shape[1] > 1:
+            if not self._folds.any():
+                raise InputError(
+                    "all images are of one group, so there are no others to choose a proportion on; give one "
+                    f"proportion, or choose on the same images ({argument('choose')} same)"
+                )
+            self._choosing = (self._folds[:, None] != np.arange(FOLDS)).astype(np.float64)
+
+    def __call__(self, rows: Int[ndarray, " rows"]) -> dict[str, float]:
+        """Compute WAIoU over all parts and mean IoU of each method for drawn images; see `weigh_iou`."""
+        drawn = np.bincount(rows, minlength=self.iou.shape[2]).astype(np.float64)
+        iou = self.at_best(drawn)
+        shown = np.isfinite(iou)
+        means = np.where(shown, iou, 0).sum(2) @ drawn / np.maximum(shown.sum(2) @ drawn, 1)
+        pairs = zip(self.names, self._score(iou, drawn).tolist(), means.tolist(), strict=True)
+        return {
+            f"{metric} {name}": value
+            for name, *values in pairs
+            for metric, value in zip(SCORES, values, strict=True)
+        }
+
+    def scores_of(self, name: str) -> dict[str, float]:
+        """Compute the scores of one method for all images."""
+        found = self(np.arange(self.iou.shape[2]))
+        return {metric: found[f"{metric} {name}"] for metric in SCORES}
+
+    def average_iou(
+        self, weights: Float[ndarray, "images choices"] | None = None
+    ) -> Float[ndarray, "methods proportions choices"]:
+        """Compute the mean IoU over images, weighted or not, and the parts that they show; 0 for none."""
+        total, shown = self._sums
+        weights = np.ones((self.iou.shape[2], 1)) if weights is None else weights
+        return (total @ weights) / np.maximum(shown @ weights, 1)
+
+    def at_best(
+        self, drawn: Float[ndarray, " images"] | float = 1.0
+    ) -> Float[ndarray, "methods images parts"]:
+        """Take each image's IoU at the proportion that is best on the drawn images it is chosen on."""
+        best = self.average_iou((self._choosing.T * drawn).T).argmax(1)
+        return np.take_along_axis(self.iou, best[:, self._folds][:, None, :, None], 1)[:, 0]
+
+    def describe(self, method: int, ids: Sequence[str]) -> dict[str, Any]:
+        """Collect the details of one method: average IoU and WAIoU by proportion, and by part at the best."""
+        average, at_best = self.average_iou()[method, :, 0], self.at_best()
+        weighed = self._weigh(at_best)
+        labels = weighed.labels[method]
+        return {
+            "best_proportion": int(average.argmax()),
+            "average_iou": average.tolist(),
+            "curve": [float(self._weigh(at).score[method]) for at in np.moveaxis(self.iou, 1, 0)],
+            "parts": weighed.parts[method].tolist(),
+            "mean_iou": weighed.mean_iou[method].tolist(),
+            "counts": weighed.counts[method].tolist(),
+            "labels": torch.bincount(labels[labels >= 0], minlength=self.iou.shape[3]).tolist(),
+            "unlabelled": int((labels < 0).sum()),
+            "extremes": _extremes(at_best[method], ids),
+        }
+
+    def _weigh(self, iou: Float[ndarray, "methods images parts"]) -> WAIoU:
+        return weigh_iou(torch.from_numpy(iou), self.options.iou_threshold, self.options.reduce)
+
+    def _score(
+        self, iou: Float[ndarray, "methods images parts"], drawn: Float[ndarray, " images"]
+    ) -> Float[ndarray, " methods"]:
+        """Compute WAIoU over all parts, as `weigh_iou`, where images count as often as they are drawn."""
+        kept = iou > self.options.iou_threshold
+        parts = (drawn @ np.where(kept, iou, 0)) / np.maximum((drawn @ kept).sum(0), 1)
+        shown = parts[:, np.isfinite(iou[:, drawn > 0]).any((0, 1))]
+        if self.options.reduce == "sum":
+            return shown.sum(1)
+        return shown.mean(1) if shown.shape[1] else np.full(len(iou), np.nan)
+
+
+def _extremes(iou: Float[ndarray, "images parts"], ids: Sequence[str]) -> dict[str, list[Any]]:
+    """Find the images whose best covered part has the highest and the lowest IoU, each most extreme first."""
+    shown = np.flatnonzero(np.isfinite(iou).any(1))
+    largest = np.nanmax(iou[shown], axis=1) if len(shown) else np.empty(0)
+    order = largest.argsort(kind="stable")
+    ranked = [[ids[shown[place]], float(largest[place])] for place in order.tolist()]
+    return {"highest": ranked[::-1][:_EXTREMES], "lowest": ranked[:_EXTREMES]}

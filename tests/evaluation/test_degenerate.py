@@ -38,13 +38,8 @@ from candlelight.evaluation.coverage.causal_effects import (
     region_mass,
     region_share,
 )
-from candlelight.evaluation.coverage.thresholds import (
-    Explanations,
-    binarise,
-    explanation_heatmap,
-    is_dead,
-    set_threshold,
-)
+from candlelight.evaluation.coverage.explanations import explanation_heatmap
+from candlelight.evaluation.coverage.thresholds import Explanations, binarise, is_dead, set_threshold
 from candlelight.evaluation.coverage.waiou import part_iou, waiou, weigh_iou
 from candlelight.evaluation.intrinsic.constancy import chroma_drift, chroma_retention, material_variation
 from candlelight.evaluation.intrinsic.image_errors import ciede2000, mse, psnr, si_mse

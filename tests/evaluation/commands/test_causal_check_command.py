@@ -5,8 +5,8 @@ import torch
 from click.testing import CliRunner
 
 from candlelight.cli import main
-from candlelight.evaluation.coverage import explained_images, vebi
-from candlelight.evaluation.coverage.measure_regions import ALL_PARTS
+from candlelight.evaluation.coverage import explained_images, filter_methods
+from candlelight.evaluation.coverage.score_causal_check import ALL_PARTS
 from candlelight.evaluation.models import open_model
 from candlelight.evaluation.run.result_files import read_results
 from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages
@@ -97,9 +97,9 @@ def test_options_reach_the_metric_and_a_fitted_method_is_reused(
     chosen = {"scale": "logit", "pixels": "region", "k": 2, "proportion": 0.2, "size": [40, 40]}
     assert settings.items() >= chosen.items()
     with monkeypatch.context() as patch:
-        patch.setattr(vebi.VEBI, "explain", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(filter_methods.VEBI, "explain", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         assert "interrupted" in run(*words, "--out", out, code=130)
-    monkeypatch.setattr(vebi.VEBI, "fit", lambda *_: pytest.fail("the fitted method is not read"))
+    monkeypatch.setattr(filter_methods.VEBI, "fit", lambda *_: pytest.fail("the fitted method is not read"))
     text = run(*words, "--out", out)
     assert "a.json.partial: 1 of 1 steps were already finished" in text
     assert out.read_bytes() == whole.read_bytes()

@@ -3,7 +3,7 @@
 import csv
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from candlelight.cli import main
 from candlelight.evaluation import evaluate
-from candlelight.evaluation.catalogue.coverage_options import ExplanationOptions
-from candlelight.evaluation.coverage import explained_images, score_coverage, topics, vebi
-from candlelight.evaluation.coverage.fit_methods import METHOD_NAMES, fit_method, read_training_images
+from candlelight.evaluation.catalogue.coverage_options import ExplanationOptions, MethodName
+from candlelight.evaluation.coverage import explained_images, filter_methods, score_coverage, topics
+from candlelight.evaluation.coverage.explained_images import fit_method, read_training_images
 from candlelight.evaluation.models import open_model
 from candlelight.evaluation.run.result_files import read_results
 from candlelight.evaluation.run.steps import FinishedSteps
@@ -79,7 +79,9 @@ def test_methods_learn_the_training_images_and_are_scored_on_the_others(
     assert seen["scored"] == [ids_of(birds, range(1, 12, 2))]
     assert seen["labels"] == [0, 0, 0, 1, 1, 1]
     results = read_results(out)
-    assert [result.about.model["name"] for result in results] == [f"kinds {name}" for name in METHOD_NAMES]
+    assert [result.about.model["name"] for result in results] == [
+        f"kinds {name}" for name in get_args(MethodName)
+    ]
     assert [result.about.data["rows"] for result in results] == [6] * 4
     assert {tuple(result.about.settings["size"]) for result in results} == {(32, 32)}
     hashes = [result.about.model["sha256"] for result in results]
@@ -173,7 +175,7 @@ def test_an_interrupted_run_resumes_with_fitted_methods(
     whole, out = tmp_path / "whole.json", tmp_path / "a.json"
     run(birds, *words, "--out", whole)
     fitted: list[str] = []
-    fit_vebi, discover, explain = vebi.VEBI.fit, topics.discover_topics, topics.TopicMethod.explain
+    fit_vebi, discover, explain = filter_methods.VEBI.fit, topics.discover_topics, topics.TopicMethod.explain
 
     def count(name, function):
         def counted(*given):
@@ -185,7 +187,7 @@ def test_an_interrupted_run_resumes_with_fitted_methods(
     def stop(*_given):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(vebi.VEBI, "fit", count("vebi", fit_vebi))
+    monkeypatch.setattr(filter_methods.VEBI, "fit", count("vebi", fit_vebi))
     monkeypatch.setattr(topics, "discover_topics", stop)
     assert "interrupted; run the same command again to continue" in run(birds, *words, "--out", out, code=130)
     monkeypatch.setattr(topics, "discover_topics", count("topics", discover))
@@ -205,7 +207,7 @@ def test_a_partial_run_is_not_continued_with_another_size(
     words = ("--model", make_classifier(), "--method", "vebi", *QUICK)
     out, fresh = tmp_path / "a.json", tmp_path / "b.json"
     with monkeypatch.context() as patch:
-        patch.setattr(vebi.VEBI, "explain", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(filter_methods.VEBI, "explain", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         run(birds, *words, "--out", out, code=130)
     run(birds, *words, "--size", 40, 40, "--out", out)
     run(birds, *words, "--size", 40, 40, "--out", fresh)

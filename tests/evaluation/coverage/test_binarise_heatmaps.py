@@ -4,13 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from candlelight.evaluation.coverage.thresholds import (
-    Explanations,
-    binarise,
-    explanation_heatmap,
-    is_dead,
-    set_threshold,
-)
+from candlelight.evaluation.coverage.explanations import explanation_heatmap
+from candlelight.evaluation.coverage.thresholds import Explanations, binarise, is_dead, set_threshold
 from candlelight.evaluation.coverage.waiou import part_iou
 from candlelight.loaders.errors import InputError
 

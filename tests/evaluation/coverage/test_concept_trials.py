@@ -10,12 +10,11 @@ from torch import nn
 from benchmarks.trials import causal_confounded, concept_checks, topics_completeness
 from candlelight.evaluation import evaluate
 from candlelight.evaluation.coverage.control_explainers import centre_blob
-from candlelight.evaluation.coverage.explained_images import ExplainedImages
-from candlelight.evaluation.coverage.fit_methods import TrainingImages
-from candlelight.evaluation.coverage.measure_regions import ALL_PARTS
+from candlelight.evaluation.coverage.explained_images import ExplainedImages, TrainingImages
+from candlelight.evaluation.coverage.filter_methods import VEBI
 from candlelight.evaluation.coverage.prototypes import PrototypeTraining, train_prototype_network
+from candlelight.evaluation.coverage.score_causal_check import ALL_PARTS
 from candlelight.evaluation.coverage.topic_completeness import LabelledMaps, ReconstructionTraining
-from candlelight.evaluation.coverage.vebi import VEBI
 from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages, PartImage
 
 CHANNELS = nn.Sequential(nn.Identity(), nn.AdaptiveAvgPool2d(1), nn.Flatten())

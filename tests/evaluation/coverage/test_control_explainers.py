@@ -242,16 +242,3 @@ def test_part_that_no_image_shows():
 def test_part_that_fills_an_image_has_a_dead_heatmap():
     masks = _stream({"a": np.ones((12, 16))}, {"a": _blocks(1)[0]})
     assert ideal(masks, ["a"], (12, 16), [0.05]).iou[:, 0].tolist() == [0, 1]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"masks": _stream({}, {})}, "`masks` must hold at least one mask, got none"),
-        ({"resolution": (0, 4)}, r"`resolution` must be at least 1 x 1, got \(0, 4\)"),
-    ],
-)
-def test_invalid_arguments(change, message):
-    arguments = {"masks": _stream({"a": _blocks(1)[0]}), "parts": ["a"], "resolution": (3, 4)}
-    with pytest.raises(InputError, match=message):
-        ideal(**{**arguments, "proportions": SHARES, **change})

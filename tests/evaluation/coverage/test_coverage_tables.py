@@ -3,8 +3,12 @@ from dataclasses import replace
 
 import pytest
 
-from candlelight.evaluation.coverage.coverage_tables import coverage_tables, write_coverage_tables
-from candlelight.evaluation.coverage.method_comparison import make_comparison, split_comparisons
+from candlelight.evaluation.coverage.coverage_tables import (
+    coverage_tables,
+    make_comparison,
+    split_comparisons,
+    write_coverage_tables,
+)
 from candlelight.evaluation.report.blocks import split_method_names
 from candlelight.loaders.errors import InputError
 

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from candlelight.evaluation.catalogue.coverage_options import CoverageOptions
-from candlelight.evaluation.coverage.explain_images import explain_images
-from candlelight.evaluation.coverage.explanations import Explanation, merge_explanation
+from candlelight.evaluation.coverage.explanations import Explanation, explain_images, merge_explanation
 from candlelight.evaluation.coverage.score_coverage import COVERAGE, layer_heatmaps, read_explanations
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
 from candlelight.evaluation.run import steps as finished_steps
@@ -49,14 +48,19 @@ class Channels:
         return Explanation(images.clone(), concepts, scores, images[:, 0, 0, 0].gt(0.5).long())
 
 
+def options(merge):
+    """Choose options that merge maps in this way."""
+    return CoverageOptions(k=merge[0], rank=merge[1])
+
+
 def named(model, source="weights"):
     return NamedModel(ModelIdentity("mine", source, None, "abc"), model, "srgb")
 
 
-def read(view, model, steps=None, batch_size=2, **options):
+def read(view, model, steps=None, batch_size=2, **chosen):
     """Read a run of one method; its alternatives need the merges (1, sum), (3, sum), (5, sum), (1, score)."""
     run = start(
-        COVERAGE, CoverageOptions(**options), {"data": view}, {"mine": named(model)}, "cpu", batch_size
+        COVERAGE, CoverageOptions(**chosen), {"data": view}, {"mine": named(model)}, "cpu", batch_size
     )
     return read_explanations(replace(run, data=view, steps=steps or FinishedSteps()))
 
@@ -69,7 +73,7 @@ def test_heatmaps_are_those_of_all_images_at_once(view, batch_size) -> None:
     assert found.predicted == {"mine": whole.predicted.tolist()}
     for merge in MERGES:
         expected = merge_explanation(whole, *merge).heatmap
-        stream = found.stream("mine", merge)
+        stream = found.stream("mine", options(merge))
         assert torch.allclose(stream.read(range(ROWS), None), expected, atol=1e-6)
     assert found.concepts["mine"].images == ROWS
     assert found.masks.annotated == [("bright",)] * ROWS
@@ -78,7 +82,7 @@ def test_heatmaps_are_those_of_all_images_at_once(view, batch_size) -> None:
 def test_a_method_with_one_map_has_one_stream(view) -> None:
     found = read(view, lambda images: images[:, 0])
     assert list(found.streams) == [("mine", (1, "sum"))]
-    assert all(found.stream("mine", merge) is found.streams["mine", (1, "sum")] for merge in MERGES)
+    assert all(found.stream("mine", options(merge)) is found.streams["mine", (1, "sum")] for merge in MERGES)
     assert found.predicted["mine"] == [-1] * ROWS
 
 
@@ -91,7 +95,9 @@ def test_finished_batches_are_read_again(view, tmp_path) -> None:
     assert method.calls == 1  # the third of three batches
     fresh = read(view, Channels())
     for merge in MERGES:
-        one, other = (found.stream("mine", merge).read(range(ROWS), None) for found in (resumed, fresh))
+        one, other = (
+            found.stream("mine", options(merge)).read(range(ROWS), None) for found in (resumed, fresh)
+        )
         assert (one == other).all()
     for change in ({"size": (3, 4)}, {"quick": True}, {"k": 2}, {"batch_size": 3}):
         again = Channels()
@@ -198,7 +204,7 @@ def test_sizes_that_differ(memory_view) -> None:
     with pytest.raises(InputError, match=r"several sizes, \[\(6, 8\), \(8, 6\)\]; give one `size`"):
         read(memory_view(items), Channels())
     found = read(memory_view(items), Channels(), size=(4, 4))
-    assert found.masks.shape == found.stream("mine", MERGES[0]).shape == (4, 4)
+    assert found.masks.shape == found.stream("mine", options(MERGES[0])).shape == (4, 4)
     items[1].masks["all"] = torch.ones(6, 8, dtype=torch.bool)
     with pytest.raises(
         InputError, match=r"`row-0`, part `all`: expected a mask bool \[8, 6\], got bool \[6, 8\]"

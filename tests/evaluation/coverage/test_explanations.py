@@ -3,8 +3,7 @@ from inspect import unwrap
 import pytest
 import torch
 
-from candlelight.evaluation.coverage.explanations import Explanation, merge_explanation
-from candlelight.evaluation.coverage.thresholds import explanation_heatmap
+from candlelight.evaluation.coverage.explanations import Explanation, explanation_heatmap, merge_explanation
 from candlelight.loaders.errors import InputError
 
 

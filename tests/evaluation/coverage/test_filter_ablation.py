@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
+from candlelight.evaluation.coverage.filter_methods import VEBI
 from candlelight.evaluation.coverage.network_dissection import ablate_filters
-from candlelight.evaluation.coverage.vebi import VEBI
 from candlelight.evaluation.models.build_backbone import build_backbone
 from candlelight.loaders.errors import InputError
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from candlelight.evaluation.coverage.explanations import ExplanationMethod
-from candlelight.evaluation.coverage.grad_cam import (
+from candlelight.evaluation.coverage.filter_methods import (
     GradCAM,
     WeightedFilters,
     grad_cam,

@@ -7,7 +7,7 @@ import torch
 from candlelight.evaluation.catalogue.coverage_options import CoverageOptions
 from candlelight.evaluation.coverage import heatmap_streams
 from candlelight.evaluation.coverage import thresholds as exact
-from candlelight.evaluation.coverage.coverage_statistic import CoverageStatistic
+from candlelight.evaluation.coverage.explanations import explanation_heatmap
 from candlelight.evaluation.coverage.heatmap_streams import (
     ExplanationStream,
     MaskStream,
@@ -17,12 +17,10 @@ from candlelight.evaluation.coverage.heatmap_streams import (
 from candlelight.evaluation.coverage.thresholds import (
     Explanations,
     binarise,
-    explanation_heatmap,
     quantiles,
-    row_quantiles,
     set_threshold,
 )
-from candlelight.evaluation.coverage.waiou import part_iou
+from candlelight.evaluation.coverage.waiou import CoverageStatistic, part_iou
 from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.json_values import to_json_values
 from candlelight.evaluation.views import PartImage
@@ -161,12 +159,6 @@ def test_quantiles_equal_a_sort(kind, count):
             position = (count - 1) * level
             low, high = (torch.tensor(ordered[min(int(position) + step, count - 1)]) for step in (0, 1))
             assert value == torch.lerp(low, high, position - int(position))
-
-
-def test_quantiles_if_the_sampled_points_are_the_largest():
-    points = torch.zeros(1, 1000)
-    points[0, :: exact._STEP] = torch.arange(1.0, 60)
-    assert row_quantiles(points, [0.9]).tolist() == [[0]]
 
 
 def test_spool_reads_from_memory_and_from_a_file(monkeypatch):

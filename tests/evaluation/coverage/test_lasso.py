@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from sklearn.linear_model import Lasso
 
-from candlelight.evaluation.coverage.vebi import nonnegative_lasso, project_bounded
+from candlelight.evaluation.coverage.filter_methods import nonnegative_lasso, project_bounded
 from candlelight.loaders.errors import InputError
 
 
@@ -70,7 +70,7 @@ def test_by_hand():
 
 def test_unequal_scales_converge_by_momentum(monkeypatch):
     # Curvatures from 1 to 1e4: steps along the gradient alone would need about 1e5 of them.
-    monkeypatch.setattr("candlelight.evaluation.coverage.vebi._STEPS", 3000)
+    monkeypatch.setattr("candlelight.evaluation.coverage.filter_methods._STEPS", 3000)
     gram = torch.logspace(0, 4, 9, dtype=torch.float64).diag()
     expected = torch.linspace(-1, 2, 9, dtype=torch.float64)
     found = nonnegative_lasso(gram, (gram @ expected)[None], 100.0)

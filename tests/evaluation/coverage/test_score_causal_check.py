@@ -11,8 +11,8 @@ from candlelight.evaluation.coverage.causal_effects import CausalStatistic, regi
 from candlelight.evaluation.coverage.control_explainers import MASK_CONTROLS
 from candlelight.evaluation.coverage.explained_images import ExplainedImages
 from candlelight.evaluation.coverage.explanations import Explanation
-from candlelight.evaluation.coverage.grad_cam import GradCAM
-from candlelight.evaluation.coverage.measure_regions import moved_hits
+from candlelight.evaluation.coverage.filter_methods import GradCAM
+from candlelight.evaluation.coverage.score_causal_check import moved_hits
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages

@@ -5,12 +5,11 @@ from torch import nn
 
 from candlelight.evaluation.catalogue.coverage_options import CoverageOptions
 from candlelight.evaluation.coverage.control_explainers import CONTROLS, MASK_CONTROLS
-from candlelight.evaluation.coverage.coverage_statistic import CoverageStatistic
 from candlelight.evaluation.coverage.explained_images import ExplainedImages
-from candlelight.evaluation.coverage.explanations import Explanation
+from candlelight.evaluation.coverage.explanations import Explanation, explanation_heatmap
 from candlelight.evaluation.coverage.score_coverage import layer_heatmaps
-from candlelight.evaluation.coverage.thresholds import binarise, explanation_heatmap, set_threshold
-from candlelight.evaluation.coverage.waiou import waiou, weigh_iou
+from candlelight.evaluation.coverage.thresholds import binarise, set_threshold
+from candlelight.evaluation.coverage.waiou import CoverageStatistic, waiou, weigh_iou
 from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.predictions import open_heatmaps
 from candlelight.evaluation.views import PartImage

@@ -8,8 +8,12 @@ from torch import nn
 from torch.nn import functional
 
 from candlelight.evaluation.coverage.explanations import ExplanationMethod
-from candlelight.evaluation.coverage.grad_cam import grad_cam_by_filter, weigh_filters
-from candlelight.evaluation.coverage.vebi import VEBI, filter_energies
+from candlelight.evaluation.coverage.filter_methods import (
+    VEBI,
+    filter_energies,
+    grad_cam_by_filter,
+    weigh_filters,
+)
 from candlelight.loaders.errors import InputError
 
 CARRIERS = [5, 2, 6]  # filters of the planted network that carry red, green and blue

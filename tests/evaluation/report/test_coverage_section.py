@@ -13,10 +13,9 @@ from candlelight.evaluation.coverage.coverage_report import (
     coverage_section,
     method_colours,
 )
-from candlelight.evaluation.coverage.coverage_tables import coverage_tables
+from candlelight.evaluation.coverage.coverage_tables import coverage_tables, make_comparison
 from candlelight.evaluation.coverage.explanations import Explanation
-from candlelight.evaluation.coverage.grad_cam import GradCAM
-from candlelight.evaluation.coverage.method_comparison import make_comparison
+from candlelight.evaluation.coverage.filter_methods import GradCAM
 from candlelight.evaluation.coverage.score_coverage import COVERAGE
 from candlelight.evaluation.report.blocks import TextBlock
 from candlelight.evaluation.report.drawing import COLOURS
@@ -87,7 +86,6 @@ def test_order_under_other_settings(coverage_call):
     found = table(coverage_section(coverage_call("kinds"), []).blocks, "WAIoU under other settings")
     assert found.head == ("setting", "vebi", "topics", "prototypes", "order, best first", "agreement")
     assert cells(found) == [
-        ["as above", "0.0600", "0.110", "0.160", "prototypes, topics, vebi", ""],
         ["k=3", "0.300", "0.200", "0.100", "vebi > topics > prototypes", "-1.00"],
     ]
 
@@ -97,10 +95,13 @@ def test_networks_labels_and_detectors(coverage_call):
     results[1] = replace(results[1], details=results[1].details | {"concepts": 7})
     blocks = coverage_section(results, []).blocks
     networks = table(blocks, "Networks that the methods explain")
-    assert networks.head[-1] == "concepts"
-    assert cells(networks)[:2] == [
-        ["vebi", "0.930", "0.900", "0.200", "0.750", ""],
-        ["topics", "0.930", "0.910", "0.200", "0.750", "7"],
+    assert networks.head == ("", "vebi", "topics", "prototypes")
+    assert [line[:3] for line in cells(networks)] == [
+        ["accuracy of the classifier", "0.930", "0.930"],
+        ["of the explained network", "0.900", "0.910"],
+        ["chance level", "0.200", "0.200"],
+        ["completeness", "0.750", "0.750"],
+        ["concepts", "", "7"],
     ]
     notes = [block.text for block in blocks if isinstance(block, TextBlock) and "chance 0.2)" in block.text]
     assert len(notes) == 1
@@ -109,17 +110,15 @@ def test_networks_labels_and_detectors(coverage_call):
     assert labels.head == ("method", "head", "tail", "wing", "no part")
     assert cells(labels)[0] == ["vebi", "6 (60 %)", "3 (30 %)", "0 (0 %)", "1 (10 %)"]
     detectors = table(blocks, "Concepts of each method")
-    assert detectors.head == ("method", "concepts", "detectors", "tail", "sky")
-    assert cells(detectors)[0] == ["vebi", "64", "3", "1", "2"]
+    assert detectors.head == ("method", "concepts", "detectors", "tail")
+    assert cells(detectors)[0] == ["vebi", "64", "3", "1"]
 
 
 def test_results_of_old_files_have_their_plots_and_no_further_tables(coverage):
     blocks = coverage_section(coverage, []).blocks
     assert len([block for block in blocks if block.kind == "plot"]) == 3
     assert list(tables(blocks))[1:] == [
-        "WAIoU of each part",
-        "Average IoU and WAIoU by share of marked points",
-        "Mean IoU where a method covers the part (number of images)",
+        "WAIoU of each part; in brackets mean IoU and number of the images where a method covers the part",
         "Settings, data and versions",
     ]
 
@@ -160,15 +159,22 @@ def test_methods_keep_their_colours_in_other_comparisons():
     assert many[8] == many[1]
 
 
-def test_alternative_texts_name_the_best_share(coverage_call):
-    plots = [block for block in coverage_section(coverage_call("kinds"), []).blocks if block.kind == "plot"]
-    assert [plot.alt for plot in plots] == [
-        "Bars of WAIoU by part of explanations of kinds. All parts: vebi 0.0600, topics 0.110, "
-        "prototypes 0.160.",
-        "Lines of average IoU by the share of marked points of explanations of kinds. Largest: vebi 0.120 at "
-        "10 %, topics 0.220 at 10 %, prototypes 0.320 at 10 %.",
-        "Lines of WAIoU by the share of marked points of explanations of kinds. First to last share: "
-        "vebi 0.0500 to 0.0600, topics 0.100 to 0.110, prototypes 0.150 to 0.160.",
+def test_parts_have_their_factors_and_methods_their_best_share(coverage_call):
+    found = table(coverage_section(coverage_call("kinds"), []).blocks, "WAIoU of each part")
+    assert found.head == ("", "vebi", "topics", "prototypes")
+    assert [line[:2] for line in cells(found)] == [
+        ["best share of points", "10%"],
+        ["mean IoU there, in sample ↑", "0.120"],
+        ["head ↑", "0.0600 (0.120, 8)"],
+        ["tail ↑", "0.0600 (0.500, 6)"],
+        ["wing ↑", "not defined"],
+    ]
+
+
+def test_methods_of_equal_names_have_columns_of_their_own(coverage_call):
+    first, *_ = coverage_call("kinds")
+    assert list(make_comparison([first, first, *coverage_call("kinds")[1:]]).results) == [
+        *("vebi", "vebi (2)", "topics", "prototypes")
     ]
 
 
@@ -195,10 +201,8 @@ def test_a_column_for_each_classifier(tmp_path, coverage_call):
     overview = text[text.index('<section id="coverage-classifiers"') :]
     rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", overview)]
     assert rows == [
-        *(["method", "kinds", "colours"], ["vebi", "0.120", "0.220"], ["topics", "0.220", ""]),
-        *(["prototypes", "0.320", ""], ["own", "", "0.120"]),
-        *(["method", "kinds", "colours"], ["vebi", "0.1", "0.1"], ["topics", "0.1", ""]),
-        *(["prototypes", "0.1", ""], ["own", "", "0.1"]),
+        *(["method", "kinds", "colours"], ["vebi", "0.120 at 0.1", "0.220 at 0.1"]),
+        *(["topics", "0.220 at 0.1", ""], ["prototypes", "0.320 at 0.1", ""], ["own", "", "0.120 at 0.1"]),
         *(["method", "kinds", "colours"], ["classifier itself", "0.930", "0.930"]),
         *(["vebi", "0.900", "0.910"], ["topics", "0.910", ""], ["prototypes", "0.920", ""]),
         ["own", "", "0.900"],
@@ -207,11 +211,11 @@ def test_a_column_for_each_classifier(tmp_path, coverage_call):
 
 def test_columns_are_named_by_data_or_number_where_classifiers_are_not_enough(coverage_call):
     calls = [coverage_call("kinds"), coverage_call("kinds", data="faces"), coverage_call("x", ("a",))]
-    assert comparison_labels([make_comparison(call) for call in calls]) == [
+    assert list(comparison_labels([make_comparison(call) for call in calls])) == [
         *("kinds, birds", "kinds, faces", "birds")
     ]
     calls = [coverage_call("kinds"), coverage_call("kinds"), coverage_call("x", ("a",))]
-    assert comparison_labels([make_comparison(call) for call in calls]) == [
+    assert list(comparison_labels([make_comparison(call) for call in calls])) == [
         *("kinds 1", "kinds 2", "comparison 3")
     ]
 
@@ -236,7 +240,7 @@ def test_pictures_of_the_images_that_each_method_covers_best_and_worst(memory_vi
         "net dead": lambda image: torch.full_like(image[:, :1], torch.nan),
     }
     run = scored(methods, view)
-    results = run.kept["compared"][0].results
+    results = run.kept["compared"][0][1]
     for name, result in results.items():
         results[name] = replace(result, details=result.details | {"extremes": {}})
     plain = coverage_pictures(run, results)["waiou"]

@@ -10,13 +10,9 @@ import torch
 from PIL import Image
 from torch import nn
 
-from candlelight.evaluation.coverage.coverage_pictures import (
-    filter_table,
-    learned_concepts,
-    prototype_pictures,
-    topic_pictures,
-)
-from candlelight.evaluation.coverage.fit_methods import TrainingImages
+from candlelight.evaluation.coverage.coverage_pictures import learned_concepts
+from candlelight.evaluation.coverage.explained_images import TrainingImages
+from candlelight.evaluation.coverage.filter_methods import VEBI
 from candlelight.evaluation.coverage.prototypes import (
     PrototypeMethod,
     PrototypeNetwork,
@@ -25,7 +21,6 @@ from candlelight.evaluation.coverage.prototypes import (
 )
 from candlelight.evaluation.coverage.topic_completeness import ReconstructionTraining
 from candlelight.evaluation.coverage.topics import TopicMethod, TopicSearch
-from candlelight.evaluation.coverage.vebi import VEBI
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
 from candlelight.loaders.errors import InputError
 
@@ -60,6 +55,13 @@ def vebi():
     return VEBI(nn.Conv2d(3, 4, 1), "").restore({"weights": weights})
 
 
+def concepts_of(method, images, labels=None, classes=None):
+    """Show the concepts of one method, without the text above them."""
+    named = NamedModel(ModelIdentity("net", "weights"), method, "srgb")
+    labels = torch.zeros(len(images), dtype=torch.int64) if labels is None else labels
+    return learned_concepts({"net": named}, TrainingImages(images, labels, "a" * 64), classes)[1:]
+
+
 def gray(values):
     return torch.tensor(values)[:, None, None, None].expand(-1, 3, 120, 160).clone()
 
@@ -74,7 +76,7 @@ def bounds(mask):
 
 
 def test_prototypes_are_sorted_by_weight_and_equal_patches_shown_once(prototypes):
-    blocks = prototype_pictures(prototypes, gray([0.2, 0.4, 0.6, 0.8]), CLASSES)
+    blocks = concepts_of(prototypes, gray([0.2, 0.4, 0.6, 0.8]), classes=CLASSES)
     assert [block.caption for block in blocks] == [
         "cup, prototypes: 3, different patches: 2",
         "jug, prototypes: 3, different patches: 2",
@@ -83,12 +85,12 @@ def test_prototypes_are_sorted_by_weight_and_equal_patches_shown_once(prototypes
         ["prototype 2: weight 3.00", "prototype 1: weight 2.00"],
         ["prototype 5: weight 1.50", "prototype 3: weight 1.00"],
     ]
-    unnamed = prototype_pictures(prototypes, gray([0.2, 0.4, 0.6, 0.8]))
+    unnamed = concepts_of(prototypes, gray([0.2, 0.4, 0.6, 0.8]))
     assert unnamed[1].caption.startswith("class 1,")
 
 
 def test_the_white_line_is_the_border_of_the_cell(prototypes):
-    blocks = prototype_pictures(prototypes, gray([0.2, 0.4, 0.6, 0.8]), CLASSES)
+    blocks = concepts_of(prototypes, gray([0.2, 0.4, 0.6, 0.8]), classes=CLASSES)
     found = [pixels(picture) for block in blocks for picture in block.pictures]
     assert [bounds((one == 255).all(2)) for one in found] == [
         (0, 40, 0, 80),
@@ -103,7 +105,7 @@ def test_the_white_line_is_the_border_of_the_cell(prototypes):
 def test_cells_of_a_small_image_that_the_page_enlarges(prototypes):
     small = nn.functional.avg_pool2d(gray([0.2, 0.4, 0.6, 0.8]), 10)
     prototypes.network.backbone = nn.AvgPool2d((4, 8))
-    drawn = pixels(prototype_pictures(prototypes, small, CLASSES)[0].pictures[1])
+    drawn = pixels(concepts_of(prototypes, small, classes=CLASSES)[0].pictures[1])
     height, width = drawn.shape[:2]
     assert height >= 60
     assert bounds((drawn == 255).all(2)) == (height * 2 // 3, height, width // 2, width)
@@ -112,7 +114,7 @@ def test_cells_of_a_small_image_that_the_page_enlarges(prototypes):
 def test_images_with_the_highest_response_to_each_topic(topics):
     images = gray([0.2, 0.9, 0.6, 0.4, 0.7])
     images[1, 1] = 0.0  # without green, the opposite of topic 1
-    blocks = topic_pictures(topics, images, torch.tensor([0, 1, 0, 1, 0]), CLASSES)
+    blocks = concepts_of(topics, images, torch.tensor([0, 1, 0, 1, 0]), CLASSES)
     assert [block.caption for block in blocks] == ["topic 0", "topic 1"]
     count = 120 * 160
     assert [[picture.caption for picture in block.pictures] for block in blocks] == [
@@ -128,23 +130,23 @@ def test_images_with_the_highest_response_to_each_topic(topics):
 def test_the_map_of_the_topic_is_over_its_image(topics):
     images = gray([0.5, 0.1])
     images[0, 0, :, 80:] = 1.0
-    drawn = pixels(topic_pictures(topics, images, torch.tensor([0, 0]))[0].pictures[0])
+    drawn = pixels(concepts_of(topics, images, torch.tensor([0, 0]))[0].pictures[0])
     dark, bright = drawn[60, 20].tolist(), drawn[60, 140].tolist()
     assert dark[2] > dark[1]  # blue
     assert bright[1] > bright[2]  # yellow
 
 
 def test_fewer_images_than_are_shown(topics):
-    blocks = topic_pictures(topics, gray([0.5, 0.1]), torch.tensor([0, 1]))
+    blocks = concepts_of(topics, gray([0.5, 0.1]), torch.tensor([0, 1]))
     assert [len(block.pictures) for block in blocks] == [2, 2]
 
 
 def test_filters_of_each_class(vebi):
-    found = filter_table(vebi, CLASSES)
+    [found] = concepts_of(vebi, gray([0.5]), classes=CLASSES)
     assert found.caption == "Filters that are concepts of each class, of 4"
     assert found.rows == (("cup", "2", "2, 1"), ("jug", "0", ""))
     many = VEBI(nn.Conv2d(3, 4, 1), "").restore({"weights": torch.arange(1.0, 251.0).reshape(25, 10)})
-    table = filter_table(many)
+    [table] = concepts_of(many, gray([0.5]))
     assert table.folded
     assert table.rows[24] == ("class 24", "10", "9, 8, 7, 6, 5, 4, 3, 2")
 
@@ -152,12 +154,12 @@ def test_filters_of_each_class(vebi):
 def test_methods_that_are_not_fitted_are_refused(topics):
     images = gray([0.5])
     with pytest.raises(InputError, match="call `fit` first"):
-        prototype_pictures(PrototypeMethod(nn.Identity(), PrototypeTraining(0)), images)
+        concepts_of(PrototypeMethod(nn.Identity(), PrototypeTraining(0)), images)
     topics.topics = None
     with pytest.raises(InputError, match="call `fit` first"):
-        topic_pictures(topics, images, torch.tensor([0]))
+        concepts_of(topics, images, torch.tensor([0]))
     with pytest.raises(InputError, match="call `fit` with training images first"):
-        filter_table(VEBI(nn.Identity(), ""))
+        concepts_of(VEBI(nn.Identity(), ""), images)
 
 
 @pytest.fixture
