@@ -18,13 +18,13 @@ from candlelight.evaluation.coverage.causal_effects import stated_effects as sta
 from candlelight.evaluation.coverage.control_explainers import CONTROLS as CONTROLS
 from candlelight.evaluation.coverage.control_explainers import MASK_CONTROLS as MASK_CONTROLS
 from candlelight.evaluation.coverage.control_explainers import IdealCoverage as IdealCoverage
-from candlelight.evaluation.coverage.control_explainers import MaskControl as MaskControl
 from candlelight.evaluation.coverage.control_explainers import ideal_coverage as ideal_coverage
 from candlelight.evaluation.coverage.coverage_tables import coverage_tables as coverage_tables
 from candlelight.evaluation.coverage.coverage_tables import write_coverage_tables as write_coverage_tables
 from candlelight.evaluation.coverage.explained_images import ExplainedImages as ExplainedImages
 from candlelight.evaluation.coverage.explanations import Explanation as Explanation
 from candlelight.evaluation.coverage.explanations import ExplanationMethod as ExplanationMethod
+from candlelight.evaluation.coverage.explanations import MaskControl as MaskControl
 from candlelight.evaluation.coverage.explanations import explanation_heatmap as explanation_heatmap
 from candlelight.evaluation.coverage.explanations import merge_explanation as merge_explanation
 from candlelight.evaluation.coverage.filter_methods import VEBI as VEBI

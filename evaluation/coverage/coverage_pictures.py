@@ -341,7 +341,7 @@ def _prototype_pictures(
             cell = np.zeros(drawn.shape[:2], dtype=bool)
             rows, columns = (
                 slice(place * side // count, (place + 1) * side // count)
-                for place, side, count in zip((row, column), cell.shape, grid, strict=True)
+                for place, side, count in zip((row, column), drawn.shape[:2], grid, strict=True)
             )
             cell[rows, columns] = True
             outline(drawn, cell)

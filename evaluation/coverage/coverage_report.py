@@ -61,15 +61,15 @@ def method_colours(methods: Sequence[str]) -> list[str]:
 def cross_table(
     caption: str,
     cells: Iterable[tuple[str, str, str]],
-    corner: str = "method",
+    corner: str = "",
     folded: bool = False,
 ) -> list[TableBlock]:
-    """Tabulate cells by row and column; many columns become rows, so that the page is wide enough.
+    """Tabulate cells by row and column; many columns of a few methods become rows.
 
     Args:
         caption: description of the numbers.
         cells: row, column and text of each cell; rows and columns are in the order of their first cells.
-        corner: title of the column of row names.
+        corner: title of the column of row names. Without one, rows are methods, and many columns become rows.
         folded: whether the table is closed at first.
 
     Returns:
@@ -83,12 +83,13 @@ def cross_table(
     rows: dict[str, dict[str, str]] = {}
     for row, column, text in cells:
         rows.setdefault(row, {})[column] = text
-    columns = dict.fromkeys(column for row in rows.values() for column, text in row.items() if text)
+    every = dict.fromkeys(column for row in rows.values() for column in row)
+    columns = [column for column in every if any(row.get(column) for row in rows.values())]
     lines = [
-        (corner, *columns),
+        (corner or "method", *columns),
         *((name, *(row.get(one, "") for one in columns)) for name, row in rows.items()),
     ]
-    if len(columns) > max(len(rows), _MOST_COLUMNS):
+    if not corner and len(columns) > max(len(rows), _MOST_COLUMNS):
         lines = list(zip(*lines, strict=True))
         lines[0] = ("", *lines[0][1:])
     return [TableBlock(caption, lines[0], tuple(lines[1:]), folded)] if columns else []
@@ -263,7 +264,7 @@ def _control_blocks(comparison: MethodComparison) -> list[Block]:
         "itself only, so that it does not change the scores of the methods.",
         quiet=True,
     )
-    blocks = [
+    blocks: list[Block] = [
         TableBlock("Methods and controls by mean IoU", head, tuple(row for _, row in rows)),
         told,
         *notes,
@@ -360,8 +361,10 @@ def _label_table(comparison: MethodComparison) -> list[TableBlock]:
     """Tabulate the number of images by label."""
     cells = []
     for method, result in comparison.results.items():
-        counts = [*result.details.get("labels", ()), result.details.get("unlabelled", 0)]
-        for part, count in zip((*comparison.parts, "no part"), counts, strict=False):
+        if "labels" not in result.details:
+            continue
+        counts = [*result.details["labels"], result.details["unlabelled"]]
+        for part, count in zip((*comparison.parts, "no part"), counts, strict=True):
             share = 100 * count / max(sum(counts), 1)
             cells.append((method, part, unbroken(f"{count} ({share:.0f} %)")))
     return cross_table("Images by label of their explanation: the part with the largest IoU (eq. 6)", cells)

@@ -2,9 +2,9 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 import torch
@@ -271,7 +271,9 @@ def fit_classifier(
     """
     training = read_training_images(source.view, source.rows, source.labels, source.size)
     check_classifier(named, training.images, source.classes, device)
-    chosen = get_args(MethodName) if "all" in options.method else dict.fromkeys(options.method)
+    chosen: Iterable[MethodName] = get_args(MethodName)
+    if "all" not in options.method:
+        chosen = cast("Iterable[MethodName]", dict.fromkeys(options.method))
     fitted = [fit_method(one, named, source.layer, training, options, steps, device) for one in chosen]
     return FittedClassifier(named, source, training, {one.identity.name: one for one in fitted})
 

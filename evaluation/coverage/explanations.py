@@ -180,7 +180,8 @@ class MaskControl:
 
         Example:
             >>> masks = {"head": torch.tensor([[True, False]]), "background": torch.tensor([[False, True]])}
-            >>> MASK_CONTROLS["object"]([masks], (1, 2)).maps
+            >>> whole = MaskControl(lambda parts: torch.stack(list(parts.values())).any(0, keepdim=True).float())
+            >>> whole([masks], (1, 2)).maps
             tensor([[[[1., 0.]]]])
         """
         parts = [{name: mask for name, mask in one.items() if name != BACKGROUND_REGION} for one in masks]

@@ -80,7 +80,7 @@ class ConceptStream:
         owners, counts = torch.unique_consecutive(numbers, return_counts=True)
         sizes = counts.tolist() or [0]
         for owner, piece, images in zip(
-            owners.tolist(), chosen.split(sizes), rows.split(sizes), strict=False
+            owners.tolist(), torch.split(chosen, sizes), torch.split(rows, sizes), strict=False
         ):
             self._maps.append(piece)
             self._pieces.append((self._batch, owner, images + self.images))

@@ -141,7 +141,7 @@ def measure_effects(
     changed = changed_images(item, masks, run.options.pixels)
     logits = classify_changes(classifier, item, changed, run.options.size, run.batch_size)
     effects = causal_effects(logits[:1], logits[None, 1:], run.options.scale)[0]
-    by_region = zip(changed, effects.split([len(images) for images in changed.values()]), strict=True)
+    by_region = zip(changed, torch.split(effects, [len(images) for images in changed.values()]), strict=True)
     numbers: RegionNumbers = {
         region: (float(some.mean()), float(some.abs().mean())) for region, some in by_region
     }

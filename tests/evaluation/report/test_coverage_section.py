@@ -105,7 +105,7 @@ def test_networks_labels_and_detectors(coverage_call):
     ]
     notes = [block.text for block in blocks if isinstance(block, TextBlock) and "chance 0.2)" in block.text]
     assert len(notes) == 1
-    assert "the network that prototypes explains is not shown to be better" in notes[0]
+    assert "the network that kinds prototypes explains is not shown to be better" in notes[0]
     labels = table(blocks, "Images by label")
     assert labels.head == ("method", "head", "tail", "wing", "no part")
     assert cells(labels)[0] == ["vebi", "6 (60 %)", "3 (30 %)", "0 (0 %)", "1 (10 %)"]
