@@ -180,7 +180,7 @@ class MaskControl:
 
         Example:
             >>> masks = {"head": torch.tensor([[True, False]]), "background": torch.tensor([[False, True]])}
-            >>> whole = MaskControl(lambda parts: torch.stack(list(parts.values())).any(0, keepdim=True).float())
+            >>> whole = MaskControl(lambda parts: torch.stack([*parts.values()]).amax(0, True).float())
             >>> whole([masks], (1, 2)).maps
             tensor([[[[1., 0.]]]])
         """
