@@ -32,7 +32,6 @@ from candlelight.generators.commands.render_options import (
 from candlelight.loaders.commands.command_line import Folder, OneLineGroup, UseError, progress, version_option
 from candlelight.loaders.commands.info_options import check_options, sheet_options
 from candlelight.loaders.commands.pack_commands import export, pack, push
-from candlelight.loaders.files.urls import local_folder
 from candlelight.loaders.foreign_text import printable
 
 
@@ -53,9 +52,7 @@ def main() -> None:
 
 @main.command()
 @functools.partial(recipe_options, required=False)
-@click.option(
-    "--out", type=Folder(remote=True), required=True, help="Folder or URL of frames to write or continue."
-)
+@click.option("--out", type=Folder(), required=True, help="Folder of frames to write or continue.")
 @render_options
 @click.option(
     "--preview",
@@ -70,7 +67,7 @@ def render(
     seed: int | None,
     limit: int | None,
     sets: list[str] | None,
-    out: Path | str,
+    out: Path,
     preview: bool,
     **how: Any,
 ) -> None:
@@ -86,7 +83,6 @@ def render(
     candlelight render concepts --sets albedo --limit 20 --out frames
     candlelight render candle.parquet --shard 3/16 --out /shared/frames
     candlelight render --repair --out frames
-    candlelight render candle --out s3://bucket/frames
     """
     from candlelight.generators import render as render_plan
     from candlelight.generators.reports.preview import preview_plan
@@ -94,7 +90,7 @@ def render(
     source = recipe or plan_to_repair(out, how["repair"])
     made = load_any_plan(source, overrides, limit, preset=preset, assets=assets, seed=seed, sets=sets)
     if preview:
-        made, out = preview_plan(made), local_folder(out)
+        made = preview_plan(made)
     selected = made.shard(*how["shard"]) if how["shard"] else made
     with progress(len(selected), "render") as advance:
         outcome = render_plan(made, out, advance=advance, **how)
@@ -103,9 +99,8 @@ def render(
         f"{outcome.cpu_seconds:.0f} CPU s in render processes"
     )
     if preview:
-        _sheets(local_folder(out))
-    if isinstance(out, Path):
-        _warn_of_frames(out)
+        _sheets(out)
+    _warn_of_frames(out)
     check_outcome(outcome, out)
     if how["repair"]:
         click.echo(repaired_line(outcome))

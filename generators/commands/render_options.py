@@ -77,11 +77,11 @@ def render_options(command: _Command) -> _Command:
     return worker_options(command)
 
 
-def plan_to_repair(out: Path | str, repair: bool) -> str:
+def plan_to_repair(out: Path, repair: bool) -> str:
     """Return the plan file in a folder of frames, for a repair without a RECIPE.
 
     Raises:
-        UsageError: there is no --repair, or the folder is not on this machine.
+        UsageError: there is no --repair.
         InputError: the plan file is damaged or missing.
     """
     from candlelight.loaders.verification.checksums import find_changed_files
@@ -89,10 +89,6 @@ def plan_to_repair(out: Path | str, repair: bool) -> str:
 
     if not repair:
         raise click.UsageError("Missing argument 'RECIPE'; it may be left out only with --repair.")
-    if isinstance(out, str):
-        raise click.UsageError(
-            "Missing argument 'RECIPE'; it may be left out only with --repair of a folder on this machine."
-        )
     if wrong := find_changed_files(out, DESCRIPTION).get(PLAN):
         remedy = f"name the recipe: candlelight render RECIPE --repair --out {out}"
         raise InputError(f"{out / PLAN} {wrong}; {remedy}")
@@ -107,7 +103,7 @@ def repaired_line(outcome: "RenderOutcome") -> str:
     return line
 
 
-def check_outcome(outcome: "RenderOutcome", out: Path | str) -> None:
+def check_outcome(outcome: "RenderOutcome", out: Path) -> None:
     """Refuse to continue after a run in which samples failed.
 
     Raises:

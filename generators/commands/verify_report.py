@@ -48,13 +48,14 @@ def verdict(path: Path | str, findings: Findings, packed: bool = False) -> Itera
     yield f"{path}: {counts}, {len(findings.missing)} samples missing"
     # Without RECIPE a repair reads the folder's plan, which must be on this machine and whole.
     plan = None if isinstance(path, str) else path / PLAN
+    out = "COPY, a local copy" if isinstance(path, str) else path
     if packed and findings.damaged:
         yield "pack the frames again: candlelight pack --help"
     elif findings.damaged:
         recipe = "" if plan and all(damage.path != plan for damage in findings.damaged) else "RECIPE "
-        yield f"render damaged frames again: candlelight render {recipe}--repair --out {path}"
+        yield f"render damaged frames again: candlelight render {recipe}--repair --out {out}"
     elif findings.missing:
-        yield f"render missing frames: candlelight render {plan or 'RECIPE'} --out {path}"
+        yield f"render missing frames: candlelight render {plan or 'RECIPE'} --out {out}"
 
 
 def _some(finding: str, items: tuple[object, ...]) -> Iterator[str]:

@@ -10,19 +10,24 @@ from candlelight.generators.engine.clusters import cluster_class
 from candlelight.generators.engine.dataset_description import describe_folder
 from candlelight.generators.engine.devices import DeviceRequest, check_device_choice, usable_devices
 from candlelight.generators.engine.group_result import GroupResult, GroupStatus
-from candlelight.generators.engine.output_folder import OutputFolder, open_output
 from candlelight.generators.engine.output_locks import description_lock, hold_folder
 from candlelight.generators.engine.render_process import RunSettings
+from candlelight.generators.engine.repair import move_damaged_samples
 from candlelight.generators.engine.tasks import WorkersWanted, render_on_workers
 from candlelight.generators.engine.worker import TraceGroup
 from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.language.set_settings import is_traced
 from candlelight.generators.planning.plan import Plan, check_plan
+from candlelight.generators.planning.planned_samples import SampleKey
 from candlelight.generators.planning.provenance import check_assets
+from candlelight.generators.scenes.plan_records import SamplePlan
 from candlelight.loaders.errors import InputError, argument
+from candlelight.loaders.files.urls import local_folder
+from candlelight.loaders.frames import is_complete
 
 # Bytes. The measured peak is 0.65e9 at 320x240; environment maps and larger images need more.
 _MEMORY_PER_WORKER = 1.5e9
+_LOGS = "failed"
 
 
 @dataclass
@@ -67,7 +72,7 @@ def render(
 
     Args:
         plan: the plan.
-        out: folder of the data set, made if necessary, or a URL (`candlelight.loaders.files.object_stores`).
+        out: folder of the data set, made if necessary.
         workers: number of render processes at a time; by default as many as fit into processors and memory,
             or one for each GPU; with a scheduler all of its workers.
         threads: render threads of each process.
@@ -103,22 +108,21 @@ def render(
     )
     wanted, request = _choose_workers(plan.recipe, device, workers, scheduler, cluster)
     mine = plan.shard(*shard) if shard else plan
-    with open_output(out) as output, hold_folder(output.folder) as check_folder:
-        with description_lock(output.folder):
-            describe_folder(plan, output.folder, repair)
-        damaged, others = output.discard_damaged(mine) if repair else (0, 0)
-        output.publish(mine.samples.keys)
-        missing = (group.where(lambda key: not output.has(key)) for group in mine.groups.values())
+    out = local_folder(out)
+    with hold_folder(out) as check_folder:
+        with description_lock(out):
+            describe_folder(plan, out, repair)
+        damaged, others = move_damaged_samples(mine, out) if repair else (0, 0)
+        missing = (group.where(lambda key: not _has(out, key)) for group in mine.groups.values())
         groups = [group for group in missing if len(group)]
         found = len(mine) - sum(map(len, groups))
         outcome = RenderOutcome(found, damaged=damaged, damaged_outside_plan=others)
         if advance:
             advance(outcome.found)
-        folder = output.folder.absolute()
-        settings = RunSettings(folder, plan.recipe, threads, time_limit, store=output.url, device=request)
+        settings = RunSettings(out.absolute(), plan.recipe, threads, time_limit, device=request)
         for group, result in render_on_workers(settings, groups, wanted, plan.assets):
             check_folder()
-            _count(outcome, output, group, result)
+            _count(outcome, out, group, result)
             if advance:
                 advance(len(group))
     return outcome
@@ -169,21 +173,26 @@ def _require(*needed: str) -> None:
         )
 
 
-def _count(outcome: RenderOutcome, output: OutputFolder, group: TraceGroup, result: GroupResult) -> None:
+def _count(outcome: RenderOutcome, out: Path, group: TraceGroup, result: GroupResult) -> None:
     """Add the result of a trace group to the outcome, and write or remove the logs of its samples."""
     outcome.cpu_seconds += result.cpu_seconds
-    output.add(group, result)
     if result.status is GroupStatus.FATAL:
         raise InputError(
-            f"output folder {output.folder}: {result.error}; finished samples are whole, run again to resume"
+            f"output folder {out}: {result.error}; finished samples are whole, run again to resume"
         )
     for sample in group:
-        if sample.id in result.written or output.has(sample):
+        log = out / _LOGS / f"{sample.id}.log"
+        if sample.id in result.written or _has(out, sample):
             # Samples of a failed group that are complete were written by this run; others by another run.
             own = sample.id in result.written or bool(result.error)
             outcome.written += own
             outcome.found += not own
-            output.remove_log(sample)
+            log.unlink(missing_ok=True)
         else:
             outcome.failed[sample.id] = result.error
-            output.write_log(sample, result)
+            log.parent.mkdir(exist_ok=True)
+            log.write_text(f"{result.error}\n{result.log}", encoding="utf-8")
+
+
+def _has(out: Path, sample: SamplePlan | SampleKey) -> bool:
+    return is_complete(out, sample.set, sample.index)

@@ -36,8 +36,6 @@ class RunSettings:
         threads: render threads.
         time_limit: seconds for one trace group.
         lifetime: number of samples after which a process is replaced, because Blender's memory grows.
-        store: URL that samples are copied to, or empty; with a URL, ``root`` is a folder of this machine that
-            samples pass through (`candlelight.generators.engine.upload`).
         device: device to trace on.
         run: unique name of the run; runs may share a worker.
     """
@@ -47,7 +45,6 @@ class RunSettings:
     threads: int = 1
     time_limit: float = 900.0
     lifetime: int = 2000
-    store: str = ""
     device: DeviceRequest = CPU_REQUEST
     run: str = ""
 

@@ -1,39 +1,16 @@
 """Find damaged samples, move them out of the way, and remove them once they have been rendered again."""
 
 import shutil
-from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 from candlelight.generators.planning.plan import Plan
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.frames import METADATA
 from candlelight.loaders.progress_bars import progress_bar
-from candlelight.loaders.verification.verify_frames import Findings, verify
+from candlelight.loaders.verification.verify_frames import verify
 
 DAMAGED_FOLDER = ".damaged"
-
-
-def find_damaged(
-    plan: Plan, root: Path, check: Callable[[Callable[[int], object]], Findings]
-) -> tuple[list[Path], int]:
-    """Check a data set with a progress bar, and list the folders of damaged samples.
-
-    Args:
-        plan: samples that are about to be rendered.
-        root: folder that the paths of the findings start with.
-        check: `verify` or `verify_store` of the data set; takes a function that advances the bar.
-
-    Returns:
-        The folders of damaged samples of the plan, sorted, and the number of other damaged samples.
-    """
-    with progress_bar(desc="verify", unit="frame") as bar:
-        findings = check(bar.update)
-    planned = {(key.set, key.index) for key in plan.samples.keys}
-    damaged = {damage.folder for damage in findings.damaged if damage.folder != root}
-    mine = {folder for folder in damaged if (folder.parents[1].name, int(folder.name)) in planned}
-    return sorted(mine), len(damaged - mine)
 
 
 def move_damaged_samples(plan: Plan, out: Path) -> tuple[int, int]:
@@ -52,7 +29,11 @@ def move_damaged_samples(plan: Plan, out: Path) -> tuple[int, int]:
     Raises:
         InputError: `DAMAGED_FOLDER` is a link, or holds a link in the path of a damaged sample.
     """
-    mine, others = find_damaged(plan, out, partial(verify, out))
+    with progress_bar(desc="verify", unit="frame") as bar:
+        findings = verify(out, bar.update)
+    planned = {(key.set, key.index) for key in plan.samples.keys}
+    damaged = {damage.folder for damage in findings.damaged if damage.folder != out}
+    mine = {folder for folder in damaged if (folder.parents[1].name, int(folder.name)) in planned}
     for folder in mine:
         target = out / DAMAGED_FOLDER / folder.relative_to(out)
         if _has_link(out, target.parent):
@@ -63,7 +44,7 @@ def move_damaged_samples(plan: Plan, out: Path) -> tuple[int, int]:
         _remove(target)
         with suppress(FileNotFoundError):  # another run has moved the sample
             folder.rename(target)
-    return len(mine), others
+    return len(mine), len(damaged - mine)
 
 
 def remove_replaced_samples(out: Path) -> None:

@@ -8,8 +8,7 @@
 | a task costs over `LOST_WORKERS` workers      | lists its groups as failed and goes on                   |
 | no disk, no device, no scheduler              | ends the run at once, because another try would not help |
 
-`candlelight.loaders.files.object_stores` has its own pauses between tries of an object store, because readers
-use it too. Modules read these numbers as ``retry_limits.NAME``. Times are in seconds.
+Modules read these numbers as ``retry_limits.NAME``. Times are in seconds.
 """
 
 # Render processes, each owned by one worker.
@@ -17,7 +16,6 @@ PROCESSES_PER_GROUP = 3  # render processes that a trace group may cost before t
 START_LIMIT = 300.0  # until a process is ready; Blender loads in one second, from a cold network disk in many
 END_LIMIT = 10.0  # until a killed process has ended; a process that waits for a lost disk or GPU never ends
 PROBE_LIMIT = 120.0  # until the devices are listed; drivers that compile or wake up take their time
-UPLOADS = 8  # trace groups that are copied to a store at a time; a store answers slowly but in parallel
 
 # Workers of a scheduler.
 LOST_WORKERS = (

@@ -1,20 +1,15 @@
 """Render the trace groups of a task in a worker: lock groups, render them, try crashed groups again."""
 
-import atexit
-import hashlib
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 from candlelight.generators.engine import retry_limits
 from candlelight.generators.engine.gpu_slots import GpuSlot
 from candlelight.generators.engine.group_result import GroupResult, GroupStatus
 from candlelight.generators.engine.output_locks import GroupLocks
 from candlelight.generators.engine.render_process import RenderProcess, RunSettings
-from candlelight.generators.engine.staging_folders import staging_folder
-from candlelight.generators.engine.upload import upload_results
 from candlelight.generators.scenes.plan_records import SamplePlan
 from candlelight.loaders.frames import is_complete
 
@@ -26,8 +21,6 @@ _processes: dict[_Key, RenderProcess] = {}
 _in_use: dict[_Key, threading.Lock] = {}  # held by the thread that uses the render process
 _stopped_runs: set[str] = set()  # tasks of these runs may still arrive
 _slots: dict[str, GpuSlot] = {}  # by address of the worker
-_staging_folders: list[Path] = []  # the folder where samples wait for their copy to a store, if there is one
-_staging = ExitStack()  # removes that folder
 _lock = threading.Lock()  # for all of the above
 
 
@@ -71,8 +64,6 @@ def close_render_processes(run: str) -> None:
             _processes.pop(key).close()
         for address in _slots.keys() - {address for address, _ in _processes}:
             _slots.pop(address).close()
-        if not _processes:
-            _remove_staging()
 
 
 @contextmanager
@@ -85,7 +76,7 @@ def _own_process(settings: RunSettings) -> Iterator[RenderProcess]:
     with _in_use.setdefault(key, threading.Lock()):  # a worker may have more than one thread
         with _lock:
             # Held until the process is registered; otherwise the end of another run removes folder and slot.
-            settings = _with_slot(_with_staging(settings), address)
+            settings = _with_slot(settings, address)
             for other in [one for one in _processes if one[0] == address]:
                 if _processes[other].settings != settings and (other == key or not _in_use[other].locked()):
                     _processes.pop(other).close()
@@ -98,28 +89,6 @@ def _own_process(settings: RunSettings) -> Iterator[RenderProcess]:
             with _lock:
                 if settings.run in _stopped_runs and _processes.get(key) is process:
                     _processes.pop(key).close()
-
-
-def _with_staging(settings: RunSettings) -> RunSettings:
-    """Set the root to a folder of this machine, if samples go to a store.
-
-    Raises:
-        OSError: the folder cannot be made.
-    """
-    if not settings.store:
-        return settings
-    if not _staging_folders:
-        _staging_folders.append(_staging.enter_context(staging_folder()))
-        atexit.register(_remove_staging)
-    root = _staging_folders[0] / hashlib.sha256(settings.store.encode()).hexdigest()[:16]
-    root.mkdir(exist_ok=True)
-    return replace(settings, root=root)
-
-
-def _remove_staging() -> None:
-    """Remove the staging folder of this process, after its last render process has ended."""
-    _staging_folders.clear()
-    _staging.close()
 
 
 def _with_slot(settings: RunSettings, address: str) -> RunSettings:
@@ -159,5 +128,4 @@ def _retry(process: RenderProcess, group: TraceGroup, tries: int, result: GroupR
 
 
 def _render(process: RenderProcess, groups: Sequence[TraceGroup]) -> list[GroupResult]:
-    results = process.render_all(groups)
-    return list(upload_results(process.settings, groups, results) if process.settings.store else results)
+    return list(process.render_all(groups))

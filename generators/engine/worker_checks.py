@@ -8,7 +8,7 @@ import platform
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -36,8 +36,7 @@ class WorkerRequirements:
         folders: folders of the user's own assets.
         assets: assets that the plan needs.
         device: device to trace on.
-        probe: a file that the submitting side wrote into the output folder, and its text; None if samples go
-            to a URL.
+        probe: a file that the submitting side wrote into the output folder, and its text.
     """
 
     python: str
@@ -45,7 +44,7 @@ class WorkerRequirements:
     folders: Mapping[AssetKind, Path]
     assets: tuple[AssetRecord, ...]
     device: str
-    probe: tuple[Path, str] | None = None
+    probe: tuple[Path, str]
 
 
 @contextmanager
@@ -54,21 +53,18 @@ def worker_requirements(
 ) -> Iterator[WorkerRequirements]:
     """Collect the requirements of a run; the probe file exists in the output folder until the block ends."""
     names = (*_ALWAYS, *_TRACING) if is_traced(settings.recipe) else _ALWAYS
-    requirements = WorkerRequirements(
-        python=_python(),
-        versions={name: _version(name) for name in names},
-        folders=settings.recipe.assets,
-        assets=assets,
-        device=settings.device.device if is_traced(settings.recipe) else "cpu",
-    )
-    if settings.store:
-        yield requirements
-        return
     text = uuid.uuid4().hex
     probe = partial_name(settings.root / "probe")
     probe.write_text(text, encoding="utf-8")
     try:
-        yield replace(requirements, probe=(probe, text))
+        yield WorkerRequirements(
+            python=_python(),
+            versions={name: _version(name) for name in names},
+            folders=settings.recipe.assets,
+            assets=assets,
+            device=settings.device.device if is_traced(settings.recipe) else "cpu",
+            probe=(probe, text),
+        )
     finally:
         probe.unlink(missing_ok=True)
 
@@ -77,7 +73,8 @@ def find_unmet_requirement(requirements: WorkerRequirements) -> str:
     """Describe the first requirement that this process does not meet; return an empty text if there is none.
 
     Example:
-        >>> find_unmet_requirement(WorkerRequirements("3.1", {}, {}, (), "cpu")).partition(",")[2]
+        >>> probe = Path("frames/.probe"), "text"
+        >>> find_unmet_requirement(WorkerRequirements("3.1", {}, {}, (), "cpu", probe)).partition(",")[2]
         ' the submitting side has 3.1'
     """
     if _python() != requirements.python:
@@ -95,7 +92,7 @@ def find_unmet_requirement(requirements: WorkerRequirements) -> str:
             choose_devices(find_devices(), requirements.device)
     except InputError as error:
         return str(error)
-    return "" if requirements.probe is None else _find_folder_difference(*requirements.probe)
+    return _find_folder_difference(*requirements.probe)
 
 
 def _find_folder_difference(probe: Path, text: str) -> str:

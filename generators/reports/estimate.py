@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +19,6 @@ from candlelight.generators.engine.devices import DeviceRequest, usable_devices
 from candlelight.generators.engine.group_result import GroupStatus
 from candlelight.generators.engine.render_plan import default_workers, require_rendering
 from candlelight.generators.engine.render_process import RenderProcess, RunSettings
-from candlelight.generators.engine.staging_folders import staging_folder
 from candlelight.generators.engine.worker import TraceGroup
 from candlelight.generators.language.set_settings import is_traced
 from candlelight.generators.planning.plan import Plan
@@ -134,13 +135,13 @@ def estimate(
     require_rendering(plan.recipe)
     devices = usable_devices("auto" if is_traced(plan.recipe) else "cpu")
     workers = default_workers() if devices[0].kind == "CPU" else len(devices)
-    run, began = _Run(plan, seconds), time.perf_counter()
-    with staging_folder() as folder, ExitStack() as stack:
+    run, began, kind = _Run(plan, seconds), time.perf_counter(), devices[0].kind.lower()
+    with TemporaryDirectory(prefix="candlelight-") as name, ExitStack() as stack:
         pool = ThreadPoolExecutor(workers)
         firsts = list(plan.groups.values())[:workers]
         processes = [
-            RenderProcess(RunSettings(folder, plan.recipe, device=DeviceRequest(devices[0].kind.lower(), i)))
-            for i in range(len(firsts))
+            RenderProcess(RunSettings(Path(name), plan.recipe, device=DeviceRequest(kind, slot)))
+            for slot in range(len(firsts))
         ]
         # The callbacks run in reverse: kill the processes, which ends the threads, then close their files.
         for end in (

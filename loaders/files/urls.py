@@ -56,7 +56,7 @@ def local_folder(path: str | Path) -> Path:
         return Path(unquote(parts.path))
     url = without_password(url)
     raise InputError(
-        f"{url}: expected a local folder; only `render` and `info` take URLs; copy the folder first: "
+        f"{url}: expected a local folder; only `info` takes URLs; copy the folder first: "
         f'python -c "import fsspec; fs, path = fsspec.url_to_fs({url!r}); '
         "fs.get(path, 'frames', recursive=True)\""
     )

@@ -35,8 +35,8 @@ def test_all_damaged_files_are_named_and_some_of_the_others():
             "candlelight render RECIPE --repair --out frames",
         ),
         (ROOT, (), ("a",), False, "candlelight render frames/plan.parquet --out frames"),
-        ("s3://b/f", (IMAGE,), (), False, "candlelight render RECIPE --repair --out s3://b/f"),
-        ("s3://b/f", (), ("a",), False, "candlelight render RECIPE --out s3://b/f"),
+        ("s3://b/f", (IMAGE,), (), False, "candlelight render RECIPE --repair --out COPY, a local copy"),
+        ("s3://b/f", (), ("a",), False, "candlelight render RECIPE --out COPY, a local copy"),
     ],
 )
 def test_the_remedy_is_named(path, damaged, missing, packed, remedy):

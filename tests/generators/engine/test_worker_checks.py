@@ -52,12 +52,6 @@ def test_the_probe_file_is_removed_at_the_end(settings):
     assert list(settings.root.iterdir()) == []
 
 
-def test_no_shared_folder_is_required_if_samples_go_to_a_url(settings):
-    with worker_requirements(replace(settings, store="memory://frames"), ()) as requirements:
-        assert requirements.probe is None
-        assert find_unmet_requirement(requirements) == ""
-
-
 def test_dead_leaves_do_not_require_blender(settings):
     with worker_requirements(
         RunSettings(settings.root, load_recipe("negatives", ["sets.negatives.draws=1"])), ()

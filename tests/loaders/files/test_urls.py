@@ -1,7 +1,9 @@
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from candlelight.cli import main
 from candlelight.loaders import FrameFolder, open_frames
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.urls import is_elsewhere, is_url, local_folder
@@ -44,6 +46,25 @@ def test_remote_urls_are_refused_with_a_copy_command(url):
         with pytest.raises(InputError, match=expected) as caught:
             read(url)
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("render", "candle", "--out", "s3://bucket/x"),
+        ("pack", "s3://bucket/x", "--to", "hub", "--out", "pack"),
+        ("pack", "frames", "--to", "hub", "--out", "s3://bucket/x"),
+        ("export", "s3://bucket/x", "--to", "candle", "--out", "candle"),
+        ("demo", "--out", "s3://bucket/x"),
+        ("counterfactual", "candle", "--limit", "1", "--do", "color=blue", "--out", "s3://bucket/x"),
+    ],
+)
+def test_commands_that_need_a_local_folder_refuse_urls(arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 2
+    assert "s3://bucket/x: expected a local folder; only `info` takes URLs" in done.output
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_url_of_another_machine_is_refused():

@@ -5,7 +5,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
+from candlelight.cli import main
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.object_stores import Store, open_store
 from candlelight.loaders.verification.checksums import replace_files
@@ -59,6 +61,17 @@ def test_an_undamaged_store_and_its_folder_have_equal_findings(folder_and_store)
     assert plain_findings(found) == (11, [], ("free-000003",), [])
     assert sum(done) == 11
     assert plain_findings(found) == plain_findings(verify(root), root)
+
+
+def test_info_reads_and_verifies_a_url(folder_and_store):
+    _, store = folder_and_store
+    url = "memory://checked"
+    assert "(folder of frames, " in CliRunner().invoke(main, ["info", url]).output
+    store.write("samples/grid/0000/000001/image.png", b"")
+    done = CliRunner().invoke(main, ["info", url, "--verify"])
+    assert done.exit_code == 1
+    assert "damaged: samples/grid/0000/000001/image.png: differs from its line in SHA256SUMS\n" in done.stdout
+    assert "candlelight render RECIPE --repair --out COPY, a local copy\n" in done.stdout
 
 
 def test_a_flipped_bit_is_found_in_every_file(folder_and_store):
