@@ -38,7 +38,7 @@ class Tally(WorkerPlugin):
         """Record the samples that a task wrote, when its receipts arrive."""
         receipts = self.worker.data.get(key) if finish == "memory" else None
         if isinstance(receipts, list):
-            self.written += [name for receipt in receipts for name in receipt.written]
+            self.written += [name for receipt in receipts if receipt for name in receipt.written]
 
 
 def written(dask_worker: Any) -> list[str]:

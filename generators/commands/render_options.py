@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from candlelight.generators.engine.clusters import CLUSTER_KINDS
+from candlelight.generators.engine.dask_clusters import CLUSTER_KINDS
 from candlelight.generators.engine.devices import DEVICE_CHOICES
 from candlelight.loaders.errors import InputError
 

@@ -1,20 +1,20 @@
-"""Render a plan into a folder of frames; trace groups are tasks of `dask.distributed`."""
+"""Render a plan into a folder of frames, on this machine or by workers of a dask scheduler."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.engine.blender_version import how_to_render
-from candlelight.generators.engine.clusters import cluster_class
+from candlelight.generators.engine.dask_clusters import cluster_class
+from candlelight.generators.engine.dask_pool import DaskPool, open_dask_pool
 from candlelight.generators.engine.dataset_description import describe_folder
 from candlelight.generators.engine.devices import DeviceRequest, check_device_choice, usable_devices
-from candlelight.generators.engine.group_result import GroupResult, GroupStatus
 from candlelight.generators.engine.output_locks import description_lock, hold_folder
-from candlelight.generators.engine.render_process import RunSettings
+from candlelight.generators.engine.render_pool import RenderPool, render_unlocked
+from candlelight.generators.engine.render_process import GroupResult, GroupStatus, RunSettings, TraceGroup
 from candlelight.generators.engine.repair import move_damaged_samples
-from candlelight.generators.engine.tasks import WorkersWanted, render_on_workers
-from candlelight.generators.engine.worker import TraceGroup
 from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.language.set_settings import is_traced
 from candlelight.generators.planning.plan import Plan, check_plan
@@ -106,7 +106,7 @@ def render(
     check_assets(
         plan.assets, AssetLibrary(plan.recipe.assets), f"the plan of `{plan.recipe.name}`", "plan again"
     )
-    wanted, request = _choose_workers(plan.recipe, device, workers, scheduler, cluster)
+    workers, request = _choose_workers(plan.recipe, device, workers, scheduler, cluster)
     mine = plan.shard(*shard) if shard else plan
     out = local_folder(out)
     with hold_folder(out) as check_folder:
@@ -120,17 +120,23 @@ def render(
         if advance:
             advance(outcome.found)
         settings = RunSettings(out.absolute(), plan.recipe, threads, time_limit, device=request)
-        for group, result in render_on_workers(settings, groups, wanted, plan.assets):
-            check_folder()
-            _count(outcome, out, group, result)
-            if advance:
-                advance(len(group))
+        pool: AbstractContextManager[RenderPool | DaskPool]
+        if groups and (scheduler or cluster):
+            pool = open_dask_pool(settings, plan.assets, workers, scheduler, cluster)
+        else:
+            pool = RenderPool(settings, min(workers or 1, len(groups)))
+        with pool as opened:
+            for group, result in render_unlocked(opened.render, groups):
+                check_folder()
+                _count(outcome, out, group, result)
+                if advance:
+                    advance(len(group))
     return outcome
 
 
 def _choose_workers(
     recipe: Recipe, device: str, workers: int | None, scheduler: str | None, cluster: str | None
-) -> tuple[WorkersWanted, DeviceRequest]:
+) -> tuple[int | None, DeviceRequest]:
     """Choose workers and device from the options, and refuse options that contradict each other."""
     check_device_choice(device)
     if cluster is not None:
@@ -141,10 +147,10 @@ def _choose_workers(
             )
         cluster_class(cluster)
     if cluster is not None or scheduler is not None:
-        return WorkersWanted(workers, scheduler, cluster), DeviceRequest(device)
+        return workers, DeviceRequest(device)
     devices = usable_devices(device if is_traced(recipe) else "cpu")
     count = default_workers() if devices[0].kind == "CPU" else len(devices)
-    return WorkersWanted(workers or count), DeviceRequest(devices[0].kind.lower())
+    return workers or count, DeviceRequest(devices[0].kind.lower())
 
 
 def default_workers() -> int:

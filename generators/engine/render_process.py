@@ -1,4 +1,4 @@
-"""Control a render process from its worker: start it, send it trace groups, replace or kill it."""
+"""Control a render process: start it, send it trace groups, read their results, replace or kill it."""
 
 import json
 import os
@@ -7,23 +7,63 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Generator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
 from candlelight.generators.engine import retry_limits
-from candlelight.generators.engine.devices import CPU_REQUEST, DeviceRequest
-from candlelight.generators.engine.group_result import GroupResult, GroupStatus
+from candlelight.generators.engine.devices import CPU_REQUEST, DeviceRequest, GpuSlot
 from candlelight.generators.engine.processor_count import THREADS_VARIABLE
-from candlelight.generators.engine.render_server import TRACE_GROUPS
+from candlelight.generators.engine.render_server import TRACE_GROUP
 from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.language.set_settings import is_traced
 from candlelight.generators.scenes.plan_records import SamplePlan
 
+TraceGroup = Sequence[SamplePlan]
 _LOG_TAIL = 4000  # bytes
+
+
+class GroupStatus(StrEnum):
+    """States of a trace group, and the next step for each.
+
+    | status  | cause                                               | next                                 |
+    |---------|-----------------------------------------------------|--------------------------------------|
+    | WRITTEN | all samples are on disk                             | the samples are counted              |
+    | FAILED  | the renderer refused the group                      | a log is written, the run goes on    |
+    | CRASHED | the render process was lost over the group          | another try, then as FAILED          |
+    | FATAL   | no other group would succeed, as with a full disk   | the run ends with the error          |
+    | LOCKED  | another run holds the group lock                    | the group is tried again at the end  |
+    """
+
+    WRITTEN = "written"
+    FAILED = "failed"
+    CRASHED = "crashed"
+    FATAL = "fatal"
+    LOCKED = "locked"
+
+
+@dataclass(frozen=True)
+class GroupResult:
+    """The result of one trace group.
+
+    Attributes:
+        status: state of the group.
+        written: ids of the samples that were written for this result.
+        error: reason in one line; empty if the status is WRITTEN or LOCKED.
+        log: end of the output of the render process, for FAILED and CRASHED.
+        cpu_seconds: CPU time of the render process since its previous answer, or since its start.
+    """
+
+    status: GroupStatus
+    written: tuple[str, ...] = ()
+    error: str = ""
+    log: str = ""
+    cpu_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -37,7 +77,6 @@ class RunSettings:
         time_limit: seconds for one trace group.
         lifetime: number of samples after which a process is replaced, because Blender's memory grows.
         device: device to trace on.
-        run: unique name of the run; runs may share a worker.
     """
 
     root: Path
@@ -46,7 +85,6 @@ class RunSettings:
     time_limit: float = 900.0
     lifetime: int = 2000
     device: DeviceRequest = CPU_REQUEST
-    run: str = ""
 
 
 @dataclass
@@ -56,54 +94,34 @@ class RenderProcess:
     settings: RunSettings
     _process: "_Process | None" = None
     _successor: "_Process | None" = None
+    _slot: GpuSlot | None = None
     _retired: bool = False
-    _rendered: int = 0
+    _given: int = 0  # samples that the process got
 
-    def render(self, group: Sequence[SamplePlan]) -> GroupResult:
+    def render(self, group: TraceGroup) -> GroupResult:
         """Render and write one trace group; errors of the process are in the result, and never raised."""
-        (result,) = self.render_all([group])
+        ((_, result),) = self._stream(iter([group]), deque())
         return result
 
-    def render_all(self, groups: Sequence[Sequence[SamplePlan]]) -> Generator[GroupResult]:
+    def render_all(self, groups: Iterable[TraceGroup]) -> Iterator[tuple[TraceGroup, GroupResult]]:
         """Render and write trace groups; each is written while the next one is traced.
 
-        Args:
-            groups: at least one trace group.
+        A group over which the process may have crashed is rendered again by itself. The next group is taken
+        from ``groups`` when the process has room for it.
 
         Yields:
-            A result for each group, in order, as soon as the group is written. After a CRASHED or FATAL
-            result there are no more results. The group after a CRASHED one may have caused the crash, because
-            two groups are under way at a time.
+            Each group with its result, in order, as soon as the group is written; CRASHED if the group cost
+            `PROCESSES_PER_GROUP` processes. After a FATAL result there are no more.
         """
-        if self._retired:
-            yield GroupResult(GroupStatus.FAILED, error="the run was stopped")
-            return
-        try:
-            process = self._ready_process(sum(map(len, groups)))
-        except (_ProcessLost, OSError) as error:
-            result = GroupResult(GroupStatus.FATAL, error=self._why_not_started(error))
-            self.close()
-            yield result
-            return
-        answered, limit, started = 0, self.settings.time_limit, time.perf_counter()
-        try:
-            process.send(TRACE_GROUPS.dump_json(tuple(map(tuple, groups))).decode(), limit)
-            for group in groups:
-                reply = process.reply(limit)
-                now = time.perf_counter()
-                self._rendered += len(group)
-                answered += 1
-                yield (result := _result(reply, now - started, process))
-                if result.status is GroupStatus.FATAL:
-                    return
-                started = now
-        except _ProcessLost as error:
-            result = GroupResult(GroupStatus.CRASHED, error=str(error), log=process.tail())
-            self.close()
-            yield result
-        finally:
-            if answered < len(groups):  # unread answers would be taken for answers of other groups
-                self.close()
+        coming, lost = iter(groups), True
+        while lost:
+            under_way, lost = deque[TraceGroup](), False
+            for group, result in self._stream(coming, under_way):
+                if result.status is GroupStatus.CRASHED:
+                    result = self._retry(group, result)
+                    lost = result.status is not GroupStatus.FATAL
+                yield group, result
+            coming = chain(under_way, coming)
 
     def retire(self) -> None:
         """Kill the process and start no other one; any thread may call this.
@@ -117,31 +135,103 @@ class RenderProcess:
 
     def close(self) -> None:
         """Kill the process if it lives. Finished samples are on disk."""
-        for process in (self._process, self._successor):
-            if process is not None:
-                process.close()
-        self._process = self._successor = None
-        self._rendered = 0
+        for one in (self._process, self._successor, self._slot):
+            if one is not None:
+                one.close()
+        self._process = self._successor = self._slot = None
+        self._given = 0
 
-    def _ready_process(self, coming: int) -> "_Process":
-        """Return a process that is ready; start its successor if ``coming`` samples end its lifetime."""
-        if self._process is not None and self._rendered >= self.settings.lifetime:
+    def _stream(
+        self, groups: Iterator[TraceGroup], under_way: deque[TraceGroup]
+    ) -> Iterator[tuple[TraceGroup, GroupResult]]:
+        """Render groups, up to two at a time, and yield each with its result, until one is CRASHED or FATAL.
+
+        ``under_way`` then holds the groups that were taken and not answered.
+        """
+        try:
+            while True:
+                while self._has_room(len(under_way)) and (group := next(groups, None)) is not None:
+                    under_way.append(group)
+                    self._send(group)
+                if not under_way:
+                    return
+                result = self._answer()
+                yield under_way.popleft(), result
+                if result.status is GroupStatus.FATAL:
+                    return
+        except _NotStarted as error:
+            yield under_way.popleft(), GroupResult(GroupStatus.FATAL, error=str(error))
+        except _ProcessLost as error:
+            result = GroupResult(GroupStatus.CRASHED, error=str(error), log=self._log())
+            self.close()
+            yield under_way.popleft(), result
+        finally:
+            if under_way:  # unread answers would be taken for answers of other groups
+                self.close()
+
+    def _retry(self, group: TraceGroup, result: GroupResult) -> GroupResult:
+        """Render a group by itself, because its crash may be due to another group that was under way."""
+        for _ in range(retry_limits.PROCESSES_PER_GROUP - 1):
+            result = self.render(group)
+            if result.status is not GroupStatus.CRASHED:
+                break
+        return result
+
+    def _has_room(self, under_way: int) -> bool:
+        """Return whether the process may get another group; a process at its end must answer first."""
+        return not under_way or (under_way < 2 and self._given < self.settings.lifetime)
+
+    def _send(self, group: TraceGroup) -> None:
+        """Send a group to the process, and start the successor if the group ends the process's lifetime."""
+        process = self._ready_process()
+        self._given += len(group)
+        process.send(TRACE_GROUP.dump_json(tuple(group)).decode(), self.settings.time_limit)
+        if self._successor is None and self._given >= self.settings.lifetime:
+            self._successor = self._start()
+
+    def _answer(self) -> GroupResult:
+        assert self._process is not None
+        reply = self._process.reply(self.settings.time_limit)
+        cpu_seconds = reply["cpu_seconds"]
+        if "error" not in reply:
+            return GroupResult(GroupStatus.WRITTEN, tuple(reply["written"]), cpu_seconds=cpu_seconds)
+        status = GroupStatus.FATAL if reply["fatal"] else GroupStatus.FAILED
+        return GroupResult(status, error=reply["error"], log=self._log(), cpu_seconds=cpu_seconds)
+
+    def _ready_process(self) -> "_Process":
+        if self._process is not None and self._given >= self.settings.lifetime:
             self._process.close()
-            self._process, self._successor, self._rendered = self._successor, None, 0
-        if self._process is None:
-            self._process = _Process.start(self.settings)
-        if self._retired:  # by another thread, meanwhile
-            self._process.popen.kill()
-        self._process.wait_until_ready()
-        if self._successor is None and self._rendered + coming >= self.settings.lifetime:
-            self._successor = _Process.start(self.settings)
+            self._process, self._successor, self._given = self._successor, None, 0
+        if self._process is None and not self._retired:
+            self._process = self._start()
+        if self._process is None or self._retired:  # by another thread, perhaps meanwhile
+            self.close()
+            raise _NotStarted("the run was stopped")
+        try:
+            self._process.wait_until_ready()
+        except _ProcessLost as error:
+            last = self._log().strip().rpartition("\n")[2]
+            self.close()
+            raise _NotStarted(f"{error} ({last})" if last else str(error)) from None
         return self._process
 
-    def _why_not_started(self, error: Exception) -> str:
-        if isinstance(error, OSError):  # no process, pipe or log file can be had
-            return f"no render process starts: {error}"
-        last = self._process.tail().strip().rpartition("\n")[2] if self._process else ""
-        return f"{error} ({last})" if last else str(error)
+    def _start(self) -> "_Process":
+        """Start a process that takes a GPU, if it needs one, that no other process on this host takes."""
+        device = self.settings.device
+        try:
+            if device.device != "cpu":
+                self._slot = self._slot or GpuSlot()
+                device = replace(device, slot=self._slot.number)
+            return _Process.start(replace(self.settings, device=device))
+        except OSError as error:  # no process, pipe or log file can be had
+            raise _NotStarted(f"no render process starts: {error}") from None
+
+    def _log(self) -> str:
+        return self._process.tail() if self._process else ""
+
+
+class _NotStarted(Exception):
+    """No process can be started, and no other group would succeed; the message says why."""
 
 
 class _ProcessLost(Exception):
@@ -257,11 +347,3 @@ def _module(recipe: Recipe) -> str:
         if is_traced(recipe)
         else "candlelight.generators.engine.dead_leaves_process"
     )
-
-
-def _result(reply: dict[str, Any], seconds: float, process: _Process) -> GroupResult:
-    took = {"cpu_seconds": reply["cpu_seconds"], "seconds": seconds}
-    if "error" not in reply:
-        return GroupResult(GroupStatus.WRITTEN, tuple(reply["written"]), **took)
-    status = GroupStatus.FATAL if reply["fatal"] else GroupStatus.FAILED
-    return GroupResult(status, error=reply["error"], log=process.tail(), **took)

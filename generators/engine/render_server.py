@@ -2,7 +2,7 @@
 
 ``python -m MODULE REPLIES`` reads JSON lines from standard input and writes JSON lines to the file descriptor
 REPLIES; standard output and error are its log. The first line holds the settings, and is answered by
-``{"ready": true}``. Every other line is a list of trace groups, each answered by a line of its own:
+``{"ready": true}``. Every other line is a trace group, and is answered by
 ``{"written": [ids], "cpu_seconds": s}`` or ``{"error": text, "fatal": bool, "cpu_seconds": s}``. The process
 ends when standard input does, so it does not outlive its owner for long.
 """
@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -26,7 +27,7 @@ from candlelight.generators.planning.provenance import EditedAssetError
 from candlelight.generators.scenes.plan_records import SamplePlan
 from candlelight.loaders.errors import InputError
 
-TRACE_GROUPS = TypeAdapter(tuple[tuple[SamplePlan, ...], ...])
+TRACE_GROUP = TypeAdapter(tuple[SamplePlan, ...])
 WriteSamples = Callable[[], list[str]]
 
 
@@ -53,7 +54,7 @@ def serve(requests: TextIO, replies: TextIO, make_renderer: MakeRenderer) -> Non
     these two groups are in memory.
 
     Args:
-        requests: lines of JSON: the settings, then lists of trace groups.
+        requests: lines of JSON: the settings, then trace groups.
         replies: file for the reply lines, in the order of the groups.
         make_renderer: makes the renderer from folder, recipe, number of threads and device request.
     """
@@ -69,18 +70,19 @@ def serve(requests: TextIO, replies: TextIO, make_renderer: MakeRenderer) -> Non
     clock = _CpuClock()
 
     def finish(traced: WriteSamples | Exception) -> None:
-        answer(json.dumps({**_write(traced), "cpu_seconds": clock.lap()}))
+        try:
+            answer(json.dumps({**_write(traced), "cpu_seconds": clock.lap()}))
+        except BaseException:  # the owner must not wait for an answer, nor this process for another request
+            traceback.print_exc()
+            os._exit(1)
 
     with ThreadPoolExecutor(1) as writer:
+        previous: Future[None] | None = None
         for line in requests:
-            previous: Future[None] | None = None
-            for group in TRACE_GROUPS.validate_json(line):
-                traced = _trace(renderer, group)
-                if previous is not None:
-                    previous.result()
-                previous = writer.submit(finish, traced)
-            if previous is not None:  # raises the exception, if any, that ended the thread
+            traced = _trace(renderer, TRACE_GROUP.validate_json(line))
+            if previous is not None:
                 previous.result()
+            previous = writer.submit(finish, traced)
 
 
 class _CpuClock:

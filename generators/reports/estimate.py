@@ -16,10 +16,8 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from candlelight.generators.engine.devices import DeviceRequest, usable_devices
-from candlelight.generators.engine.group_result import GroupStatus
 from candlelight.generators.engine.render_plan import default_workers, require_rendering
-from candlelight.generators.engine.render_process import RenderProcess, RunSettings
-from candlelight.generators.engine.worker import TraceGroup
+from candlelight.generators.engine.render_process import GroupStatus, RenderProcess, RunSettings, TraceGroup
 from candlelight.generators.language.set_settings import is_traced
 from candlelight.generators.planning.plan import Plan
 from candlelight.generators.random_streams import stream
@@ -140,8 +138,7 @@ def estimate(
         pool = ThreadPoolExecutor(workers)
         firsts = list(plan.groups.values())[:workers]
         processes = [
-            RenderProcess(RunSettings(Path(name), plan.recipe, device=DeviceRequest(kind, slot)))
-            for slot in range(len(firsts))
+            RenderProcess(RunSettings(Path(name), plan.recipe, device=DeviceRequest(kind))) for _ in firsts
         ]
         # The callbacks run in reverse: kill the processes, which ends the threads, then close their files.
         for end in (

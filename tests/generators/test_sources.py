@@ -16,9 +16,7 @@ CALLS = {
 # These modules measure durations and name runs and files; they make no numbers of samples.
 ALLOWED = {
     "commands/demo_command.py": {"time.monotonic"},
-    "engine/render_process.py": {"time.perf_counter"},
-    "engine/worker_pool.py": {"time.monotonic"},
-    "engine/tasks.py": {"uuid"},
+    "engine/dask_pool.py": {"time.monotonic", "uuid"},
     "reports/estimate.py": {"time.perf_counter"},
     "engine/worker_checks.py": {"uuid"},
 }

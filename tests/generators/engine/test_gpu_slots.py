@@ -3,8 +3,8 @@
 import subprocess
 import sys
 
-import candlelight.generators.engine.gpu_slots
-from candlelight.generators.engine.gpu_slots import GpuSlot
+import candlelight.generators.engine.devices
+from candlelight.generators.engine.devices import GpuSlot
 
 
 def test_slots_are_the_lowest_free_numbers(tmp_path):
@@ -19,9 +19,7 @@ def test_slots_are_the_lowest_free_numbers(tmp_path):
 
 
 def test_a_slot_is_free_when_its_process_ends(tmp_path):
-    code = (
-        "import os; from pathlib import Path; from candlelight.generators.engine.gpu_slots import GpuSlot; "
-    )
+    code = "import os; from pathlib import Path; from candlelight.generators.engine.devices import GpuSlot; "
     code += f"s = GpuSlot(Path({str(tmp_path)!r}))"
     subprocess.run(
         [sys.executable, "-c", f"{code}; assert s.number == 0; os.kill(os.getpid(), 9)"], check=False
@@ -32,7 +30,7 @@ def test_a_slot_is_free_when_its_process_ends(tmp_path):
 
 
 def test_processes_that_see_different_gpus_are_numbered_separately(tmp_path, monkeypatch):
-    monkeypatch.setattr(candlelight.generators.engine.gpu_slots.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(candlelight.generators.engine.devices.tempfile, "gettempdir", lambda: str(tmp_path))
     slots = []
     for visible in ("0", "1", "0"):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)

@@ -46,7 +46,7 @@ if has("broken"):
     sys.exit("ImportError: libGL.so.1 is missing")
 say(ready=True)
 for line in sys.stdin:
-  for group in json.loads(line):
+    group = json.loads(line)
     with open(root.parent / "asked", "a") as asked:
         print(*(sample["id"] for sample in group), file=asked)
     for sample in group:

@@ -1,10 +1,12 @@
 """The server of a render process, run in this process with a renderer that writes nothing."""
 
 import json
+from contextlib import suppress
 
 import pytest
 
-from candlelight.generators.engine.render_server import TRACE_GROUPS, serve
+import candlelight.generators.engine.render_server
+from candlelight.generators.engine.render_server import TRACE_GROUP, serve
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
 from candlelight.loaders.errors import InputError
@@ -29,7 +31,7 @@ class IdleRenderer:
 
 @pytest.fixture
 def pipes(tiny, tmp_path):
-    """Open a file of requests, with settings and one line of two groups, and a file for the replies."""
+    """Open a file of requests, with settings and two groups, and a file for the replies."""
     recipe = load_recipe(tiny)
     settings = {
         "root": "out",
@@ -38,7 +40,8 @@ def pipes(tiny, tmp_path):
         "device": {"device": "cpu"},
     }
     groups = tuple((sample,) for sample in make_plan(recipe).samples[:2])
-    (tmp_path / "requests").write_text(f"{json.dumps(settings)}\n{TRACE_GROUPS.dump_json(groups).decode()}\n")
+    lines = [json.dumps(settings), *(TRACE_GROUP.dump_json(group).decode() for group in groups)]
+    (tmp_path / "requests").write_text("\n".join(lines) + "\n")
     with (tmp_path / "requests").open() as requests, (tmp_path / "replies").open("w+") as replies:
         yield requests, replies
 
@@ -66,9 +69,15 @@ def test_every_group_is_answered_in_turn(pipes, monkeypatch, end, error, fatal):
 
 
 @pytest.mark.parametrize("ends", [(KeyError("boo"), None), (None, KeyError("boo"))])
-def test_any_other_exception_while_writing_ends_the_process(pipes, monkeypatch, ends):
-    """Otherwise the owner would wait for the answer for the last group of a line until the time limit."""
+def test_any_other_exception_while_writing_ends_the_process(pipes, monkeypatch, capfd, ends):
+    """Otherwise the owner would wait for the answer until the time limit."""
+
+    def leave(status):
+        raise SystemExit(status)
+
+    monkeypatch.setattr(candlelight.generators.engine.render_server.os, "_exit", leave)
     monkeypatch.setattr(IdleRenderer, "ends", ends)
-    with pytest.raises(KeyError, match="boo"):
+    with suppress(SystemExit):  # raised in the other thread, which hands it on if there is another group
         serve(*pipes, IdleRenderer)
     assert len(answers(pipes[1])) == 1 + ends.index(next(end for end in ends if end))
+    assert "KeyError: 'boo'" in capfd.readouterr().err

@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from candlelight.generators.engine import retry_limits
-from candlelight.generators.engine.clusters import start_cluster
+from candlelight.generators.engine.dask_clusters import start_cluster
 from candlelight.generators.engine.render_plan import render
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan

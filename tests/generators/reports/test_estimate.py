@@ -37,21 +37,21 @@ if os.path.exists({broken!r}):
 say(ready=True)
 last = None
 for line in sys.stdin:
-    for group in json.loads(line):
-        place = (group[0]["trace"]["environment"] or {{}}).get("scene")
-        cost = 5 if last is None else 1 if place == last[0] else 2
-        last = (place,)
-        if os.path.exists({poison!r}) and group[0]["index"] % 2:
-            say(error="no such colour", fatal=False, cpu_seconds=cost)
-            continue
-        for sample in group:
-            index = sample["index"]
-            folder = pathlib.Path(job["root"]) / "samples" / sample["set"]
-            folder = folder / ("%04d" % (index // 1000)) / ("%06d" % index)
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / "metadata.json").write_text("{{}}")
-            (folder / "layers.npz").write_bytes(b"x" * 10000)
-        say(written=[sample["id"] for sample in group], cpu_seconds=cost)
+    group = json.loads(line)
+    place = (group[0]["trace"]["environment"] or {{}}).get("scene")
+    cost = 5 if last is None else 1 if place == last[0] else 2
+    last = (place,)
+    if os.path.exists({poison!r}) and group[0]["index"] % 2:
+        say(error="no such colour", fatal=False, cpu_seconds=cost)
+        continue
+    for sample in group:
+        index = sample["index"]
+        folder = pathlib.Path(job["root"]) / "samples" / sample["set"]
+        folder = folder / ("%04d" % (index // 1000)) / ("%06d" % index)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "metadata.json").write_text("{{}}")
+        (folder / "layers.npz").write_bytes(b"x" * 10000)
+    say(written=[sample["id"] for sample in group], cpu_seconds=cost)
 """
 
 

@@ -9,20 +9,17 @@ from types import SimpleNamespace
 
 import pytest
 
+import candlelight.generators.engine.dask_pool
 import candlelight.generators.engine.devices
-import candlelight.generators.engine.gpu_slots
 import candlelight.generators.engine.render_plan
 import candlelight.generators.engine.render_process
-import candlelight.generators.engine.tasks
-import candlelight.generators.engine.worker
 import candlelight.generators.engine.worker_checks
-import candlelight.generators.engine.worker_pool
 from candlelight.generators.engine import retry_limits
-from candlelight.generators.engine.devices import Device
+from candlelight.generators.engine.dask_pool import DaskPool
+from candlelight.generators.engine.devices import Device, GpuSlot
 from candlelight.generators.engine.render_plan import render
 from candlelight.generators.engine.render_process import RunSettings
-from candlelight.generators.engine.tasks import render_in_pool
-from candlelight.generators.engine.worker_pool import WorkerPool
+from candlelight.generators.engine.worker_checks import find_unmet_requirement
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
 from candlelight.loaders.errors import InputError
@@ -42,15 +39,15 @@ def say(**reply):
     print(json.dumps(reply), file=replies, flush=True)
 say(ready=True)
 for line in sys.stdin:
-    for group in json.loads(line):
-        time.sleep(0.02)
-        for sample in group:
-            with open(root.parent / "asked", "a") as asked:
-                print(os.getpid(), sample["id"], file=asked)
-            folder = root / "samples" / sample["set"] / "0000" / ("%06d" % sample["index"])
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / "metadata.json").write_text("{{}}")
-        say(written=[sample["id"] for sample in group], cpu_seconds=0.25)
+    group = json.loads(line)
+    time.sleep(0.02)
+    for sample in group:
+        with open(root.parent / "asked", "a") as asked:
+            print(os.getpid(), sample["id"], file=asked)
+        folder = root / "samples" / sample["set"] / "0000" / ("%06d" % sample["index"])
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "metadata.json").write_text("{{}}")
+    say(written=[sample["id"] for sample in group], cpu_seconds=0.25)
 """
 
 
@@ -114,13 +111,13 @@ def test_every_sample_is_rendered_once_by_one_process_of_each_worker(out, plan, 
 def test_threads_of_a_worker_share_one_gpu_slot(out, plan, cluster, monkeypatch):
     taken = []
 
-    class SlowSlot(candlelight.generators.engine.worker.GpuSlot):
+    class SlowSlot(GpuSlot):
         def __init__(self):
             time.sleep(0.2)  # time for the other thread of the worker to ask as well
             super().__init__(out.parent / "slots")
             taken.append(self)
 
-    monkeypatch.setattr(candlelight.generators.engine.worker, "GpuSlot", SlowSlot)
+    monkeypatch.setattr(candlelight.generators.engine.render_process, "GpuSlot", SlowSlot)
     assert render(plan, out, scheduler=cluster.scheduler_address).written == 32
     assert len(taken) == 2
     assert len({process for process, _ in asked(out)}) == 2
@@ -149,14 +146,14 @@ def test_two_runs_at_once_have_separate_processes_on_a_worker(out, plan, cluster
         "one": (32, {}),
         "two": (32, {}),
     }
-    assert candlelight.generators.engine.worker._processes == {}
+    assert candlelight.generators.engine.dask_pool._pools == {}
 
 
 def test_an_exception_of_a_task_is_the_reason_why_its_groups_failed(out, plan, cluster, monkeypatch):
-    def fail(settings, groups):
+    def fail(settings, run, groups):
         raise TimeoutError("the disk is slow")  # waiting for a task raises this class, too
 
-    monkeypatch.setattr(candlelight.generators.engine.tasks, "render_groups", fail)
+    monkeypatch.setattr(candlelight.generators.engine.dask_pool, "render_slice", fail)
     outcome = render(plan, out, scheduler=cluster.scheduler_address)
     assert set(outcome.failed.values()) == {"TimeoutError: the disk is slow"}
     assert len(outcome.failed) == len(plan)
@@ -189,7 +186,7 @@ def test_a_worker_with_an_unmet_requirement_is_left_out(out, plan, cluster, monk
 
     unfit = next(iter(cluster.workers.values())).address
     monkeypatch.setattr(
-        candlelight.generators.engine.worker_pool,
+        candlelight.generators.engine.dask_pool,
         "find_unmet_requirement",
         lambda requirements: "it has bpy 4.2.0" if get_worker().address == unfit else "",
     )
@@ -201,7 +198,7 @@ def test_a_worker_with_an_unmet_requirement_is_left_out(out, plan, cluster, monk
 def test_a_run_ends_if_all_workers_are_left_out(out, plan, cluster, monkeypatch):
     monkeypatch.setattr(retry_limits, "JOIN_GRACE", 0.1)
     monkeypatch.setattr(
-        candlelight.generators.engine.worker_pool,
+        candlelight.generators.engine.dask_pool,
         "find_unmet_requirement",
         lambda requirements: "it has no\nbpy",
     )
@@ -216,16 +213,16 @@ def test_a_check_that_raises_is_an_unmet_requirement(out, plan, cluster, monkeyp
         raise ModuleNotFoundError("No module named 'generators'")
 
     monkeypatch.setattr(retry_limits, "JOIN_GRACE", 0.1)
-    monkeypatch.setattr(candlelight.generators.engine.worker_pool, "find_unmet_requirement", fail)
+    monkeypatch.setattr(candlelight.generators.engine.dask_pool, "find_unmet_requirement", fail)
     with pytest.raises(InputError, match=r"ModuleNotFoundError: No module named 'generators'$"):
         render(plan, out, scheduler=cluster.scheduler_address)
 
 
-def test_tasks_are_submitted_at_once_to_workers_that_are_there(out, plan, monkeypatch):
+def test_tasks_are_submitted_at_once_to_workers_that_are_there(out, plan, cluster, monkeypatch):
     """A run once waited for a first result before it had submitted a task."""
     monkeypatch.setattr(retry_limits, "LOOK_INTERVAL", 60.0)
     began = time.monotonic()
-    assert render(plan, out, workers=1).written == len(plan)
+    assert render(plan, out, scheduler=cluster.scheduler_address).written == len(plan)
     assert time.monotonic() - began < 60.0
 
 
@@ -288,19 +285,29 @@ def test_a_lost_scheduler_ends_the_run_with_one_line(out, plan, cluster):
     assert outcome.found + outcome.written == 32
 
 
-def test_an_interrupted_run_stops_its_processes_on_the_workers(out, plan, cluster):
+def test_an_interrupted_run_stops_its_processes_on_the_workers(tmp_path):
+    from distributed import LocalCluster
+
     def advance(count):
         if count:
+            assert render_processes()
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        render(plan, out, scheduler=cluster.scheduler_address, advance=advance)
-    # Only the message to the workers can have stopped the render processes.
-    assert candlelight.generators.engine.worker._processes == {}
+    def render_processes():
+        children = psutil.Process().children(recursive=True)
+        return [
+            one for one in children if "candlelight.generators.engine.dead_leaves_process" in one.cmdline()
+        ]
+
+    plan = make_plan(load_recipe("dead-leaves", ["image={width: 16, height: 16}"]), limit=500)
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+        with pytest.raises(KeyboardInterrupt):
+            render(plan, tmp_path / "out", scheduler=cluster.scheduler_address, advance=advance)
+        assert render_processes() == []
 
 
 class LosingClient:
-    """A client whose scheduler lists another worker at every look; no worker ever answers."""
+    """A client whose scheduler lists another worker at every look; workers are accepted and do nothing."""
 
     status = "running"
 
@@ -312,23 +319,21 @@ class LosingClient:
         return {f"tcp://w{self.looks}": 1}
 
     def submit(self, function, argument, *, pure, workers):
-        self.asked += workers
-        return SimpleNamespace(
-            key=str(len(self.asked)),
-            status="pending",
-            add_done_callback=lambda call: None,
-            release=lambda: None,
-        )
+        check = function is find_unmet_requirement
+        self.asked += [] if check else workers
+        future = SimpleNamespace(key=f"{check} {workers}", status="pending", release=lambda: None)
+        future.add_done_callback = lambda call: call(future) if check else None
+        future.result = lambda timeout: ""
+        return future
 
 
 def test_a_group_over_which_too_many_workers_are_lost_fails(plan, tmp_path, monkeypatch):
-    monkeypatch.setattr(retry_limits, "LOOK_INTERVAL", 0.001)
+    monkeypatch.setattr(retry_limits, "LOOK_INTERVAL", 0.02)
     client, group = LosingClient(), tuple(plan.samples[:1])
-    pool = WorkerPool(client, None, "run")
-    ((done, result),) = render_in_pool(pool, RunSettings(tmp_path, plan.recipe), [group])
+    pool = DaskPool(client, RunSettings(tmp_path, plan.recipe), None)
+    ((done, result),) = pool.render([group])
     assert (done, result.error) == (group, "more than 10 workers were lost while they had it")
     assert len(set(client.asked)) == len(client.asked) == retry_limits.LOST_WORKERS + 1
-    assert not pool.has_tasks
 
 
 def test_contradicting_options_are_refused_before_the_folder_is_made(out, plan, monkeypatch):
@@ -351,16 +356,14 @@ def test_render_processes_take_different_gpus(out, plan, monkeypatch):
     monkeypatch.setattr(
         candlelight.generators.engine.render_plan, "usable_devices", lambda device: tuple(gpus)
     )
-    monkeypatch.setattr(
-        candlelight.generators.engine.gpu_slots, "_slots_folder", lambda: out.parent / "slots"
-    )
+    monkeypatch.setattr(candlelight.generators.engine.devices, "_slots_folder", lambda: out.parent / "slots")
     seen = set()
-    start = candlelight.generators.engine.render_process.RenderProcess.__init__
+    start = candlelight.generators.engine.render_process._Process.start
 
-    def note(self, settings, *rest):
+    def note(settings):
         seen.add((settings.device.device, settings.device.slot))
-        start(self, settings, *rest)
+        return start(settings)
 
-    monkeypatch.setattr(candlelight.generators.engine.render_process.RenderProcess, "__init__", note)
+    monkeypatch.setattr(candlelight.generators.engine.render_process._Process, "start", note)
     assert render(plan, out).written == 32
     assert seen == {("optix", 0), ("optix", 1)}
