@@ -37,7 +37,7 @@ FOLDERS = {
 def imported_weight(modules: str) -> set[str]:
     code = f"import sys, {modules}; print(*({HEAVY | SLOW!r} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    return set(done.stdout.split())
+    return set(done.stdout.splitlines()[-1].split())  # Blender prints lines too
 
 
 def test_importing_the_packages_stays_light():
@@ -48,6 +48,14 @@ def test_importing_the_packages_stays_light():
 def test_importing_the_metrics_imports_torch_alone():
     names = ("concepts", "intrinsic", "causal", "coverage", "perception")
     assert imported_weight(", ".join(f"candlelight.evaluation.{name}" for name in names)) & HEAVY == {"torch"}
+
+
+@pytest.mark.parametrize("module", ["engine.dead_leaves_process", "blender.renderer"])
+def test_a_render_process_imports_nothing_of_packs_and_schedulers(module):
+    if module == "blender.renderer":
+        pytest.importorskip("bpy")
+    weight = imported_weight(f"candlelight.generators.{module}")
+    assert weight <= {"bpy", "jaxtyping", "numpy", "pydantic", "yaml"}
 
 
 def imports_of(path):

@@ -31,16 +31,8 @@ _CLASSES = {
 CLUSTER_KINDS = tuple(_CLASSES)
 # Scheduler and workers always serve HTTP; this address keeps it on this machine, on any free port.
 LOCAL_HTTP = "localhost:0"
-# By default dask keeps its last 1000 messages with whole tasks (measured: 12 kB of memory for each sample of
-# a run), an hour of its own load, and a profile of every worker's thread. Nothing here reads them, and with
-# them an idle process takes 0.04 CPU s a second instead of 0.008.
-_SHORT_HISTORY = {
-    "distributed.admin.low-level-log-length": 1,
-    "distributed.admin.system-monitor.log-length": 60,
-    "distributed.admin.system-monitor.interval": "10s",
-    "distributed.admin.tick.interval": "2s",
-    "distributed.worker.profile.enabled": False,
-}
+# By default dask keeps its last 1000 messages with whole slices: 12 kB of memory for each sample.
+_SHORT_HISTORY = {"distributed.admin.low-level-log-length": 1}
 
 
 @contextmanager

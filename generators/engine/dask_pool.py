@@ -241,7 +241,8 @@ class DaskPool:
                 return
             load[worker] += 1
             # The last slices are small, so that no worker is left with a long one.
-            share = -(-len(self._queue) // (retry_limits.SLICES_PER_WORKER * len(self._accepted)))
+            workers = len(self._accepted) + len(self._checking)
+            share = -(-len(self._queue) // (retry_limits.SLICES_PER_WORKER * workers))
             size = min(share, retry_limits.LARGEST_SLICE)
             # Groups are unpacked here and no earlier, so that a plan of millions fits into memory.
             groups = tuple(tuple(self._queue.popleft()) for _ in range(size))

@@ -93,7 +93,6 @@ class RenderProcess:
 
     settings: RunSettings
     _process: "_Process | None" = None
-    _successor: "_Process | None" = None
     _slot: GpuSlot | None = None
     _retired: bool = False
     _given: int = 0  # samples that the process got
@@ -129,16 +128,15 @@ class RenderProcess:
         A thread that waits for the process then cleans up. Call `close` if no thread waits.
         """
         self._retired = True
-        for process in (self._process, self._successor):
-            if process is not None:
-                process.popen.kill()
+        if process := self._process:
+            process.popen.kill()
 
     def close(self) -> None:
         """Kill the process if it lives. Finished samples are on disk."""
-        for one in (self._process, self._successor, self._slot):
+        for one in (self._process, self._slot):
             if one is not None:
                 one.close()
-        self._process = self._successor = self._slot = None
+        self._process = self._slot = None
         self._given = 0
 
     def _stream(
@@ -182,12 +180,9 @@ class RenderProcess:
         return not under_way or (under_way < 2 and self._given < self.settings.lifetime)
 
     def _send(self, group: TraceGroup) -> None:
-        """Send a group to the process, and start the successor if the group ends the process's lifetime."""
         process = self._ready_process()
         self._given += len(group)
         process.send(TRACE_GROUP.dump_json(tuple(group)).decode(), self.settings.time_limit)
-        if self._successor is None and self._given >= self.settings.lifetime:
-            self._successor = self._start()
 
     def _answer(self) -> GroupResult:
         assert self._process is not None
@@ -199,9 +194,8 @@ class RenderProcess:
         return GroupResult(status, error=reply["error"], log=self._log(), cpu_seconds=cpu_seconds)
 
     def _ready_process(self) -> "_Process":
-        if self._process is not None and self._given >= self.settings.lifetime:
-            self._process.close()
-            self._process, self._successor, self._given = self._successor, None, 0
+        if self._given >= self.settings.lifetime:
+            self.close()
         if self._process is None and not self._retired:
             self._process = self._start()
         if self._process is None or self._retired:  # by another thread, perhaps meanwhile

@@ -259,16 +259,6 @@ def test_after_a_fatal_error_no_other_group_is_tried(start, groups, tmp_path):
     assert len(starts(tmp_path)) == 1
 
 
-def test_a_successor_is_started_before_it_is_needed(start, groups, tmp_path):
-    process = start(lifetime=3)
-    process.render(groups[0])
-    list(process.render_all([groups[0]] * 2))
-    while len(starts(tmp_path)) < 2:
-        time.sleep(0.01)
-    assert process.render(groups[0]).written
-    assert len(starts(tmp_path)) == 2
-
-
 @pytest.mark.blender
 def test_a_broken_asset_does_not_end_the_process_or_change_the_next_frame(tiny, tmp_path):
     """A trace after a trace that failed halfway gives the same bytes as a trace in a fresh process."""
