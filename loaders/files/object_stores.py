@@ -1,14 +1,12 @@
-"""Read and write folders of frames on an object store, or at any other URL that `fsspec` supports.
+"""Read folders of frames that were copied to an object store, or to any other URL that `fsspec` supports.
 
-The layout is the same as in a local folder (`candlelight.loaders.frames`). An object store cannot rename a
-folder, but writes each object atomically. A sample's ``metadata.json`` is therefore written last, and a
-folder without it is not a sample.
+The layout is the same as in a local folder (`candlelight.loaders.frames`); a folder without
+``metadata.json`` is not a sample.
 """
 
 import re
 import time
-import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -21,14 +19,9 @@ from candlelight.loaders.frames import METADATA, frame_path
 
 PAUSES = (1.0, 2.0, 4.0, 8.0)  # s between tries; an error that lasts longer ends the run
 LISTERS = 8  # listing requests at a time
-# Protocols that write one object atomically. With all others, a temporary file is written and renamed.
-OBJECT_STORES = {
-    *("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oci", "oss", "tos", "tosfs", "r2"),
-    *("hf", "memory"),
-}
 # Errors that another try does not solve.
 _HOPELESS = (
-    *(FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, NotImplementedError),
+    *(PermissionError, IsADirectoryError, NotADirectoryError, NotImplementedError),
     *(AttributeError, ImportError, MemoryError, TypeError),
 )
 
@@ -87,28 +80,9 @@ class Store:
             InputError: the store does not answer, or refuses.
         """
         try:
-            return bytes(self._try("read", lambda: self.fs.cat_file(self._at(name)), missing=True))
+            return bytes(self._try(lambda: self.fs.cat_file(self._at(name))))
         except FileNotFoundError:
             return None
-
-    def write(self, name: str, data: bytes) -> None:
-        """Write a file atomically.
-
-        Raises:
-            InputError: the store does not answer, or refuses.
-        """
-        self._try("written", partial(self._write, name, data))
-
-    def remove(self, name: str) -> None:
-        """Remove a file if it exists.
-
-        Raises:
-            InputError: the store does not answer, or refuses.
-        """
-        try:
-            self._try("written", lambda: self.fs.rm_file(self._at(name)), missing=True)
-        except FileNotFoundError:
-            pass
 
     def names(self, folder: str = "") -> list[str]:
         """List the names directly in a folder; empty if the folder does not exist.
@@ -122,7 +96,7 @@ class Store:
             return list(self.fs.ls(self._at(folder), detail=False))
 
         try:
-            found = {name.strip("/") for name in self._try("read", look, missing=True)}
+            found = {name.strip("/") for name in self._try(look)}
         except FileNotFoundError:
             return []
         # An object whose name ends in a slash stands for the folder itself.
@@ -148,23 +122,6 @@ class Store:
             parts = pool.map(partial(self._thousand, set_name), sorted(thousands))
             return {index: size for part in parts for index, size in part}
 
-    def put_samples(self, root: Path, folders: Sequence[Path]) -> None:
-        """Copy complete samples from a local folder of frames: first all data, then all ``metadata.json``.
-
-        Args:
-            root: the local folder.
-            folders: folders of the samples, below ``root``.
-
-        Raises:
-            InputError: the store does not answer, or refuses; no sample is left incomplete with metadata.
-        """
-        files = [file for folder in folders for file in sorted(folder.iterdir()) if file.name != METADATA]
-        for file in files:
-            self._try("written", partial(self._put, file.relative_to(root).as_posix(), file))
-        for folder in folders:
-            file = folder / METADATA
-            self.write(file.relative_to(root).as_posix(), file.read_bytes())
-
     def fetch(self, folder: str, target: Path) -> None:
         """Copy the files of a folder, without subfolders, to a local folder.
 
@@ -186,7 +143,7 @@ class Store:
     def _thousand(self, set_name: str, number: int) -> list[tuple[int, int]]:
         folder = self._at(frame_path(Path(), set_name, number * 1000).parent.as_posix())
         try:
-            found = self._try("read", partial(self._find, folder), missing=True)
+            found = self._try(partial(self._find, folder))
         except FileNotFoundError:
             return []
         sizes: dict[int, int] = {}
@@ -208,45 +165,18 @@ class Store:
         finally:
             self.fs.invalidate_cache()  # a million names would stay in memory
 
-    def _put(self, name: str, file: Path) -> None:
-        self._make_folder(name)
-        self.fs.put_file(str(file), self._at(name))
-
-    def _write(self, name: str, data: bytes) -> None:
-        if _is_object_store(self.fs):
-            self.fs.pipe_file(self._at(name), data)
-            return
-        self._make_folder(name)
-        folder, slash, file = name.rpartition("/")
-        aside = self._at(f"{folder}{slash}.{file}.{uuid.uuid4().hex}.partial")
-        self.fs.pipe_file(aside, data)
-        self.fs.mv(aside, self._at(name))
-
-    def _make_folder(self, name: str) -> None:
-        # An object store has no folders, and `makedirs` may create a bucket.
-        if not _is_object_store(self.fs):
-            self.fs.makedirs(self._at(name).rpartition("/")[0], exist_ok=True)
-
-    def _try(self, done: str, do: Callable[[], _Result], missing: bool = False) -> _Result:
-        """Send a request, and repeat it after a pause; with ``missing``, pass FileNotFoundError on."""
+    def _try(self, do: Callable[[], _Result]) -> _Result:
+        """Send a request, and repeat it after a pause; pass FileNotFoundError on."""
         pauses = iter(PAUSES)
         while True:
             try:
                 return do()
+            except FileNotFoundError:
+                raise
             except Exception as error:  # the package of each store has its own exceptions
-                if missing and isinstance(error, FileNotFoundError):
-                    raise
                 if _is_hopeless(error) or (pause := next(pauses, None)) is None:
-                    raise InputError(f"{self.name}: cannot be {done}: {_reason(error)}") from None
+                    raise InputError(f"{self.name}: cannot be read: {_reason(error)}") from None
             time.sleep(pause)
-
-
-def _is_object_store(fs: Any) -> bool:
-    # Unwrap chained file systems such as dir::. hdfs:// wraps a file system of Arrow, which has no protocol.
-    while hasattr(inner := getattr(fs, "fs", None), "protocol"):
-        fs = inner
-    protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
-    return not protocols.isdisjoint(OBJECT_STORES)
 
 
 def _is_hopeless(error: Exception) -> bool:

@@ -51,7 +51,7 @@ def flip(root, store: Store, name: str, rng: np.random.Generator) -> None:
     data = bytearray((root / name).read_bytes())
     data[rng.integers(len(data))] ^= 1 << rng.integers(8)
     (root / name).write_bytes(data)
-    store.write(name, bytes(data))
+    store.fs.pipe_file(f"{store.path}/{name}", bytes(data))
 
 
 def test_an_undamaged_store_and_its_folder_have_equal_findings(folder_and_store):
@@ -67,7 +67,7 @@ def test_info_reads_and_verifies_a_url(folder_and_store):
     _, store = folder_and_store
     url = "memory://checked"
     assert "(folder of frames, " in CliRunner().invoke(main, ["info", url]).output
-    store.write("samples/grid/0000/000001/image.png", b"")
+    store.fs.pipe_file(f"{store.path}/samples/grid/0000/000001/image.png", b"")
     done = CliRunner().invoke(main, ["info", url, "--verify"])
     assert done.exit_code == 1
     assert "damaged: samples/grid/0000/000001/image.png: differs from its line in SHA256SUMS\n" in done.stdout
@@ -85,7 +85,7 @@ def test_a_flipped_bit_is_found_in_every_file(folder_and_store):
         assert found.damaged, name
         assert plain_findings(found) == plain_findings(verify(root), root)
         (root / name).write_bytes(before)
-        store.write(str(name), before)
+        store.fs.pipe_file(f"{store.path}/{name}", before)
     assert not verify_store(store).damaged
 
 
@@ -94,17 +94,17 @@ def test_lost_moved_and_foreign_files_are_found_as_in_a_folder(folder_and_store)
     moved = "samples/grid/0000/000002/"
     for name in ("image.png", "layers.npz", "metadata.json", "SHA256SUMS"):
         data = (root / moved / name).read_bytes()
-        store.write(f"samples/grid/0000/000005/{name}", data)
+        store.fs.pipe_file(f"{store.path}/samples/grid/0000/000005/{name}", data)
         (root / "samples/grid/0000/000005" / name).write_bytes(data)
     for name in ("samples/grid/0000/000001/layers.npz", "samples/free/0000/000004/metadata.json"):
-        store.remove(name)
+        store.fs.rm_file(f"{store.path}/{name}")
         (root / name).unlink()
     for name in (
         "notes.txt",
         "samples/grid/0000/000003/extra.bin",
         "samples/other/0000/000000/metadata.json",
     ):
-        store.write(name, b"{}")
+        store.fs.pipe_file(f"{store.path}/{name}", b"{}")
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(b"{}")
     found = verify_store(store)
@@ -130,6 +130,6 @@ def test_temporary_files_are_few_and_are_removed(folder_and_store, tmp_path, mon
 
 
 def test_a_store_without_frames_is_refused(tmp_path):
-    open_store("memory://other").write("thesis.txt", b"mine")
+    fsspec.filesystem("memory").pipe_file("/other/thesis.txt", b"mine")
     with pytest.raises(InputError, match=r"^memory://other: expected a folder of frames, with dataset.json$"):
         verify_store(open_store("memory://other"))
