@@ -12,6 +12,7 @@ from candlelight.loaders.errors import InputError, did_you_mean
 FOR_ALL_SETS = ("image", "render", "layers", "exposure")  # a recipe gives them for its sets; a set may differ
 # `extends` is merged before the models check a recipe, so that no model has this field.
 EXTENDS = described(
+    None,
     "Set whose fields this set takes over, but `shares_units`: of this recipe, RECIPE/SET of a shipped one, "
     "or FILE.yaml/SET relative to this file. Fields given here are merged into them.",
     "candle/candle",

@@ -70,50 +70,42 @@ def _as_tuple(value: object) -> object:
 class Categorical(Model):
     """A factor or variable with a list of values: `values`, `count` or `assets`."""
 
-    values: Annotated[
-        tuple[Value, ...] | None, described("The values: all names or all numbers.", ["red", "blue"])
-    ] = None
-    count: Annotated[
-        int | None,
-        Field(ge=1, le=10**6),
-        described("Number of values, which are then 0, 1, ..., count - 1.", 100),
-    ] = None
-    assets: Annotated[
-        AssetKind | None,
-        described(
-            "Kind of assets whose labels the values are; without `values` all labels of that kind.",
-            "materials",
-        ),
-    ] = None
+    values: tuple[Value, ...] | None = described(
+        None, "The values: all names or all numbers.", ["red", "blue"]
+    )
+    count: int | None = described(
+        None, "Number of values, which are then 0, 1, ..., count - 1.", 100, ge=1, le=10**6
+    )
+    assets: AssetKind | None = described(
+        None,
+        "Kind of assets whose labels the values are; without `values` all labels of that kind.",
+        "materials",
+    )
     weights: Annotated[
         Weights | None,
         BeforeValidator(read_weights),
         PlainType("mapping from value to weight, or list of weights in the order of the values"),
-        described(
-            "Weights of the values, at least 0; by default equal. A value left out has 0.",
-            {"red": 3, "blue": 1},
-        ),
-    ] = None
-    given: Annotated[
-        tuple[Name, ...],
-        BeforeValidator(_as_tuple),
-        PlainType("name or list of names"),
-        described("Categorical factors or variables that the `table` depends on.", ["shape"]),
-    ] = ()
+    ] = described(
+        None,
+        "Weights of the values, at least 0; by default equal. A value left out has 0.",
+        {"red": 3, "blue": 1},
+    )
+    given: Annotated[tuple[Name, ...], BeforeValidator(_as_tuple), PlainType("name or list of names")] = (
+        described((), "Categorical factors or variables that the `table` depends on.", ["shape"])
+    )
     table: Annotated[
         dict[str, Any] | None,
         BeforeValidator(read_conditional_table),
         PlainType("mapping from each value of the first parent, then of the next, to weights"),
-        described(
-            "Weights for each value of the parents in `given`; one more level for each further parent.",
-            {"cube": {"red": 3, "blue": 1}, "cone": [0, 1]},
-        ),
-    ] = None
-    strength: Annotated[
-        Share,
-        described("Mixture of `table` and `weights`: 1 follows the table, 0 ignores it.", 0.8),
-    ] = 1.0
-    unit: Annotated[str, described("Physical unit of the values, for the metadata.", "degrees")] = ""
+    ] = described(
+        None,
+        "Weights for each value of the parents in `given`; one more level for each further parent.",
+        {"cube": {"red": 3, "blue": 1}, "cone": [0, 1]},
+    )
+    strength: Share = described(
+        1.0, "Mixture of `table` and `weights`: 1 follows the table, 0 ignores it.", 0.8
+    )
+    unit: str = described("", "Physical unit of the values, for the metadata.", "degrees")
 
     @model_validator(mode="after")
     def _one_source(self) -> "Categorical":
@@ -168,18 +160,16 @@ class Categorical(Model):
 class Continuous(Model):
     """A factor or variable with a range: uniform, truncated normal, or the value of an expression."""
 
-    low: Annotated[Quantity, described("Smallest value.", -60)]
-    high: Annotated[Quantity, described("Largest value.", "60 if shape == 'cube' else 90")]
-    mean: Annotated[
-        Quantity | None, described("Mean of a normal distribution that is truncated to the range.", "0.5 * x")
-    ] = None
-    std: Annotated[Quantity | None, described("Its standard deviation before truncation, above 0.", 10)] = (
-        None
+    low: Quantity = described(..., "Smallest value.", -60)
+    high: Quantity = described(..., "Largest value.", "60 if shape == 'cube' else 90")
+    mean: Quantity | None = described(
+        None, "Mean of a normal distribution that is truncated to the range.", "0.5 * x"
     )
-    value: Annotated[
-        Quantity | None, described("The value itself, in place of a distribution.", "rotation * pi / 180")
-    ] = None
-    unit: Annotated[str, described("Physical unit of the values, for the metadata.", "m")] = ""
+    std: Quantity | None = described(None, "Its standard deviation before truncation, above 0.", 10)
+    value: Quantity | None = described(
+        None, "The value itself, in place of a distribution.", "rotation * pi / 180"
+    )
+    unit: str = described("", "Physical unit of the values, for the metadata.", "m")
 
     @model_validator(mode="after")
     def _in_order(self) -> "Continuous":
@@ -258,24 +248,18 @@ _Values = Annotated[
 class Rule(Model):
     """A rule: values that do not occur together, by the mechanism of a target or by selection."""
 
-    exclude: Annotated[
-        dict[Name, _Values],
-        Field(min_length=1),
-        described(
-            "Values that do not occur together, by the names of their factors.",
-            {"shape": "cone", "size": [2, 3]},
-        ),
-    ]
-    target: Annotated[
-        str | None,
-        described("Factor whose mechanism avoids these values; the others become its parents.", "size"),
-    ] = None
-    selection: Annotated[
-        bool,
-        described(
-            "Whether samples with these values are thrown away, as a selection after all were drawn.", True
-        ),
-    ] = False
+    exclude: dict[Name, _Values] = described(
+        ...,
+        "Values that do not occur together, by the names of their factors.",
+        {"shape": "cone", "size": [2, 3]},
+        min_length=1,
+    )
+    target: str | None = described(
+        None, "Factor whose mechanism avoids these values; the others become its parents.", "size"
+    )
+    selection: bool = described(
+        False, "Whether samples with these values are thrown away, as a selection after all were drawn.", True
+    )
 
     @model_validator(mode="after")
     def _acts(self) -> "Rule":

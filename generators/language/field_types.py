@@ -26,17 +26,21 @@ class PlainType:
     words: str
 
 
-def described(meaning: str, example: Any, unit: str = "", default: str = "") -> Any:
-    """Return the metadata of a field: one line on its meaning, an example, its unit and its default.
+def described(
+    default: Any, meaning: str, example: Any, unit: str = "", default_words: str = "", **limits: Any
+) -> Any:
+    """Return a field of a recipe: its default, one line on its meaning, an example, its unit and its limits.
 
     Args:
+        default: the default; ``...`` for a required field.
         meaning: one sentence.
         example: a value that is valid, as YAML has it.
         unit: physical unit, "" for none.
-        default: the default in words, where the model's own default does not say it.
+        default_words: the default in words, where the model's own default does not say it.
+        limits: limits of the value, as those of `pydantic.Field`.
     """
-    facts: dict[str, Any] = {"unit": unit, "default_words": default}
-    return Field(description=meaning, examples=[example], json_schema_extra=facts)
+    facts: dict[str, Any] = {"unit": unit, "default_words": default_words}
+    return Field(default, description=meaning, examples=[example], json_schema_extra=facts, **limits)
 
 
 def _number(value: object) -> object:
@@ -78,9 +82,9 @@ LayerNames = Annotated[
 class Hue(Model):
     """A colour by hue, saturation and value on the HSV hexagon of linear Rec.709."""
 
-    hue: Annotated[NumberOrReference, described("Hue: 0 is red, 120 green, 240 blue.", "$hue", "degrees")]
-    saturation: Annotated[NumberOrReference, described("Saturation, from 0 (gray) to 1.", 0.8)] = 1.0
-    value: Annotated[NumberOrReference, described("The largest of the three channels.", 0.5)] = 1.0
+    hue: NumberOrReference = described(..., "Hue: 0 is red, 120 green, 240 blue.", "$hue", "degrees")
+    saturation: NumberOrReference = described(1.0, "Saturation, from 0 (gray) to 1.", 0.8)
+    value: NumberOrReference = described(1.0, "The largest of the three channels.", 0.5)
 
 
 def _colour_kind(value: object) -> str:
@@ -133,21 +137,19 @@ def _reference(value: str) -> str:
 class Choice(Model, Generic[_T]):
     """A field whose value depends on a categorical factor or variable."""
 
-    choose: Annotated[
-        str,
-        AfterValidator(_reference),
-        PlainType("$name"),
-        described("Factor or variable that chooses.", "$scene"),
-    ]
+    choose: Annotated[str, AfterValidator(_reference), PlainType("$name")] = described(
+        ..., "Factor or variable that chooses.", "$scene"
+    )
     among: Annotated[
         dict[str, _T],
         BeforeValidator(with_keys),
-        Field(min_length=1),
         PlainType("mapping from each value of the factor to a value of the field"),
-        described(
-            "An entry for each value of the factor; entries of other values do no harm.", {"indoor": []}
-        ),
-    ]
+    ] = described(
+        ...,
+        "An entry for each value of the factor; entries of other values do no harm.",
+        {"indoor": []},
+        min_length=1,
+    )
 
     @property
     def factor(self) -> str:

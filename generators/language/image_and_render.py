@@ -1,8 +1,8 @@
 """Size of the images and quality of rendering, as pydantic models of a recipe."""
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from candlelight.generators.language.field_types import Model, described
 
@@ -10,12 +10,8 @@ from candlelight.generators.language.field_types import Model, described
 class ImageSize(Model):
     """Size of the images."""
 
-    width: Annotated[
-        int, Field(ge=8, le=8192), described("Width of the images, 8 to 8192.", 64, "pixels")
-    ] = 320
-    height: Annotated[
-        int, Field(ge=8, le=8192), described("Height of the images, 8 to 8192.", 48, "pixels")
-    ] = 240
+    width: int = described(320, "Width of the images, 8 to 8192.", 64, "pixels", ge=8, le=8192)
+    height: int = described(240, "Height of the images, 8 to 8192.", 48, "pixels", ge=8, le=8192)
 
 
 RenderPreset = Literal["draft", "standard", "reference"]
@@ -30,28 +26,26 @@ RENDER_PRESETS: dict[str, dict[str, Any]] = {
 class RenderSettings(Model):
     """Quality of rendering: a preset, and fields that replace fields of the preset."""
 
-    preset: Annotated[
-        RenderPreset,
-        described(
-            "Quality: `draft` to look at, `standard` to keep, `reference` to measure others against.", "draft"
-        ),
-    ] = "standard"
-    samples: Annotated[
-        int, Field(ge=1, le=65536), described("Paths per pixel, 1 to 65536.", 32, default="the preset's")
-    ]
-    bounces: Annotated[
-        int, Field(ge=0, le=64), described("Bounces of light, 0 to 64.", 3, default="the preset's")
-    ]
-    denoise: Annotated[
-        bool, described("Whether the parts of the light are denoised.", False, default="the preset's")
-    ]
-    geometry_samples: Annotated[
-        int,
-        Field(ge=0, le=65536),
-        described(
-            "Samples of the geometry trace over a shadow catcher, 0 for none.", 64, default="the preset's"
-        ),
-    ]
+    preset: RenderPreset = described(
+        "standard",
+        "Quality: `draft` to look at, `standard` to keep, `reference` to measure others against.",
+        "draft",
+    )
+    samples: int = described(
+        ..., "Paths per pixel, 1 to 65536.", 32, default_words="the preset's", ge=1, le=65536
+    )
+    bounces: int = described(..., "Bounces of light, 0 to 64.", 3, default_words="the preset's", ge=0, le=64)
+    denoise: bool = described(
+        ..., "Whether the parts of the light are denoised.", False, default_words="the preset's"
+    )
+    geometry_samples: int = described(
+        ...,
+        "Samples of the geometry trace over a shadow catcher, 0 for none.",
+        64,
+        default_words="the preset's",
+        ge=0,
+        le=65536,
+    )
 
     @property
     def has_geometry_trace(self) -> bool:

@@ -27,94 +27,71 @@ def _uneven(row: Weights) -> bool:
 class Counterfactual(Model):
     """The same units as another set, under interventions: every exogenous draw is kept."""
 
-    of: Annotated[str, described("Name of a set above, whose samples are changed.", "train")]
-    do: Annotated[
-        tuple[Annotated[dict[Name, Value], Field(min_length=1)], ...],
-        Field(min_length=1),
-        described("Interventions; each gives one sample for each sample of that set.", [{"color": "red"}]),
-    ]
+    of: str = described(..., "Name of a set above, whose samples are changed.", "train")
+    do: tuple[Annotated[dict[Name, Value], Field(min_length=1)], ...] = described(
+        ...,
+        "Interventions; each gives one sample for each sample of that set.",
+        [{"color": "red"}],
+        min_length=1,
+    )
 
 
 class ImageSet(Model):
     """One image set: its factors, how its samples are drawn, and its layout."""
 
-    factors: Annotated[
-        dict[Name, Factor], described("Labelled factors by name.", {"color": {"values": ["red", "blue"]}})
-    ]
-    variables: Annotated[
-        dict[Name, Factor],
-        described("Drawn and recorded variables that are no labels, by name.", {"x": {"low": -1, "high": 1}}),
-    ] = Field(default_factory=dict)
-    rules: Annotated[
-        tuple[Rule, ...],
-        described(
-            "Values that do not occur together.",
-            [{"exclude": {"shape": "cone", "size": 2}, "target": "size"}],
-        ),
-    ] = ()
-    grid: Annotated[
-        tuple[str, ...] | None,
-        described(
-            "Factors of which every combination occurs, the last fastest; by default all with a list "
-            "of values without `weights` and `table`. All else is drawn.",
-            ["shape", "color"],
-        ),
-    ] = None
-    draws: Annotated[
-        int,
-        Field(ge=1),
-        described("Samples of each combination of the grid, or of the set if `grid` is [].", 100),
-    ] = 1
-    unit_factors: Annotated[
-        tuple[str, ...] | None,
-        described(
-            "Factors of the grid that name a unit: samples with equal values share every draw and the "
-            "renderer's seed. By default each sample is a unit.",
-            ["scene"],
-        ),
-    ] = None
-    shares_units: Annotated[
-        bool,
-        described(
-            "Whether all sets that say so have the same units, by the values of `unit_factors`.",
-            True,
-        ),
-    ] = False
-    varies: Annotated[
-        tuple[str, ...],
-        described(
-            "Factors that change within a concept set; samples with equal other factors form one.", ["color"]
-        ),
-    ] = ()
-    do: Annotated[
-        dict[Name, Value],
-        described("Interventions: fixed values, without the mechanisms of their factors.", {"color": "red"}),
-    ] = Field(default_factory=dict)
-    counterfactual: Annotated[
-        Counterfactual | None,
-        described(
-            "Counterfactuals of another set; then the only field of this set.",
-            {"of": "train", "do": [{"color": "red"}]},
-        ),
-    ] = None
-    layout: Annotated[
-        SceneLayout,
-        described("The scene of every sample.", {"camera": {"location": [0, 5, 3], "look_at": [0, 0, 0]}}),
-    ]
-    image: Annotated[
-        ImageSize | None,
-        described("Size of the images of this set, in place of the recipe's.", {"width": 64}),
-    ] = None
-    render: Annotated[
-        RenderSettings | None,
-        described("Quality of rendering of this set, in place of the recipe's.", {"preset": "draft"}),
-    ] = None
-    layers: Annotated[
-        LayerNames | None, described("Layers of this set, in place of the recipe's.", ["image", "depth"])
-    ] = None
-    exposure: Annotated[
-        float | None, Field(gt=0), described("Exposure of this set, in place of the recipe's.", 0.5)
-    ] = None
+    factors: dict[Name, Factor] = described(
+        ..., "Labelled factors by name.", {"color": {"values": ["red", "blue"]}}
+    )
+    variables: dict[Name, Factor] = described(
+        {}, "Drawn and recorded variables that are no labels, by name.", {"x": {"low": -1, "high": 1}}
+    )
+    rules: tuple[Rule, ...] = described(
+        (),
+        "Values that do not occur together.",
+        [{"exclude": {"shape": "cone", "size": 2}, "target": "size"}],
+    )
+    grid: tuple[str, ...] | None = described(
+        None,
+        "Factors of which every combination occurs, the last fastest; by default all with a list "
+        "of values without `weights` and `table`. All else is drawn.",
+        ["shape", "color"],
+    )
+    draws: int = described(
+        1, "Samples of each combination of the grid, or of the set if `grid` is [].", 100, ge=1
+    )
+    unit_factors: tuple[str, ...] | None = described(
+        None,
+        "Factors of the grid that name a unit: samples with equal values share every draw and the "
+        "renderer's seed. By default each sample is a unit.",
+        ["scene"],
+    )
+    shares_units: bool = described(
+        False, "Whether all sets that say so have the same units, by the values of `unit_factors`.", True
+    )
+    varies: tuple[str, ...] = described(
+        (), "Factors that change within a concept set; samples with equal other factors form one.", ["color"]
+    )
+    do: dict[Name, Value] = described(
+        {}, "Interventions: fixed values, without the mechanisms of their factors.", {"color": "red"}
+    )
+    counterfactual: Counterfactual | None = described(
+        None,
+        "Counterfactuals of another set; then the only field of this set.",
+        {"of": "train", "do": [{"color": "red"}]},
+    )
+    layout: SceneLayout = described(
+        ..., "The scene of every sample.", {"camera": {"location": [0, 5, 3], "look_at": [0, 0, 0]}}
+    )
+    image: ImageSize | None = described(
+        None, "Size of the images of this set, in place of the recipe's.", {"width": 64}
+    )
+    render: RenderSettings | None = described(
+        None, "Quality of rendering of this set, in place of the recipe's.", {"preset": "draft"}
+    )
+    layers: LayerNames | None = described(
+        None, "Layers of this set, in place of the recipe's.", ["image", "depth"]
+    )
+    exposure: float | None = described(None, "Exposure of this set, in place of the recipe's.", 0.5, gt=0)
 
     @model_validator(mode="after")
     def _check_names(self) -> "ImageSet":

@@ -28,71 +28,53 @@ from candlelight.generators.language.material_spec import MaterialOrLabel, Rando
 class ObjectSpec(Model):
     """One object: its asset, material and pose."""
 
-    type: Annotated[Label, described("Label of the object among the assets.", "cube")]
-    material: Annotated[
-        MaterialOrLabel | None,
-        described(
-            "Material of the object: a label, `own` for the colours that its asset names, or numbers; by "
-            "default drawn by `random_material`.",
-            "red",
-        ),
-    ] = None
-    parts: Annotated[
-        dict[str, MaterialOrLabel],
-        described(
-            "Materials of single parts, by the names that the asset's manifest has.", {"beak": "yellow"}
-        ),
-    ] = Field(default_factory=dict)
-    size: Annotated[
-        NumberOrReference,
-        described("Metres per unit of the asset; the shipped objects are one unit wide.", 1.5, "m"),
-    ] = 1.0
-    rotation: Annotated[
-        NumberOrReference, described("Turn about the vertical, after the tilt.", 30, "degrees")
-    ] = 0.0
-    tilt: Annotated[
-        Pair, described("Turn about the world's x axis, then about its y axis.", [90, 0], "degrees")
-    ] = (0.0, 0.0)
-    location: Annotated[
-        Pair | Point,
-        described(
-            "Place of the anchor: x and y on the floor, and z upwards if it is not 0. From the usual camera, "
-            "at positive y, positive x is on the left of the image.",
-            [0.5, "$y"],
-            "m",
-        ),
-    ] = (0.0, 0.0)
-    anchor: Annotated[
-        Literal["base", "center"],
-        described(
-            "Point of the object that `location` places and the tilt keeps: middle of base or of height.",
-            "center",
-        ),
-    ] = "base"
+    type: Label = described(..., "Label of the object among the assets.", "cube")
+    material: MaterialOrLabel | None = described(
+        None,
+        "Material of the object: a label, `own` for the colours that its asset names, or numbers; by "
+        "default drawn by `random_material`.",
+        "red",
+    )
+    parts: dict[str, MaterialOrLabel] = described(
+        {}, "Materials of single parts, by the names that the asset's manifest has.", {"beak": "yellow"}
+    )
+    size: NumberOrReference = described(
+        1.0, "Metres per unit of the asset; the shipped objects are one unit wide.", 1.5, "m"
+    )
+    rotation: NumberOrReference = described(0.0, "Turn about the vertical, after the tilt.", 30, "degrees")
+    tilt: Pair = described(
+        (0.0, 0.0), "Turn about the world's x axis, then about its y axis.", [90, 0], "degrees"
+    )
+    location: Pair | Point = described(
+        (0.0, 0.0),
+        "Place of the anchor: x and y on the floor, and z upwards if it is not 0. From the usual camera, "
+        "at positive y, positive x is on the left of the image.",
+        [0.5, "$y"],
+        "m",
+    )
+    anchor: Literal["base", "center"] = described(
+        "base",
+        "Point of the object that `location` places and the tilt keeps: middle of base or of height.",
+        "center",
+    )
 
 
 class Scatter(Model):
     """Objects at random places, none touching another."""
 
-    count: Annotated[NumberOrReference, described("Number of objects.", 4)]
-    types: Annotated[
-        tuple[str, ...],
-        Field(min_length=1),
-        described("Labels that each object is drawn from.", ["cube", "cone"]),
-    ]
-    size: Annotated[
-        tuple[float, float],
-        described("Smallest and largest size; sizes are uniform between them.", [0.6, 1.1], "m"),
-    ]
-    region: Annotated[
-        tuple[float, float, float, float],
-        described("Bounds of the places: x low, x high, y low, y high.", [-2, 2, -1, 1], "m"),
-    ]
-    gap: Annotated[
-        float,
-        Field(ge=0),
-        described("Smallest distance between the bounding circles of two objects.", 0.05, "m"),
-    ] = 0.1
+    count: NumberOrReference = described(..., "Number of objects.", 4)
+    types: tuple[str, ...] = described(
+        ..., "Labels that each object is drawn from.", ["cube", "cone"], min_length=1
+    )
+    size: tuple[float, float] = described(
+        ..., "Smallest and largest size; sizes are uniform between them.", [0.6, 1.1], "m"
+    )
+    region: tuple[float, float, float, float] = described(
+        ..., "Bounds of the places: x low, x high, y low, y high.", [-2, 2, -1, 1], "m"
+    )
+    gap: float = described(
+        0.1, "Smallest distance between the bounding circles of two objects.", 0.05, "m", ge=0
+    )
 
     @model_validator(mode="after")
     def _in_order(self) -> "Scatter":
@@ -107,35 +89,30 @@ class Scatter(Model):
 class RandomPose(Model):
     """Random turns and moves of the objects from their poses, for each object on its own."""
 
-    variation: Annotated[
-        NumberOrReference,
-        described("Number of the drawn poses: samples of a unit with equal numbers have equal poses.", 3),
-    ] = 0.0
-    turn: Annotated[
-        float,
-        Field(ge=0),
-        described("Largest turn about the vertical to either side; turns are uniform.", 30, "degrees"),
-    ] = 0.0
-    move: Annotated[
-        float,
-        Field(ge=0),
-        described("Largest move along x, and along y, to either side; moves are uniform.", 0.05, "m"),
-    ] = 0.0
+    variation: NumberOrReference = described(
+        0.0, "Number of the drawn poses: samples of a unit with equal numbers have equal poses.", 3
+    )
+    turn: float = described(
+        0.0, "Largest turn about the vertical to either side; turns are uniform.", 30, "degrees", ge=0
+    )
+    move: float = described(
+        0.0, "Largest move along x, and along y, to either side; moves are uniform.", 0.05, "m", ge=0
+    )
 
 
 class FloorSpec(Model):
     """The ground at height 0: a shadow catcher, one colour, or a random material."""
 
-    catcher: Annotated[
-        bool, described("Whether the floor only catches shadows and shows the environment.", True)
-    ] = False
-    base_color: Annotated[Color, described("Diffuse colour of the floor.", [0.8, 0.8, 0.8])] = (0.8, 0.8, 0.8)
-    half_width: Annotated[
-        NumberOrReference, described("Reach of the floor from the origin along x and y.", 10, "m")
-    ] = 20.0
-    random_material: Annotated[
-        RandomMaterial | None, described("A drawn material instead of the colour.", {"texturing": "textured"})
-    ] = None
+    catcher: bool = described(
+        False, "Whether the floor only catches shadows and shows the environment.", True
+    )
+    base_color: Color = described((0.8, 0.8, 0.8), "Diffuse colour of the floor.", [0.8, 0.8, 0.8])
+    half_width: NumberOrReference = described(
+        20.0, "Reach of the floor from the origin along x and y.", 10, "m"
+    )
+    random_material: RandomMaterial | None = described(
+        None, "A drawn material instead of the colour.", {"texturing": "textured"}
+    )
 
     @model_validator(mode="after")
     def _catchers_are_bare(self) -> "FloorSpec":
@@ -170,63 +147,49 @@ class ChosenLights(Choice[Annotated[tuple[LightSpec, ...], Field(min_length=1)]]
 class SceneLayout(Model):
     """The scene of every sample; `$name` stands for the value of a factor or variable."""
 
-    camera: Annotated[
-        CameraSpec | None,
-        described(
-            "The camera; required without `dead_leaves`.", {"location": [0, 5, 3], "look_at": [0, 0, 0]}
-        ),
-    ] = None
+    camera: CameraSpec | None = described(
+        None, "The camera; required without `dead_leaves`.", {"location": [0, 5, 3], "look_at": [0, 0, 0]}
+    )
     objects: Annotated[
         Annotated[tuple[ObjectSpec, ...], Tag("[list]")] | Annotated[ChosenObjects, Tag("[choice]")],
         Discriminator(_kind_of_list),
-        described("The objects; at most 255.", [{"type": "cube", "material": "$color"}]),
-    ] = ()
-    scatter: Annotated[
-        Scatter | None,
-        described(
-            "Objects at random places, in place of `objects`.",
-            {"count": 3, "types": ["cube"], "size": [0.5, 1], "region": [-1, 1, -1, 1]},
-        ),
-    ] = None
-    random_pose: Annotated[
-        RandomPose | None,
-        described(
-            "Random changes of the poses of all objects.",
-            {"variation": "$pose", "turn": 30, "move": 0.05},
-        ),
-    ] = None
-    random_material: Annotated[
-        RandomMaterial,
-        described(
-            "Random materials of the objects that name none.", {"texturing": "$texturing", "variation": 2}
-        ),
-    ] = RandomMaterial()
+    ] = described((), "The objects; at most 255.", [{"type": "cube", "material": "$color"}])
+    scatter: Scatter | None = described(
+        None,
+        "Objects at random places, in place of `objects`.",
+        {"count": 3, "types": ["cube"], "size": [0.5, 1], "region": [-1, 1, -1, 1]},
+    )
+    random_pose: RandomPose | None = described(
+        None, "Random changes of the poses of all objects.", {"variation": "$pose", "turn": 30, "move": 0.05}
+    )
+    random_material: RandomMaterial = described(
+        RandomMaterial(),
+        "Random materials of the objects that name none.",
+        {"texturing": "$texturing", "variation": 2},
+    )
     material: Annotated[
         Annotated[MaterialOrLabel | None, Tag("[one]")] | Annotated[ChosenMaterial, Tag("[choice]")],
         Discriminator(_kind_of_choice),
-        described(
-            "One material over all objects and their parts; null leaves each object its own.",
-            {"choose": "$look", "among": {"own": None, "gray": {"base_color": [0.5, 0.5, 0.5]}}},
-        ),
-    ] = None
+    ] = described(
+        None,
+        "One material over all objects and their parts; null leaves each object its own.",
+        {"choose": "$look", "among": {"own": None, "gray": {"base_color": [0.5, 0.5, 0.5]}}},
+    )
     lights: Annotated[
         Annotated[tuple[LightSpec, ...], Tag("[list]")] | Annotated[ChosenLights, Tag("[choice]")],
         Discriminator(_kind_of_list),
-        described(
-            "The lights; without them and without an environment one white light of 1000 W.",
-            [{"azimuth": "$azimuth", "elevation": 50}],
-        ),
-    ] = ()
-    environment: Annotated[
-        EnvironmentSpec | None, described("The environment around the objects.", {"scene": "garden"})
-    ] = None
-    floor: Annotated[FloorSpec | None, described("The ground; without it there is none.", {})] = None
-    dead_leaves: Annotated[
-        DeadLeavesSpec | None,
-        described(
-            "An image of dead leaves instead of a scene; no other field goes with it.", {"shape": "disc"}
-        ),
-    ] = None
+    ] = described(
+        (),
+        "The lights; without them and without an environment one white light of 1000 W.",
+        [{"azimuth": "$azimuth", "elevation": 50}],
+    )
+    environment: EnvironmentSpec | None = described(
+        None, "The environment around the objects.", {"scene": "garden"}
+    )
+    floor: FloorSpec | None = described(None, "The ground; without it there is none.", {})
+    dead_leaves: DeadLeavesSpec | None = described(
+        None, "An image of dead leaves instead of a scene; no other field goes with it.", {"shape": "disc"}
+    )
 
     @model_validator(mode="before")
     @classmethod

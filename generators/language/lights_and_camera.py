@@ -1,6 +1,6 @@
 """Lights, environment and camera of a layout, as pydantic models."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import model_validator
 
@@ -21,65 +21,53 @@ ENVIRONMENT_LIGHT = "environment"  # name of the environment's light layer
 class LightSpec(Model):
     """One light: an asset alone, or a light given by the other fields."""
 
-    asset: Annotated[
-        Label | None,
-        described("Label of a light among the assets; it decides every other field but `name`.", "left"),
-    ] = None
-    name: Annotated[
-        str | None,
-        described("Name of the light's layer, `light/NAME`; by default the asset's label or `light`.", "key"),
-    ] = None
-    location: Annotated[
-        Point | None,
-        described("Place of the light, instead of azimuth, elevation and distance.", [2, 3, 4], "m"),
-    ] = None
-    azimuth: Annotated[
-        NumberOrReference,
-        described(
-            "Angle about the target: 0 is the camera's side, positive to the right in the image.",
-            -40,
-            "degrees",
-        ),
-    ] = 0.0
-    elevation: Annotated[NumberOrReference, described("Angle above the floor.", 60, "degrees")] = 45.0
-    distance: Annotated[NumberOrReference, described("Distance from the target.", 5, "m")] = 4.0
-    target: Annotated[
-        Point, described("Point that azimuth, elevation and distance count from.", [0, 0, 0.5], "m")
-    ] = (0.0, 0.0, 0.0)
-    power: Annotated[NumberOrReference, described("Power of the light, above 0.", "$power", "W")] = 1000.0
-    radius: Annotated[
-        NumberOrReference, described("Radius of the light; a larger one has softer shadows.", 0.1, "m")
-    ] = 0.5
-    temperature: Annotated[
-        NumberOrReference | None,
-        described("Colour of a black body, at equal luminance; 1000 to 40000.", 4500, "K"),
-    ] = None
-    chromaticity: Annotated[
-        Pair | None,
-        described(
-            "Colour by dominant wavelength (440 to 650 nm, negative for its complement) and 0 to 8 steps of "
-            "saturation, at equal luminance.",
-            [611, 4],
-            "nm, steps of 0.005 in CIE 1931 xy",
-        ),
-    ] = None
-    color: Annotated[
-        Color | None, described("Colour that multiplies the power, channel by channel.", [1, 0.9, 0.8])
-    ] = None
-    kind: Annotated[
-        Literal["point", "spot"],
-        described("A `point` shines in all directions, a `spot` within a cone.", "spot"),
-    ] = "point"
-    cone: Annotated[
-        NumberOrReference,
-        described("Angle of the cone of a spot from edge to edge, 1 to 180.", 35, "degrees"),
-    ] = 45.0
-    blend: Annotated[
-        NumberOrReference, described("Share of the cone that is soft, from its edge inwards; 0 to 1.", 0.3)
-    ] = 0.15
-    aim: Annotated[
-        Point | None, described("Point that a spot shines at; by default its target.", [0, 0, 1], "m")
-    ] = None
+    asset: Label | None = described(
+        None, "Label of a light among the assets; it decides every other field but `name`.", "left"
+    )
+    name: str | None = described(
+        None, "Name of the light's layer, `light/NAME`; by default the asset's label or `light`.", "key"
+    )
+    location: Point | None = described(
+        None, "Place of the light, instead of azimuth, elevation and distance.", [2, 3, 4], "m"
+    )
+    azimuth: NumberOrReference = described(
+        0.0,
+        "Angle about the target: 0 is the camera's side, positive to the right in the image.",
+        -40,
+        "degrees",
+    )
+    elevation: NumberOrReference = described(45.0, "Angle above the floor.", 60, "degrees")
+    distance: NumberOrReference = described(4.0, "Distance from the target.", 5, "m")
+    target: Point = described(
+        (0.0, 0.0, 0.0), "Point that azimuth, elevation and distance count from.", [0, 0, 0.5], "m"
+    )
+    power: NumberOrReference = described(1000.0, "Power of the light, above 0.", "$power", "W")
+    radius: NumberOrReference = described(
+        0.5, "Radius of the light; a larger one has softer shadows.", 0.1, "m"
+    )
+    temperature: NumberOrReference | None = described(
+        None, "Colour of a black body, at equal luminance; 1000 to 40000.", 4500, "K"
+    )
+    chromaticity: Pair | None = described(
+        None,
+        "Colour by dominant wavelength (440 to 650 nm, negative for its complement) and 0 to 8 steps of "
+        "saturation, at equal luminance.",
+        [611, 4],
+        "nm, steps of 0.005 in CIE 1931 xy",
+    )
+    color: Color | None = described(
+        None, "Colour that multiplies the power, channel by channel.", [1, 0.9, 0.8]
+    )
+    kind: Literal["point", "spot"] = described(
+        "point", "A `point` shines in all directions, a `spot` within a cone.", "spot"
+    )
+    cone: NumberOrReference = described(
+        45.0, "Angle of the cone of a spot from edge to edge, 1 to 180.", 35, "degrees"
+    )
+    blend: NumberOrReference = described(
+        0.15, "Share of the cone that is soft, from its edge inwards; 0 to 1.", 0.3
+    )
+    aim: Point | None = described(None, "Point that a spot shines at; by default its target.", [0, 0, 1], "m")
 
     @model_validator(mode="after")
     def _asset_alone(self) -> "LightSpec":
@@ -116,51 +104,37 @@ class LightSpec(Model):
 class EnvironmentSpec(Model):
     """The environment around the objects: an environment map, or a modelled scene."""
 
-    scene: Annotated[Label, described("Label of an environment among the assets of kind `scenes`.", "$scene")]
-    rotation: Annotated[
-        NumberOrReference,
-        described(
-            "Turn of an environment map about the vertical, clockwise seen from above, added to that of its "
-            "manifest.",
-            90,
-            "degrees",
-        ),
-    ] = 0.0
-    strength: Annotated[
-        NumberOrReference, described("Factor on the radiance of an environment map, at least 0.", 0.7)
-    ] = 1.0
+    scene: Label = described(..., "Label of an environment among the assets of kind `scenes`.", "$scene")
+    rotation: NumberOrReference = described(
+        0.0,
+        "Turn of an environment map about the vertical, clockwise seen from above, added to that of its "
+        "manifest.",
+        90,
+        "degrees",
+    )
+    strength: NumberOrReference = described(
+        1.0, "Factor on the radiance of an environment map, at least 0.", 0.7
+    )
 
 
 class CameraSpec(Model):
     """The camera: its place, its direction and its field of view."""
 
-    location: Annotated[Point, described("Place of the camera.", [0, 5.5, 3.6], "m")]
-    look_at: Annotated[Point, described("Point in the middle of the image.", [0, 0, 0.5], "m")]
-    field_of_view: Annotated[NumberOrReference, described("Horizontal field of view.", 34, "degrees")] = 50.0
-    pitch: Annotated[
-        NumberOrReference, described("Turn upwards, after looking at the point.", 0.5, "degrees")
-    ] = 0.0
-    yaw: Annotated[
-        NumberOrReference, described("Turn to the left, after looking at the point.", 0.5, "degrees")
-    ] = 0.0
-    roll: Annotated[
-        NumberOrReference,
-        described("Turn anticlockwise; the scene turns clockwise in the image.", 5, "degrees"),
-    ] = 0.0
-    shift: Annotated[
-        Pair,
-        described(
-            "Move of the image to the right and down, after the zoom; at most 45.",
-            [0.2, 0],
-            "degrees of visual angle",
-        ),
-    ] = (0.0, 0.0)
-    zoom: Annotated[NumberOrReference, described("Scale of the image about its middle, 0.1 to 10.", 1.2)] = (
-        1.0
+    location: Point = described(..., "Place of the camera.", [0, 5.5, 3.6], "m")
+    look_at: Point = described(..., "Point in the middle of the image.", [0, 0, 0.5], "m")
+    field_of_view: NumberOrReference = described(50.0, "Horizontal field of view.", 34, "degrees")
+    pitch: NumberOrReference = described(0.0, "Turn upwards, after looking at the point.", 0.5, "degrees")
+    yaw: NumberOrReference = described(0.0, "Turn to the left, after looking at the point.", 0.5, "degrees")
+    roll: NumberOrReference = described(
+        0.0, "Turn anticlockwise; the scene turns clockwise in the image.", 5, "degrees"
     )
-    scene: Annotated[
-        Label | None,
-        described(
-            "Label of a scene; a camera in its file replaces place, direction and field of view.", "$scene"
-        ),
-    ] = None
+    shift: Pair = described(
+        (0.0, 0.0),
+        "Move of the image to the right and down, after the zoom; at most 45.",
+        [0.2, 0],
+        "degrees of visual angle",
+    )
+    zoom: NumberOrReference = described(1.0, "Scale of the image about its middle, 0.1 to 10.", 1.2)
+    scene: Label | None = described(
+        None, "Label of a scene; a camera in its file replaces place, direction and field of view.", "$scene"
+    )

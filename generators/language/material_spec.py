@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Tag, model_validator
 
 from candlelight.generators.language.field_types import (
     Color,
@@ -25,29 +25,20 @@ TEXTURES = (
 class RandomMaterial(Model):
     """A material drawn at random: one colour, or a texture at a random place."""
 
-    texturing: Annotated[
-        Label, described("Kind of material: `rgb` for one colour, `textured` for a texture.", "textured")
-    ] = "rgb"
-    variation: Annotated[
-        NumberOrReference,
-        described(
-            "Number of the drawn material: samples of a unit with equal numbers have equal materials.", 3
-        ),
-    ] = 0.0
-    textures: Annotated[
-        tuple[str, ...] | None,
-        Field(min_length=1),
-        described(
-            "Textures to draw from; by default all of the folder `assets.textures`, else all shipped.",
-            ["wood"],
-        ),
-    ] = None
-    low: Annotated[Share, described("Darkest drawn channel, as an sRGB-encoded value from 0 to 1.", 0.2)] = (
-        0.1
+    texturing: Label = described(
+        "rgb", "Kind of material: `rgb` for one colour, `textured` for a texture.", "textured"
     )
-    high: Annotated[
-        Share, described("Brightest drawn channel, as an sRGB-encoded value from 0 to 1.", 0.9)
-    ] = 0.95
+    variation: NumberOrReference = described(
+        0.0, "Number of the drawn material: samples of a unit with equal numbers have equal materials.", 3
+    )
+    textures: tuple[str, ...] | None = described(
+        None,
+        "Textures to draw from; by default all of the folder `assets.textures`, else all shipped.",
+        ["wood"],
+        min_length=1,
+    )
+    low: Share = described(0.1, "Darkest drawn channel, as an sRGB-encoded value from 0 to 1.", 0.2)
+    high: Share = described(0.95, "Brightest drawn channel, as an sRGB-encoded value from 0 to 1.", 0.9)
 
     @model_validator(mode="after")
     def _in_order(self) -> "RandomMaterial":
@@ -59,27 +50,27 @@ class RandomMaterial(Model):
 class StatedMaterial(Model):
     """A material stated in numbers: one colour, or a texture with its two colours, and gloss."""
 
-    base_color: Annotated[
-        Color | None, described("The one colour of a material without texture.", [0.5, 0.1, 0.1])
-    ] = None
-    texture: Annotated[
-        Label | None, described("Label of a texture; an image brings its own colours.", "wood")
-    ] = None
-    color_a: Annotated[Color | None, described("First colour of the texture.", [0.8, 0.7, 0.5])] = None
-    color_b: Annotated[Color | None, described("Second colour of the texture.", [0.2, 0.1, 0.05])] = None
-    offset: Annotated[Vector, described("Shift of the texture along x, y and z.", [0.5, 0, 0], "m")] = (
-        0.0,
-        0.0,
-        0.0,
+    base_color: Color | None = described(
+        None, "The one colour of a material without texture.", [0.5, 0.1, 0.1]
     )
-    scale: Annotated[
-        float, Field(gt=0), described("Repeats of the texture per metre, on an object of size 1.", 1.6)
-    ] = 1.0
-    roughness: Annotated[Share, described("Width of the highlight: 0 is a mirror, 1 the widest.", 0.3)] = 0.5
-    specular: Annotated[
-        Share,
-        described("Strength of the gloss: 0.5 as the shipped materials, 0 for a Lambertian surface.", 0),
-    ] = 0.5
+    texture: Label | None = described(None, "Label of a texture; an image brings its own colours.", "wood")
+    color_a: Color | None = described(None, "First colour of the texture.", [0.8, 0.7, 0.5])
+    color_b: Color | None = described(None, "Second colour of the texture.", [0.2, 0.1, 0.05])
+    offset: Vector = described(
+        (
+            0.0,
+            0.0,
+            0.0,
+        ),
+        "Shift of the texture along x, y and z.",
+        [0.5, 0, 0],
+        "m",
+    )
+    scale: float = described(1.0, "Repeats of the texture per metre, on an object of size 1.", 1.6, gt=0)
+    roughness: Share = described(0.5, "Width of the highlight: 0 is a mirror, 1 the widest.", 0.3)
+    specular: Share = described(
+        0.5, "Strength of the gloss: 0.5 as the shipped materials, 0 for a Lambertian surface.", 0
+    )
 
     @model_validator(mode="after")
     def _one_or_two_colours(self) -> "StatedMaterial":

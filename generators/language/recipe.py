@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, model_validator
 
 from candlelight.generators.language.factors import Categorical, Name, Value
 from candlelight.generators.language.field_types import LayerNames, Model, described
@@ -31,61 +31,50 @@ def _utf8(folder: Path) -> Path:
 class Recipe(Model):
     """A recipe: image sets, and the fields that they share."""
 
-    name: Annotated[
-        str,
-        Field(pattern=DATA_SET_PATTERN),
-        described("Name of the data set: lower-case letters, digits and hyphens.", "mine"),
-    ]
-    description: Annotated[str, described("A description for the data set's card.", "Cubes and cones.")] = ""
-    licence: Annotated[
-        str, described("Licence of the data set, as an SPDX identifier; `push` needs one.", "CC-BY-4.0")
-    ] = ""
-    statements: Annotated[
-        Statements,
-        described("Statements on responsible use, for the card.", {"limitations": "Rendered scenes only."}),
-    ] = Statements()
-    seed: Annotated[int, Field(ge=0), described("Seed of all random numbers.", 7)] = 0
-    image: Annotated[ImageSize, described("Size of the images.", {"width": 64, "height": 48})] = ImageSize()
-    render: Annotated[RenderSettings, described("Quality of rendering.", {"preset": "draft"})] = (
-        RenderSettings.model_validate({})
+    name: str = described(
+        ..., "Name of the data set: lower-case letters, digits and hyphens.", "mine", pattern=DATA_SET_PATTERN
     )
-    layers: Annotated[
-        LayerNames,
-        described(
-            f"Layers to store, `image` among them; `{ALL_LIGHTS}` is one for each light, and `all` all that "
-            "each set can have.",
-            ["image", "depth"],
-        ),
-    ] = DEFAULT_LAYERS
-    exposure: Annotated[
-        float, Field(gt=0), described("Factor from scene radiance to image, the same for every sample.", 0.5)
-    ] = 0.3
-    assets: Annotated[
-        dict[AssetKind, Annotated[Path, AfterValidator(_utf8)]],
-        described(
-            "Your own folders of assets by kind, relative to this file; searched before the shipped ones.",
-            {"objects": "meshes"},
-        ),
-    ] = Field(default_factory=dict)
-    do: Annotated[
-        dict[str, Value], described("Interventions in every set that has the factor.", {"color": "red"})
-    ] = Field(default_factory=dict)
-    sets: Annotated[
-        dict[Name, ImageSet],
-        Field(min_length=1),
-        described(
-            "Image sets by name.",
-            {
-                "train": {
-                    "factors": {"color": {"values": ["red", "blue"]}},
-                    "layout": {
-                        "objects": [{"type": "cube", "material": "$color"}],
-                        "camera": {"location": [0, 5, 3], "look_at": [0, 0, 0]},
-                    },
-                }
-            },
-        ),
-    ]
+    description: str = described("", "A description for the data set's card.", "Cubes and cones.")
+    licence: str = described(
+        "", "Licence of the data set, as an SPDX identifier; `push` needs one.", "CC-BY-4.0"
+    )
+    statements: Statements = described(
+        Statements(), "Statements on responsible use, for the card.", {"limitations": "Rendered scenes only."}
+    )
+    seed: int = described(0, "Seed of all random numbers.", 7, ge=0)
+    image: ImageSize = described(ImageSize(), "Size of the images.", {"width": 64, "height": 48})
+    render: RenderSettings = described(
+        RenderSettings.model_validate({}), "Quality of rendering.", {"preset": "draft"}
+    )
+    layers: LayerNames = described(
+        DEFAULT_LAYERS,
+        f"Layers to store, `image` among them; `{ALL_LIGHTS}` is one for each light, and `all` all that "
+        "each set can have.",
+        ["image", "depth"],
+    )
+    exposure: float = described(
+        0.3, "Factor from scene radiance to image, the same for every sample.", 0.5, gt=0
+    )
+    assets: dict[AssetKind, Annotated[Path, AfterValidator(_utf8)]] = described(
+        {},
+        "Your own folders of assets by kind, relative to this file; searched before the shipped ones.",
+        {"objects": "meshes"},
+    )
+    do: dict[str, Value] = described({}, "Interventions in every set that has the factor.", {"color": "red"})
+    sets: dict[Name, ImageSet] = described(
+        ...,
+        "Image sets by name.",
+        {
+            "train": {
+                "factors": {"color": {"values": ["red", "blue"]}},
+                "layout": {
+                    "objects": [{"type": "cube", "material": "$color"}],
+                    "camera": {"location": [0, 5, 3], "look_at": [0, 0, 0]},
+                },
+            }
+        },
+        min_length=1,
+    )
 
     @model_validator(mode="after")
     def _check_layers(self) -> "Recipe":

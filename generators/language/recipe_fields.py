@@ -99,9 +99,7 @@ def all_fields(
 
 def _fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
     if model is ImageSet:
-        kind: Any = Annotated[str, EXTENDS]
-        extends = FieldInfo.from_annotated_attribute(kind, None)
-        return {"extends": extends, **model.model_fields}
+        return {"extends": FieldInfo.from_annotated_attribute(str, EXTENDS), **model.model_fields}
     return dict(model.model_fields)
 
 
