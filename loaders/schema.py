@@ -220,8 +220,8 @@ class EnvironmentRecord(Record):
     """
 
     scene: str
-    rotation: float
-    strength: float
+    rotation: float = 0.0
+    strength: float = 1.0
     modelled: bool = False
 
 

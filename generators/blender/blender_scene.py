@@ -13,8 +13,9 @@ from candlelight.generators.blender.append_files import append_mesh
 from candlelight.generators.blender.environment import BlenderEnvironment
 from candlelight.generators.blender.materials import Materials, base_color
 from candlelight.generators.blender.render_settings import configure
+from candlelight.generators.language.lights_and_camera import Camera
 from candlelight.generators.scenes.camera import world_to_camera
-from candlelight.generators.scenes.plan_records import Camera, Floor, SceneObject, Trace
+from candlelight.generators.scenes.plan_records import Floor, SceneObject, Trace
 from candlelight.loaders.schema import LightRecord, Vector
 
 _SENSOR_WIDTH = 36.0  # mm; only its ratio to the focal length matters

@@ -16,7 +16,7 @@ from candlelight.generators.blender.materials import add_aovs, plain_material, r
 from candlelight.generators.blender.sanitize import block_ids
 from candlelight.generators.blender.surface_albedo import albedo_notes
 from candlelight.generators.language.lights_and_camera import ENVIRONMENT_LIGHT
-from candlelight.generators.scenes.plan_records import Environment
+from candlelight.loaders.schema import EnvironmentRecord
 
 # Kinds of objects that Cycles would show in a gray of its own, without AOVs, if they had no material.
 _SURFACES = frozenset(("MESH", "CURVE", "SURFACE", "FONT", "META", "CURVES", "POINTCLOUD"))
@@ -38,7 +38,7 @@ class BlenderEnvironment:
         self._collections: dict[str, Any] = {}
         self._linked: Any = None
 
-    def show(self, environment: Environment | None) -> None:
+    def show(self, environment: EnvironmentRecord | None) -> None:
         """Replace the environment of the previous trace."""
         label = _NO_LIGHT if environment is None else environment.scene
         modelled = environment is not None and environment.modelled
@@ -55,7 +55,7 @@ class BlenderEnvironment:
             _set_if_changed(nodes["turn"].inputs["Rotation"], (0.0, 0.0, math.radians(environment.rotation)))
             _set_if_changed(nodes["shader"].inputs["Strength"], environment.strength)
 
-    def map_pixels(self, environment: Environment | None) -> Float32[ndarray, "rows columns 3"] | None:
+    def map_pixels(self, environment: EnvironmentRecord | None) -> Float32[ndarray, "rows columns 3"] | None:
         """Return the pixels of a map that `show` loaded: scene-linear Rec.709, first row at the bottom.
 
         Returns:

@@ -18,7 +18,6 @@ from candlelight.generators.scenes.camera import camera_record
 from candlelight.generators.scenes.plan_records import SamplePlan, SceneObject
 from candlelight.loaders.schema import (
     ChecksRecord,
-    EnvironmentRecord,
     Metadata,
     ObjectRecord,
     PartRecord,
@@ -57,9 +56,7 @@ def frame_metadata(
         **sample.model_dump(include=PLAN_FIELDS),
         recipe=recipe,
         objects=tuple(_object_record(planned, placed, i, traced) for i, (planned, placed) in pairs),
-        environment=None
-        if trace.environment is None
-        else EnvironmentRecord(**trace.environment.model_dump()),
+        environment=trace.environment,
         camera=None if trace.camera is None else camera_record(trace.camera, image.width, image.height),
         exposure=chosen.exposure,
         renderer=_renderer_record(sample, chosen, device, traced.catcher),

@@ -15,8 +15,9 @@ from numpy import ndarray
 from candlelight.generators.blender import bpy, passes
 from candlelight.generators.blender.blender_scene import BlenderScene, PlacedObject
 from candlelight.generators.blender.render_settings import configure
+from candlelight.generators.language.lights_and_camera import Camera
 from candlelight.generators.scenes.camera import project, world_to_camera
-from candlelight.generators.scenes.plan_records import Camera, Trace
+from candlelight.generators.scenes.plan_records import Trace
 
 _MARGIN = 3  # pixels: the filter reaches 1.5 pixels beyond an object, and Blender rounds borders
 _NEAREST = 1e-3  # metres before the camera, below which a corner has no place in the image

@@ -20,8 +20,8 @@ from candlelight.generators.language.factor_weights import (
     read_conditional_table,
     read_weights,
 )
-from candlelight.generators.language.field_types import Model, PlainType, Share, described, key_of
-from candlelight.loaders.schema import AssetKind, FactorValue
+from candlelight.generators.language.field_types import PlainType, Share, described, key_of
+from candlelight.loaders.schema import AssetKind, FactorValue, Record
 from candlelight.loaders.selection.conditional_tables import table_rows
 
 NAME_PATTERN = r"^[a-z][a-z0-9_]*$"
@@ -67,7 +67,7 @@ def _as_tuple(value: object) -> object:
     return value if isinstance(value, list | tuple | dict) else (value,)
 
 
-class Categorical(Model):
+class Categorical(Record):
     """A factor or variable with a list of values: `values`, `count` or `assets`."""
 
     values: tuple[Value, ...] | None = described(
@@ -157,7 +157,7 @@ class Categorical(Model):
         return self.given
 
 
-class Continuous(Model):
+class Continuous(Record):
     """A factor or variable with a range: uniform, truncated normal, or the value of an expression."""
 
     low: Quantity = described(..., "Smallest value.", -60)
@@ -209,7 +209,7 @@ _RANGED = Continuous.model_fields.keys() - Categorical.model_fields.keys()
 
 
 def _kind(value: object) -> str | None:
-    fields = vars(value) if isinstance(value, Model) else value
+    fields = vars(value) if isinstance(value, Record) else value
     if not isinstance(fields, dict):
         return None
     if not (ranged := fields.keys() & _RANGED):
@@ -245,7 +245,7 @@ _Values = Annotated[
 ]
 
 
-class Rule(Model):
+class Rule(Record):
     """A rule: values that do not occur together, by the mechanism of a target or by selection."""
 
     exclude: dict[Name, _Values] = described(

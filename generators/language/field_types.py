@@ -5,18 +5,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from annotated_types import Interval
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Discriminator, Field, Tag
 
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.schema import FactorValue
+from candlelight.loaders.schema import FactorValue, Record, Vector
 
 _T = TypeVar("_T")
-
-
-class Model(BaseModel):
-    """Base of all models of a recipe: immutable; unknown keys and non-finite numbers are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+_ANY = Interval()
 
 
 @dataclass(frozen=True)
@@ -27,7 +23,13 @@ class PlainType:
 
 
 def described(
-    default: Any, meaning: str, example: Any, unit: str = "", default_words: str = "", **limits: Any
+    default: Any,
+    meaning: str,
+    example: Any,
+    unit: str = "",
+    default_words: str = "",
+    filled: Interval = _ANY,
+    **limits: Any,
 ) -> Any:
     """Return a field of a recipe: its default, one line on its meaning, an example, its unit and its limits.
 
@@ -37,9 +39,10 @@ def described(
         example: a value that is valid, as YAML has it.
         unit: physical unit, "" for none.
         default_words: the default in words, where the model's own default does not say it.
-        limits: limits of the value, as those of `pydantic.Field`.
+        filled: limits of the number that a reference ``$name`` may stand for, checked for each sample.
+        limits: limits of a value that is no reference, as those of `pydantic.Field`.
     """
-    facts: dict[str, Any] = {"unit": unit, "default_words": default_words}
+    facts: dict[str, Any] = {"unit": unit, "default_words": default_words, "filled": filled}
     return Field(default, description=meaning, examples=[example], json_schema_extra=facts, **limits)
 
 
@@ -62,6 +65,10 @@ Point = Annotated[
     tuple[NumberOrReference, NumberOrReference, NumberOrReference], PlainType("three numbers or $names")
 ]
 Pair = Annotated[tuple[NumberOrReference, NumberOrReference], PlainType("two numbers or $names")]
+# Types of the fields that a recipe and a plan have in common: with references in the one, numbers in the other.
+Number = TypeVar("Number", float, NumberOrReference)
+Two = TypeVar("Two", tuple[float, float], Pair)
+Three = TypeVar("Three", Vector, Point)
 Share = Annotated[float, Field(ge=0, le=1)]
 Label = Annotated[str, PlainType("label or $name")]
 
@@ -79,11 +86,20 @@ LayerNames = Annotated[
 ]
 
 
-class Hue(Model):
+def check_order(model: Any) -> Any:
+    """Refuse a model whose ``low`` is above its ``high``; a validator of pydantic."""
+    if model.low > model.high:
+        raise ValueError(f"expected low <= high, got {model.low} and {model.high}")
+    return model
+
+
+class Hue(Record):
     """A colour by hue, saturation and value on the HSV hexagon of linear Rec.709."""
 
     hue: NumberOrReference = described(..., "Hue: 0 is red, 120 green, 240 blue.", "$hue", "degrees")
-    saturation: NumberOrReference = described(1.0, "Saturation, from 0 (gray) to 1.", 0.8)
+    saturation: NumberOrReference = described(
+        1.0, "Saturation, from 0 (gray) to 1.", 0.8, filled=Interval(ge=0, le=1)
+    )
     value: NumberOrReference = described(1.0, "The largest of the three channels.", 0.5)
 
 
@@ -134,7 +150,7 @@ def _reference(value: str) -> str:
     return value
 
 
-class Choice(Model, Generic[_T]):
+class Choice(Record, Generic[_T]):
     """A field whose value depends on a categorical factor or variable."""
 
     choose: Annotated[str, AfterValidator(_reference), PlainType("$name")] = described(

@@ -4,10 +4,11 @@ from typing import Any, Literal
 
 from pydantic import model_validator
 
-from candlelight.generators.language.field_types import Model, described
+from candlelight.generators.language.field_types import described
+from candlelight.loaders.schema import Record
 
 
-class ImageSize(Model):
+class ImageSize(Record):
     """Size of the images."""
 
     width: int = described(320, "Width of the images, 8 to 8192.", 64, "pixels", ge=8, le=8192)
@@ -23,7 +24,7 @@ RENDER_PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-class RenderSettings(Model):
+class RenderSettings(Record):
     """Quality of rendering: a preset, and fields that replace fields of the preset."""
 
     preset: RenderPreset = described(

@@ -10,11 +10,11 @@ from candlelight.generators.language.causal_graph import Graph, causal_graph, ca
 from candlelight.generators.language.expressions import CONSTANTS
 from candlelight.generators.language.factor_weights import Weights
 from candlelight.generators.language.factors import Categorical, Continuous, Factor, Name, Rule, Value
-from candlelight.generators.language.field_types import LayerNames, Model, described, references
+from candlelight.generators.language.field_types import LayerNames, described, references
 from candlelight.generators.language.image_and_render import ImageSize, RenderSettings
 from candlelight.generators.language.layout import SceneLayout
 from candlelight.loaders.errors import did_you_mean
-from candlelight.loaders.schema import LAYERS
+from candlelight.loaders.schema import LAYERS, Record
 
 _RESERVED = {*LAYERS, "id", "index", "objects", "metadata", "set"}
 
@@ -24,7 +24,7 @@ def _uneven(row: Weights) -> bool:
     return len(set(weights) - {0.0}) > 1
 
 
-class Counterfactual(Model):
+class Counterfactual(Record):
     """The same units as another set, under interventions: every exogenous draw is kept."""
 
     of: str = described(..., "Name of a set above, whose samples are changed.", "train")
@@ -36,7 +36,7 @@ class Counterfactual(Model):
     )
 
 
-class ImageSet(Model):
+class ImageSet(Record):
     """One image set: its factors, how its samples are drawn, and its layout."""
 
     factors: dict[Name, Factor] = described(

@@ -7,14 +7,14 @@ colours linear Rec.709.
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
+from annotated_types import Interval
 from pydantic import Discriminator, Field, Tag, model_serializer, model_validator
 
-from candlelight.generators.language.dead_leaves_spec import DeadLeavesSpec
+from candlelight.generators.language.dead_leaves_fields import DeadLeavesSpec
 from candlelight.generators.language.field_types import (
     Choice,
     Color,
     Label,
-    Model,
     NumberOrReference,
     Pair,
     Point,
@@ -23,9 +23,10 @@ from candlelight.generators.language.field_types import (
 )
 from candlelight.generators.language.lights_and_camera import CameraSpec, EnvironmentSpec, LightSpec
 from candlelight.generators.language.material_spec import MaterialOrLabel, RandomMaterial
+from candlelight.loaders.schema import Record
 
 
-class ObjectSpec(Model):
+class ObjectSpec(Record):
     """One object: its asset, material and pose."""
 
     type: Label = described(..., "Label of the object among the assets.", "cube")
@@ -39,7 +40,11 @@ class ObjectSpec(Model):
         {}, "Materials of single parts, by the names that the asset's manifest has.", {"beak": "yellow"}
     )
     size: NumberOrReference = described(
-        1.0, "Metres per unit of the asset; the shipped objects are one unit wide.", 1.5, "m"
+        1.0,
+        "Metres per unit of the asset; the shipped objects are one unit wide.",
+        1.5,
+        "m",
+        filled=Interval(gt=0),
     )
     rotation: NumberOrReference = described(0.0, "Turn about the vertical, after the tilt.", 30, "degrees")
     tilt: Pair = described(
@@ -59,7 +64,7 @@ class ObjectSpec(Model):
     )
 
 
-class Scatter(Model):
+class Scatter(Record):
     """Objects at random places, none touching another."""
 
     count: NumberOrReference = described(..., "Number of objects.", 4)
@@ -86,7 +91,7 @@ class Scatter(Model):
         return self
 
 
-class RandomPose(Model):
+class RandomPose(Record):
     """Random turns and moves of the objects from their poses, for each object on its own."""
 
     variation: NumberOrReference = described(
@@ -100,7 +105,7 @@ class RandomPose(Model):
     )
 
 
-class FloorSpec(Model):
+class FloorSpec(Record):
     """The ground at height 0: a shadow catcher, one colour, or a random material."""
 
     catcher: bool = described(
@@ -108,7 +113,7 @@ class FloorSpec(Model):
     )
     base_color: Color = described((0.8, 0.8, 0.8), "Diffuse colour of the floor.", [0.8, 0.8, 0.8])
     half_width: NumberOrReference = described(
-        20.0, "Reach of the floor from the origin along x and y.", 10, "m"
+        20.0, "Reach of the floor from the origin along x and y.", 10, "m", filled=Interval(gt=0)
     )
     random_material: RandomMaterial | None = described(
         None, "A drawn material instead of the colour.", {"texturing": "textured"}
@@ -144,7 +149,7 @@ class ChosenLights(Choice[Annotated[tuple[LightSpec, ...], Field(min_length=1)]]
     """Lights that a factor or variable chooses."""
 
 
-class SceneLayout(Model):
+class SceneLayout(Record):
     """The scene of every sample; `$name` stands for the value of a factor or variable."""
 
     camera: CameraSpec | None = described(

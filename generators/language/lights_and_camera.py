@@ -1,24 +1,28 @@
 """Lights, environment and camera of a layout, as pydantic models."""
 
-from typing import Literal
+from typing import Generic, Literal
 
+from annotated_types import Interval
 from pydantic import model_validator
 
 from candlelight.generators.language.field_types import (
     Color,
     Label,
-    Model,
+    Number,
     NumberOrReference,
     Pair,
     Point,
+    Three,
+    Two,
     described,
 )
+from candlelight.loaders.schema import Record, Vector
 
 DEFAULT_LIGHT_NAME = "light"  # name of a light, and so of its light layer, that the recipe does not name
 ENVIRONMENT_LIGHT = "environment"  # name of the environment's light layer
 
 
-class LightSpec(Model):
+class LightSpec(Record):
     """One light: an asset alone, or a light given by the other fields."""
 
     asset: Label | None = described(
@@ -37,7 +41,7 @@ class LightSpec(Model):
         "degrees",
     )
     elevation: NumberOrReference = described(45.0, "Angle above the floor.", 60, "degrees")
-    distance: NumberOrReference = described(4.0, "Distance from the target.", 5, "m")
+    distance: NumberOrReference = described(4.0, "Distance from the target.", 5, "m", filled=Interval(gt=0))
     target: Point = described(
         (0.0, 0.0, 0.0), "Point that azimuth, elevation and distance count from.", [0, 0, 0.5], "m"
     )
@@ -62,10 +66,17 @@ class LightSpec(Model):
         "point", "A `point` shines in all directions, a `spot` within a cone.", "spot"
     )
     cone: NumberOrReference = described(
-        45.0, "Angle of the cone of a spot from edge to edge, 1 to 180.", 35, "degrees"
+        45.0,
+        "Angle of the cone of a spot from edge to edge, 1 to 180.",
+        35,
+        "degrees",
+        filled=Interval(ge=1, le=180),
     )
     blend: NumberOrReference = described(
-        0.15, "Share of the cone that is soft, from its edge inwards; 0 to 1.", 0.3
+        0.15,
+        "Share of the cone that is soft, from its edge inwards; 0 to 1.",
+        0.3,
+        filled=Interval(ge=0, le=1),
     )
     aim: Point | None = described(None, "Point that a spot shines at; by default its target.", [0, 0, 1], "m")
 
@@ -101,7 +112,7 @@ class LightSpec(Model):
         return self
 
 
-class EnvironmentSpec(Model):
+class EnvironmentSpec(Record):
     """The environment around the objects: an environment map, or a modelled scene."""
 
     scene: Label = described(..., "Label of an environment among the assets of kind `scenes`.", "$scene")
@@ -117,24 +128,49 @@ class EnvironmentSpec(Model):
     )
 
 
-class CameraSpec(Model):
-    """The camera: its place, its direction and its field of view."""
+class CameraFields(Record, Generic[Number, Two, Three]):
+    """The camera: its place, the point it looks at, and its horizontal field of view.
 
-    location: Point = described(..., "Place of the camera.", [0, 5.5, 3.6], "m")
-    look_at: Point = described(..., "Point in the middle of the image.", [0, 0, 0.5], "m")
-    field_of_view: NumberOrReference = described(50.0, "Horizontal field of view.", 34, "degrees")
-    pitch: NumberOrReference = described(0.0, "Turn upwards, after looking at the point.", 0.5, "degrees")
-    yaw: NumberOrReference = described(0.0, "Turn to the left, after looking at the point.", 0.5, "degrees")
-    roll: NumberOrReference = described(
-        0.0, "Turn anticlockwise; the scene turns clockwise in the image.", 5, "degrees"
+    ``yaw``, ``pitch`` and ``roll`` then turn it about its own Y, X and Z axes. ``zoom`` multiplies the focal
+    length; ``shift`` moves the image right and down (`candlelight.generators.scenes.camera.intrinsics`).
+    """
+
+    location: Three = described(..., "Place of the camera.", [0, 5.5, 3.6], "m")
+    look_at: Three = described(..., "Point in the middle of the image.", [0, 0, 0.5], "m")
+    field_of_view: Number = described(
+        50.0, "Horizontal field of view.", 34, "degrees", filled=Interval(gt=0, lt=180)
     )
-    shift: Pair = described(
+    pitch: Number = described(
+        0.0, "Turn upwards, after looking at the point.", 0.5, "degrees", filled=Interval(ge=-180, le=180)
+    )
+    yaw: Number = described(
+        0.0, "Turn to the left, after looking at the point.", 0.5, "degrees", filled=Interval(ge=-180, le=180)
+    )
+    roll: Number = described(
+        0.0,
+        "Turn anticlockwise; the scene turns clockwise in the image.",
+        5,
+        "degrees",
+        filled=Interval(ge=-180, le=180),
+    )
+    shift: Two = described(
         (0.0, 0.0),
         "Move of the image to the right and down, after the zoom; at most 45.",
         [0.2, 0],
         "degrees of visual angle",
     )
-    zoom: NumberOrReference = described(1.0, "Scale of the image about its middle, 0.1 to 10.", 1.2)
+    zoom: Number = described(
+        1.0, "Scale of the image about its middle, 0.1 to 10.", 1.2, filled=Interval(ge=0.1, le=10)
+    )
+
+
+class Camera(CameraFields[float, tuple[float, float], Vector]):
+    """The camera of a sample."""
+
+
+class CameraSpec(CameraFields[NumberOrReference, Pair, Point]):
+    """The camera in a recipe."""
+
     scene: Label | None = described(
         None, "Label of a scene; a camera in its file replaces place, direction and field of view.", "$scene"
     )

@@ -7,13 +7,13 @@ from pydantic import Discriminator, Tag, model_validator
 from candlelight.generators.language.field_types import (
     Color,
     Label,
-    Model,
     NumberOrReference,
     PlainType,
     Share,
+    check_order,
     described,
 )
-from candlelight.loaders.schema import Vector
+from candlelight.loaders.schema import Record, Vector
 
 # Every shipped texture, in alphabetical order.
 TEXTURES = (
@@ -22,7 +22,7 @@ TEXTURES = (
 )
 
 
-class RandomMaterial(Model):
+class RandomMaterial(Record):
     """A material drawn at random: one colour, or a texture at a random place."""
 
     texturing: Label = described(
@@ -40,14 +40,10 @@ class RandomMaterial(Model):
     low: Share = described(0.1, "Darkest drawn channel, as an sRGB-encoded value from 0 to 1.", 0.2)
     high: Share = described(0.95, "Brightest drawn channel, as an sRGB-encoded value from 0 to 1.", 0.9)
 
-    @model_validator(mode="after")
-    def _in_order(self) -> "RandomMaterial":
-        if self.low > self.high:
-            raise ValueError(f"expected low <= high, got {self.low} and {self.high}")
-        return self
+    _in_order = model_validator(mode="after")(check_order)
 
 
-class StatedMaterial(Model):
+class StatedMaterial(Record):
     """A material stated in numbers: one colour, or a texture with its two colours, and gloss."""
 
     base_color: Color | None = described(

@@ -5,18 +5,18 @@ from typing import Annotated
 
 from pydantic import AfterValidator, model_validator
 
+from candlelight.generators.language.dead_leaves_fields import DEAD_LEAVES_LAYERS
 from candlelight.generators.language.factors import Categorical, Name, Value
-from candlelight.generators.language.field_types import LayerNames, Model, described
+from candlelight.generators.language.field_types import LayerNames, described
 from candlelight.generators.language.image_and_render import ImageSize, RenderSettings
 from candlelight.generators.language.image_set import ImageSet
 from candlelight.loaders.errors import InputError, did_you_mean
-from candlelight.loaders.schema import LIGHT_PREFIX, AssetKind, Statements, layer
+from candlelight.loaders.schema import LIGHT_PREFIX, AssetKind, Record, Statements, layer
 
 ALL_LIGHTS = "light/*"
 ALL_LAYERS = ("all",)
 DATA_SET_PATTERN = r"^[a-z][a-z0-9-]*$"
 DEFAULT_LAYERS = ("image", "radiance", "albedo", "shading", "residual", "depth", "normal", "object")
-DEAD_LEAVES_LAYERS = ("image", "radiance", "albedo", "shading", "residual")
 
 
 def _utf8(folder: Path) -> Path:
@@ -28,7 +28,7 @@ def _utf8(folder: Path) -> Path:
     return folder
 
 
-class Recipe(Model):
+class Recipe(Record):
     """A recipe: image sets, and the fields that they share."""
 
     name: str = described(

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
+from candlelight.generators.language.dead_leaves_fields import DEAD_LEAVES_LAYERS
 from candlelight.generators.language.factors import Continuous
 from candlelight.generators.language.field_types import Choice
 from candlelight.generators.language.image_and_render import ImageSize, RenderSettings
 from candlelight.generators.language.image_set import ImageSet
 from candlelight.generators.language.layout import SceneLayout
 from candlelight.generators.language.lights_and_camera import DEFAULT_LIGHT_NAME, ENVIRONMENT_LIGHT
-from candlelight.generators.language.recipe import ALL_LAYERS, ALL_LIGHTS, DEAD_LEAVES_LAYERS, Recipe
+from candlelight.generators.language.recipe import ALL_LAYERS, ALL_LIGHTS, Recipe
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import LAYERS, LIGHT_PREFIX, FactorInfo
 

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float32, UInt8
 from numpy import ndarray
 
+from candlelight.generators.language.lights_and_camera import Camera
 from candlelight.generators.scenes.camera import world_to_camera
-from candlelight.generators.scenes.plan_records import Camera
 
 Passes = dict[str, Float32[ndarray, "height width *channels"]]  # keys: Cycles' pass names, AOVs
 OneChannel = Float32[ndarray, "height width"]

@@ -6,8 +6,9 @@ import numpy as np
 from jaxtyping import Float32
 from numpy import ndarray
 
+from candlelight.generators.language.lights_and_camera import Camera
 from candlelight.generators.scenes.camera import intrinsics, world_to_camera
-from candlelight.generators.scenes.plan_records import Camera, Environment
+from candlelight.loaders.schema import EnvironmentRecord
 
 _FILTER_WIDTH = 3.0  # pixels, of the Blackman-Harris window by which Cycles weights the samples of a pixel
 _WINDOW_TERMS = (
@@ -22,7 +23,7 @@ _FEWEST_POINTS, _MOST_POINTS = 3, 6
 
 def view_map(
     pixels: Float32[ndarray, "rows columns 3"],
-    environment: Environment,
+    environment: EnvironmentRecord,
     camera: Camera,
     width: int,
     height: int,
@@ -44,7 +45,7 @@ def view_map(
     Example:
         >>> level = Camera(location=(0, 5, 1), look_at=(0, 0, 1), field_of_view=60)
         >>> sky = np.repeat(np.array([[[0.0]], [[1.0]]], np.float32), 3, axis=2)  # above a ground of 0
-        >>> view_map(sky, Environment(scene="two", strength=3), level, 4, 4)[:, 0, 0].round(2)
+        >>> view_map(sky, EnvironmentRecord(scene="two", strength=3), level, 4, 4)[:, 0, 0].round(2)
         array([2.21, 1.75, 1.25, 0.79], dtype=float32)
     """
     rows, columns = pixels.shape[:2]

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from candlelight.generators.language.lights_and_camera import Camera
 from candlelight.generators.layers.decompose_trace import (
     LEAST_ALBEDO,
     OneChannel,
@@ -19,7 +20,6 @@ from candlelight.generators.layers.decompose_trace import (
     TracedLayers,
     camera_normals,
 )
-from candlelight.generators.scenes.plan_records import Camera
 
 LEAST_BACKDROP = 1e-3  # radiance; under a darker backdrop, shadows cannot be told from noise
 

@@ -12,10 +12,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32, Int, Int32
 from numpy import ndarray
 
-from candlelight.generators.language.dead_leaves_spec import DeadLeavesSpec
+from candlelight.generators.language.dead_leaves_fields import DeadLeaves, DeadLeavesSpec
 from candlelight.generators.random_streams import cycles_seed, stream
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
-from candlelight.generators.scenes.plan_records import DeadLeaves, Trace
+from candlelight.generators.scenes.plan_records import Trace
 from candlelight.loaders.colour import srgb_to_linear
 from candlelight.loaders.errors import InputError
 
@@ -54,28 +54,20 @@ def resolve_dead_leaves(spec: DeadLeavesSpec, inputs: LayoutInputs) -> Trace:
     Raises:
         InputError: a number is out of range, or there is no such shape or kind of colours.
     """
-    low, high = (inputs.number(part, "layout.dead_leaves.size") for part in spec.size)
+    field = "layout.dead_leaves"
+    low, high = (inputs.number(part, f"{field}.size") for part in spec.size)
     if not SMALLEST <= low <= high <= 1:
         raise InputError(
-            f"layout.dead_leaves.size: expected {SMALLEST} <= smallest <= largest <= 1, got {low} and {high}"
+            f"{field}.size: expected {SMALLEST} <= smallest <= largest <= 1, got {low} and {high}"
         )
-    numbers = {}
-    for name, least, most in (
-        ("exponent", 0, 10),
-        ("contrast", 0, 1),
-        ("falloff", 0, 1),
-        ("azimuth", -math.inf, math.inf),
-    ):
-        numbers[name] = inputs.number(getattr(spec, name), f"layout.dead_leaves.{name}")
-        if not least <= numbers[name] <= most:
-            raise InputError(f"layout.dead_leaves.{name}: expected {least} to {most}, got {numbers[name]}")
     names = {
-        name: inputs.label(getattr(spec, name), labels, f"layout.dead_leaves.{name}")
+        name: inputs.label(getattr(spec, name), labels, f"{field}.{name}")
         for name, labels in (("shape", SHAPES), ("colors", COLORS))
     }
-    leaves = DeadLeaves.model_validate(
-        {**names, **numbers, "size": (low, high), "low": spec.low, "high": spec.high}
-    )
+    numbers = {
+        name: inputs.number_of(spec, name, field) for name in ("exponent", "contrast", "falloff", "azimuth")
+    }
+    leaves = DeadLeaves.model_validate({**spec.model_dump(), **names, **numbers, "size": (low, high)})
     seed = cycles_seed(inputs.seed, inputs.unit)
     return Trace(
         objects=(), lights=(), environment=None, floor=None, camera=None, cycles_seed=seed, dead_leaves=leaves

@@ -12,7 +12,7 @@ from candlelight.generators.language.field_types import Choice, Hue, substitute
 from candlelight.generators.random_streams import stream
 from candlelight.generators.scenes.colorimetry import hue_to_rgb
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.schema import FactorValue, Vector
+from candlelight.loaders.schema import FactorValue, Record, Vector
 
 _T = TypeVar("_T")
 
@@ -43,6 +43,26 @@ class LayoutInputs:
         if isinstance(filled, str):
             raise InputError(f"{field}: expected a number, got `{filled}` from `{value}`")
         return float(filled)
+
+    def number_of(self, spec: Record, name: str, field: str) -> float:
+        """Return the number that a field of a spec, whose path is ``field``, stands for, within its limits.
+
+        Raises:
+            InputError: the field names a factor whose value is no number, or the number is beyond the limits.
+        """
+        facts: Any = type(spec).model_fields[name].json_schema_extra
+        number, limits = self.number(getattr(spec, name), f"{field}.{name}"), facts["filled"]
+        if (
+            (limits.gt is None or number > limits.gt)
+            and (limits.ge is None or number >= limits.ge)
+            and (limits.lt is None or number < limits.lt)
+            and (limits.le is None or number <= limits.le)
+        ):
+            return number
+        low, high = (limits.gt if limits.ge is None else limits.ge), limits.lt or limits.le
+        expected = f"more than {low:g}" if high is None else f"{low:g} to {high:g}"
+        unit = f" {facts['unit']}" if facts["unit"] else ""
+        raise InputError(f"{field}.{name}: expected {expected}{unit}, got {number}")
 
     def whole(self, value: Any, field: str) -> int:
         """Return the whole number, at least 0, that a field stands for.
@@ -94,11 +114,8 @@ class LayoutInputs:
         """
         if isinstance(value, Hue):
             hue, saturation, brightness = (
-                self.number(getattr(value, part), f"{field}.{part}")
-                for part in ("hue", "saturation", "value")
+                self.number_of(value, part, field) for part in ("hue", "saturation", "value")
             )
-            if not 0 <= saturation <= 1:
-                raise InputError(f"{field}.saturation: expected 0 to 1, got {saturation}")
             rgb = hue_to_rgb(hue, saturation, brightness)
         else:
             rgb = self.vector(value, field)

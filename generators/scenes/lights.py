@@ -6,10 +6,14 @@ import numpy as np
 
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.layout import SceneLayout
-from candlelight.generators.language.lights_and_camera import DEFAULT_LIGHT_NAME, ENVIRONMENT_LIGHT, LightSpec
+from candlelight.generators.language.lights_and_camera import (
+    DEFAULT_LIGHT_NAME,
+    ENVIRONMENT_LIGHT,
+    Camera,
+    LightSpec,
+)
 from candlelight.generators.scenes.blackbody import blackbody
 from candlelight.generators.scenes.layout_inputs import LayoutInputs, require_asset
-from candlelight.generators.scenes.plan_records import Camera
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.illuminants import illuminant
 from candlelight.loaders.schema import LightRecord, Vector
@@ -91,11 +95,7 @@ def _beam(
     spec: LightSpec, location: Vector, inputs: LayoutInputs, field: str
 ) -> dict[str, str | float | Vector]:
     """Return the fields of a spot that a point light has not."""
-    cone, blend = (inputs.number(getattr(spec, f), f"{field}.{f}") for f in ("cone", "blend"))
-    if not 1 <= cone <= 180:
-        raise InputError(f"{field}.cone: expected 1 to 180 degrees, got {cone}")
-    if not 0 <= blend <= 1:
-        raise InputError(f"{field}.blend: expected 0 to 1, got {blend}")
+    cone, blend = (inputs.number_of(spec, name, field) for name in ("cone", "blend"))
     aim = inputs.vector(spec.target if spec.aim is None else spec.aim, f"{field}.aim")
     if math.dist(aim, location) < _SAME_PLACE:
         raise InputError(f"{field}.aim: expected a point away from the light, got {list(aim)}")
@@ -110,9 +110,7 @@ def _location(spec: LightSpec, camera: Camera, inputs: LayoutInputs, field: str)
         return inputs.vector(spec.location, f"{field}.location")
     azimuth = math.radians(inputs.number(spec.azimuth, f"{field}.azimuth"))
     elevation = math.radians(inputs.number(spec.elevation, f"{field}.elevation"))
-    distance = inputs.number(spec.distance, f"{field}.distance")
-    if distance <= 0:
-        raise InputError(f"{field}.distance: expected more than 0 m, got {distance}")
+    distance = inputs.number_of(spec, "distance", field)
     target = inputs.vector(spec.target, f"{field}.target")
     towards = np.array([camera.location[0] - target[0], camera.location[1] - target[1], 0.0])
     if np.linalg.norm(towards) < _SAME_PLACE:

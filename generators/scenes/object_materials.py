@@ -179,9 +179,7 @@ def place_floor(layout: SceneLayout, inputs: LayoutInputs, library: AssetLibrary
     spec = layout.floor
     if spec is None:
         return None
-    half_width = inputs.number(spec.half_width, "layout.floor.half_width")
-    if half_width <= 0:
-        raise InputError(f"layout.floor.half_width: expected more than 0 m, got {half_width}")
+    half_width = inputs.number_of(spec, "half_width", "layout.floor")
     material = None
     if spec.random_material is not None:
         drawn = draw_material(spec.random_material, inputs, "floor", library, "layout.floor.random_material")

@@ -12,9 +12,10 @@ from candlelight.generators.language.field_types import Choice
 from candlelight.generators.language.layout import ObjectSpec, Scatter, SceneLayout
 from candlelight.generators.scenes.layout_inputs import LayoutInputs, require_asset
 from candlelight.generators.scenes.object_materials import choose_material, choose_part_materials
-from candlelight.generators.scenes.plan_records import Environment, Material, SceneObject
+from candlelight.generators.scenes.plan_records import Material, SceneObject
 from candlelight.generators.scenes.random_poses import vary_pose
 from candlelight.loaders.errors import InputError, argument
+from candlelight.loaders.schema import EnvironmentRecord
 
 PLACING_ATTEMPTS = 2000  # random places tried for one object
 PLACINGS = 20  # times that all objects are placed anew
@@ -81,15 +82,12 @@ def _object_type(spec: ObjectSpec, inputs: LayoutInputs, library: AssetLibrary, 
 def _place_object(
     spec: ObjectSpec, kind: str, material: Material, inputs: LayoutInputs, library: AssetLibrary, field: str
 ) -> SceneObject:
-    size = inputs.number(spec.size, f"{field}.size")
-    if size <= 0:
-        raise InputError(f"{field}.size: expected more than 0 m, got {size}")
     tilt_x, tilt_y = (inputs.number(part, f"{field}.tilt") for part in spec.tilt)
     placed = SceneObject(
         type=kind,
         material=material,
         parts=choose_part_materials(spec.parts, kind, material, inputs, library, f"{field}.parts"),
-        size=size,
+        size=inputs.number_of(spec, "size", field),
         rotation=inputs.number(spec.rotation, f"{field}.rotation"),
         tilt=(tilt_x, tilt_y),
         location=inputs.vector((*spec.location, 0.0)[:3], f"{field}.location"),
@@ -191,7 +189,9 @@ def footprint(library: AssetLibrary, kind: str) -> float:
     return math.hypot(width, depth) / 2
 
 
-def place_environment(layout: SceneLayout, inputs: LayoutInputs, library: AssetLibrary) -> Environment | None:
+def place_environment(
+    layout: SceneLayout, inputs: LayoutInputs, library: AssetLibrary
+) -> EnvironmentRecord | None:
     """Resolve the environment of a layout: turn and strength of its manifest, changed by the layout's.
 
     A .blend file counts as a modelled scene unless its manifest says that it holds a world alone.
@@ -216,4 +216,4 @@ def place_environment(layout: SceneLayout, inputs: LayoutInputs, library: AssetL
             f"rotation 0 and strength 1, got {rotation} and {strength}"
         )
     modelled = blend and facts.get("modelled", True)
-    return Environment(scene=label, rotation=rotation % 360.0, strength=strength, modelled=modelled)
+    return EnvironmentRecord(scene=label, rotation=rotation % 360.0, strength=strength, modelled=modelled)

@@ -4,23 +4,19 @@ A plan holds these records, the render process receives them, and the metadata o
 Lengths are metres, angles degrees, colours linear Rec.709.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from candlelight.loaders.schema import FactorValue, LightRecord, Vector
+from candlelight.generators.language.dead_leaves_fields import DeadLeaves
+from candlelight.generators.language.lights_and_camera import Camera
+from candlelight.loaders.schema import EnvironmentRecord, FactorValue, LightRecord, Record, Vector
 
 # Part of a file name: a plan of another author must not name files elsewhere.
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=200)]
 
 
-class PlanRecord(BaseModel):
-    """Base of the records of a plan: immutable; unknown keys are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Material(PlanRecord):
+class Material(Record):
     """The material of an object, a part or a floor.
 
     ``label`` names an asset in ``materials`` or ``textures``, or is "rgb" for one colour given here.
@@ -40,14 +36,14 @@ class Material(PlanRecord):
     scale: float = 1.0
 
 
-class PartMaterial(PlanRecord):
+class PartMaterial(Record):
     """One part of an object: its name and its material."""
 
     name: str
     material: Material
 
 
-class SceneObject(PlanRecord):
+class SceneObject(Record):
     """One object of a scene: asset label, material, size (metres per unit of the asset) and pose.
 
     ``tilt`` turns the object about the world's x axis, then its y axis, ``rotation`` then about the vertical,
@@ -64,37 +60,7 @@ class SceneObject(PlanRecord):
     parts: tuple[PartMaterial, ...] = ()
 
 
-class Environment(PlanRecord):
-    """The environment: label of a scene, degrees about the vertical, and factor on its radiance.
-
-    A ``modelled`` scene has a ground of its own, and replaces the floor; the others are environment maps.
-    """
-
-    scene: str
-    rotation: float = 0.0
-    strength: float = 1.0
-    modelled: bool = False
-
-
-class Camera(PlanRecord):
-    """The camera: its place, the point it looks at, and its horizontal field of view.
-
-    ``yaw``, ``pitch`` and ``roll`` then turn it about its own Y, X and Z axes. ``zoom`` multiplies the focal
-    length; ``shift`` moves the image right and down, in degrees of visual angle
-    (`candlelight.generators.scenes.camera.intrinsics`).
-    """
-
-    location: Vector
-    look_at: Vector
-    field_of_view: float
-    pitch: float = 0.0
-    yaw: float = 0.0
-    roll: float = 0.0
-    shift: tuple[float, float] = (0.0, 0.0)
-    zoom: float = 1.0
-
-
-class Floor(PlanRecord):
+class Floor(Record):
     """The ground at height 0: a shadow catcher that shows the environment, or a plane with a material."""
 
     catcher: bool = False
@@ -103,21 +69,7 @@ class Floor(PlanRecord):
     material: Material | None = None
 
 
-class DeadLeaves(PlanRecord):
-    """Dead leaves: `DeadLeavesSpec` of `language.dead_leaves_spec`, with the values of a sample."""
-
-    shape: Literal["disc", "ellipse", "polygon"]
-    exponent: float
-    size: tuple[float, float]
-    colors: Literal["rgb", "gray"]
-    low: float
-    high: float
-    contrast: float
-    falloff: float
-    azimuth: float
-
-
-class Trace(PlanRecord):
+class Trace(Record):
     """Everything that decides the traced light: samples with equal traces share one render.
 
     ``dead_leaves`` are painted and not traced; then all other fields but the seed are empty.
@@ -125,14 +77,14 @@ class Trace(PlanRecord):
 
     objects: tuple[SceneObject, ...]
     lights: tuple[LightRecord, ...]
-    environment: Environment | None
+    environment: EnvironmentRecord | None
     floor: Floor | None
     camera: Camera | None
     cycles_seed: int
     dead_leaves: DeadLeaves | None = None
 
 
-class SamplePlan(PlanRecord):
+class SamplePlan(Record):
     """One planned sample.
 
     Blender renders ``trace``; its radiance times ``gain``, channel by channel, is the radiance of this sample

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy import ndarray
 
+from candlelight.generators.language.lights_and_camera import Camera
 from candlelight.generators.layers.decompose_trace import TracedLayers, decompose_trace
-from candlelight.generators.scenes.plan_records import Camera
 
 CAMERA = Camera(location=(1, 4, 2), look_at=(0, 0, 0.5), field_of_view=40)
 HEIGHT, WIDTH = 6, 8

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from candlelight.generators.language.lights_and_camera import Camera
 from candlelight.generators.layers.decompose_trace import LEAST_ALBEDO, camera_normals
 from candlelight.generators.scenes.camera import world_to_camera
-from candlelight.generators.scenes.plan_records import Camera
 
 CAMERA = Camera(location=(1, 4, 2), look_at=(0, 0, 0.5), field_of_view=40)
 HEIGHT, WIDTH = 6, 8

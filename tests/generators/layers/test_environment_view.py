@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from candlelight.generators.engine.processor_count import THREADS_VARIABLE
+from candlelight.generators.language.lights_and_camera import Camera
 from candlelight.generators.layers.environment_view import view_map
 from candlelight.generators.scenes.camera import intrinsics, world_to_camera
-from candlelight.generators.scenes.plan_records import Camera, Environment, Trace
+from candlelight.generators.scenes.plan_records import Trace
+from candlelight.loaders.schema import EnvironmentRecord
 
 CAMERA = Camera(location=(0, 5, 1), look_at=(0, 0, 1.5), field_of_view=50, pitch=3, yaw=-8, roll=4, zoom=1.2)
-PLAIN = Environment(scene="any")
+PLAIN = EnvironmentRecord(scene="any")
 
 
 def noise(rows, columns):
@@ -23,14 +25,14 @@ def noise(rows, columns):
 
 def test_a_constant_map_is_seen_as_its_radiance_times_the_strength():
     pixels = np.full((8, 16, 3), (0.5, 1.0, 2.0), np.float32)
-    seen = view_map(pixels, Environment(scene="any", strength=3, rotation=40), CAMERA, 9, 7)
+    seen = view_map(pixels, EnvironmentRecord(scene="any", strength=3, rotation=40), CAMERA, 9, 7)
     np.testing.assert_allclose(seen, np.broadcast_to(np.float32((1.5, 3, 6)), (7, 9, 3)), rtol=1e-5)
     assert seen.dtype == np.float32
 
 
 def test_turning_a_map_by_whole_texels_rolls_its_columns():
     pixels = noise(64, 128)
-    turned = view_map(pixels, Environment(scene="any", rotation=360 * 5 / 128), CAMERA, 12, 9)
+    turned = view_map(pixels, EnvironmentRecord(scene="any", rotation=360 * 5 / 128), CAMERA, 12, 9)
     # Azimuth decreases with the column, so a turned direction falls into an earlier column.
     np.testing.assert_allclose(turned, view_map(np.roll(pixels, 5, axis=1), PLAIN, CAMERA, 12, 9), atol=2e-4)
 
@@ -81,7 +83,7 @@ def test_a_camera_that_looks_straight_up_sees_the_last_row():
 TRACED = Trace(
     objects=(),
     lights=(),
-    environment=Environment(scene="outdoor", rotation=130, strength=1.2),
+    environment=EnvironmentRecord(scene="outdoor", rotation=130, strength=1.2),
     floor=None,
     camera=CAMERA,
     cycles_seed=1,

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.lights_and_camera import Camera
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
 from candlelight.generators.scenes.camera import intrinsics, project
 from candlelight.generators.scenes.object_placement import turn
-from candlelight.generators.scenes.plan_records import Camera
 from candlelight.loaders.illuminants import illuminant
 
 SIDE = 256

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from candlelight.generators.language.layout import SceneLayout
-from candlelight.generators.language.lights_and_camera import CameraSpec
+from candlelight.generators.language.lights_and_camera import Camera, CameraSpec
 from candlelight.generators.scenes.camera import (
     camera_record,
     intrinsics,
@@ -13,7 +13,6 @@ from candlelight.generators.scenes.camera import (
     world_to_camera,
 )
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
-from candlelight.generators.scenes.plan_records import Camera
 from candlelight.loaders.errors import InputError
 
 CAMERAS = {

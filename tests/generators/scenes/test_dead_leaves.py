@@ -8,6 +8,7 @@ from scipy import stats
 
 from candlelight.generators.engine.dead_leaves_process import PLAN_FIELDS, develop_painting
 from candlelight.generators.engine.render_plan import render
+from candlelight.generators.language.dead_leaves_fields import DeadLeaves
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
 from candlelight.generators.scenes.dead_leaves import (
@@ -18,7 +19,6 @@ from candlelight.generators.scenes.dead_leaves import (
     inside_leaf,
     paint_dead_leaves,
 )
-from candlelight.generators.scenes.plan_records import DeadLeaves
 from candlelight.loaders import FrameFolder, HDF5Frames, HubFrames, pack_hdf5, pack_hub
 from candlelight.loaders.colour import srgb_to_linear
 from candlelight.loaders.errors import InputError

@@ -6,9 +6,10 @@ from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.layout import SceneLayout
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
 from candlelight.generators.scenes.object_placement import place_environment
-from candlelight.generators.scenes.plan_records import Environment, Floor
+from candlelight.generators.scenes.plan_records import Floor
 from candlelight.generators.scenes.resolve_trace import resolve
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.schema import EnvironmentRecord
 
 LIBRARY = AssetLibrary()
 DRAWS = LayoutInputs(0, "set/000000", {})
@@ -26,7 +27,7 @@ def scene_layout(**environment):
 
 def test_a_modelled_scene_replaces_the_floor():
     _, _, trace = resolve(scene_layout(scene="hall"), DRAWS, LIBRARY)
-    assert trace.environment == Environment(scene="hall", modelled=True)
+    assert trace.environment == EnvironmentRecord(scene="hall", modelled=True)
     assert trace.floor is None
     _, _, trace = resolve(scene_layout(scene="garden"), DRAWS, LIBRARY)
     assert not trace.environment.modelled

@@ -5,11 +5,10 @@ import pytest
 
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.layout import SceneLayout
-from candlelight.generators.language.lights_and_camera import CameraSpec, LightSpec
+from candlelight.generators.language.lights_and_camera import Camera, CameraSpec, LightSpec
 from candlelight.generators.scenes.camera import world_to_camera
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
 from candlelight.generators.scenes.lights import place_lights
-from candlelight.generators.scenes.plan_records import Camera
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.illuminants import illuminant
 
