@@ -149,7 +149,7 @@ def array_sha256(array: ndarray) -> str:
 
 
 class Record(BaseModel):
-    """Base class of all records in this module: immutable, and without unknown keys."""
+    """Base class of records: immutable; unknown keys and non-finite numbers are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 

@@ -65,7 +65,7 @@ Point = Annotated[
     tuple[NumberOrReference, NumberOrReference, NumberOrReference], PlainType("three numbers or $names")
 ]
 Pair = Annotated[tuple[NumberOrReference, NumberOrReference], PlainType("two numbers or $names")]
-# Types of the fields that a recipe and a plan have in common: with references in the one, numbers in the other.
+# Types of fields that recipe and plan have in common: with references in a recipe, numbers in a plan.
 Number = TypeVar("Number", float, NumberOrReference)
 Two = TypeVar("Two", tuple[float, float], Pair)
 Three = TypeVar("Three", Vector, Point)
