@@ -89,12 +89,12 @@ def test_a_killed_render_process_costs_only_a_retry(probe, probe_plan, files_of,
 
     def kill_once(count):
         del count
-        children = [
-            p for p in psutil.Process().children() if "candlelight.generators.blender.renderer" in p.cmdline()
-        ]
-        if children and not killed:
-            killed.append(children[0].pid)
-            children[0].kill()
+        if not killed:  # a killed process has no command line
+            module = "candlelight.generators.blender.renderer"
+            for process in psutil.Process().children():
+                if module in process.cmdline():
+                    killed.append(process.pid)
+                    process.kill()
 
     part = condition(probe_plan, scene="sphere", texturing="rgb")
     outcome = render(part, tmp_path / "out", workers=1, advance=kill_once)
