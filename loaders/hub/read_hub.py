@@ -1,7 +1,7 @@
 """Read image sets from Hugging Face folders that `pack_hub` wrote, with `datasets`."""
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -95,7 +95,7 @@ class HubFrames(PackedFrames):
         self.layers = choose_layers(self.set_info.layers, layers)
         self.objects = objects
         _check_files(path, manifest)
-        with _reading(self._where()):
+        with _reading(self._where):
             self._table = _load(path, manifest, self.set_name, self.split)
             _check_table(self._table, self.set_info)
         self._columns = {name: layer_column(name) for name in self.layers}
@@ -134,19 +134,20 @@ class HubFrames(PackedFrames):
         return f"{self.path}, set `{self.set_name}`{split}" + ("" if row is None else f", row {row}")
 
     def _views(self, numbers: Sequence[int]) -> list[dict[str, ndarray]]:
-        return [self._view(number) for number in numbers]
-
-    def _view(self, number: int) -> dict[str, ndarray]:
-        columns, place = self._batches().find(number)
-        size = self.set_info.height, self.set_info.width
-        with _reading(self._where(number)):
-            return {name: _array(name, columns[key], place, *size) for name, key in self._columns.items()}
+        size, views = (self.set_info.height, self.set_info.width), list[dict[str, ndarray]]()
+        with _reading(lambda: self._where(numbers[len(views)])):
+            for number in numbers:
+                columns, place = self._batches().find(number)
+                views.append(
+                    {name: _array(name, columns[key], place, *size) for name, key in self._columns.items()}
+                )
+        return views
 
     def frame(self, row: SupportsIndex) -> Frame:
         """Read one row as numpy arrays."""
         number = row_number(row, len(self))
         # A copy, because arrays from Arrow are read-only.
-        arrays = {name: np.array(array, order="C") for name, array in self._view(number).items()}
+        arrays = {name: np.array(array, order="C") for name, array in self._views([number])[0].items()}
         return Frame(self._metadata(number), arrays)
 
     def _id(self, number: int) -> str:
@@ -186,6 +187,7 @@ def _check_files(path: Path, manifest: PackManifest) -> None:
 
 def _load(path: Path, manifest: PackManifest, set_name: str, split: str) -> Any:
     """Load an image set with rows as Arrow tables, which keep every bit and decode nothing."""
+    require_module("datasets")
     import datasets
     from datasets.packaged_modules.parquet.parquet import Parquet
 
@@ -238,13 +240,15 @@ def _check_table(table: Any, set_info: SetInfo) -> None:
 
 
 def _stored(batch: "pa.RecordBatch") -> dict[str, "pa.Array"]:
-    """Return the columns of a batch without the extension types of `datasets`, which are slow."""
+    """Return the columns of a batch: arrays without the slow extension types, images as bytes."""
     import pyarrow as pa
 
-    columns = zip(batch.schema.names, batch.columns, strict=True)
-    return {
-        name: column.storage if isinstance(column, pa.ExtensionArray) else column for name, column in columns
-    }
+    def stored(column: pa.Array) -> pa.Array:
+        if isinstance(column, pa.StructArray):
+            return column.field("bytes")
+        return column.storage if isinstance(column, pa.ExtensionArray) else column
+
+    return dict(zip(batch.schema.names, map(stored, batch.columns), strict=True))
 
 
 def _array(name: str, column: "pa.Array", place: int, height: int, width: int) -> ndarray:
@@ -252,7 +256,7 @@ def _array(name: str, column: "pa.Array", place: int, height: int, width: int) -
     spec = layer(name)
     shape = spec.shape(height, width)
     if spec.dtype == "uint8":
-        return decode_png_bytes(column[place]["bytes"].as_py(), shape)
+        return decode_png_bytes(column[place].as_py(), shape)
     numbers = column[place].values  # a list of lists
     for _ in shape[1:]:
         numbers = numbers.flatten()
@@ -261,19 +265,18 @@ def _array(name: str, column: "pa.Array", place: int, height: int, width: int) -
 
 
 @contextmanager
-def _reading(where: str) -> Iterator[None]:
-    require_module("datasets")
-    from datasets.exceptions import DatasetsError
-
+def _reading(where: Callable[[], str]) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise InputError(f"{where}: {error}") from None
+        raise InputError(f"{where()}: {error}") from None
     except Exception as error:
+        from datasets.exceptions import DatasetsError
+
         cause: BaseException = error
         while cause.__cause__:
             cause = cause.__cause__
         # `datasets` wraps the errors of Arrow, also the error for lack of memory.
         if not isinstance(cause, (*DAMAGED, DatasetsError)):
             raise cause from None
-        raise blame(f"{where} cannot be read", cause, _REMEDY) from None
+        raise blame(f"{where()} cannot be read", cause, _REMEDY) from None
