@@ -377,6 +377,10 @@ class Evaluation(Generic[O]):
             and is_dataclass(self.options),
             "reads: a `Reading`, such as `DECOMPOSITIONS`": isinstance(self.reads, Reading),
             "controls: models by name, as a dictionary": isinstance(self.controls, Mapping),
+            "ranges: two numbers by column, such as (0, math.inf)": all(
+                len(pair) == 2 and all(isinstance(one, int | float) for one in pair)
+                for pair in self.ranges.values()
+            ),
             "measure, with `prepare`, `predict` and `worst` in `reads`; or study": rows
             or self.study is not None,
         }

@@ -50,7 +50,7 @@ def run_options(command: _Command) -> _Command:
             "--report",
             "page",
             type=click.Path(path_type=Path),
-            help="HTML file for a page of the results, with pictures of the data.",
+            help="HTML file for a page of the results; shipped evaluations show pictures of the data.",
         ),
         device_option,
     ):

@@ -171,7 +171,7 @@ def exception_reason(error: BaseException) -> str:
         >>> exception_reason(KeyError("gain"))
         "KeyError: 'gain'"
     """
-    if isinstance(error, ImportError | SyntaxError):
+    if isinstance(error, ImportError | SyntaxError | InputError):
         return str(error) or type(error).__name__
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from importlib import import_module
+from inspect import unwrap
 from itertools import permutations
 from pathlib import Path
 from traceback import extract_tb
@@ -29,6 +30,7 @@ from candlelight.evaluation.run.predictions import MissingResults
 from candlelight.evaluation.run.result import MeanResult, Provenance, Result, fill_failures
 from candlelight.evaluation.run.steps import FinishedSteps, Step, run_batches
 from candlelight.loaders.errors import InputError, did_you_mean, nearest_file
+from candlelight.loaders.verification.checksums import file_sha256
 
 _Tensors = TypeVar("_Tensors")
 Measured = Iterator[tuple[Any, dict[str, Step]]]
@@ -77,9 +79,10 @@ class Run(Generic[O]):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Arguments that change the numbers: the options, and facts about the data."""
-        facts = self.evaluation.facts
+        """Arguments that change the numbers: options, facts about the data, the file of one's own record."""
+        facts, own = self.evaluation.facts, _own_file(self.evaluation)
         settings = asdict(self.options) | {"missing": self.missing}  # type: ignore[call-overload]
+        settings |= {} if own is None else {"evaluation_sha256": file_sha256(own)}
         return settings | ({} if facts is None else dict(facts(self.data)))
 
     def provenance(self, name: str, **settings: object) -> Provenance:
@@ -334,10 +337,21 @@ def _worst(run: Run[Any], prepared: Any) -> dict[str, Tensor]:
     }
 
 
+def _is_own(record: Evaluation[Any]) -> bool:
+    """Tell whether a record is a user's own, and not shipped."""
+    return not str(getattr(record.measure or record.study, "__module__", "")).startswith("candlelight.")
+
+
+def _own_file(record: Evaluation[Any]) -> Path | None:
+    """Return the file of a user's own record; None for a shipped one, and for code that is in no file."""
+    code = getattr(unwrap(record.measure or record.study), "__code__", None)  # type: ignore[arg-type]
+    path = Path(code.co_filename) if code is not None and _is_own(record) else None
+    return path if path is not None and path.is_file() else None
+
+
 def _measure(run: Run[Any], predicted: Any, prepared: Any, count: int) -> dict[str, Tensor]:
     """Measure prepared rows; errors of a user's own function are one line."""
     record = run.evaluation
-    own = not str(getattr(record.measure, "__module__", "")).startswith("candlelight.")
     name = f"`measure` of `{record.name}`"
     try:
         with torch.no_grad():
@@ -345,7 +359,7 @@ def _measure(run: Run[Any], predicted: Any, prepared: Any, count: int) -> dict[s
     except InputError:
         raise
     except Exception as error:
-        if not own:
+        if not _is_own(record):
             raise
         place = extract_tb(error.__traceback__)[-1]
         where = f"({Path(place.filename).name}, line {place.lineno})"
@@ -452,4 +466,6 @@ def find_evaluation(name: str) -> Evaluation[Any]:
         raise InputError(
             f"{name}: expected an `Evaluation` named `{attribute}`, got {got}{did_you_mean(attribute, own)}"
         )
+    if name not in RECORDS and record.name in RECORDS:
+        raise InputError(f"{name}: `{record.name}` is a shipped evaluation; give it another `name`")
     return record

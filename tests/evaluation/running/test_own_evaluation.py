@@ -17,6 +17,7 @@ from candlelight.evaluation.run.evaluate import find_evaluation
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.views import DecomposedImage
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.verification.checksums import file_sha256
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,8 @@ def test_its_numbers_are_those_of_the_metric(view) -> None:
     columns = torch.tensor(found["image"].columns["psnr"], dtype=torch.float64)
     torch.testing.assert_close(columns[1:], expected.double(), rtol=1e-5, atol=0)
     assert columns[0].isnan()  # no pixel is inside the mask
-    assert found["image"].about.settings == {"peak": 2.0, "missing": "error"}
+    settings = found["image"].about.settings
+    assert settings == {"peak": 2.0, "missing": "error", "evaluation_sha256": file_sha256(Path("psnr.py"))}
 
 
 @pytest.mark.usefixtures("own")
@@ -154,6 +156,7 @@ ROW = {
         ({"measure": None}, "expected measure, with `prepare`, `predict` and `worst` in `reads`; or study"),
         ({"controls": ("constant-shading",)}, "expected controls: models by name, as a dictionary"),
         ({"options": Nothing()}, "expected options: a data class, not an object of it"),
+        ({"ranges": {"own": (0, None)}}, "expected ranges: two numbers by column, such as (0, math.inf)"),
         ({"reads": "decompositions"}, "expected reads: a `Reading`, such as `DECOMPOSITIONS`"),
         (
             {"better": "smaller", "version": "1"},
@@ -203,6 +206,15 @@ def test_a_file_without_the_name_of_a_record_and_a_missing_option(tmp_path, monk
     missing = CliRunner().invoke(main, ["evaluate", "own.py:own", "data", "--model", "retinex"])
     assert missing.exit_code == 2
     assert "Missing option '--least'" in missing.output
+    (tmp_path / "taken.py").write_text(NEEDED.replace('"name": "own"', '"name": "lmse"'))
+    taken = CliRunner().invoke(main, ["evaluate", "taken.py:own", "data"])
+    expected = "Error: taken.py:own: `lmse` is a shipped evaluation; give it another `name`\n"
+    assert (taken.exit_code, taken.output) == (2, expected)
+    (tmp_path / "wrong.py").write_text(NEEDED.replace('"lower"', '"less"'))
+    wrong = CliRunner().invoke(main, ["evaluate", "wrong.py:own", "data"])
+    assert wrong.output == (
+        "Error: wrong.py: cannot be imported: evaluation `own`: expected better: lower, higher or neither\n"
+    )
     lost = CliRunner().invoke(main, ["evaluate", "onw.py:own", "data"])
     assert lost.output == "Error: evaluation `onw.py:own`: there is no file onw.py; did you mean `own.py`?\n"
 
