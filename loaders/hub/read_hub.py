@@ -243,12 +243,11 @@ def _stored(batch: "pa.RecordBatch") -> dict[str, "pa.Array"]:
     """Return the columns of a batch: arrays without the slow extension types, images as bytes."""
     import pyarrow as pa
 
-    def stored(column: pa.Array) -> pa.Array:
-        if isinstance(column, pa.StructArray):
-            return column.field("bytes")
-        return column.storage if isinstance(column, pa.ExtensionArray) else column
-
-    return dict(zip(batch.schema.names, map(stored, batch.columns), strict=True))
+    columns = {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        plain = column.storage if isinstance(column, pa.ExtensionArray) else column
+        columns[name] = plain.field("bytes") if isinstance(plain, pa.StructArray) else plain
+    return columns
 
 
 def _array(name: str, column: "pa.Array", place: int, height: int, width: int) -> ndarray:

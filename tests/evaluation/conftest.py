@@ -1,6 +1,7 @@
 """Fixtures: views in memory, drawn scenes with a known decomposition, and fewer resamples for intervals."""
 
 import functools
+import shutil
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
@@ -222,3 +223,18 @@ def mondrian() -> Callable[[int], tuple[torch.Tensor, torch.Tensor]]:
         return torch.from_numpy(albedo)[None], torch.from_numpy(shading)[None]
 
     return make
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A browser without a window, whose screen is scaled by 150 %."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="drives a browser: pip install playwright")
+    names = "chromium", "chromium-browser", "google-chrome"
+    if (program := next(filter(None, map(shutil.which, names)), None)) is None:
+        pytest.skip("needs chromium or google-chrome on the PATH")
+    with playwright.sync_playwright() as driver:
+        # Scaled by the screen, as on a laptop; a scale of the page alone would resample.
+        flags = ["--force-device-scale-factor=1.5", "--window-size=1000,800"]
+        opened = driver.chromium.launch(executable_path=program, args=flags, chromium_sandbox=False)
+        yield opened
+        opened.close()

@@ -353,3 +353,24 @@ def test_evaluation_is_imported_without_matplotlib():
     code = f"import sys, candlelight.evaluation; print({names} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+@pytest.mark.parametrize("width", [1000, 400])
+def test_a_browser_shows_the_page_without_errors_and_requests(browser, text, tmp_path, width):
+    file, problems, requests = tmp_path / "report.html", [], []
+    file.write_text(text, encoding="utf-8")
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(file.as_uri())
+    pictures = page.evaluate("[...document.images].map(image => image.naturalWidth)")
+    reaches = page.evaluate("document.documentElement.scrollWidth")
+    heading = page.inner_text("h1")
+    page.close()
+    assert heading == "Demo <of> candlelight"
+    assert problems == []
+    assert [url for url in requests if not url.startswith("data:")] == [file.as_uri()]
+    assert pictures
+    assert min(pictures) > 0
+    assert reaches <= width  # wide tables scroll by themselves

@@ -1,7 +1,9 @@
+import gc
 import io
 import json
 import re
 import tarfile
+import warnings
 
 import numpy as np
 import pytest
@@ -173,7 +175,10 @@ def test_webdataset_reads_an_export(frames_root, tmp_path):
     webdataset = pytest.importorskip("webdataset")
     export_webdataset(frames_root, tmp_path / "tar", "free", shard_size=2)
     files = sorted(str(path) for path in (tmp_path / "tar").glob("*.tar"))
-    samples = list(webdataset.WebDataset(files, shardshuffle=False).decode("rgb8"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # webdataset leaves a file open
+        samples = list(webdataset.WebDataset(files, shardshuffle=False).decode("rgb8"))
+        gc.collect()
     frames = FrameFolder(frames_root, "free")
     assert [sample["__key__"] for sample in samples] == [frames.metadata(row).id for row in range(5)]
     np.testing.assert_array_equal(samples[3]["image.png"], frames.frame(3).layers["image"])

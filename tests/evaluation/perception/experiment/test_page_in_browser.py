@@ -1,7 +1,7 @@
 """The page in a real browser, by keyboard, by touch and by mouse."""
 
 import io
-import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,22 +12,9 @@ from candlelight.evaluation.perception import fit_psychometric, psychometric
 from candlelight.evaluation.perception.experiment import fit_answers, read_answers
 from candlelight.evaluation.perception.experiment.answers import read_log
 
-playwright = pytest.importorskip("playwright.sync_api", reason="drives a browser: pip install playwright")
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs chromium or google-chrome on the PATH")
 READY = "#stage[data-trial='{}']"
 # The pause between trials is as short as it can be.
 HURRY = "const later = window.setTimeout; window.setTimeout = (call, _) => later(call, 0);"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as driver:
-        # Scaled by the screen, as on a laptop at 150 %; a scale of the page alone would resample.
-        flags = ["--force-device-scale-factor=1.5", "--window-size=1000,800"]
-        opened = driver.chromium.launch(executable_path=BROWSER, args=flags, chromium_sandbox=False)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture
@@ -118,10 +105,10 @@ def test_touch_on_a_phone_and_then_a_mouse(serve, memory_stimuli, tmp_path, open
 
 
 @pytest.mark.parametrize("scale", [None, 3])
-def test_pixels_are_shown_without_resampling(serve, memory_stimuli, open_page, monkeypatch, scale):
+def test_pixels_are_shown_without_resampling(serve, memory_stimuli, open_page, scale):
     pair = torch.from_numpy(np.random.default_rng(0).random((2, 3, 61, 47), np.float32))
-    monkeypatch.setattr(memory_stimuli, "pictures", lambda *_: tuple(pair))
-    server = serve(memory_stimuli((0.2, 0.8), 1), scale=scale, reminder=True)
+    stimuli = replace(memory_stimuli((0.2, 0.8), 1), pictures=lambda _: tuple(pair))
+    server = serve(stimuli, scale=scale, reminder=True)
     page = open_page(server)
     page.keyboard.press("Space")
     page.wait_for_selector(READY.format(0))
