@@ -10,7 +10,6 @@ newer, ``load_dataset("hdf5", data_files=...)`` reads the same file.
 
 import json
 from collections.abc import Collection, Iterable
-from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,10 +19,9 @@ import numpy as np
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.safe_writing import sync
 from candlelight.loaders.hdf5.content_hash import HASH_ATTRIBUTE, columns_sha256
-from candlelight.loaders.hdf5.filters import Compression, dataset_filters, encode_chunk, encoder_versions
+from candlelight.loaders.hdf5.filters import Compression, dataset_filters, encode_chunk
 from candlelight.loaders.hdf5.hdf5_datasets import HDF5_FORMAT, encode_texts, hdf5_columns, write_attribute
 from candlelight.loaders.hdf5.neighbour_files import refuse_other_splits
-from candlelight.loaders.packs.finished_rows import append_rows, count_finished_rows, read_finished_rows
 from candlelight.loaders.packs.pack_source import PackSource, open_sources, packed_info, prepare_rows
 from candlelight.loaders.packs.split_plan import TRAIN, SplitPlan
 from candlelight.loaders.packs.splits import PackSplit
@@ -33,6 +31,7 @@ from candlelight.loaders.schema import DatasetInfo, layer
 # HDF5 1.10 is the first version with checksums of all headers and chunk indices, and with attributes above
 # 64 kB, which the text of dataset.json may need.
 _HDF5 = ("v110", "v110")
+_Encoded = tuple[bytes, list[tuple[int, bytes]]]  # metadata, and mask and bytes of the chunk of each layer
 
 
 def pack_hdf5(
@@ -49,8 +48,7 @@ def pack_hdf5(
     """Write the complete samples of a folder of frames as one HDF5 file per image set and split.
 
     Every frame is compared with its hashes. A file gets its name when it is finished; a file of an earlier
-    call is replaced. A killed call leaves its finished rows in ``.<file>.partial`` in the same folder. The
-    next call with the same frames and options continues there, and writes the same bytes.
+    call is replaced. The next call removes ``.<file>.partial``, which a killed call leaves in the folder.
 
     Args:
         root: folder of frames.
@@ -99,39 +97,25 @@ def _pack_split(
     compression: Compression,
     threads: int | None,
 ) -> None:
-    def encode(row: int) -> list[bytes]:
+    def encode(row: int) -> _Encoded:
         frame = source.frame(row)
-        coded = [encode_chunk(frame.layers[name], compression) for name in source.set_info.layers]
-        masks = np.array([mask for mask, _ in coded], "<u4")
-        return [
-            frame.metadata.model_dump_json(by_alias=True).encode(),
-            masks.tobytes(),
-            *(chunk for _, chunk in coded),
-        ]
+        chunks = [encode_chunk(frame.layers[name], compression) for name in source.set_info.layers]
+        return frame.metadata.model_dump_json(by_alias=True).encode(), chunks
 
     attributes = {"dataset": info.to_json(), "set": source.set_name}
     attributes |= {"split": split.name, "split_made": split.made}
     attributes["splits"] = json.dumps([one.name for one in source.splits])
-    made_of = {
-        "layout": [HDF5_FORMAT, *encoder_versions(compression)],
-        "attributes": attributes,
-        "options": [source.factor, compression],
-        "rows": source.digest(split.rows),
-    }
-    with open_working_folder(path, made_of) as folder:
-        done, total = count_finished_rows(folder), len(split.rows)
-        todo = split.rows[done:].tolist()
-        new = prepare_rows(source, todo, encode, f"packing {path.stem}", threads, total)
-        old = read_finished_rows(folder, 2 + len(source.set_info.layers))
-        whole = folder / ".whole.h5"
+    with open_working_folder(path) as folder:
+        rows = prepare_rows(split.rows, encode, f"packing {path.stem}", threads)
+        whole = folder / path.name
         with h5py.File(whole, "w", libver=_HDF5) as file:
             file.attrs["format"] = HDF5_FORMAT
             for name, text in attributes.items():
                 write_attribute(file, name, text)
             _write_columns(file, source, split, compression)
-            with (folder / ".texts").open("w+b") as lines:
-                longest = _write_layers(file, source, chain(old, append_rows(folder, done, new)), lines)
-                _write_metadata(file, lines, total, longest, compression)
+            with (folder / "texts").open("w+b") as lines:
+                longest = _write_layers(file, source, rows, lines)
+                _write_metadata(file, lines, len(split.rows), longest, compression)
             write_attribute(file, HASH_ATTRIBUTE, columns_sha256(file, source.set_info))
         sync(whole)
         whole.replace(path)
@@ -161,15 +145,15 @@ def _write_columns(file: h5py.File, source: PackSource, split: PackSplit, compre
         write_attribute(file[name], "values", json.dumps(factor.values))
 
 
-def _write_layers(file: h5py.File, source: PackSource, rows: Iterable[list[bytes]], lines: BinaryIO) -> int:
+def _write_layers(file: h5py.File, source: PackSource, rows: Iterable[_Encoded], lines: BinaryIO) -> int:
     """Write encoded chunks to the datasets and metadata to a text file; return the longest line's length."""
     datasets = [file[name] for name in source.set_info.layers]
     longest = 0
-    for number, (text, masks, *chunks) in enumerate(rows):
+    for number, (text, chunks) in enumerate(rows):
         lines.write(text + b"\n")
         longest = max(longest, len(text))
-        for dataset, mask, chunk in zip(datasets, np.frombuffer(masks, "<u4"), chunks, strict=True):
-            dataset.id.write_direct_chunk((number, *[0] * (dataset.ndim - 1)), chunk, int(mask))
+        for dataset, (mask, chunk) in zip(datasets, chunks, strict=True):
+            dataset.id.write_direct_chunk((number, *[0] * (dataset.ndim - 1)), chunk, mask)
     return longest
 
 

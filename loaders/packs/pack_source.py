@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,11 +65,6 @@ class PackSource:
     def set_name(self) -> str:
         """Name of the image set."""
         return self.frames.set_name
-
-    def digest(self, rows: Int[ndarray, " n"]) -> str:
-        """Hash the metadata of some rows, which contain the hashes of the layers."""
-        digests = self.survey.digests
-        return hashlib.sha256(b"".join(digests[row] for row in rows.tolist())).hexdigest()
 
     def frame(self, row: int) -> Frame:
         """Read one row in the form of the pack, and compare each layer with its hash.
@@ -150,12 +145,10 @@ def packed_info(sources: Collection[PackSource], only: bool = False) -> DatasetI
 
 
 def prepare_rows(
-    source: PackSource,
-    rows: Iterable[int],
+    rows: Int[ndarray, " n"],
     prepare: Callable[[int], _Prepared],
     desc: str,
     threads: int | None = None,
-    total: int | None = None,
 ) -> Iterator[_Prepared]:
     """Prepare rows in threads, with a progress bar, and yield the results in order.
 
@@ -163,21 +156,17 @@ def prepare_rows(
     as many results as threads are in memory.
 
     Args:
-        source: the image set.
         rows: numbers of the rows to prepare.
         prepare: function of one row number.
         desc: text of the progress bar.
         threads: number of threads; None for one per processor that this process may use.
-        total: number of rows of the split, finished ones included; None for the number of ``rows``.
     """
-    todo = list(rows)
-    whole = len(todo) if total is None else total
     count = threads or _processors()
     ahead: deque[Future[_Prepared]] = deque()
     pool = ThreadPoolExecutor(count, "pack")
-    with progress_bar(total=whole, initial=whole - len(todo), desc=desc, unit="frame") as bar:
+    with progress_bar(total=len(rows), desc=desc, unit="frame") as bar:
         try:
-            for row in todo:
+            for row in rows.tolist():
                 ahead.append(pool.submit(prepare, row))
                 if len(ahead) > 2 * count:
                     yield ahead.popleft().result()
