@@ -29,7 +29,7 @@ from candlelight.loaders.hdf5.hdf5_datasets import (
     require_one_piece,
     row_reader,
 )
-from candlelight.loaders.packed_frames import PackedFrames
+from candlelight.loaders.packed_frames import PackedFrames, check_factors, check_indices
 from candlelight.loaders.samples import Frame, row_number
 from candlelight.loaders.schema import DatasetInfo, Metadata, SetInfo
 
@@ -91,6 +91,7 @@ class HDF5Frames(PackedFrames):
             self.set_info = self.info.set(self.set_name)
             _check_columns(file, self.set_info)
             self.indices = file["index"][:]
+            check_indices(self.indices)
             self.layers = choose_layers(self.set_info.layers, layers)
             self.objects = objects
             for name in ("metadata", *self.layers):
@@ -145,6 +146,7 @@ class HDF5Frames(PackedFrames):
         with _reading(self.path):
             for column, factor in enumerate(self.set_info.factors):
                 table[:, column] = self._open().file[f"factors/{factor.name}"][:]
+            check_factors(table, self.set_info)
         return table
 
 

@@ -88,6 +88,8 @@ def _is_elsewhere(name: object, folder: Path) -> bool:
 
 
 def _refuse_foreign(folder: Path) -> None:
+    if folder.is_symlink():
+        raise InputError(f"{folder} is a link; move it, or name another target")
     names = [path.name for path in folder.iterdir()] if folder.exists() else []
     if names and _LOCK not in names:
         raise InputError(

@@ -38,7 +38,7 @@ def test_what_a_killed_call_left_is_removed_in_one_line(tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
-def test_foreign_folders_are_kept(tmp_path):
+def test_foreign_folders_and_links_are_kept(tmp_path):
     folder = tmp_path / ".pack.partial"
     folder.mkdir()
     (folder / "mine").touch()
@@ -46,6 +46,11 @@ def test_foreign_folders_are_kept(tmp_path):
         with open_working_folder(tmp_path / "pack"):
             pass
     assert [path.name for path in folder.iterdir()] == ["mine"]
+    folder.rename(tmp_path / "other")
+    folder.symlink_to("other")
+    with pytest.raises(InputError, match=r"pack.partial is a link; move it, or name another target"):
+        with open_working_folder(tmp_path / "pack"):
+            pass
 
 
 def hold(target, held, go):
