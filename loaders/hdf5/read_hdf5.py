@@ -2,10 +2,11 @@
 
 import glob
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -148,6 +149,30 @@ class HDF5Frames(PackedFrames):
                 table[:, column] = self._open().file[f"factors/{factor.name}"][:]
             check_factors(table, self.set_info)
         return table
+
+
+def describe_conflict(readers: Iterable[HDF5Frames]) -> str:
+    """Name two files that cannot belong to one pack; "" if there are none.
+
+    Each sample of a pack is in one split. If two files share a sample, one file is from another pack, and a
+    model that is trained on one file and tested on the other would be tested on its training data.
+
+    Args:
+        readers: the files, of any image sets.
+    """
+    sets: dict[str, list[HDF5Frames]] = {}
+    for reader in readers:
+        sets.setdefault(reader.set_name, []).append(reader)
+    for name, files in sets.items():
+        for one, other in combinations(files, 2):
+            shared = np.intersect1d(one.indices, other.indices)
+            if len(shared) or one.split == other.split:
+                what = f"sample {shared[0]}" if len(shared) else f"split `{one.split}`"
+                return (
+                    f"{one.path.name} and {other.path.name} both hold {what} of set `{name}`, so they are of "
+                    "different packs; keep the files of one pack"
+                )
+    return ""
 
 
 def _version(path: Path) -> tuple[int, int]:

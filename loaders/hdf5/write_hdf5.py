@@ -2,9 +2,9 @@
 
 File attributes: ``format``, ``dataset`` (the text of ``dataset.json``), ``set``, ``split``, ``split_made``
 (how its rows were chosen), ``splits`` (JSON: the names of all splits of the set) and ``sha256``
-(`candlelight.loaders.hdf5.content_hash`). Datasets, whose first axis is the row: each layer under its name,
-``id``, ``index``, ``factors/<name>`` (class index or value) and ``metadata`` (the content of
-``metadata.json`` in one line). Strings are UTF-8 of a fixed length, padded with zeros. With `datasets` 4 or
+(`columns_sha256` of `candlelight.loaders.hdf5.hdf5_datasets`). Datasets, whose first axis is the row: each
+layer under its name, ``id``, ``index``, ``factors/<name>`` (class index or value) and ``metadata`` (the
+content of ``metadata.json`` in one line). Strings are UTF-8 of a fixed length, padded with zeros. With `datasets` 4 or
 newer, ``load_dataset("hdf5", data_files=...)`` reads the same file.
 """
 
@@ -18,10 +18,17 @@ import numpy as np
 
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.safe_writing import sync
-from candlelight.loaders.hdf5.content_hash import HASH_ATTRIBUTE, columns_sha256
+from candlelight.loaders.frames import DATASET
 from candlelight.loaders.hdf5.filters import Compression, dataset_filters, encode_chunk
-from candlelight.loaders.hdf5.hdf5_datasets import HDF5_FORMAT, encode_texts, hdf5_columns, write_attribute
-from candlelight.loaders.hdf5.neighbour_files import refuse_other_splits
+from candlelight.loaders.hdf5.hdf5_datasets import (
+    HASH_ATTRIBUTE,
+    HDF5_FORMAT,
+    columns_sha256,
+    encode_texts,
+    hdf5_columns,
+    write_attribute,
+)
+from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
 from candlelight.loaders.packs.pack_source import PackSource, open_sources, packed_info, prepare_rows
 from candlelight.loaders.packs.split_plan import TRAIN, SplitPlan
 from candlelight.loaders.packs.splits import PackSplit
@@ -78,10 +85,37 @@ def pack_hdf5(
     jobs = {_path(out_dir, source, split): (source, split) for source in sources for split in source.splits}
     if len(jobs) < sum(len(source.splits) for source in sources):
         raise InputError(f"{out_dir}: two splits would get the same file; rename a set or a split")
-    refuse_other_splits(out_dir, jobs, {source.set_name for source in sources})
+    _refuse_other_splits(out_dir, jobs, {source.set_name for source in sources})
     for path, (source, split) in jobs.items():
         _pack_split(path, source, split, info, compression, threads)
     return list(jobs)
+
+
+def _refuse_other_splits(folder: Path, paths: Collection[Path], sets: Collection[str]) -> None:
+    """Refuse to pack image sets into a folder with other splits of these sets from an earlier pack.
+
+    Args:
+        folder: the folder.
+        paths: files to be written; existing ones are replaced.
+        sets: names of the image sets.
+
+    Raises:
+        InputError: the folder holds such a split, or frames, or a Hugging Face folder.
+    """
+    if (folder / DATASET).exists():
+        raise InputError(
+            f"{folder} holds frames or a Hugging Face folder; name another folder for HDF5 files"
+        )
+    for path in sorted(set(folder.glob("[!.]*.h5")) - set(paths)):
+        try:
+            name = HDF5Frames(path, layers=[]).set_name
+        except InputError:  # damaged, or not written by `pack_hdf5`
+            continue
+        if name in sets:
+            raise InputError(
+                f"{path} belongs to an earlier pack of set `{name}` with other splits; delete it, or name "
+                "another folder"
+            )
 
 
 def _path(out_dir: Path, source: PackSource, split: PackSplit) -> Path:

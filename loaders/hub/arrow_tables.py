@@ -21,32 +21,22 @@ from candlelight.loaders.files.layer_codecs import decode_png_bytes
 from candlelight.loaders.foreign_text import as_code
 from candlelight.loaders.packed_frames import CHECK
 from candlelight.loaders.samples import Frame, factor_number, factor_value
-from candlelight.loaders.schema import FactorInfo, Layer, Metadata, SetInfo, layer, schema_order
+from candlelight.loaders.schema import (
+    FactorInfo,
+    Layer,
+    Metadata,
+    ObjectRecord,
+    PartRecord,
+    Record,
+    SetInfo,
+    layer,
+    schema_order,
+)
 
 _MASKS = ("object", "part")
 _NOT_FACTORS = ("id", "index", "objects", "metadata")
 _IMAGE = pa.struct({"bytes": pa.binary(), "path": pa.string()})
-# Fields of ObjectRecord and PartRecord: Arrow type of the elements, and whether the field is a list.
-_OBJECT = {
-    "type": ("string", False),
-    "material": ("string", False),
-    "base_color": ("float64", True),
-    "size": ("float64", False),
-    "rotation": ("float64", False),
-    "tilt": ("float64", True),
-    "location": ("float64", True),
-    "bbox": ("int64", True),
-    "area": ("int64", False),
-    "corners": ("float64", True),
-}
-_PART = {
-    "name": ("string", False),
-    "index": ("int64", False),
-    "material": ("string", False),
-    "base_color": ("float64", True),
-    "bbox": ("int64", True),
-    "area": ("int64", False),
-}
+_ALIASES = {"string": "string", "number": "float64", "integer": "int64"}  # Arrow's names of JSON types
 
 
 @dataclass(frozen=True)
@@ -321,12 +311,13 @@ def _index_column() -> Column:
 
 
 def _objects_column() -> Column:
-    part, part_feature = _struct(_PART)
-    one, feature = _struct(_OBJECT)
+    part, part_feature = _struct(PartRecord)
+    one, feature = _struct(ObjectRecord)
     kind = pa.list_(pa.struct([*one, pa.field("parts", pa.list_(pa.struct(part)))]))
     return Column(
         holds="list of records",
-        meaning=f"{', '.join(_OBJECT)} of each object, and `parts`: {', '.join(_PART)} of each part of it",
+        meaning=f"{', '.join(feature)} of each object, and `parts`: {', '.join(part_feature)} of each part "
+        "of it",
         feature=[{**feature, "parts": [part_feature]}],
         field=pa.field("objects", kind),
         encode=lambda rows: pa.array(
@@ -335,13 +326,17 @@ def _objects_column() -> Column:
     )
 
 
-def _struct(fields: Mapping[str, tuple[str, bool]]) -> tuple[list[pa.Field], dict[str, Any]]:
-    """Describe the fields of a record for Arrow and for `datasets`."""
+def _struct(record: type[Record]) -> tuple[list[pa.Field], dict[str, Any]]:
+    """Describe the fields of a record, except its lists of records, for Arrow and for `datasets`."""
     kept, feature = [], {}
-    for name, (dtype, several) in fields.items():
-        one, value = pa.type_for_alias(dtype), _value(dtype)
-        kept.append(pa.field(name, pa.list_(one) if several else one))
-        feature[name] = {"feature": value, "_type": "Sequence"} if several else value
+    for name, spec in record.model_json_schema()["properties"].items():
+        spec = spec.get("anyOf", [spec])[0]  # the second is null
+        element = (spec.get("prefixItems") or [spec.get("items", spec)])[0]
+        if element.get("type") in _ALIASES:
+            dtype = _ALIASES[element["type"]]
+            one, several = pa.type_for_alias(dtype), spec["type"] == "array"
+            kept.append(pa.field(name, pa.list_(one) if several else one))
+            feature[name] = {"feature": _value(dtype), "_type": "Sequence"} if several else _value(dtype)
     return kept, feature
 
 

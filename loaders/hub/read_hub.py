@@ -21,7 +21,7 @@ from candlelight.loaders.hub.hub_cache import check_cache
 from candlelight.loaders.packed_frames import CHECK, PackedFrames, check_factors, check_indices
 from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST, PackManifest, read_pack_manifest
 from candlelight.loaders.samples import Frame, row_number
-from candlelight.loaders.schema import Metadata, SetInfo
+from candlelight.loaders.schema import Metadata
 from candlelight.loaders.verification.checksums import file_sha256
 
 if TYPE_CHECKING:
@@ -97,10 +97,20 @@ class HubFrames(PackedFrames):
         self._opened: _Batches | None = None
         _check_files(path, manifest)
         with _reading(self._where):
+            self._check_columns(manifest)
             self._table = _load(path, manifest, self.set_name, self.split)
-            _check_table(self._table, self.set_info)
             self.indices = self._column("index")
             check_indices(self.indices)
+
+    def _check_columns(self, manifest: PackManifest) -> None:
+        """Refuse files whose columns do not fit the description of the set."""
+        from candlelight.loaders.hub.arrow_tables import unfit_columns
+        from candlelight.loaders.hub.set_facts import read_footer
+
+        for shard in manifest.of_split(self.set_name, self.split):
+            schema = read_footer(self.path / shard.path).schema.to_arrow_schema()
+            if unfit := unfit_columns(schema, self.set_info):
+                raise InputError(f"columns do not fit dataset.json: {', '.join(unfit)}; pack it again")
 
     def __getstate__(self) -> dict[str, Any]:
         """Drop the mapped rows: another process maps them into memory again."""
@@ -236,20 +246,6 @@ def _check_hashes(path: Path, manifest: PackManifest, set_name: str) -> None:
     for shard in manifest.of_set(set_name):
         if file_sha256(path / shard.path) != shard.sha256:
             raise InputError(f"{shard.path} differs from its hash in manifest.json; {_REMEDY}")
-
-
-def _check_table(table: Any, set_info: SetInfo) -> None:
-    """Refuse rows whose columns do not fit the description of the set."""
-    import datasets
-
-    from candlelight.loaders.hub.arrow_tables import arrow_columns
-
-    expected = datasets.Features.from_dict(
-        {column.name: column.feature for column in arrow_columns(set_info)}
-    )
-    names = {*expected, *table.features}
-    if odd := sorted(name for name in names if expected.get(name) != table.features.get(name)):
-        raise InputError(f"columns do not fit dataset.json: {', '.join(odd)}; pack it again")
 
 
 @contextmanager

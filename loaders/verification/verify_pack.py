@@ -11,10 +11,8 @@ from pathlib import Path, PurePosixPath
 
 from candlelight.loaders.errors import DAMAGED, InputError
 from candlelight.loaders.frames import DATASET, read_dataset_info
-from candlelight.loaders.hdf5.content_hash import HASH_ATTRIBUTE, columns_sha256
-from candlelight.loaders.hdf5.hdf5_datasets import open_file, read_attribute
-from candlelight.loaders.hdf5.neighbour_files import describe_conflict
-from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
+from candlelight.loaders.hdf5.hdf5_datasets import HASH_ATTRIBUTE, columns_sha256, open_file, read_attribute
+from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames, describe_conflict
 from candlelight.loaders.packed_frames import CHECK
 from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST, Shard, pack_files, read_pack_manifest
 from candlelight.loaders.samples import factor_number

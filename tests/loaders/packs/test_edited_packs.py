@@ -13,8 +13,7 @@ from click.testing import CliRunner
 from candlelight.cli import main
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.frames import read_dataset_info
-from candlelight.loaders.hdf5.content_hash import columns_sha256
-from candlelight.loaders.hdf5.hdf5_datasets import write_attribute
+from candlelight.loaders.hdf5.hdf5_datasets import columns_sha256, write_attribute
 from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
 from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
 from candlelight.loaders.hub.arrow_tables import arrow_columns, arrow_schema
