@@ -4,8 +4,8 @@ File attributes: ``format``, ``dataset`` (the text of ``dataset.json``), ``set``
 (how its rows were chosen), ``splits`` (JSON: the names of all splits of the set) and ``sha256``
 (`columns_sha256` of `candlelight.loaders.hdf5.hdf5_datasets`). Datasets, whose first axis is the row: each
 layer under its name, ``id``, ``index``, ``factors/<name>`` (class index or value) and ``metadata`` (the
-content of ``metadata.json`` in one line). Strings are UTF-8 of a fixed length, padded with zeros. With `datasets` 4 or
-newer, ``load_dataset("hdf5", data_files=...)`` reads the same file.
+content of ``metadata.json`` in one line). Strings are UTF-8 of a fixed length, padded with zeros. With
+`datasets` 4 or newer, ``load_dataset("hdf5", data_files=...)`` reads the same file.
 """
 
 import json
