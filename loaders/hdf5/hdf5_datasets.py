@@ -7,6 +7,7 @@ HDF5's own time) or its codec states the right size; chunks without filters are 
 """
 
 import hashlib
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from math import prod
@@ -133,6 +134,12 @@ def row_reader(dataset: h5py.Dataset) -> Callable[[int], ndarray]:
         read, zeros = _chunk_reader(dataset, "pack it again"), (0,) * (dataset.ndim - 1)
         return lambda row: read((row, *zeros))[0]
     return _text_row(dataset) if dataset.dtype.kind == "S" else dataset.__getitem__
+
+
+def text_reader(dataset: h5py.Dataset) -> Callable[[int], bytes]:
+    """Return a function that reads one string of a dataset in one piece, without the time that HDF5 takes."""
+    handle, start, size = dataset.file.id.get_vfd_handle(), dataset.id.get_offset(), dataset.dtype.itemsize
+    return lambda row: os.pread(handle, size, start + row * size).rstrip(b"\0")
 
 
 def rows_reader(dataset: h5py.Dataset, cure: str = "pack it again") -> Callable[[int, int], ndarray]:

@@ -29,6 +29,7 @@ from candlelight.loaders.hdf5.hdf5_datasets import (
     read_attribute,
     require_one_piece,
     row_reader,
+    text_reader,
 )
 from candlelight.loaders.packed_frames import PackedFrames, check_factors, check_indices
 from candlelight.loaders.samples import Frame, row_number
@@ -41,6 +42,7 @@ class _Opened:
 
     process: int
     file: h5py.File
+    ids: Callable[[int], bytes]
     metadata: Callable[[int], ndarray]
     layers: dict[str, Callable[[int], ndarray]]
 
@@ -109,7 +111,7 @@ class HDF5Frames(PackedFrames):
             metadata = row_reader(file["metadata"])
             if _version(self.path) != self._version:
                 raise InputError("was replaced after it was opened here; open it again")
-            self._opened = _Opened(os.getpid(), file, metadata, layers)
+            self._opened = _Opened(os.getpid(), file, text_reader(file["id"]), metadata, layers)
         return self._opened
 
     def metadata(self, row: SupportsIndex) -> Metadata:
@@ -133,12 +135,8 @@ class HDF5Frames(PackedFrames):
             return [{name: read(number) for name, read in layers} for number in numbers]
 
     def _id(self, number: int) -> str:
-        return str(self._ids[number].decode())
-
-    @cached_property
-    def _ids(self) -> ndarray:
         with _reading(self.path):
-            return self._open().file["id"][:]
+            return self._open().ids(number).decode()
 
     @cached_property
     def factor_table(self) -> Float64[ndarray, "n k"]:
