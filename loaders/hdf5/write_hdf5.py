@@ -158,7 +158,7 @@ def _pack_split(
 
 def _write_columns(file: h5py.File, source: PackSource, split: PackSplit, compression: Compression) -> None:
     """Create the datasets of the layers, and write all other columns but `metadata`."""
-    set_info, survey = source.set_info, source.survey
+    set_info = source.set_info
     known = hdf5_columns(set_info, len(split.rows))
     for name in known:
         # Created here, because HDF5 would store the time in groups that it creates itself.
@@ -170,11 +170,11 @@ def _write_columns(file: h5py.File, source: PackSource, split: PackSplit, compre
         dataset = file.create_dataset(name, shape, dtype, chunks=(1, *shape[1:]), **filters)
         for key in ("unit", "colour_space", "meaning"):
             write_attribute(dataset, key, getattr(spec, key))
-    file["id"] = encode_texts([survey.ids[row] for row in split.rows])
+    file["id"] = encode_texts([source.ids[row] for row in split.rows])
     file["index"] = source.frames.indices[split.rows].astype("int64")
     for column, factor in enumerate(set_info.factors):
         name = f"factors/{factor.name}"
-        file[name] = survey.rows.table[split.rows, column].astype(known[name][1])
+        file[name] = source.rows.table[split.rows, column].astype(known[name][1])
         write_attribute(file[name], "unit", factor.unit)
         write_attribute(file[name], "values", json.dumps(factor.values))
 

@@ -1,6 +1,5 @@
 """Open the image sets that a pack is written from, and read their verified frames."""
 
-import hashlib
 import os
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
@@ -23,24 +22,9 @@ from candlelight.loaders.packs.split_plan import SplitPlan
 from candlelight.loaders.packs.splits import PackSplit, SetRows, split_rows
 from candlelight.loaders.progress_bars import progress_bar
 from candlelight.loaders.samples import Frame, factor_number
-from candlelight.loaders.schema import DatasetInfo, Metadata, SetInfo
+from candlelight.loaders.schema import DatasetInfo, SetInfo
 
 _Prepared = TypeVar("_Prepared")
-
-
-@dataclass(frozen=True, eq=False)
-class Survey:
-    """Result of one pass over the metadata of an image set.
-
-    Attributes:
-        rows: factors and links of every row, for splitting.
-        digests: SHA-256 of the metadata of every row.
-        ids: sample id of every row.
-    """
-
-    rows: SetRows
-    digests: list[bytes]
-    ids: list[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,14 +35,16 @@ class PackSource:
         frames: samples on disk, with the layers that must be read.
         set_info: description of the packed set, with its layers and size.
         factor: divisor of width and height.
-        survey: facts from the metadata.
+        rows: factors and links of every row, from its metadata.
+        ids: sample id of every row.
         splits: splits, in order.
     """
 
     frames: FrameFolder
     set_info: SetInfo
     factor: int
-    survey: Survey
+    rows: SetRows
+    ids: list[str]
     splits: list[PackSplit]
 
     @property
@@ -70,8 +56,8 @@ class PackSource:
         """Read one row in the form of the pack, and compare each layer with its hash.
 
         Raises:
-            InputError: the frame is damaged, has other layers than its set, lies in the folder of another
-                sample, or has changed since the survey.
+            InputError: the frame is damaged, has other layers than its set, or lies in the folder of another
+                sample.
         """
         frame = self.frames.frame(row, verify=True)
         metadata, path = frame.metadata, self.frames.path(row)
@@ -83,8 +69,6 @@ class PackSource:
                 f"{path}: expected the layers of its set ({', '.join(expected.layers)}), got "
                 f"{', '.join(metadata.layers)}; delete its folder and render again"
             )
-        if _digest(metadata) != self.survey.digests[row]:
-            raise InputError(f"{path} changed while it was packed; run again")
         if self.factor > 1:
             frame = downscale(frame, expected, self.factor)
         return _with_layers(frame, self.set_info.layers)
@@ -128,12 +112,12 @@ def open_sources(
         for name, kept, factor in zip(names, chosen, factors, strict=True)
     ]
     surveys = [_survey(folder) for folder in folders]
-    splits = split_rows([survey.rows for survey in surveys], plan or SplitPlan())
+    splits = split_rows([rows for rows, _ in surveys], plan or SplitPlan())
     sources = []
-    for folder, kept, factor, survey in zip(folders, chosen, factors, surveys, strict=True):
+    for folder, kept, factor, (rows, ids) in zip(folders, chosen, factors, surveys, strict=True):
         smaller = downscaled_set(folder.set_info, factor) if factor > 1 else folder.set_info
         set_info = smaller.model_copy(update={"layers": tuple(n for n in smaller.layers if n in kept)})
-        sources.append(PackSource(folder, set_info, factor, survey, splits[folder.set_name]))
+        sources.append(PackSource(folder, set_info, factor, rows, ids, splits[folder.set_name]))
     return sources
 
 
@@ -193,14 +177,10 @@ def _factor(info: DatasetInfo, set_name: str, size: tuple[int, int] | None) -> i
     return width // wide
 
 
-def _digest(metadata: Metadata) -> bytes:
-    return hashlib.sha256(metadata.to_json().encode()).digest()
-
-
-def _survey(folder: FrameFolder) -> Survey:
+def _survey(folder: FrameFolder) -> tuple[SetRows, list[str]]:
     factors = folder.set_info.factors
     table = np.empty((len(folder), len(factors)))
-    digests, ids, links = [], [], []
+    ids, links = [], []
     for row in range(len(folder)):
         metadata = folder.metadata(row)
         blender = metadata.renderer.blender if metadata.renderer else None
@@ -210,14 +190,12 @@ def _survey(folder: FrameFolder) -> Survey:
                 f"{folder.info.blender}; render it again with `candlelight render --repair`"
             )
         table[row] = [factor_number(factor, metadata) for factor in factors]
-        digests.append(_digest(metadata))
         ids.append(metadata.id)
         # Each sample is linked by its own id too, because it may have counterfactuals.
         origins = (metadata.id, *([metadata.counterfactual_of] if metadata.counterfactual_of else []))
         samples = (f"sample {name}" for name in origins)
         links.append((f"unit {metadata.unit}", f"group {metadata.group}", *samples))
-    rows = SetRows(folder.set_name, folder.set_info, table, links)
-    return Survey(rows, digests, ids)
+    return SetRows(folder.set_name, folder.set_info, table, links), ids
 
 
 def _with_layers(frame: Frame, names: Collection[str]) -> Frame:

@@ -1,7 +1,6 @@
 """Packs and exports that are killed and made again: the files equal the result of one undisturbed call."""
 
 import hashlib
-import json
 import subprocess
 import sys
 import time
@@ -11,10 +10,6 @@ import pytest
 from click.testing import CliRunner
 
 from candlelight.cli import main
-from candlelight.loaders.errors import InputError
-from candlelight.loaders.frames import frame_path, read_metadata
-from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
-from candlelight.loaders.hub.write_hub import pack_hub
 
 # Works in child processes that kill themselves at their n-th access to the file system; the next process
 # works undisturbed. Prints the number of kills, and the number of kills that left unfinished files.
@@ -118,27 +113,3 @@ def test_a_killed_command_is_completed_by_the_next_command(frames_root, tmp_path
         result = CliRunner().invoke(main, [*command, str(tmp_path / name)])
         assert result.exit_code == 0, result.output
     assert hashes(tmp_path / "torn") == hashes(tmp_path / "calm")
-
-
-def write_anew(root: Path) -> None:
-    path = frame_path(root, "grid", 0)
-    text = json.loads((path / "metadata.json").read_text())
-    text["exogenous"]["camera_jitter"] = 0.5
-    (path / "metadata.json").write_text(json.dumps(text))
-    (path / "SHA256SUMS").unlink()
-
-
-@pytest.mark.parametrize("pack", [pack_hub, pack_hdf5])
-def test_frames_that_change_during_packing_are_named(frames_copy, tmp_path, monkeypatch, pack):
-    from candlelight.loaders.packs.pack_source import PackSource
-
-    read = PackSource.frame
-
-    def frame(self, row):
-        write_anew(frames_copy)
-        return read(self, row)
-
-    monkeypatch.setattr(PackSource, "frame", frame)
-    with pytest.raises(InputError, match=r"000000 changed while it was packed; run again"):
-        pack(frames_copy, tmp_path / "out", ["grid"], threads=1)
-    assert read_metadata(frame_path(frames_copy, "grid", 0)).exogenous == {"camera_jitter": 0.5}

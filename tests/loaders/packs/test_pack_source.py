@@ -33,9 +33,9 @@ BLUE = SplitPlan(factor="color", values={"test": ("blue",)})
 
 def test_the_survey_lists_every_row(frames_root):
     grid, free = open_sources(frames_root)
-    assert grid.survey.ids == [f"grid-{index:06d}" for index in range(6)]
-    np.testing.assert_array_equal(free.survey.rows.table, FrameFolder(frames_root, "free").factor_table)
-    assert free.survey.rows.links[4] == ("unit unit-5", "group group-2", "sample free-000005")
+    assert grid.ids == [f"grid-{index:06d}" for index in range(6)]
+    np.testing.assert_array_equal(free.rows.table, FrameFolder(frames_root, "free").factor_table)
+    assert free.rows.links[4] == ("unit unit-5", "group group-2", "sample free-000005")
 
 
 def test_a_frame_of_another_blender_is_refused(frames_copy, make_frame):
