@@ -5,22 +5,25 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from candlelight.loaders.errors import DAMAGED, InputError
 from candlelight.loaders.frames import DATASET, read_dataset_info
 from candlelight.loaders.hdf5.hdf5_datasets import HASH_ATTRIBUTE, columns_sha256, open_file, read_attribute
 from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames, describe_conflict
-from candlelight.loaders.packed_frames import CHECK
 from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST, Shard, pack_files, read_pack_manifest
 from candlelight.loaders.samples import factor_number
 from candlelight.loaders.schema import DatasetInfo
-from candlelight.loaders.unexplained_light import unexplained_light
 from candlelight.loaders.verification.checksums import SUMS, find_changed_files, parse_sums
-from candlelight.loaders.verification.pack_rows import row_fault
+from candlelight.loaders.verification.pack_rows import StoredRow, check_rows, reason
 from candlelight.loaders.verification.verify_frames import Damage, Findings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # Signals that end a process because of what it read, and not because somebody stopped it.
 _CRASHES = {
@@ -96,8 +99,8 @@ def _verify_hub(folder: Path, advance: Callable[[int], object] | None) -> Findin
     seen: dict[str, dict[str, str]] = {}
     for shard in shards:
         if info and not {PACK_MANIFEST, shard.path} & unlike.keys():
-            for reason, light in _shard_rows(folder, shard, info, seen.setdefault(shard.set, {})):
-                damaged += [Damage(folder, folder / shard.path, reason)] if reason else []
+            for fault, light in _shard_rows(folder, shard, info, seen.setdefault(shard.set, {})):
+                damaged += [Damage(folder, folder / shard.path, fault)] if fault else []
                 unexplained += filter(None, [light])
         if advance:
             advance(shard.rows)
@@ -124,22 +127,17 @@ def _shard_rows(
         tables = read_rows(folder, [shard], range(shard.rows), list(columns))
         skipped = {"metadata", *map(layer_column, set_info.layers)}
         plain = [name for name in columns if name not in skipped]
-        for number, table in enumerate(tables):
-            row = f"row {number}"
-            try:
-                frame = decode_frame(table, set_info.layers, set_info)
-                row += f" ({frame.metadata.id})"
-                found = {name: table[name][0].as_py() for name in plain}
-                due = {name: columns[name].encode([ArrowRow(frame, {})])[0].as_py() for name in plain}
-                fault = row_fault(frame, found, due, f"{shard.path}, row {number}", seen)
-            except DAMAGED as error:
-                yield f"{row}: {_without(error)}", ""
-            else:
-                yield f"{row}: {fault}" if fault else "", unexplained_light(frame.metadata)
+
+        def read(table: "pa.Table") -> StoredRow:
+            frame = decode_frame(table, set_info.layers, set_info)
+            due = {name: columns[name].encode([ArrowRow(frame, {})])[0].as_py() for name in plain}
+            return frame, {name: table[name][0].as_py() for name in plain}, due
+
+        yield from check_rows((partial(read, table) for table in tables), folder / shard.path, seen)
     except InputError as error:
-        yield _without(error), ""
+        yield str(error), ""
     except DAMAGED as error:
-        yield f"cannot be read: {_without(error)}", ""
+        yield f"cannot be read: {error}", ""
 
 
 def _description(folder: Path) -> tuple[tuple[Shard, ...], DatasetInfo | None, dict[str, str]]:
@@ -149,13 +147,13 @@ def _description(folder: Path) -> tuple[tuple[Shard, ...], DatasetInfo | None, d
     try:
         shards = read_pack_manifest(folder).files
     except InputError as error:
-        unreadable[PACK_MANIFEST] = _without(error, folder / PACK_MANIFEST)
+        unreadable[PACK_MANIFEST] = reason(error, folder / PACK_MANIFEST)
     try:
         info = read_dataset_info(folder)
         if shards and (lost := info.sets.keys() - {shard.set for shard in shards}):
             unreadable[PACK_MANIFEST] = f"names no file of set `{min(lost)}`"
     except InputError as error:
-        unreadable[DATASET] = _without(error, folder / DATASET)
+        unreadable[DATASET] = reason(error, folder / DATASET)
     return shards, info, unreadable
 
 
@@ -203,10 +201,10 @@ def _check_file(file: Path, advance: Callable[[int], object] | None) -> _Checked
     try:
         reader = HDF5Frames(file)
     except InputError as error:
-        return _Checked(0, None, (_without(error, file),))
+        return _Checked(0, None, (reason(error, file),))
     reasons, unexplained = [_check_columns(reader)], list[str]()
-    for reason, light in _check_rows(reader):
-        reasons.append(reason)
+    for fault, light in _check_rows(reader):
+        reasons.append(fault)
         unexplained += filter(None, [light])
         if advance:
             advance(1)
@@ -254,27 +252,19 @@ def _check_columns(reader: HDF5Frames) -> str:
 
 def _check_rows(reader: HDF5Frames) -> Iterator[tuple[str, str]]:
     """Yield the damage of each row of an HDF5 file and its `unexplained_light`, "" if there is none."""
-    factors, seen = reader.set_info.factors, dict[str, str]()
+    factors = reader.set_info.factors
     names = ["id", "index", *(f"factors/{factor.name}" for factor in factors)]
     with open_file(reader.path) as opened:
         columns = {name: opened[name][:].tolist() for name in names}
-    for number in range(len(reader)):
-        row = f"row {number}"
-        try:
-            frame = reader.frame(number)
-            metadata = frame.metadata
-            row += f" ({metadata.id})"
-            values = [
-                metadata.id.encode(),
-                metadata.index,
-                *(factor_number(one, metadata) for one in factors),
-            ]
-            found = {name: column[number] for name, column in columns.items()}
-            fault = row_fault(frame, found, dict(zip(names, values, strict=True)), f"row {number}", seen)
-        except InputError as error:
-            yield f"{row}: {_without(error, reader.path).removeprefix(row).lstrip(': ')}", ""
-        else:
-            yield f"{row}: {fault}" if fault else "", unexplained_light(metadata)
+
+    def read(number: int) -> StoredRow:
+        frame = reader.frame(number)
+        metadata = frame.metadata
+        values = (metadata.id.encode(), metadata.index, *(factor_number(one, metadata) for one in factors))
+        found = {name: column[number] for name, column in columns.items()}
+        return frame, found, dict(zip(names, values, strict=True))
+
+    return check_rows((partial(read, number) for number in range(len(reader))), reader.path, {})
 
 
 def _lost(there: Mapping[Path, tuple[str, str]]) -> Iterator[str]:
@@ -286,8 +276,3 @@ def _lost(there: Mapping[Path, tuple[str, str]]) -> Iterator[str]:
                 splits[name] = [str(split) for split in json.loads(read_attribute(opened, "splits", "S"))]
     for name, every in splits.items():
         yield from (f"{name}-{split}.h5" for split in every if (name, split) not in there.values())
-
-
-def _without(error: BaseException, file: Path | str = "") -> str:
-    """Return the message of an error without the file's name and the remedy, which are printed already."""
-    return str(error).removeprefix(str(file)).lstrip(":, ").removesuffix(f"; {CHECK}")

@@ -121,7 +121,7 @@ HUB = {
     ),
     "row twice": (
         add_row,
-        "5 (free-000001): expected each sample once, got it in free/train-00000-of-00001.parquet, row 1 too",
+        "5 (free-000001): expected each sample once, got it in train-00000-of-00001.parquet, row 1 too",
         "column `index`: expected each sample once, got 1 in rows 1 and 5" + CHECK,
     ),
     "images": (swap("image"), "0 (free-000000): layer `image` differs from its hash", ""),
