@@ -8,8 +8,7 @@ from candlelight.loaders.errors import InputError, nearest_file
 from candlelight.loaders.files.urls import local_folder
 from candlelight.loaders.frame_folder import FrameFolder
 from candlelight.loaders.frames import DATASET
-from candlelight.loaders.hdf5.neighbour_files import describe_conflict
-from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
+from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames, describe_conflict
 from candlelight.loaders.hub.read_hub import HubFrames
 from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST
 from candlelight.loaders.samples import Frames

@@ -10,9 +10,11 @@ import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 
+from candlelight.loaders.errors import InputError
 from candlelight.loaders.samples import Sample, make_sample, row_number, to_tensors
 from candlelight.loaders.schema import Metadata, SetInfo, layer
 
+CHECK = "check it with `candlelight info --verify`, and pack it again"
 # Tensors of successive rows are made with one call up to this size: for small images, the call itself takes
 # longer than its work.
 _RUN_BYTES = 2**20
@@ -97,6 +99,41 @@ class PackedFrames(ABC):
         size, specs = (self.set_info.height, self.set_info.width), map(layer, self.layers)
         row_bytes = sum(np.dtype(spec.dtype).itemsize * prod(spec.shape(*size)) for spec in specs)
         return max(1, _RUN_BYTES // max(1, row_bytes))
+
+
+def check_factors(table: Float64[ndarray, "n k"], set_info: SetInfo) -> None:
+    """Refuse factors that their image set does not list, as in a pack that somebody edited.
+
+    Raises:
+        InputError: the number of a value is unknown, or a value is not finite.
+    """
+    for factor, column in zip(set_info.factors, table.T, strict=True):
+        last = len(factor.values or ()) - 1
+        known = np.isfinite(column) if factor.kind == "continuous" else np.isin(column, np.arange(last + 1))
+        if not known.all():
+            expected = "finite numbers" if factor.kind == "continuous" else f"numbers from 0 to {last}"
+            raise InputError(
+                f"factor `{factor.name}`: expected {expected}, got {column[~known][0]:g} in row "
+                f"{np.flatnonzero(~known)[0]}; {CHECK}"
+            )
+
+
+def check_indices(indices: ndarray) -> None:
+    """Refuse rows without a sample, and samples with two rows, as in a pack that somebody edited.
+
+    Raises:
+        InputError: there is such a row.
+    """
+    if indices.dtype != np.int64:
+        raise InputError(f"column `index`: expected int64, got {indices.dtype}, so there are nulls; {CHECK}")
+    order = np.argsort(indices, kind="stable")
+    twice = np.flatnonzero(np.diff(indices[order]) == 0)
+    if len(twice):
+        first, second = order[twice[0] : twice[0] + 2]
+        raise InputError(
+            f"column `index`: expected each sample once, got {indices[first]} in rows {first} and {second}; "
+            f"{CHECK}"
+        )
 
 
 def _copied(sample: Sample) -> Sample:

@@ -9,7 +9,7 @@ form are used. If a call ends without a kill, its files must have the bytes of t
 file missing or added. The next call packs the same frames into the same place again; the files of the
 previous call must stay unchanged until the new files are complete. The last call is not killed, and its files
 are compared too. At the end the tensors of every row are read from folder and packs, through our readers and,
-for the Hub pack, through `datasets`, and must be equal bit by bit. Parts and shards are small, so that many
+for the Hub pack, through `datasets`, and must be equal bit by bit. Shards are small, so that many
 are finished before a kill.
 """
 
@@ -31,8 +31,6 @@ MAKING = "*.partial"  # packs in the making
 SMALL = """
 import sys
 from candlelight.loaders.hub import shards
-from candlelight.loaders.packs import finished_rows
-finished_rows.PART_BYTES = 2**18
 shards.ROW_GROUP_BYTES, shards.SHARD_BYTES = 2**19, 2**20
 from candlelight.cli import main
 main(sys.argv[1:])
@@ -45,12 +43,6 @@ def command(frames: Path, kind: str, out: Path) -> list[str]:
     return [sys.executable, "-c", SMALL, *where, "--split", "train=0.7,test=0.3"]
 
 
-def pieces(folder: Path) -> int:
-    """Count the finished pieces next to a target or in it."""
-    patterns = ("**/*.part", "**/shards/**/*.parquet")
-    return sum(1 for pattern in patterns for path in folder.glob(pattern) if ".partial" in str(path))
-
-
 def torment(frames: Path, kind: str, folder: Path, kills: int, rng: np.random.Generator) -> str:
     """Kill packing several times, compare the files, and describe the outcome."""
     calm, out = folder / "calm" / "out", folder / "torn" / "out"
@@ -58,7 +50,7 @@ def torment(frames: Path, kind: str, folder: Path, kills: int, rng: np.random.Ge
     start = time.perf_counter()
     subprocess.run(command(frames, kind, calm), check=True, stdout=subprocess.DEVNULL)
     length, due = time.perf_counter() - start, contents(calm, MAKING)
-    killed = finished = resumed = 0
+    killed = finished = 0
     while killed < kills:
         process = subprocess.Popen(command(frames, kind, out), stdout=subprocess.DEVNULL)
         try:
@@ -67,7 +59,6 @@ def torment(frames: Path, kind: str, folder: Path, kills: int, rng: np.random.Ge
             process.kill()
             process.wait()
             killed += 1
-            resumed += bool(pieces(out.parent))
             assert not finished or contents(out, MAKING) == due, "the earlier pack is gone"
             continue
         assert process.returncode == 0, process.returncode
@@ -77,7 +68,7 @@ def torment(frames: Path, kind: str, folder: Path, kills: int, rng: np.random.Ge
     assert contents(out, MAKING) == due, "other bytes in the end"
     left = [path for path in out.parent.rglob(".*")]
     assert not left, left
-    return f"{killed} kills, {resumed} of which left finished pieces, {finished + 1} packs whole, same bytes"
+    return f"{killed} kills, {finished + 1} packs whole, same bytes"
 
 
 def round_trip(frames: Path, folder: Path) -> str:

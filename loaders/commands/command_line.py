@@ -17,7 +17,7 @@ from candlelight.loaders.files.urls import is_elsewhere, local_folder
 from candlelight.version import code_version
 
 # Commands that continue an interrupted run when they are run again.
-_RESUMING = ("counterfactual", "evaluate", "export", "pack", "perception", "render", "train")
+_RESUMING = ("counterfactual", "evaluate", "export", "perception", "render", "train")
 
 
 class UseError(click.ClickException):

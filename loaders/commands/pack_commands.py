@@ -12,7 +12,7 @@ from candlelight.loaders.commands.pack_options import pack_options, refuse_optio
 @click.command()
 @click.argument("frames", type=Folder())
 @click.option("--to", "kind", type=click.Choice(["hub", "hdf5"]), required=True, help="Format to write.")
-@click.option("--out", type=Folder(), required=True, help="Folder to write or continue.")
+@click.option("--out", type=Folder(), required=True, help="Folder to write.")
 @pack_options
 @click.option(
     "--compression",
@@ -35,7 +35,7 @@ def pack(
     """Pack a folder of frames for Hugging Face datasets or HDF5.
 
     A pack holds Parquet files (hub) or HDF5 files, one or more for each image set and split.
-    The same command continues an interrupted run. Read a pack with datasets.load_dataset("pack", "candle") or
+    An interrupted run is begun anew. Read a pack with datasets.load_dataset("pack", "candle") or
     candlelight.loaders.open_frames("h5", "candle", split="train").
 
     \b

@@ -62,20 +62,22 @@ frames
     frames, out = Path(frames), Path(out)
     opened = FrameFolder(frames, _choose(frames, set_name), layers=("image",))
     recipe = opened.info.recipe.sha256
-    open_export_folder(out, to="candle", layout=layout, bounds=bounds, set=opened.set_name, recipe=recipe)
     written = 0
-    for row, index in enumerate(opened.indices.tolist()):
-        text, picture = out / f"{index}.json", out / f"{index}.png"
-        if text.is_file():
-            continue
-        frame = opened.frame(row, verify=True)
-        entry = candle_metadata(frame.metadata, opened.set_info.width, opened.set_info.height, bounds)
-        image = np.pad(frame.layers["image"], ((0, 0), (0, 0), (0, 1)), constant_values=255)
-        with replacing(picture) as partial:
-            partial.write_bytes(encode_png(image))
-        with replacing(text) as partial:
-            partial.write_text(json.dumps(entry if layout == "flat" else {str(index): entry}, indent=4))
-        written += 1
+    with open_export_folder(
+        out, to="candle", layout=layout, bounds=bounds, set=opened.set_name, recipe=recipe
+    ):
+        for row, index in enumerate(opened.indices.tolist()):
+            text, picture = out / f"{index}.json", out / f"{index}.png"
+            if text.is_file():
+                continue
+            frame = opened.frame(row, verify=True)
+            entry = candle_metadata(frame.metadata, opened.set_info.width, opened.set_info.height, bounds)
+            image = np.pad(frame.layers["image"], ((0, 0), (0, 0), (0, 1)), constant_values=255)
+            with replacing(picture) as partial:
+                partial.write_bytes(encode_png(image))
+            with replacing(text) as partial:
+                partial.write_text(json.dumps(entry if layout == "flat" else {str(index): entry}, indent=4))
+            written += 1
     return ExportCounts(written, len(opened) - written)
 
 

@@ -47,24 +47,24 @@ def export_concepts(frames: Path | str, out: Path | str, set_name: str | None = 
             f"{frames}: expected a set with the factors {', '.join(sorted(_FACTORS))} of which `material` or "
             f"`light_azimuth` varies, as in the recipe `concepts`; got {', '.join(requested)}"
         )
-    open_export_folder(out, to="concepts", recipe=info.recipe.sha256)
     counts: dict[str, int] = {}
     owners: dict[Path, str] = {}
-    for name in names:
-        opened = FrameFolder(frames, name, layers=("image",))
-        for row in range(len(opened)):
-            metadata = opened.metadata(row)
-            concept = concept_name(opened.set_info, metadata.factors)
-            number = _position(opened.set_info, metadata.factors, opened.set_info.varies[0])
-            target = out / _FOLDER / concept / f"{number:03d}.png"
-            if (owner := owners.setdefault(target, metadata.id)) != metadata.id:
-                raise InputError(
-                    f"samples `{owner}` and `{metadata.id}` would both be {concept}/{target.name}; name one "
-                    "set, in which no factors vary but those of the recipe `concepts`"
-                )
-            if not target.exists():
-                _copy_image(opened, row, target)
-            counts[concept] = counts.get(concept, 0) + 1
+    with open_export_folder(out, to="concepts", recipe=info.recipe.sha256):
+        for name in names:
+            opened = FrameFolder(frames, name, layers=("image",))
+            for row in range(len(opened)):
+                metadata = opened.metadata(row)
+                concept = concept_name(opened.set_info, metadata.factors)
+                number = _position(opened.set_info, metadata.factors, opened.set_info.varies[0])
+                target = out / _FOLDER / concept / f"{number:03d}.png"
+                if (owner := owners.setdefault(target, metadata.id)) != metadata.id:
+                    raise InputError(
+                        f"samples `{owner}` and `{metadata.id}` would both be {concept}/{target.name}; name "
+                        "one set, in which no factors vary but those of the recipe `concepts`"
+                    )
+                if not target.exists():
+                    _copy_image(opened, row, target)
+                counts[concept] = counts.get(concept, 0) + 1
     return counts
 
 

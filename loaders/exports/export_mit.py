@@ -103,25 +103,25 @@ def export_mit(
     names, lights = items_and_lights(opened)
     rows = find_captures(opened, names, lights)
     info = opened.info
-    open_export_folder(out, to="mit", by=by, set=opened.set_name, recipe=info.recipe.sha256)
     records: dict[str, CaptureRecord] = {}
     light_records: dict[str, tuple[LightRecord, ...]] = {}
-    for name in names:
-        captured = read_captures(opened, rows, name)
-        images, records[name] = _develop(captured, name, by)
-        light_records = {
-            light: frame.metadata.lights for (light, paint), frame in captured.items() if paint == OWN
-        }
-        folder = out / "data" / name
-        folder.mkdir(parents=True, exist_ok=True)
-        for file, pixels in images.items():
-            with replacing(folder / f"{file}.png") as partial:
-                partial.write_bytes(encode_png(pixels))
-    record = CapturesRecord(
-        by=by, recipe=info.recipe, licence=info.licence, lights=light_records, objects=records
-    )
-    with replacing(out / _SIDE_FILE) as partial:
-        partial.write_text(record.to_json(), encoding="utf-8")
+    with open_export_folder(out, to="mit", by=by, set=opened.set_name, recipe=info.recipe.sha256):
+        for name in names:
+            captured = read_captures(opened, rows, name)
+            images, records[name] = _develop(captured, name, by)
+            light_records = {
+                light: frame.metadata.lights for (light, paint), frame in captured.items() if paint == OWN
+            }
+            folder = out / "data" / name
+            folder.mkdir(parents=True, exist_ok=True)
+            for file, pixels in images.items():
+                with replacing(folder / f"{file}.png") as partial:
+                    partial.write_bytes(encode_png(pixels))
+        record = CapturesRecord(
+            by=by, recipe=info.recipe, licence=info.licence, lights=light_records, objects=records
+        )
+        with replacing(out / _SIDE_FILE) as partial:
+            partial.write_text(record.to_json(), encoding="utf-8")
     return names
 
 

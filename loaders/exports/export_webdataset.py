@@ -61,7 +61,8 @@ frames
     opened = [FrameFolder(frames, name, layers) for name in names]
     # A sample rendered since would move other samples from file to file.
     samples = hashlib.sha256(b"".join(one.indices.tobytes() for one in opened)).hexdigest()
-    open_export_folder(
+    written = found = 0
+    with open_export_folder(
         out,
         to="webdataset",
         sets=",".join(names),
@@ -69,18 +70,17 @@ frames
         shard_size=str(shard_size),
         samples=samples,
         recipe=info.recipe.sha256,
-    )
-    written = found = 0
-    for one in opened:
-        for number, start in enumerate(range(0, len(one), shard_size)):
-            rows = range(start, min(start + shard_size, len(one)))
-            target = out / f"{one.set_name}-{number:06d}.tar"
-            if target.is_file():
-                found += len(rows)
-                continue
-            with replacing(target) as partial:
-                _write_shard(partial, one, rows)
-            written += len(rows)
+    ):
+        for one in opened:
+            for number, start in enumerate(range(0, len(one), shard_size)):
+                rows = range(start, min(start + shard_size, len(one)))
+                target = out / f"{one.set_name}-{number:06d}.tar"
+                if target.is_file():
+                    found += len(rows)
+                    continue
+                with replacing(target) as partial:
+                    _write_shard(partial, one, rows)
+                written += len(rows)
     return ExportCounts(written, found)
 
 

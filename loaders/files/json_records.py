@@ -11,18 +11,20 @@ from candlelight.loaders.schema import SCHEMA_VERSION, Record
 _RecordType = TypeVar("_RecordType", bound=Record)
 
 
-def parse_record(kind: type[_RecordType], text: str | bytes, where: str, remedy: str) -> _RecordType:
+def parse_record(kind: type[_RecordType], text: str | bytes | None, where: str, remedy: str) -> _RecordType:
     """Parse a record of ``candlelight.loaders.schema``.
 
     Args:
         kind: class of the record.
-        text: its JSON.
+        text: its JSON; None, as a pack may hold, is refused.
         where: source of the text, for messages.
         remedy: next step if the text is damaged, for messages.
 
     Raises:
         InputError: the text is damaged or of another schema version.
     """
+    if text is None:
+        raise InputError(f"{where}: expected a JSON text, got null; {remedy}")
     try:
         return kind.model_validate_json(text)
     except ValidationError as error:

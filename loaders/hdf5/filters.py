@@ -1,7 +1,6 @@
 """Compression of HDF5 packs: the filters of a dataset, and chunks encoded in the same way."""
 
 import zlib
-from importlib import metadata
 from threading import get_ident
 from typing import Any, Literal, get_args
 
@@ -52,14 +51,6 @@ def dataset_filters(dtype: np.dtype[Any], compression: str) -> dict[str, Any]:
         return {"shuffle": shuffle, **hdf5plugin.Zstd(clevel=_LEVEL["zstd"])}
     kind = hdf5plugin.Blosc.SHUFFLE if shuffle else hdf5plugin.Blosc.NOSHUFFLE
     return dict(hdf5plugin.Blosc(cname="zstd", clevel=_LEVEL["blosc"], shuffle=kind))
-
-
-def encoder_versions(compression: Compression) -> list[str]:
-    """List the versions of libraries that the bytes of a file depend on."""
-    versions = [h5py.version.hdf5_version, h5py.__version__, zlib.ZLIB_RUNTIME_VERSION]
-    if compression in ("zstd", "blosc"):
-        versions.append(metadata.version("hdf5plugin"))
-    return versions
 
 
 def encode_chunk(array: ndarray, compression: Compression) -> tuple[int, bytes]:

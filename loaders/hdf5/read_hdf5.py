@@ -2,10 +2,11 @@
 
 import glob
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -28,8 +29,9 @@ from candlelight.loaders.hdf5.hdf5_datasets import (
     read_attribute,
     require_one_piece,
     row_reader,
+    text_reader,
 )
-from candlelight.loaders.packed_frames import PackedFrames
+from candlelight.loaders.packed_frames import PackedFrames, check_factors, check_indices
 from candlelight.loaders.samples import Frame, row_number
 from candlelight.loaders.schema import DatasetInfo, Metadata, SetInfo
 
@@ -40,6 +42,7 @@ class _Opened:
 
     process: int
     file: h5py.File
+    ids: Callable[[int], bytes]
     metadata: Callable[[int], ndarray]
     layers: dict[str, Callable[[int], ndarray]]
 
@@ -91,6 +94,7 @@ class HDF5Frames(PackedFrames):
             self.set_info = self.info.set(self.set_name)
             _check_columns(file, self.set_info)
             self.indices = file["index"][:]
+            check_indices(self.indices)
             self.layers = choose_layers(self.set_info.layers, layers)
             self.objects = objects
             for name in ("metadata", *self.layers):
@@ -107,7 +111,7 @@ class HDF5Frames(PackedFrames):
             metadata = row_reader(file["metadata"])
             if _version(self.path) != self._version:
                 raise InputError("was replaced after it was opened here; open it again")
-            self._opened = _Opened(os.getpid(), file, metadata, layers)
+            self._opened = _Opened(os.getpid(), file, text_reader(file["id"]), metadata, layers)
         return self._opened
 
     def metadata(self, row: SupportsIndex) -> Metadata:
@@ -131,12 +135,8 @@ class HDF5Frames(PackedFrames):
             return [{name: read(number) for name, read in layers} for number in numbers]
 
     def _id(self, number: int) -> str:
-        return str(self._ids[number].decode())
-
-    @cached_property
-    def _ids(self) -> ndarray:
         with _reading(self.path):
-            return self._open().file["id"][:]
+            return self._open().ids(number).decode()
 
     @cached_property
     def factor_table(self) -> Float64[ndarray, "n k"]:
@@ -145,7 +145,32 @@ class HDF5Frames(PackedFrames):
         with _reading(self.path):
             for column, factor in enumerate(self.set_info.factors):
                 table[:, column] = self._open().file[f"factors/{factor.name}"][:]
+            check_factors(table, self.set_info)
         return table
+
+
+def describe_conflict(readers: Iterable[HDF5Frames]) -> str:
+    """Name two files that cannot belong to one pack; "" if there are none.
+
+    Each sample of a pack is in one split. If two files share a sample, one file is from another pack, and a
+    model that is trained on one file and tested on the other would be tested on its training data.
+
+    Args:
+        readers: the files, of any image sets.
+    """
+    sets: dict[str, list[HDF5Frames]] = {}
+    for reader in readers:
+        sets.setdefault(reader.set_name, []).append(reader)
+    for name, files in sets.items():
+        for one, other in combinations(files, 2):
+            shared = np.intersect1d(one.indices, other.indices)
+            if len(shared) or one.split == other.split:
+                what = f"sample {shared[0]}" if len(shared) else f"split `{one.split}`"
+                return (
+                    f"{one.path.name} and {other.path.name} both hold {what} of set `{name}`, so they are of "
+                    "different packs; keep the files of one pack"
+                )
+    return ""
 
 
 def _version(path: Path) -> tuple[int, int]:

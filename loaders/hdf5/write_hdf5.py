@@ -2,15 +2,14 @@
 
 File attributes: ``format``, ``dataset`` (the text of ``dataset.json``), ``set``, ``split``, ``split_made``
 (how its rows were chosen), ``splits`` (JSON: the names of all splits of the set) and ``sha256``
-(`candlelight.loaders.hdf5.content_hash`). Datasets, whose first axis is the row: each layer under its name,
-``id``, ``index``, ``factors/<name>`` (class index or value) and ``metadata`` (the content of
-``metadata.json`` in one line). Strings are UTF-8 of a fixed length, padded with zeros. With `datasets` 4 or
-newer, ``load_dataset("hdf5", data_files=...)`` reads the same file.
+(`columns_sha256` of `candlelight.loaders.hdf5.hdf5_datasets`). Datasets, whose first axis is the row: each
+layer under its name, ``id``, ``index``, ``factors/<name>`` (class index or value) and ``metadata`` (the
+content of ``metadata.json`` in one line). Strings are UTF-8 of a fixed length, padded with zeros. With
+`datasets` 4 or newer, ``load_dataset("hdf5", data_files=...)`` reads the same file.
 """
 
 import json
 from collections.abc import Collection, Iterable
-from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,11 +18,17 @@ import numpy as np
 
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.safe_writing import sync
-from candlelight.loaders.hdf5.content_hash import HASH_ATTRIBUTE, columns_sha256
-from candlelight.loaders.hdf5.filters import Compression, dataset_filters, encode_chunk, encoder_versions
-from candlelight.loaders.hdf5.hdf5_datasets import HDF5_FORMAT, encode_texts, hdf5_columns, write_attribute
-from candlelight.loaders.hdf5.neighbour_files import refuse_other_splits
-from candlelight.loaders.packs.finished_rows import append_rows, count_finished_rows, read_finished_rows
+from candlelight.loaders.frames import DATASET
+from candlelight.loaders.hdf5.filters import Compression, dataset_filters, encode_chunk
+from candlelight.loaders.hdf5.hdf5_datasets import (
+    HASH_ATTRIBUTE,
+    HDF5_FORMAT,
+    columns_sha256,
+    encode_texts,
+    hdf5_columns,
+    write_attribute,
+)
+from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
 from candlelight.loaders.packs.pack_source import PackSource, open_sources, packed_info, prepare_rows
 from candlelight.loaders.packs.split_plan import TRAIN, SplitPlan
 from candlelight.loaders.packs.splits import PackSplit
@@ -33,6 +38,7 @@ from candlelight.loaders.schema import DatasetInfo, layer
 # HDF5 1.10 is the first version with checksums of all headers and chunk indices, and with attributes above
 # 64 kB, which the text of dataset.json may need.
 _HDF5 = ("v110", "v110")
+_Encoded = tuple[bytes, list[tuple[int, bytes]]]  # metadata, and mask and bytes of the chunk of each layer
 
 
 def pack_hdf5(
@@ -49,8 +55,7 @@ def pack_hdf5(
     """Write the complete samples of a folder of frames as one HDF5 file per image set and split.
 
     Every frame is compared with its hashes. A file gets its name when it is finished; a file of an earlier
-    call is replaced. A killed call leaves its finished rows in ``.<file>.partial`` in the same folder. The
-    next call with the same frames and options continues there, and writes the same bytes.
+    call is replaced. The next call removes ``.<file>.partial``, which a killed call leaves in the folder.
 
     Args:
         root: folder of frames.
@@ -80,10 +85,37 @@ def pack_hdf5(
     jobs = {_path(out_dir, source, split): (source, split) for source in sources for split in source.splits}
     if len(jobs) < sum(len(source.splits) for source in sources):
         raise InputError(f"{out_dir}: two splits would get the same file; rename a set or a split")
-    refuse_other_splits(out_dir, jobs, {source.set_name for source in sources})
+    _refuse_other_splits(out_dir, jobs, {source.set_name for source in sources})
     for path, (source, split) in jobs.items():
         _pack_split(path, source, split, info, compression, threads)
     return list(jobs)
+
+
+def _refuse_other_splits(folder: Path, paths: Collection[Path], sets: Collection[str]) -> None:
+    """Refuse to pack image sets into a folder with other splits of these sets from an earlier pack.
+
+    Args:
+        folder: the folder.
+        paths: files to be written; existing ones are replaced.
+        sets: names of the image sets.
+
+    Raises:
+        InputError: the folder holds such a split, or frames, or a Hugging Face folder.
+    """
+    if (folder / DATASET).exists():
+        raise InputError(
+            f"{folder} holds frames or a Hugging Face folder; name another folder for HDF5 files"
+        )
+    for path in sorted(set(folder.glob("[!.]*.h5")) - set(paths)):
+        try:
+            name = HDF5Frames(path, layers=[]).set_name
+        except InputError:  # damaged, or not written by `pack_hdf5`
+            continue
+        if name in sets:
+            raise InputError(
+                f"{path} belongs to an earlier pack of set `{name}` with other splits; delete it, or name "
+                "another folder"
+            )
 
 
 def _path(out_dir: Path, source: PackSource, split: PackSplit) -> Path:
@@ -99,39 +131,25 @@ def _pack_split(
     compression: Compression,
     threads: int | None,
 ) -> None:
-    def encode(row: int) -> list[bytes]:
+    def encode(row: int) -> _Encoded:
         frame = source.frame(row)
-        coded = [encode_chunk(frame.layers[name], compression) for name in source.set_info.layers]
-        masks = np.array([mask for mask, _ in coded], "<u4")
-        return [
-            frame.metadata.model_dump_json(by_alias=True).encode(),
-            masks.tobytes(),
-            *(chunk for _, chunk in coded),
-        ]
+        chunks = [encode_chunk(frame.layers[name], compression) for name in source.set_info.layers]
+        return frame.metadata.model_dump_json(by_alias=True).encode(), chunks
 
     attributes = {"dataset": info.to_json(), "set": source.set_name}
     attributes |= {"split": split.name, "split_made": split.made}
     attributes["splits"] = json.dumps([one.name for one in source.splits])
-    made_of = {
-        "layout": [HDF5_FORMAT, *encoder_versions(compression)],
-        "attributes": attributes,
-        "options": [source.factor, compression],
-        "rows": source.digest(split.rows),
-    }
-    with open_working_folder(path, made_of) as folder:
-        done, total = count_finished_rows(folder), len(split.rows)
-        todo = split.rows[done:].tolist()
-        new = prepare_rows(source, todo, encode, f"packing {path.stem}", threads, total)
-        old = read_finished_rows(folder, 2 + len(source.set_info.layers))
-        whole = folder / ".whole.h5"
+    with open_working_folder(path) as folder:
+        rows = prepare_rows(split.rows, encode, f"packing {path.stem}", threads)
+        whole = folder / path.name
         with h5py.File(whole, "w", libver=_HDF5) as file:
             file.attrs["format"] = HDF5_FORMAT
             for name, text in attributes.items():
                 write_attribute(file, name, text)
             _write_columns(file, source, split, compression)
-            with (folder / ".texts").open("w+b") as lines:
-                longest = _write_layers(file, source, chain(old, append_rows(folder, done, new)), lines)
-                _write_metadata(file, lines, total, longest, compression)
+            with (folder / "texts").open("w+b") as lines:
+                longest = _write_layers(file, source, rows, lines)
+                _write_metadata(file, lines, len(split.rows), longest, compression)
             write_attribute(file, HASH_ATTRIBUTE, columns_sha256(file, source.set_info))
         sync(whole)
         whole.replace(path)
@@ -140,7 +158,7 @@ def _pack_split(
 
 def _write_columns(file: h5py.File, source: PackSource, split: PackSplit, compression: Compression) -> None:
     """Create the datasets of the layers, and write all other columns but `metadata`."""
-    set_info, survey = source.set_info, source.survey
+    set_info = source.set_info
     known = hdf5_columns(set_info, len(split.rows))
     for name in known:
         # Created here, because HDF5 would store the time in groups that it creates itself.
@@ -152,24 +170,24 @@ def _write_columns(file: h5py.File, source: PackSource, split: PackSplit, compre
         dataset = file.create_dataset(name, shape, dtype, chunks=(1, *shape[1:]), **filters)
         for key in ("unit", "colour_space", "meaning"):
             write_attribute(dataset, key, getattr(spec, key))
-    file["id"] = encode_texts([survey.ids[row] for row in split.rows])
+    file["id"] = encode_texts([source.ids[row] for row in split.rows])
     file["index"] = source.frames.indices[split.rows].astype("int64")
     for column, factor in enumerate(set_info.factors):
         name = f"factors/{factor.name}"
-        file[name] = survey.rows.table[split.rows, column].astype(known[name][1])
+        file[name] = source.rows.table[split.rows, column].astype(known[name][1])
         write_attribute(file[name], "unit", factor.unit)
         write_attribute(file[name], "values", json.dumps(factor.values))
 
 
-def _write_layers(file: h5py.File, source: PackSource, rows: Iterable[list[bytes]], lines: BinaryIO) -> int:
+def _write_layers(file: h5py.File, source: PackSource, rows: Iterable[_Encoded], lines: BinaryIO) -> int:
     """Write encoded chunks to the datasets and metadata to a text file; return the longest line's length."""
     datasets = [file[name] for name in source.set_info.layers]
     longest = 0
-    for number, (text, masks, *chunks) in enumerate(rows):
+    for number, (text, chunks) in enumerate(rows):
         lines.write(text + b"\n")
         longest = max(longest, len(text))
-        for dataset, mask, chunk in zip(datasets, np.frombuffer(masks, "<u4"), chunks, strict=True):
-            dataset.id.write_direct_chunk((number, *[0] * (dataset.ndim - 1)), chunk, int(mask))
+        for dataset, (mask, chunk) in zip(datasets, chunks, strict=True):
+            dataset.id.write_direct_chunk((number, *[0] * (dataset.ndim - 1)), chunk, mask)
     return longest
 
 

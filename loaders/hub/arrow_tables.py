@@ -17,34 +17,26 @@ import pyarrow.parquet as pq
 from numpy import ndarray
 
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.files.layer_codecs import decode_png_bytes
 from candlelight.loaders.foreign_text import as_code
+from candlelight.loaders.packed_frames import CHECK
 from candlelight.loaders.samples import Frame, factor_number, factor_value
-from candlelight.loaders.schema import FactorInfo, Layer, Metadata, SetInfo, layer, schema_order
+from candlelight.loaders.schema import (
+    FactorInfo,
+    Layer,
+    Metadata,
+    ObjectRecord,
+    PartRecord,
+    Record,
+    SetInfo,
+    layer,
+    schema_order,
+)
 
 _MASKS = ("object", "part")
 _NOT_FACTORS = ("id", "index", "objects", "metadata")
 _IMAGE = pa.struct({"bytes": pa.binary(), "path": pa.string()})
-# Fields of ObjectRecord and PartRecord: Arrow type of the elements, and whether the field is a list.
-_OBJECT = {
-    "type": ("string", False),
-    "material": ("string", False),
-    "base_color": ("float64", True),
-    "size": ("float64", False),
-    "rotation": ("float64", False),
-    "tilt": ("float64", True),
-    "location": ("float64", True),
-    "bbox": ("int64", True),
-    "area": ("int64", False),
-    "corners": ("float64", True),
-}
-_PART = {
-    "name": ("string", False),
-    "index": ("int64", False),
-    "material": ("string", False),
-    "base_color": ("float64", True),
-    "bbox": ("int64", True),
-    "area": ("int64", False),
-}
+_ALIASES = {"string": "string", "number": "float64", "integer": "int64"}  # Arrow's names of JSON types
 
 
 @dataclass(frozen=True)
@@ -110,6 +102,60 @@ def arrow_columns(set_info: SetInfo) -> list[Column]:
             f"columns must have different names; rename the factors or lights: {', '.join(twice)}"
         )
     return every
+
+
+def decode_layer(name: str, column: pa.Array, place: int, set_info: SetInfo) -> ndarray:
+    """Decode a layer of one row, in the form of the schema; the array may be read-only.
+
+    Args:
+        name: name of the layer.
+        column: the column in the form of `plain_array`.
+        place: number of the row in the column.
+        set_info: the image set.
+
+    Raises:
+        InputError: the layer is null, or is no PNG of this set.
+    """
+    spec, value = layer(name), column[place]
+    shape = spec.shape(set_info.height, set_info.width)
+    stored = value.as_py() if spec.dtype == "uint8" else value.values
+    if stored is None:
+        raise InputError(f"layer `{name}`: expected {spec.dtype} {list(shape)}, got null; {CHECK}")
+    if spec.dtype == "uint8":
+        return decode_png_bytes(stored, shape)
+    for _ in shape[1:]:
+        stored = stored.flatten()
+    numbers = stored.to_numpy()
+    if not spec.channels:
+        return numbers.reshape(shape)
+    return np.moveaxis(numbers.reshape((spec.channels, *shape[:2])), 0, 2)
+
+
+def plain_array(column: pa.Array) -> pa.Array:
+    """Return the bytes of a column of images, and other columns without the extension type of `datasets`.
+
+    If `datasets` was imported, pyarrow gives columns of arrays this type, which is slow.
+    """
+    if isinstance(column, pa.StructArray):
+        return column.field("bytes")
+    return column.storage if isinstance(column, pa.ExtensionArray) else column
+
+
+def unfit_columns(schema: pa.Schema, set_info: SetInfo) -> list[str]:
+    """Name the columns of a Parquet file that differ from those of the image set, or that only one has."""
+    features = (
+        json.loads((schema.metadata or {}).get(b"huggingface", "{}")).get("info", {}).get("features", {})
+    )
+    due = {column.name: (column.feature, *_kind(column.field)) for column in arrow_columns(set_info)}
+    found = {field.name: (features.get(field.name), *_kind(field)) for field in schema}
+    return sorted(name for name in {*due, *found} if due.get(name) != found.get(name))
+
+
+def _kind(field: pa.Field) -> tuple[pa.DataType, bool]:
+    """Return the type of a field without extension, and whether it has one, known to pyarrow or not."""
+    if isinstance(field.type, pa.BaseExtensionType):
+        return field.type.storage_type, True
+    return field.type, b"ARROW:extension:name" in (field.metadata or {})
 
 
 def layer_column(name: str) -> str:
@@ -265,12 +311,13 @@ def _index_column() -> Column:
 
 
 def _objects_column() -> Column:
-    part, part_feature = _struct(_PART)
-    one, feature = _struct(_OBJECT)
+    part, part_feature = _struct(PartRecord)
+    one, feature = _struct(ObjectRecord)
     kind = pa.list_(pa.struct([*one, pa.field("parts", pa.list_(pa.struct(part)))]))
     return Column(
         holds="list of records",
-        meaning=f"{', '.join(_OBJECT)} of each object, and `parts`: {', '.join(_PART)} of each part of it",
+        meaning=f"{', '.join(feature)} of each object, and `parts`: {', '.join(part_feature)} of each part "
+        "of it",
         feature=[{**feature, "parts": [part_feature]}],
         field=pa.field("objects", kind),
         encode=lambda rows: pa.array(
@@ -279,13 +326,17 @@ def _objects_column() -> Column:
     )
 
 
-def _struct(fields: Mapping[str, tuple[str, bool]]) -> tuple[list[pa.Field], dict[str, Any]]:
-    """Describe the fields of a record for Arrow and for `datasets`."""
+def _struct(record: type[Record]) -> tuple[list[pa.Field], dict[str, Any]]:
+    """Describe the fields of a record, except its lists of records, for Arrow and for `datasets`."""
     kept, feature = [], {}
-    for name, (dtype, several) in fields.items():
-        one, value = pa.type_for_alias(dtype), _value(dtype)
-        kept.append(pa.field(name, pa.list_(one) if several else one))
-        feature[name] = {"feature": value, "_type": "Sequence"} if several else value
+    for name, spec in record.model_json_schema()["properties"].items():
+        spec = spec.get("anyOf", [spec])[0]  # the second is null
+        element = (spec.get("prefixItems") or [spec.get("items", spec)])[0]
+        if element.get("type") in _ALIASES:
+            dtype = _ALIASES[element["type"]]
+            one, several = pa.type_for_alias(dtype), spec["type"] == "array"
+            kept.append(pa.field(name, pa.list_(one) if several else one))
+            feature[name] = {"feature": _value(dtype), "_type": "Sequence"} if several else _value(dtype)
     return kept, feature
 
 

@@ -12,13 +12,13 @@ from numpy import ndarray
 from PIL import Image
 
 from candlelight.loaders.hub.arrow_tables import layer_column
-from candlelight.loaders.hub.set_facts import decode_layer, read_rows
+from candlelight.loaders.hub.set_facts import decode_frame, read_rows
 from candlelight.loaders.looking.layer_pixels import Pixels
 from candlelight.loaders.looking.sheet import contact_sheet
 from candlelight.loaders.looking.sheet_rows import choose_sheet_rows
 from candlelight.loaders.packs.pack_manifest import Shard
 from candlelight.loaders.samples import Frame
-from candlelight.loaders.schema import Metadata, SetInfo
+from candlelight.loaders.schema import SetInfo
 
 LARGEST_PICTURE = 300_000  # bytes
 ROWS, COLUMNS, TILE = (
@@ -59,8 +59,7 @@ class PackedRows:
         """Read one row."""
         columns = ["metadata", *map(layer_column, self.layers)]
         (table,) = read_rows(self.folder, self.shards, [int(row)], columns)
-        layers = {name: decode_layer(table, name, self.set_info) for name in self.layers}
-        return Frame(Metadata.model_validate_json(table["metadata"][0].as_py()), layers)
+        return decode_frame(table, self.layers, self.set_info)
 
 
 def draw_picture(rows: PackedRows) -> bytes:

@@ -16,13 +16,12 @@ from numpy import ndarray
 from candlelight.loaders.choices import choose_layers, choose_name, choose_split
 from candlelight.loaders.errors import DAMAGED, InputError, blame, require_module
 from candlelight.loaders.files.json_records import parse_record
-from candlelight.loaders.files.layer_codecs import decode_png_bytes
 from candlelight.loaders.frames import read_dataset_info
 from candlelight.loaders.hub.hub_cache import check_cache
-from candlelight.loaders.packed_frames import PackedFrames
+from candlelight.loaders.packed_frames import CHECK, PackedFrames, check_factors, check_indices
 from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST, PackManifest, read_pack_manifest
 from candlelight.loaders.samples import Frame, row_number
-from candlelight.loaders.schema import Metadata, SetInfo, layer
+from candlelight.loaders.schema import Metadata
 from candlelight.loaders.verification.checksums import file_sha256
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 # A file that `datasets.load_dataset` prefers to the card.
 _SETTINGS = ".huggingface.yaml"
-_REMEDY = "check it with `sha256sum -c SHA256SUMS`, copy it anew, or pack it again"
+_REMEDY = "check it with `candlelight info --verify`, copy it anew, or pack it again"
 
 
 @dataclass(frozen=True)
@@ -94,13 +93,24 @@ class HubFrames(PackedFrames):
         self.split = choose_split(path, splits, split)
         self.layers = choose_layers(self.set_info.layers, layers)
         self.objects = objects
-        _check_files(path, manifest)
-        with _reading(self._where):
-            self._table = _load(path, manifest, self.set_name, self.split)
-            _check_table(self._table, self.set_info)
         self._columns = {name: layer_column(name) for name in self.layers}
         self._opened: _Batches | None = None
-        self.indices = self._column("index")
+        _check_files(path, manifest)
+        with _reading(self._where):
+            self._check_columns(manifest)
+            self._table = _load(path, manifest, self.set_name, self.split)
+            self.indices = self._column("index")
+            check_indices(self.indices)
+
+    def _check_columns(self, manifest: PackManifest) -> None:
+        """Refuse files whose columns do not fit the description of the set."""
+        from candlelight.loaders.hub.arrow_tables import unfit_columns
+        from candlelight.loaders.hub.set_facts import read_footer
+
+        for shard in manifest.of_split(self.set_name, self.split):
+            schema = read_footer(self.path / shard.path).schema.to_arrow_schema()
+            if unfit := unfit_columns(schema, self.set_info):
+                raise InputError(f"columns do not fit dataset.json: {', '.join(unfit)}; pack it again")
 
     def __getstate__(self) -> dict[str, Any]:
         """Drop the mapped rows: another process maps them into memory again."""
@@ -111,12 +121,17 @@ class HubFrames(PackedFrames):
         return np.array(self._table[:][name])
 
     def _batches(self) -> _Batches:
+        from candlelight.loaders.hub.arrow_tables import plain_array
+
         if self._opened is None:
             # Directly from Arrow: `datasets` takes longer to find a row than Arrow takes to read it.
             table = self._table.data.table.select([*self._columns.values(), "id", "metadata"])
             batches = table.to_batches()
             starts = list(accumulate((len(batch) for batch in batches[:-1]), initial=0))
-            self._opened = _Batches(starts, [_stored(batch) for batch in batches])
+            columns = [dict(zip(batch.schema.names, batch.columns, strict=True)) for batch in batches]
+            self._opened = _Batches(
+                starts, [{name: plain_array(column) for name, column in one.items()} for one in columns]
+            )
         return self._opened
 
     def metadata(self, row: SupportsIndex) -> Metadata:
@@ -125,21 +140,25 @@ class HubFrames(PackedFrames):
 
     def _metadata(self, number: int) -> Metadata:
         columns, place = self._batches().find(number)
-        return parse_record(
-            Metadata, columns["metadata"][place].as_py(), self._where(number), "pack it again"
-        )
+        text = columns["metadata"][place].as_py()
+        return parse_record(Metadata, text, self._where(number), CHECK)
 
     def _where(self, row: int | None = None) -> str:
         split = "" if self.split == "train" else f", split `{self.split}`"
         return f"{self.path}, set `{self.set_name}`{split}" + ("" if row is None else f", row {row}")
 
     def _views(self, numbers: Sequence[int]) -> list[dict[str, ndarray]]:
-        size, views = (self.set_info.height, self.set_info.width), list[dict[str, ndarray]]()
+        from candlelight.loaders.hub.arrow_tables import decode_layer
+
+        views = list[dict[str, ndarray]]()
         with _reading(lambda: self._where(numbers[len(views)])):
             for number in numbers:
                 columns, place = self._batches().find(number)
                 views.append(
-                    {name: _array(name, columns[key], place, *size) for name, key in self._columns.items()}
+                    {
+                        name: decode_layer(name, columns[key], place, self.set_info)
+                        for name, key in self._columns.items()
+                    }
                 )
         return views
 
@@ -152,7 +171,9 @@ class HubFrames(PackedFrames):
 
     def _id(self, number: int) -> str:
         columns, place = self._batches().find(number)
-        return str(columns["id"][place].as_py())
+        if (found := columns["id"][place].as_py()) is None:
+            raise InputError(f"{self._where(number)}: column `id`: expected a name, got null; {CHECK}")
+        return str(found)
 
     @cached_property
     def factor_table(self) -> Float64[ndarray, "n k"]:
@@ -163,6 +184,8 @@ class HubFrames(PackedFrames):
         table = np.empty((len(self), len(names)))
         for place, name in enumerate(names):
             table[:, place] = self._column(name)
+        with _reading(self._where):
+            check_factors(table, self.set_info)
         return table
 
 
@@ -223,44 +246,6 @@ def _check_hashes(path: Path, manifest: PackManifest, set_name: str) -> None:
     for shard in manifest.of_set(set_name):
         if file_sha256(path / shard.path) != shard.sha256:
             raise InputError(f"{shard.path} differs from its hash in manifest.json; {_REMEDY}")
-
-
-def _check_table(table: Any, set_info: SetInfo) -> None:
-    """Refuse rows whose columns do not fit the description of the set."""
-    import datasets
-
-    from candlelight.loaders.hub.arrow_tables import arrow_columns
-
-    expected = datasets.Features.from_dict(
-        {column.name: column.feature for column in arrow_columns(set_info)}
-    )
-    names = {*expected, *table.features}
-    if odd := sorted(name for name in names if expected.get(name) != table.features.get(name)):
-        raise InputError(f"columns do not fit dataset.json: {', '.join(odd)}; pack it again")
-
-
-def _stored(batch: "pa.RecordBatch") -> dict[str, "pa.Array"]:
-    """Return the columns of a batch: arrays without the slow extension types, images as bytes."""
-    import pyarrow as pa
-
-    columns = {}
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        plain = column.storage if isinstance(column, pa.ExtensionArray) else column
-        columns[name] = plain.field("bytes") if isinstance(plain, pa.StructArray) else plain
-    return columns
-
-
-def _array(name: str, column: "pa.Array", place: int, height: int, width: int) -> ndarray:
-    """Decode one layer of one row."""
-    spec = layer(name)
-    shape = spec.shape(height, width)
-    if spec.dtype == "uint8":
-        return decode_png_bytes(column[place].as_py(), shape)
-    numbers = column[place].values  # a list of lists
-    for _ in shape[1:]:
-        numbers = numbers.flatten()
-    stored = numbers.to_numpy().reshape((spec.channels, height, width) if spec.channels else shape)
-    return np.moveaxis(stored, 0, 2) if spec.channels else stored
 
 
 @contextmanager

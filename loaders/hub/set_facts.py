@@ -1,7 +1,7 @@
 """Read facts of an image set from its Parquet files: factors, the first sample, single rows."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,10 +13,12 @@ import pyarrow.parquet as pq
 from jaxtyping import Float64
 from numpy import ndarray
 
-from candlelight.loaders.files.layer_codecs import decode_png_bytes
-from candlelight.loaders.hub.arrow_tables import factor_columns, layer_column
+from candlelight.loaders.files.json_records import parse_record
+from candlelight.loaders.hub.arrow_tables import decode_layer, factor_columns, layer_column, plain_array
+from candlelight.loaders.packed_frames import CHECK, check_factors
 from candlelight.loaders.packs.pack_manifest import Shard
-from candlelight.loaders.schema import FactorInfo, Metadata, SetInfo, layer
+from candlelight.loaders.samples import Frame
+from candlelight.loaders.schema import FactorInfo, Metadata, SetInfo
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +45,14 @@ def read_facts(folder: Path, set_info: SetInfo, shards: Sequence[Shard], picture
         set_info: the image set.
         shards: its files, at least one with a row in it.
         picture: path of its picture within the folder, "" for none.
+
+    Raises:
+        InputError: a factor has another value than the set lists.
     """
     names = list(factor_columns(set_info).values())
     tables = [_read(folder / shard.path, lambda file: file.read(names)) for shard in shards]
     factors = np.concatenate([_stack([table[name] for name in names], len(table)) for table in tables])
+    check_factors(factors, set_info)
     (first,) = metadata_of_rows(folder, shards, [0])
     return SetFacts(factors, first, picture)
 
@@ -101,26 +107,25 @@ def read_rows(
             yield table.slice(row - starts[place], 1)
 
 
+def decode_frame(table: pa.Table, names: Iterable[str], set_info: SetInfo) -> Frame:
+    """Decode metadata and layers from a table of one row.
+
+    Raises:
+        InputError: the metadata or a layer is null or damaged.
+    """
+    columns = {name: plain_array(table[layer_column(name)].chunk(0)) for name in names}
+    layers = {name: decode_layer(name, column, 0, set_info) for name, column in columns.items()}
+    return Frame(_metadata(table), layers)
+
+
+def _metadata(table: pa.Table) -> Metadata:
+    return parse_record(Metadata, table["metadata"][0].as_py(), "metadata", CHECK)
+
+
 def metadata_of_rows(folder: Path, shards: Sequence[Shard], rows: Sequence[int]) -> Iterator[Metadata]:
     """Read the metadata of some rows; arguments as those of `read_rows`."""
     for table in read_rows(folder, shards, rows, ["metadata"]):
-        yield Metadata.model_validate_json(table["metadata"][0].as_py())
-
-
-def decode_layer(table: pa.Table, name: str, set_info: SetInfo) -> ndarray:
-    """Decode a layer from a table with one row, to an array in the form of the schema."""
-    spec, column = layer(name), table[layer_column(name)].chunk(0)
-    shape = spec.shape(set_info.height, set_info.width)
-    if spec.dtype == "uint8":
-        return decode_png_bytes(column[0].as_py()["bytes"], shape)
-    # If `datasets` was imported, pyarrow wraps the lists in its extension type.
-    numbers: Any = column.storage if isinstance(column, pa.ExtensionArray) else column
-    for _ in shape:
-        numbers = numbers.flatten()
-    stored = numbers.to_numpy()
-    if not spec.channels:
-        return stored.reshape(shape)
-    return np.moveaxis(stored.reshape((spec.channels, *shape[:2])), 0, 2)
+        yield _metadata(table)
 
 
 def count_values(factor: FactorInfo, column: Float64[ndarray, " n"]) -> list[int]:

@@ -5,9 +5,6 @@ The folder holds ``<set>/<split>-00000-of-0000N.parquet`` (one configuration per
 ``SHA256SUMS``.
 """
 
-import shutil
-import uuid
-import zlib
 from collections.abc import Collection
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -27,12 +24,9 @@ from candlelight.loaders.packs.pack_manifest import (
 )
 from candlelight.loaders.packs.pack_source import PackSource, open_sources, packed_info
 from candlelight.loaders.packs.split_plan import SplitPlan
-from candlelight.loaders.packs.working_folder import open_working_folder, text_sha256
+from candlelight.loaders.packs.working_folder import open_working_folder, replace_folder
 from candlelight.loaders.schema import DatasetInfo
 from candlelight.loaders.verification.checksums import SUMS, file_sha256, sums_text
-
-# Increase when the layout of a shard changes.
-_LAYOUT = 2
 
 
 def pack_hub(
@@ -48,8 +42,8 @@ def pack_hub(
     """Write the complete samples of a folder of frames as a Hugging Face data set.
 
     Every frame is compared with its hashes. The folder is built in ``.<name>.partial`` next to ``out_dir``
-    and renamed when it is complete; a pack of an earlier call is replaced. After a killed call, the next call
-    with the same frames and options keeps the finished shards, and writes the same bytes.
+    and renamed when it is complete; a pack of an earlier call is replaced. The next call removes what a
+    killed call left there.
 
     Args:
         root: folder of frames.
@@ -68,46 +62,24 @@ def pack_hub(
             ``size``, a frame is damaged, ``out_dir`` holds other files than a pack, or another process is
             packing into it.
     """
-    from candlelight.loaders.hub import shards as shard_files
+    from candlelight.loaders.hub.shards import write_shards
 
     root, out_dir = Path(root), Path(out_dir)
     sources = open_sources(root, sets, layers, size, plan)
     info = packed_info(sources, only=True)
     final = out_dir.resolve()
     parts = [(source, split) for source in sources for split in source.splits]
-    with open_working_folder(final, _made_of(sources, info)) as folder:
-        _put_back_old(final, folder)
+    with open_working_folder(final) as folder:
         _refuse_foreign(final)
         whole = folder / "whole"
-        shard_files.put_back_shards(folder, whole)
-        shutil.rmtree(whole, ignore_errors=True)
-        for source, split in parts:
-            shard_files.write_shards(source, split, folder, threads)
-        shards = [shard for part in parts for shard in shard_files.move_shards(*part, folder, whole)]
+        shards = [shard for part in parts for shard in write_shards(*part, whole, threads)]
         manifest = PackManifest(files=tuple(shards), splits=_splits(sources))
         _describe(whole, info, manifest, _day_made(root))
         for path in whole.rglob("*"):
             sync(path)
         sync(whole)
-        _swap(whole, final)
-        _drop_old(final, folder)
+        replace_folder(whole, final)
     return out_dir
-
-
-def _made_of(sources: Collection[PackSource], info: DatasetInfo) -> dict[str, object]:
-    import pyarrow as pa
-
-    from candlelight.loaders.hub import shards as shard_files
-
-    return {
-        "layout": [_LAYOUT, shard_files.ROW_GROUP_BYTES, shard_files.SHARD_BYTES],
-        "versions": [pa.__version__, zlib.ZLIB_RUNTIME_VERSION],
-        "dataset": text_sha256(info.to_json()),
-        "sets": {
-            source.set_name: [source.factor, {s.name: source.digest(s.rows) for s in source.splits}]
-            for source in sources
-        },
-    }
 
 
 def _splits(sources: Collection[PackSource]) -> dict[str, dict[str, SplitRecord]]:
@@ -161,38 +133,3 @@ def _refuse_foreign(folder: Path) -> None:
             f"{folder} holds `{foreign[0]}`, which `candlelight pack` did not write; name a folder that is "
             "new, empty, or made by `candlelight pack`"
         )
-
-
-def _old(final: Path) -> Path:
-    return final.with_name(f".{final.name}.replaced")
-
-
-def _swap(whole: Path, final: Path) -> None:
-    # No system call replaces a folder that is not empty, so the old folder is renamed first.
-    old = _old(final)
-    if final.exists():
-        final.rename(old)
-    try:
-        whole.rename(final)
-    except OSError:
-        if old.exists():
-            old.rename(final)
-        raise
-    sync(final.parent)
-
-
-def _drop_old(final: Path, folder: Path) -> None:
-    """Move the replaced pack, if there is one, to the working folder, which is removed afterwards."""
-    if (old := _old(final)).exists():
-        old.rename(folder / f".{uuid.uuid4().hex}")
-
-
-def _put_back_old(final: Path, folder: Path) -> None:
-    """Undo or finish a `_swap` that was killed."""
-    old = _old(final)
-    if old.is_symlink():
-        raise InputError(f"{old} is a link; move it, or name another target")
-    _refuse_foreign(old)
-    if old.exists() and not final.exists():
-        old.rename(final)
-    _drop_old(final, folder)

@@ -8,7 +8,6 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from candlelight.loaders.errors import InputError
 from candlelight.loaders.looking.frame_checks import clipped_share, unexplained_line
 from candlelight.loaders.schema import (
     AssetRecord,
@@ -200,10 +199,9 @@ def _seen(factor: FactorInfo, column: Float64[ndarray, " n"]) -> dict[str, objec
     if factor.kind == "continuous":
         ends = (float(column.min()), float(column.max())) if len(column) else (None, None)
         return dict(zip(("least", "greatest"), ends, strict=True))
-    size = len(factor.values or ())
-    if len(column) and not np.isin(column, np.arange(size)).all():
-        raise InputError(f"factor `{factor.name}`: expected numbers from 0 to {size - 1}; pack it again")
-    return {"counts": tuple(np.bincount(column.astype(np.int64), minlength=size).tolist())}
+    return {
+        "counts": tuple(np.bincount(column.astype(np.int64), minlength=len(factor.values or ())).tolist())
+    }
 
 
 def bytes_below(path: Path) -> int:

@@ -213,8 +213,8 @@ def _look_at_shards(path: Path, set_info: SetInfo, shards: list[Shard], splits: 
         some = list(metadata_of_rows(path, shards, spread_rows(len(facts.table))))
         group = read_footer(path / shards[0].path).row_group(0)
         columns = [group.column(place) for place in range(group.num_columns)]
-    except InputError:
-        raise
+    except InputError as error:
+        raise InputError(f"{path}, `{shards[0].set}`: {error}") from None
     except DAMAGED as error:
         raise blame(f"{path}, `{shards[0].set}` cannot be read", error, "pack it again") from None
     if len(facts.table) != sum(splits.values()):

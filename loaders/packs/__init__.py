@@ -1,1 +1,1 @@
-"""Common parts of HDF5 and Hugging Face packs: splits, resuming, the manifest."""
+"""Common parts of HDF5 and Hugging Face packs: splits, the working folder, the manifest."""

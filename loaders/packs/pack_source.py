@@ -1,9 +1,8 @@
 """Open the image sets that a pack is written from, and read their verified frames."""
 
-import hashlib
 import os
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,24 +22,9 @@ from candlelight.loaders.packs.split_plan import SplitPlan
 from candlelight.loaders.packs.splits import PackSplit, SetRows, split_rows
 from candlelight.loaders.progress_bars import progress_bar
 from candlelight.loaders.samples import Frame, factor_number
-from candlelight.loaders.schema import DatasetInfo, Metadata, SetInfo
+from candlelight.loaders.schema import DatasetInfo, SetInfo
 
 _Prepared = TypeVar("_Prepared")
-
-
-@dataclass(frozen=True, eq=False)
-class Survey:
-    """Result of one pass over the metadata of an image set.
-
-    Attributes:
-        rows: factors and links of every row, for splitting.
-        digests: SHA-256 of the metadata of every row.
-        ids: sample id of every row.
-    """
-
-    rows: SetRows
-    digests: list[bytes]
-    ids: list[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,14 +35,16 @@ class PackSource:
         frames: samples on disk, with the layers that must be read.
         set_info: description of the packed set, with its layers and size.
         factor: divisor of width and height.
-        survey: facts from the metadata.
+        rows: factors and links of every row, from its metadata.
+        ids: sample id of every row.
         splits: splits, in order.
     """
 
     frames: FrameFolder
     set_info: SetInfo
     factor: int
-    survey: Survey
+    rows: SetRows
+    ids: list[str]
     splits: list[PackSplit]
 
     @property
@@ -66,17 +52,12 @@ class PackSource:
         """Name of the image set."""
         return self.frames.set_name
 
-    def digest(self, rows: Int[ndarray, " n"]) -> str:
-        """Hash the metadata of some rows, which contain the hashes of the layers."""
-        digests = self.survey.digests
-        return hashlib.sha256(b"".join(digests[row] for row in rows.tolist())).hexdigest()
-
     def frame(self, row: int) -> Frame:
         """Read one row in the form of the pack, and compare each layer with its hash.
 
         Raises:
-            InputError: the frame is damaged, has other layers than its set, lies in the folder of another
-                sample, or has changed since the survey.
+            InputError: the frame is damaged, has other layers than its set, or lies in the folder of another
+                sample.
         """
         frame = self.frames.frame(row, verify=True)
         metadata, path = frame.metadata, self.frames.path(row)
@@ -88,8 +69,6 @@ class PackSource:
                 f"{path}: expected the layers of its set ({', '.join(expected.layers)}), got "
                 f"{', '.join(metadata.layers)}; delete its folder and render again"
             )
-        if _digest(metadata) != self.survey.digests[row]:
-            raise InputError(f"{path} changed while it was packed; run again")
         if self.factor > 1:
             frame = downscale(frame, expected, self.factor)
         return _with_layers(frame, self.set_info.layers)
@@ -133,12 +112,12 @@ def open_sources(
         for name, kept, factor in zip(names, chosen, factors, strict=True)
     ]
     surveys = [_survey(folder) for folder in folders]
-    splits = split_rows([survey.rows for survey in surveys], plan or SplitPlan())
+    splits = split_rows([rows for rows, _ in surveys], plan or SplitPlan())
     sources = []
-    for folder, kept, factor, survey in zip(folders, chosen, factors, surveys, strict=True):
+    for folder, kept, factor, (rows, ids) in zip(folders, chosen, factors, surveys, strict=True):
         smaller = downscaled_set(folder.set_info, factor) if factor > 1 else folder.set_info
         set_info = smaller.model_copy(update={"layers": tuple(n for n in smaller.layers if n in kept)})
-        sources.append(PackSource(folder, set_info, factor, survey, splits[folder.set_name]))
+        sources.append(PackSource(folder, set_info, factor, rows, ids, splits[folder.set_name]))
     return sources
 
 
@@ -150,12 +129,10 @@ def packed_info(sources: Collection[PackSource], only: bool = False) -> DatasetI
 
 
 def prepare_rows(
-    source: PackSource,
-    rows: Iterable[int],
+    rows: Int[ndarray, " n"],
     prepare: Callable[[int], _Prepared],
     desc: str,
     threads: int | None = None,
-    total: int | None = None,
 ) -> Iterator[_Prepared]:
     """Prepare rows in threads, with a progress bar, and yield the results in order.
 
@@ -163,21 +140,17 @@ def prepare_rows(
     as many results as threads are in memory.
 
     Args:
-        source: the image set.
         rows: numbers of the rows to prepare.
         prepare: function of one row number.
         desc: text of the progress bar.
         threads: number of threads; None for one per processor that this process may use.
-        total: number of rows of the split, finished ones included; None for the number of ``rows``.
     """
-    todo = list(rows)
-    whole = len(todo) if total is None else total
     count = threads or _processors()
     ahead: deque[Future[_Prepared]] = deque()
     pool = ThreadPoolExecutor(count, "pack")
-    with progress_bar(total=whole, initial=whole - len(todo), desc=desc, unit="frame") as bar:
+    with progress_bar(total=len(rows), desc=desc, unit="frame") as bar:
         try:
-            for row in todo:
+            for row in rows.tolist():
                 ahead.append(pool.submit(prepare, row))
                 if len(ahead) > 2 * count:
                     yield ahead.popleft().result()
@@ -204,14 +177,10 @@ def _factor(info: DatasetInfo, set_name: str, size: tuple[int, int] | None) -> i
     return width // wide
 
 
-def _digest(metadata: Metadata) -> bytes:
-    return hashlib.sha256(metadata.to_json().encode()).digest()
-
-
-def _survey(folder: FrameFolder) -> Survey:
+def _survey(folder: FrameFolder) -> tuple[SetRows, list[str]]:
     factors = folder.set_info.factors
     table = np.empty((len(folder), len(factors)))
-    digests, ids, links = [], [], []
+    ids, links = [], []
     for row in range(len(folder)):
         metadata = folder.metadata(row)
         blender = metadata.renderer.blender if metadata.renderer else None
@@ -221,14 +190,12 @@ def _survey(folder: FrameFolder) -> Survey:
                 f"{folder.info.blender}; render it again with `candlelight render --repair`"
             )
         table[row] = [factor_number(factor, metadata) for factor in factors]
-        digests.append(_digest(metadata))
         ids.append(metadata.id)
         # Each sample is linked by its own id too, because it may have counterfactuals.
         origins = (metadata.id, *([metadata.counterfactual_of] if metadata.counterfactual_of else []))
         samples = (f"sample {name}" for name in origins)
         links.append((f"unit {metadata.unit}", f"group {metadata.group}", *samples))
-    rows = SetRows(folder.set_name, folder.set_info, table, links)
-    return Survey(rows, digests, ids)
+    return SetRows(folder.set_name, folder.set_info, table, links), ids
 
 
 def _with_layers(frame: Frame, names: Collection[str]) -> Frame:

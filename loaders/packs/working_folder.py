@@ -1,38 +1,33 @@
-"""Working folders in which a pack is built in parts, so that a killed call can be resumed.
+"""A folder next to a pack in which the pack is built: it gets its name when it is complete.
 
-Finished parts are kept in ``.<name>.partial`` in the folder of the target, with a record of their inputs. The
-next call reuses the parts if its record is the same, and deletes them otherwise. The target gets its name
-when it is complete.
+A killed call leaves ``.<name>.partial`` next to the pack. The next call empties the folder and begins anew.
 """
 
 import errno
-import hashlib
-import json
+import logging
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.files.safe_writing import lock_file, replacing
+from candlelight.loaders.files.safe_writing import lock_file, sync
 
+_log = logging.getLogger("candlelight")
 # A folder with files but without a lock file was made by another program.
-_LOCK, _RECORD = "candlelight.lock", "made-of.json"
+_LOCK = "candlelight.lock"
+_REPLACED = "replaced"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
-def open_working_folder(target: Path, made_of: Mapping[str, object]) -> Iterator[Path]:
-    """Yield the folder to build ``target`` in, with the finished parts of an earlier, interrupted call.
-
-    The folder is removed when the target is complete, and on an error before any part is finished. Names of
-    unfinished parts begin with a dot.
+def open_working_folder(target: Path) -> Iterator[Path]:
+    """Yield an empty folder to build ``target`` in; afterwards, also on an error, it is removed.
 
     Args:
         target: the file or folder to be made; its parent folder is created if it is missing.
-        made_of: JSON record of all inputs that determine the parts: hashes, options, versions.
 
     Raises:
         InputError: another process is making the same target, another program made the working folder, or
@@ -43,17 +38,26 @@ def open_working_folder(target: Path, made_of: Mapping[str, object]) -> Iterator
         _refuse_foreign(folder)
         handle = _lock(folder, target)
         try:
-            _resume(folder, made_of)
+            if _empty(folder, target):
+                _log.warning("%s: an earlier call was killed; its pack is begun anew", target)
             try:
                 yield folder
-            except BaseException:
-                _drop_unfinished(folder)
-                if not any(path.is_file() for part in _parts(folder) for path in (part, *part.rglob("*"))):
-                    _clear(folder)
-                raise
-            _clear(folder)
+            finally:
+                with suppress(OSError):
+                    _empty(folder, target)
+                    (folder / _LOCK).unlink()  # last, so that a partly emptied folder is recognised
+                    folder.rmdir()
         finally:
             os.close(handle)
+
+
+def replace_folder(folder: Path, target: Path) -> None:
+    """Give a folder made in a working folder its name; an earlier folder of this name is removed with it."""
+    # No system call replaces a folder that is not empty. `_empty` puts the earlier one back after a kill.
+    if target.exists():
+        target.rename(folder.with_name(_REPLACED))
+    folder.rename(target)
+    sync(target.parent)
 
 
 @contextmanager
@@ -84,87 +88,42 @@ def _is_elsewhere(name: object, folder: Path) -> bool:
 
 
 def _refuse_foreign(folder: Path) -> None:
-    # A link may lead to any folder, so it is refused whatever its name is.
-    if folder.is_symlink() or folder.is_file():
-        raise InputError(f"{folder} is not a folder; move it, or name another target")
-    with suppress(FileNotFoundError):
-        names = [path.name for path in folder.iterdir()]
-        if names and _LOCK not in names:
-            raise InputError(
-                f"{folder} holds `{min(names)}`, which `candlelight pack` did not write; move it, or name "
-                "another target"
-            )
-
-
-def _clear(folder: Path) -> None:
-    """Remove the folder; the lock file goes last, so that a partly removed folder is still recognised."""
-    with suppress(OSError):
-        _empty(folder)
-        (folder / _LOCK).unlink(missing_ok=True)
-        folder.rmdir()
-
-
-def _empty(folder: Path) -> None:
-    # The record goes first, so that a partly emptied folder is never resumed.
-    (folder / _RECORD).unlink(missing_ok=True)
-    for path in _parts(folder):
-        _remove(path)
+    if folder.is_symlink():
+        raise InputError(f"{folder} is a link; move it, or name another target")
+    names = [path.name for path in folder.iterdir()] if folder.exists() else []
+    if names and _LOCK not in names:
+        raise InputError(
+            f"{folder} holds `{min(names)}`, which `candlelight pack` did not write; move it, or name "
+            "another target"
+        )
 
 
 def _lock(folder: Path, target: Path) -> int:
     """Lock the folder until the returned handle is closed or the process ends."""
     from fcntl import LOCK_EX, LOCK_NB  # not at module level: reading packs works on systems without fcntl
 
-    while True:
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-        except FileNotFoundError:  # another process has just finished and removed the folder
-            continue
-        try:
-            lock_file(handle, LOCK_EX | LOCK_NB)
-        except BlockingIOError:
-            os.close(handle)
-            raise InputError(
-                f"{target} is being packed by another process; wait for it, or name another target"
-            ) from None
-        except OSError:
-            os.close(handle)
-            raise
-        # The lock is valid only if the folder still holds the locked file.
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(handle), (folder / _LOCK).stat()):
-                return handle
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        lock_file(handle, LOCK_EX | LOCK_NB)
+        if not os.fstat(handle).st_nlink:  # the process that held it has just removed it
+            raise BlockingIOError
+    except BlockingIOError:
         os.close(handle)
+        raise InputError(
+            f"{target} is being packed by another process; wait for it, or name another target"
+        ) from None
+    return handle
 
 
-def _resume(folder: Path, made_of: Mapping[str, object]) -> None:
-    record = json.dumps(made_of, indent=2, sort_keys=True)
-    with suppress(OSError, UnicodeDecodeError):
-        if (folder / _RECORD).read_text(encoding="utf-8") == record:
-            _drop_unfinished(folder)
-            return
-    _empty(folder)
-    with replacing(folder / _RECORD) as partial:
-        partial.write_text(record, encoding="utf-8")
-
-
-def _parts(folder: Path) -> list[Path]:
-    return [path for path in folder.iterdir() if path.name not in (_LOCK, _RECORD)]
-
-
-def _drop_unfinished(folder: Path) -> None:
-    for path in list(folder.rglob(".*")):
-        _remove(path)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def text_sha256(text: str) -> str:
-    """Hash a string, for the record of inputs."""
-    return hashlib.sha256(text.encode()).hexdigest()
+def _empty(folder: Path, target: Path) -> bool:
+    """Remove all but the lock file, after putting a replaced target back; return whether there was any."""
+    if (replaced := folder / _REPLACED).exists() and not target.exists():
+        replaced.rename(target)
+    left = [path for path in folder.iterdir() if path.name != _LOCK]
+    for path in left:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    return bool(left)

@@ -5,21 +5,25 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from candlelight.loaders.errors import DAMAGED, InputError
 from candlelight.loaders.frames import DATASET, read_dataset_info
-from candlelight.loaders.hdf5.content_hash import HASH_ATTRIBUTE, columns_sha256
-from candlelight.loaders.hdf5.hdf5_datasets import open_file, read_attribute
-from candlelight.loaders.hdf5.neighbour_files import describe_conflict
-from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
+from candlelight.loaders.hdf5.hdf5_datasets import HASH_ATTRIBUTE, columns_sha256, open_file, read_attribute
+from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames, describe_conflict
 from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST, Shard, pack_files, read_pack_manifest
-from candlelight.loaders.schema import array_sha256
-from candlelight.loaders.unexplained_light import unexplained_light
+from candlelight.loaders.samples import factor_number
+from candlelight.loaders.schema import DatasetInfo
 from candlelight.loaders.verification.checksums import SUMS, find_changed_files, parse_sums
+from candlelight.loaders.verification.pack_rows import StoredRow, check_rows, reason
 from candlelight.loaders.verification.verify_frames import Damage, Findings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # Signals that end a process because of what it read, and not because somebody stopped it.
 _CRASHES = {
@@ -39,12 +43,12 @@ def is_pack(path: Path) -> bool:
 def verify_pack(
     path: Path, advance: Callable[[int], object] | None = None, *, apart: bool = False
 ) -> Findings:
-    """Compare a pack with the hashes that it contains.
+    """Compare a pack with the hashes that it contains, and its rows with their metadata.
 
     A Hugging Face folder contains the hashes of all its files, so every flipped byte is found. An HDF5 file
     contains hashes of its layers and of all other columns, so every flipped byte that changes the read data
-    is found. In a folder of HDF5 files, missing splits of an image set and samples in two splits count as
-    damage. A file that fits its hashes but cannot be read as a pack is damaged too.
+    is found. Missing splits of an image set, samples with two rows, nulls, and columns and layers that do not
+    fit the metadata of their row count as damage too, also if the files fit their hashes.
 
     Args:
         path: an ``.h5`` file, a folder of them, or a Hugging Face folder.
@@ -81,59 +85,76 @@ def _is_hub(path: Path) -> bool:
 
 
 def _verify_hub(folder: Path, advance: Callable[[int], object] | None) -> Findings:
-    shards, unreadable = _description(folder)
+    shards, info, unlike = _description(folder)
     sums = _sums(folder)
     # Without a manifest, the sums may name any path; only files inside the folder count.
     names = pack_files(shards) | ({name for name in sums if _is_inside(name)} if not shards else set())
     names.remove(SUMS)
-    unlike = unreadable | find_changed_files(folder, names)
+    unlike |= find_changed_files(folder, names)
     for shard in shards:  # readers compare with the manifest
         if shard.sha256 != sums.get(shard.path):
             unlike.setdefault(shard.path, f"differs from its line in {PACK_MANIFEST}")
-    unexplained = tuple(_unexplained(folder, shards, unlike))
-    there = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if not file.is_dir()}
-    checked = sum(shard.rows for shard in shards)
-    if advance:
-        advance(checked)
-    return Findings(
-        checked,
-        tuple(Damage(folder, folder / name, reason) for name, reason in unlike.items()),
-        (),
-        tuple(folder / name for name in sorted(there - names - {SUMS})),
-        unexplained,
-    )
-
-
-def _unexplained(folder: Path, shards: Iterable[Shard], unlike: dict[str, str]) -> Iterator[str]:
-    """Yield the `unexplained_light` of each frame in whole files; add files that cannot be read."""
-    from candlelight.loaders.hub.set_facts import metadata_of_rows
-
+    damaged = [Damage(folder, folder / name, reason) for name, reason in unlike.items()]
+    unexplained: list[str] = []
+    seen: dict[str, dict[str, str]] = {}
     for shard in shards:
-        if shard.path in unlike:
-            continue
-        try:
-            yield from filter(
-                None, map(unexplained_light, metadata_of_rows(folder, [shard], range(shard.rows)))
-            )
-        except DAMAGED:
-            unlike[shard.path] = "holds rows without metadata of a frame"
+        if info and not {PACK_MANIFEST, shard.path} & unlike.keys():
+            for fault, light in _shard_rows(folder, shard, info, seen.setdefault(shard.set, {})):
+                damaged += [Damage(folder, folder / shard.path, fault)] if fault else []
+                unexplained += filter(None, [light])
+        if advance:
+            advance(shard.rows)
+    there = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if not file.is_dir()}
+    strangers = tuple(folder / name for name in sorted(there - names - {SUMS}))
+    checked = sum(shard.rows for shard in shards)
+    return Findings(checked, tuple(damaged), (), strangers, tuple(unexplained))
 
 
-def _description(folder: Path) -> tuple[tuple[Shard, ...], dict[str, str]]:
-    """Read the list of shards, and return it with a reason for each unreadable description file."""
+def _shard_rows(
+    folder: Path, shard: Shard, info: DatasetInfo, seen: dict[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the damage of each row of a Parquet file and its `unexplained_light`, "" if there is none."""
+    from candlelight.loaders.hub.arrow_tables import ArrowRow, arrow_columns, layer_column, unfit_columns
+    from candlelight.loaders.hub.set_facts import decode_frame, read_footer, read_rows
+
+    try:
+        set_info, footer = info.set(shard.set), read_footer(folder / shard.path)
+        if unfit := unfit_columns(footer.schema.to_arrow_schema(), set_info):
+            raise InputError(f"columns do not fit {DATASET}: {', '.join(unfit)}")
+        if footer.num_rows != shard.rows:
+            raise InputError(f"expected {shard.rows} rows, as {PACK_MANIFEST} says, got {footer.num_rows}")
+        columns = {column.name: column for column in arrow_columns(set_info)}
+        tables = read_rows(folder, [shard], range(shard.rows), list(columns))
+        skipped = {"metadata", *map(layer_column, set_info.layers)}
+        plain = [name for name in columns if name not in skipped]
+
+        def read(table: "pa.Table") -> StoredRow:
+            frame = decode_frame(table, set_info.layers, set_info)
+            due = {name: columns[name].encode([ArrowRow(frame, {})])[0].as_py() for name in plain}
+            return frame, {name: table[name][0].as_py() for name in plain}, due
+
+        yield from check_rows((partial(read, table) for table in tables), folder / shard.path, seen)
+    except InputError as error:
+        yield str(error), ""
+    except DAMAGED as error:
+        yield f"cannot be read: {error}", ""
+
+
+def _description(folder: Path) -> tuple[tuple[Shard, ...], DatasetInfo | None, dict[str, str]]:
+    """Read the list of shards and the data set, with a reason for each unreadable description file."""
     shards: tuple[Shard, ...] = ()
-    unreadable = {}
+    info, unreadable = None, {}
     try:
         shards = read_pack_manifest(folder).files
     except InputError as error:
-        unreadable[PACK_MANIFEST] = _without(folder / PACK_MANIFEST, error)
+        unreadable[PACK_MANIFEST] = reason(error, folder / PACK_MANIFEST)
     try:
-        lost = read_dataset_info(folder).sets.keys() - {shard.set for shard in shards}
-        if shards and lost:
+        info = read_dataset_info(folder)
+        if shards and (lost := info.sets.keys() - {shard.set for shard in shards}):
             unreadable[PACK_MANIFEST] = f"names no file of set `{min(lost)}`"
     except InputError as error:
-        unreadable[DATASET] = _without(folder / DATASET, error)
-    return shards, unreadable
+        unreadable[DATASET] = reason(error, folder / DATASET)
+    return shards, info, unreadable
 
 
 def _sums(folder: Path) -> dict[str, str]:
@@ -180,10 +201,10 @@ def _check_file(file: Path, advance: Callable[[int], object] | None) -> _Checked
     try:
         reader = HDF5Frames(file)
     except InputError as error:
-        return _Checked(0, None, (_without(file, error),))
+        return _Checked(0, None, (reason(error, file),))
     reasons, unexplained = [_check_columns(reader)], list[str]()
-    for reason, light in _check_rows(reader):
-        reasons.append(reason)
+    for fault, light in _check_rows(reader):
+        reasons.append(fault)
         unexplained += filter(None, [light])
         if advance:
             advance(1)
@@ -231,17 +252,19 @@ def _check_columns(reader: HDF5Frames) -> str:
 
 def _check_rows(reader: HDF5Frames) -> Iterator[tuple[str, str]]:
     """Yield the damage of each row of an HDF5 file and its `unexplained_light`, "" if there is none."""
-    for row in range(len(reader)):
-        try:
-            frame = reader.frame(row)
-        except InputError as error:
-            yield f"row {row}: {_without(reader.path, error).removeprefix(f'row {row}').lstrip(': ')}", ""
-            continue
+    factors = reader.set_info.factors
+    names = ["id", "index", *(f"factors/{factor.name}" for factor in factors)]
+    with open_file(reader.path) as opened:
+        columns = {name: opened[name][:].tolist() for name in names}
+
+    def read(number: int) -> StoredRow:
+        frame = reader.frame(number)
         metadata = frame.metadata
-        hashes = {name: array_sha256(array) for name, array in frame.layers.items()}
-        bad = [name for name in hashes if hashes[name] != metadata.layers.get(name)]
-        damage = f"row {row} ({metadata.id}): layer `{bad[0]}` differs from its hash" if bad else ""
-        yield damage, unexplained_light(metadata)
+        values = (metadata.id.encode(), metadata.index, *(factor_number(one, metadata) for one in factors))
+        found = {name: column[number] for name, column in columns.items()}
+        return frame, found, dict(zip(names, values, strict=True))
+
+    return check_rows((partial(read, number) for number in range(len(reader))), reader.path, {})
 
 
 def _lost(there: Mapping[Path, tuple[str, str]]) -> Iterator[str]:
@@ -253,8 +276,3 @@ def _lost(there: Mapping[Path, tuple[str, str]]) -> Iterator[str]:
                 splits[name] = [str(split) for split in json.loads(read_attribute(opened, "splits", "S"))]
     for name, every in splits.items():
         yield from (f"{name}-{split}.h5" for split in every if (name, split) not in there.values())
-
-
-def _without(file: Path, error: InputError) -> str:
-    """Return the message of an error without the file's name, which `Damage` prints already."""
-    return str(error).removeprefix(str(file)).lstrip(":, ")

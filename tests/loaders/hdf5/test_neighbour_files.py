@@ -7,8 +7,7 @@ from click.testing import CliRunner
 
 from candlelight.cli import main
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.hdf5.neighbour_files import describe_conflict
-from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
+from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames, describe_conflict
 from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
 from candlelight.loaders.open_frames import open_frames
 from candlelight.loaders.packs.split_plan import SplitPlan

@@ -23,7 +23,7 @@ from candlelight.loaders.hub.card_pictures import (
     shown_factor,
 )
 from candlelight.loaders.hub.read_hub import HubFrames
-from candlelight.loaders.hub.set_facts import decode_layer, read_facts, read_rows
+from candlelight.loaders.hub.set_facts import decode_frame, read_facts, read_rows
 from candlelight.loaders.hub.write_hub import pack_hub
 from candlelight.loaders.looking.sheet import contact_sheet
 from candlelight.loaders.looking.sheet_rows import choose_sheet_rows
@@ -51,14 +51,15 @@ def text_of(folder, info, manifest=None, **changes):
 def test_rows_are_read_from_any_row_group_and_file(packed, frames_root, info):
     shards, frames = read_pack_manifest(packed).of_set("grid"), FrameFolder(frames_root, "grid")
     assert len(shards) > 1
-    columns = ["id", *map(layer_column, frames.layers)]
+    columns = ["id", "metadata", *map(layer_column, frames.layers)]
     tables = list(read_rows(packed, shards, [0, 3, 5], columns))
     for row, table in zip([0, 3, 5], tables, strict=True):
         frame = frames.frame(row)
         assert table["id"].to_pylist() == [frame.metadata.id]
+        found = decode_frame(table, frames.layers, info.sets["grid"])
+        assert found.metadata == frame.metadata
         for name, array in frame.layers.items():
-            found = decode_layer(table, name, info.sets["grid"])
-            assert array_sha256(found) == array_sha256(array), name
+            assert array_sha256(found.layers[name]) == array_sha256(array), name
 
 
 def test_the_card_explains_the_conversion_of_float16(packed, datasets):

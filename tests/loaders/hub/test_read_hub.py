@@ -16,7 +16,7 @@ from candlelight.loaders.frame_folder import FrameFolder
 from candlelight.loaders.frames import write_dataset_info, write_frame
 from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
 from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
-from candlelight.loaders.hub import read_hub, shards
+from candlelight.loaders.hub import arrow_tables, read_hub, shards
 from candlelight.loaders.hub.read_hub import HubFrames
 from candlelight.loaders.hub.write_hub import pack_hub
 from candlelight.loaders.packs.split_plan import SplitPlan
@@ -153,7 +153,7 @@ def test_only_requested_values_are_decoded(stored, monkeypatch):
     def refuse(*_):
         raise AssertionError("decoded")
 
-    monkeypatch.setattr(read_hub, "decode_png_bytes", refuse)
+    monkeypatch.setattr(arrow_tables, "decode_png_bytes", refuse)
     assert set(depth[0]) == {"id", "index", "set", "depth", "factors"}
     with pytest.raises(AssertionError, match="decoded"):
         image[0]
@@ -291,7 +291,10 @@ def edit_info(folder, change):
         (lambda f: shard(f).unlink(), r"free/train-00000-of-00001.parquet is missing; copy it anew or pack"),
         (lambda f: shutil.rmtree(f / "grid"), r"grid/train-00000-of-00001.parquet is missing"),
         (cut_short, r"free/train-00000-of-00001.parquet: expected \d+ bytes, got \d+; copy it anew or pack"),
-        (flip_bytes, r"train-00000-of-00001.parquet differs from its hash in .*; check it with `sha256sum"),
+        (
+            flip_bytes,
+            r"train-00000-of-00001.parquet differs from its hash in .*; check it with `candlelight info",
+        ),
         (forge_rows, r"set `free`: expected 7 rows, as manifest.json says, got 5; check it with"),
         (
             lambda f: edit_info(f, lambda free: free["layers"].remove("depth")),
@@ -369,7 +372,7 @@ def test_damaged_metadata_is_named_with_its_row(frames_root, tmp_path, monkeypat
     )  # the picture shows other samples too
     hub = HubFrames(pack_hub(frames_root, tmp_path / "hub", sets=["free"]), "free", objects=True)
     for read in (hub.metadata, hub.frame, hub.__getitem__):
-        with pytest.raises(InputError, match=r"set `free`, row 4 is damaged at id: Field required; pack it"):
+        with pytest.raises(InputError, match=r"set `free`, row 4 is damaged at id: Field required; check it"):
             read(-1)
 
 

@@ -292,24 +292,11 @@ def test_the_earlier_pack_is_restored_if_the_new_pack_cannot_replace_it(frames_r
     with pytest.raises(InputError, match="out: cannot be written: Input/output error"):
         pack_hub(frames_root, out, sets=["free"])
     assert (out / "grid").exists()
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".out.partial", "out"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
     monkeypatch.undo()
     pack_hub(frames_root, out, sets=["free"])
     assert (out / "free").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-
-def test_foreign_files_at_the_temporary_path_of_an_earlier_pack_are_kept(frames_root, tmp_path):
-    out, aside = tmp_path / "out", tmp_path / ".out.replaced"
-    aside.mkdir()
-    (aside / "mine").touch()
-    with pytest.raises(InputError, match=r"replaced holds `mine`, which `candlelight pack` did not write"):
-        pack_hub(frames_root, out, sets=["grid"])
-    aside.rename(tmp_path / "other")
-    aside.symlink_to("other")
-    with pytest.raises(InputError, match=r"out.replaced is a link"):
-        pack_hub(frames_root, out, sets=["grid"])
-    assert (aside / "mine").exists()
 
 
 def test_an_empty_list_of_sets_is_refused(frames_root, tmp_path):

@@ -130,8 +130,9 @@ def test_a_forged_file_without_metadata_is_damaged(packs):
     manifest.write_text(manifest.read_text().replace(sums[name], file_sha256(hub / name)))
     forged = {file: file_sha256(hub / file) for file in (name, "manifest.json")}
     (hub / SUMS).write_text(sums_text(sums | forged))
-    (damage,) = verify_pack(hub).damaged
-    assert str(damage) == f"{hub / name}: holds rows without metadata of a frame"
+    damage, *others = verify_pack(hub).damaged
+    assert str(damage) == f"{hub / name}: row 0: metadata is damaged at id: Field required"
+    assert len(others) == 5
 
 
 def test_a_missing_file_is_refused(tmp_path):
@@ -156,6 +157,7 @@ def test_a_changed_layer_of_an_hdf5_file_is_named(packs):
     assert [(damage.path.name, damage.reason) for damage in findings.damaged] == [
         ("grid.h5", "other columns than layers differ from their hash"),
         ("grid.h5", "row 2 (grid-000002): layer `depth` differs from its hash"),
+        ("grid.h5", "row 4 (grid-000004): column `index`: expected 4, as in its metadata, got 9"),
     ]
 
 
