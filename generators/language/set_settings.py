@@ -43,15 +43,15 @@ def possible_layers(image_set: ImageSet) -> tuple[str, ...]:
     the sample.
     """
     layout = image_set.layout
-    if layout.dead_leaves is not None:
+    if not layout.traced:
         return DEAD_LEAVES_LAYERS
     catcher = layout.floor is not None and layout.floor.catcher
     return (*LAYERS,) if catcher or _fixed_names(layout) is None else (*LAYERS, ALL_LIGHTS)
 
 
 def is_traced(recipe: Recipe) -> bool:
-    """Tell whether any set of a recipe needs Blender; dead leaves need none."""
-    return any(image_set.layout.dead_leaves is None for image_set in recipe.sets.values())
+    """Tell whether any set of a recipe needs Blender."""
+    return any(image_set.layout.traced for image_set in recipe.sets.values())
 
 
 def light_names(recipe: Recipe, set_name: str) -> tuple[str, ...]:

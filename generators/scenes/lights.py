@@ -1,6 +1,7 @@
 """Resolve the lights of a layout: place, direction, power and colour."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -55,19 +56,16 @@ def _light(
                 "(location, power, radius)"
             )
         return LightRecord(name=spec.name or label, **facts)
-    power, radius = (inputs.number(getattr(spec, f), f"{field}.{f}") for f in ("power", "radius"))
-    if power <= 0 or radius < 0:
-        raise InputError(f"{field}: expected power > 0 W and radius >= 0 m, got {power} and {radius}")
+    strength = inputs.numbers(spec, field, "power", "radius")
+    if strength["power"] <= 0 or strength["radius"] < 0:
+        raise InputError(
+            f"{field}: expected power > 0 W and radius >= 0 m, got {strength['power']} and "
+            f"{strength['radius']}"
+        )
     location = _location(spec, camera, inputs, field)
     color, temperature = _colour(spec, inputs, field)
-    light = LightRecord(
-        name=spec.name or DEFAULT_LIGHT_NAME,
-        location=location,
-        power=power,
-        radius=radius,
-        color=color,
-        temperature=temperature,
-    )
+    name = spec.name or DEFAULT_LIGHT_NAME
+    light = LightRecord(name=name, location=location, color=color, temperature=temperature, **strength)
     return light if spec.kind == "point" else light.model_copy(update=_beam(spec, location, inputs, field))
 
 
@@ -91,27 +89,24 @@ def _colour(spec: LightSpec, inputs: LayoutInputs, field: str) -> tuple[Vector, 
     return color, None
 
 
-def _beam(
-    spec: LightSpec, location: Vector, inputs: LayoutInputs, field: str
-) -> dict[str, str | float | Vector]:
+def _beam(spec: LightSpec, location: Vector, inputs: LayoutInputs, field: str) -> dict[str, Any]:
     """Return the fields of a spot that a point light has not."""
-    cone, blend = (inputs.number_of(spec, name, field) for name in ("cone", "blend"))
+    shape = inputs.numbers(spec, field, "cone", "blend")
     aim = inputs.vector(spec.target if spec.aim is None else spec.aim, f"{field}.aim")
     if math.dist(aim, location) < _SAME_PLACE:
         raise InputError(f"{field}.aim: expected a point away from the light, got {list(aim)}")
     direction = np.array(aim) - location
     x, y, z = (direction / np.linalg.norm(direction)).round(9).tolist()
-    return {"kind": "spot", "cone": cone, "blend": blend, "direction": (x, y, z)}
+    return {"kind": "spot", **shape, "direction": (x, y, z)}
 
 
 def _location(spec: LightSpec, camera: Camera, inputs: LayoutInputs, field: str) -> Vector:
     """Return the place of a light, as given or by azimuth, elevation and distance."""
     if spec.location is not None:
         return inputs.vector(spec.location, f"{field}.location")
-    azimuth = math.radians(inputs.number(spec.azimuth, f"{field}.azimuth"))
-    elevation = math.radians(inputs.number(spec.elevation, f"{field}.elevation"))
-    distance = inputs.number_of(spec, "distance", field)
-    target = inputs.vector(spec.target, f"{field}.target")
+    placed = inputs.numbers(spec, field, "azimuth", "elevation", "distance", "target")
+    azimuth, elevation = (math.radians(placed[name]) for name in ("azimuth", "elevation"))
+    target = placed["target"]
     towards = np.array([camera.location[0] - target[0], camera.location[1] - target[1], 0.0])
     if np.linalg.norm(towards) < _SAME_PLACE:
         raise InputError(
@@ -122,5 +117,5 @@ def _location(spec: LightSpec, camera: Camera, inputs: LayoutInputs, field: str)
     rightwards = np.cross((0.0, 0.0, 1.0), towards)
     level = math.cos(azimuth) * towards + math.sin(azimuth) * rightwards
     direction = math.cos(elevation) * level + math.sin(elevation) * np.array([0.0, 0.0, 1.0])
-    x, y, z = (np.array(target) + distance * direction).round(9).tolist()
+    x, y, z = (np.array(target) + placed["distance"] * direction).round(9).tolist()
     return x, y, z

@@ -179,13 +179,13 @@ def place_floor(layout: SceneLayout, inputs: LayoutInputs, library: AssetLibrary
     spec = layout.floor
     if spec is None:
         return None
-    half_width = inputs.number_of(spec, "half_width", "layout.floor")
+    half_width = inputs.numbers(spec, "layout.floor", "half_width")
     material = None
     if spec.random_material is not None:
         drawn = draw_material(spec.random_material, inputs, "floor", library, "layout.floor.random_material")
         material = drawn.model_copy(update={"specular": 0.0})
     color = inputs.color(spec.base_color, "layout.floor.base_color", highest=1.0)
-    return Floor(catcher=spec.catcher, base_color=color, half_width=half_width, material=material)
+    return Floor(catcher=spec.catcher, base_color=color, material=material, **half_width)
 
 
 def _find_texture(label: str, library: AssetLibrary, field: str) -> bool:

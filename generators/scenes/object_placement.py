@@ -82,14 +82,11 @@ def _object_type(spec: ObjectSpec, inputs: LayoutInputs, library: AssetLibrary, 
 def _place_object(
     spec: ObjectSpec, kind: str, material: Material, inputs: LayoutInputs, library: AssetLibrary, field: str
 ) -> SceneObject:
-    tilt_x, tilt_y = (inputs.number(part, f"{field}.tilt") for part in spec.tilt)
     placed = SceneObject(
         type=kind,
         material=material,
         parts=choose_part_materials(spec.parts, kind, material, inputs, library, f"{field}.parts"),
-        size=inputs.number_of(spec, "size", field),
-        rotation=inputs.number(spec.rotation, f"{field}.rotation"),
-        tilt=(tilt_x, tilt_y),
+        **inputs.numbers(spec, field, "size", "rotation", "tilt"),
         location=inputs.vector((*spec.location, 0.0)[:3], f"{field}.location"),
     )
     return placed if spec.anchor == "base" else _place_by_center(placed, library)
