@@ -1,6 +1,7 @@
 """Read recipes: shipped recipes by name, files by path, with overrides, and errors of one line."""
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.resources import files
@@ -8,16 +9,29 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from candlelight.generators.language.extends import SetMerger, asset_folders
 from candlelight.generators.language.factor_values import check_interventions
+from candlelight.generators.language.factors import NAME_PATTERN
 from candlelight.generators.language.overrides import copy_apart, override
-from candlelight.generators.language.recipe import Recipe
-from candlelight.generators.language.wrong_field import first_error
+from candlelight.generators.language.recipe import DATA_SET_PATTERN, Recipe
+from candlelight.generators.language.recipe_fields import all_fields
 from candlelight.loaders.errors import InputError, did_you_mean, nearest_file
 from candlelight.loaders.files.plain_yaml import LONGEST, parse_yaml
 
 UNHASHED = {"description", "licence", "statements", "assets"}
+_EXPECTED = {
+    "missing": "the field is required",
+    "tuple_type": "expected a list",
+    "dict_type": "expected a mapping",
+    "model_type": "expected a mapping of fields",
+}
+_PATTERNS = {
+    NAME_PATTERN: "expected lower-case letters, digits and _, starting with a letter",
+    DATA_SET_PATTERN: "expected lower-case letters, digits and hyphens, starting with a letter",
+}
+_PATH = re.compile(r"([a-z_]\w*(?:\.\w+)*): (.+)", re.DOTALL)  # a message that goes on with a path
 
 
 def shipped_recipes() -> dict[str, Path]:
@@ -45,7 +59,7 @@ def load_recipe(
         overrides: ``field=value`` with dots into nested fields, as in "image.width=64"; the value is YAML.
             An override of ``render.preset`` removes all other fields of ``render``; later overrides may
             set them again.
-        preset: a name in `candlelight.generators.language.image_and_render.RENDER_PRESETS`, which replaces
+        preset: a name in `candlelight.generators.language.image_set.RENDER_PRESETS`, which replaces
             the field ``render`` of the recipe and of all sets; overrides change it.
         assets: folders of the user's own assets by kind, in place of the recipe's folders.
 
@@ -219,3 +233,39 @@ def _checked(data: Mapping[str, Any]) -> Recipe:
         raise InputError(first_error(error)) from None
     check_interventions(recipe)
     return recipe
+
+
+def first_error(error: ValidationError) -> str:
+    """Return one line on the first wrong field: its path, the expected value and the value found."""
+    worst = max(error.errors(include_url=False), key=_depth)
+    # The path also holds pydantic's names of kinds, all in brackets: `[list]`, `[key]`, `tuple[...]`.
+    parts = [part for part in map(str, worst["loc"]) if "[" not in part]
+    message = worst["msg"].removeprefix("Value error, ")
+    if worst["type"] == "value_error" and (found := _PATH.fullmatch(message)):
+        # A check of one field repeats the name of the field.
+        parts, message = [*parts, *([found[1]] if parts[-1:] != [found[1]] else [])], found[2]
+    line = f"{'.'.join(parts)}: " if parts else ""
+    if worst["type"] == "extra_forbidden":
+        known = dict.fromkeys(path[-1] for path, _, _ in all_fields(Recipe))
+        if parts[-1] in known:
+            where = f"`candlelight recipes fields {parts[-1]}` says where it is"
+            return f"{line}there is no such field here; {where}"
+        near = did_you_mean(parts[-1], known)
+        return f"{line}there is no such field; `candlelight recipes fields` lists all{near}"
+    # A check of a whole mapping says itself which part is wrong; the mapping would only hide it.
+    if worst["type"] == "value_error" and ("got" in message or isinstance(worst["input"], dict)):
+        return line + message
+    known_words = _EXPECTED.get(worst["type"]) or _PATTERNS.get(worst.get("ctx", {}).get("pattern", ""))
+    expected = known_words or message[0].lower() + message[1:]
+    return f"{line}{expected}; got {_shown(worst)}" if parts else expected
+
+
+def _depth(detail: ErrorDetails) -> tuple[int, bool]:
+    """Rank an error: the deepest says most, and an unknown field more than a missing one."""
+    return len(detail["loc"]), detail["type"] == "extra_forbidden"
+
+
+def _shown(detail: ErrorDetails) -> str:
+    of_no_kind = detail["type"] == "factor" and isinstance(detail["input"], dict)
+    given = repr(list(detail["input"]) if of_no_kind else detail["input"])
+    return given if len(given) <= 60 else given[:57] + "..."

@@ -8,8 +8,7 @@ from pydantic import AfterValidator, model_validator
 from candlelight.generators.language.dead_leaves_fields import DEAD_LEAVES_LAYERS
 from candlelight.generators.language.factors import Categorical, Name, Value
 from candlelight.generators.language.field_types import LayerNames, described
-from candlelight.generators.language.image_and_render import ImageSize, RenderSettings
-from candlelight.generators.language.image_set import ImageSet
+from candlelight.generators.language.image_set import ImageSet, ImageSize, RenderSettings
 from candlelight.loaders.errors import InputError, did_you_mean
 from candlelight.loaders.schema import LIGHT_PREFIX, AssetKind, Record, Statements, layer
 

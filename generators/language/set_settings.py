@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from candlelight.generators.language.dead_leaves_fields import DEAD_LEAVES_LAYERS
 from candlelight.generators.language.factors import Continuous
 from candlelight.generators.language.field_types import Choice
-from candlelight.generators.language.image_and_render import ImageSize, RenderSettings
-from candlelight.generators.language.image_set import ImageSet
+from candlelight.generators.language.image_set import ImageSet, ImageSize, RenderSettings
 from candlelight.generators.language.layout import SceneLayout
 from candlelight.generators.language.lights_and_camera import DEFAULT_LIGHT_NAME, ENVIRONMENT_LIGHT
 from candlelight.generators.language.recipe import ALL_LAYERS, ALL_LIGHTS, Recipe

@@ -1,5 +1,6 @@
 """Fill the fields of a layout with the values of a sample, and give it the random streams of its unit."""
 
+import colorsys
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,6 @@ import numpy as np
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.field_types import Choice, Hue, substitute
 from candlelight.generators.random_streams import stream
-from candlelight.generators.scenes.colorimetry import hue_to_rgb
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorValue, Record, Vector
 
@@ -143,3 +143,24 @@ def require_asset(library: AssetLibrary, kind: str, label: str, field: str) -> N
         library.find(kind, label)
     except InputError as error:
         raise InputError(f"{field}: {error}") from None
+
+
+def hue_to_rgb(hue: float, saturation: float, value: float) -> Vector:
+    """Return the linear Rec.709 colour of a hue on the HSV hexagon.
+
+    The hexagon's coordinates are taken for linear ones, as 3DIdent's generator does.
+
+    Args:
+        hue: degrees; 0 is red, 120 green, 240 blue.
+        saturation: 0 to 1.
+        value: the largest channel.
+
+    Returns:
+        R, G, B.
+
+    Example:
+        >>> hue_to_rgb(120, 0.75, 1)
+        (0.25, 1.0, 0.25)
+    """
+    red, green, blue = colorsys.hsv_to_rgb(hue / 360.0 % 1.0, saturation, 1.0)
+    return red * value, green * value, blue * value

@@ -12,8 +12,7 @@ from candlelight.generators.language.layout import SceneLayout
 from candlelight.generators.random_streams import cycles_seed
 from candlelight.generators.scenes.camera import place_camera, use_scene_camera
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
-from candlelight.generators.scenes.lights import place_lights
-from candlelight.generators.scenes.normalise_lights import normalise_lights
+from candlelight.generators.scenes.lights import normalise_lights, place_lights
 from candlelight.generators.scenes.object_materials import place_floor
 from candlelight.generators.scenes.object_placement import place_environment, place_objects
 from candlelight.generators.scenes.plan_records import Trace
