@@ -19,7 +19,7 @@ from candlelight.generators.language.factors import (
 )
 from candlelight.generators.language.field_types import LayerNames, described, references
 from candlelight.generators.language.layout import SceneLayout
-from candlelight.loaders.errors import did_you_mean
+from candlelight.loaders.errors import did_you_mean, within
 from candlelight.loaders.schema import LAYERS, Record
 
 
@@ -232,10 +232,8 @@ class ImageSet(Record):
                     f"rules.{i}: a selection on drawn values would tell the samples of a unit apart; "
                     "leave `unit_factors` out, or select on factors of the grid"
                 )
-        try:
+        with within("factors"):
             causal_order(self.graph())
-        except ValueError as error:
-            raise ValueError(f"factors: {error}") from None
         return self
 
     def _is_value(self, name: str) -> bool:

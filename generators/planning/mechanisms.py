@@ -26,7 +26,7 @@ from candlelight.generators.language.factors import (
 from candlelight.generators.language.field_types import key_of
 from candlelight.generators.language.image_set import ImageSet
 from candlelight.generators.random_streams import stream
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, within
 from candlelight.loaders.schema import FactorValue
 from candlelight.loaders.selection.conditional_tables import conditional
 
@@ -140,10 +140,8 @@ class Mechanisms:
             place = int(np.searchsorted(np.cumsum(probabilities), u, side="right"))
             place = min(place, int(np.flatnonzero(probabilities)[-1]))
             return self.lists[name][place], float(probabilities[place])
-        try:
+        with within(f"`{name}`"):
             return draw_number(mechanism, values, u)
-        except InputError as error:
-            raise InputError(f"`{name}`: {error}") from None
 
     def sample(
         self, seed: int, unit: str, given: FactorValues, changes: FactorValues, attempt: int = 0
@@ -206,10 +204,8 @@ def mechanisms_of(image_set: ImageSet, library: AssetLibrary) -> Mechanisms:
     for name, mechanism in image_set.mechanisms().items():
         if isinstance(mechanism, Categorical):
             where = _field(image_set, name)
-            try:
+            with within(where):
                 lists[name] = values_of(mechanism, library)
-            except InputError as error:
-                raise InputError(f"{where}: {error}") from None
             if mechanism.weights is not None:
                 _check_weights(mechanism.weights, lists[name], f"{where}.weights")
     _check_tables(image_set, lists)
@@ -240,10 +236,8 @@ def _check_tables(image_set: ImageSet, lists: Mapping[str, tuple[FactorValue, ..
 
 
 def _check_weights(weights: Weights, listed: tuple[FactorValue, ...], where: str) -> None:
-    try:
+    with within(where):
         weights_of(weights, listed)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
 
 
 def _is_possible(

@@ -11,7 +11,7 @@ import numpy as np
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.field_types import Choice, Hue, substitute
 from candlelight.generators.random_streams import stream
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, within
 from candlelight.loaders.schema import FactorValue, Record, Vector
 
 _T = TypeVar("_T")
@@ -139,10 +139,8 @@ def require_asset(library: AssetLibrary, kind: str, label: str, field: str) -> N
     Raises:
         InputError: there is no such asset; the message names the field of the layout.
     """
-    try:
+    with within(field):
         library.find(kind, label)
-    except InputError as error:
-        raise InputError(f"{field}: {error}") from None
 
 
 def hue_to_rgb(hue: float, saturation: float, value: float) -> Vector:

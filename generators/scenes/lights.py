@@ -15,7 +15,7 @@ from candlelight.generators.language.lights_and_camera import (
     LightSpec,
 )
 from candlelight.generators.scenes.layout_inputs import LayoutInputs, require_asset
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, within
 from candlelight.loaders.illuminants import illuminant, observer, xyz_to_rec709
 from candlelight.loaders.schema import LightRecord, Vector
 
@@ -79,10 +79,8 @@ def _colour(spec: LightSpec, inputs: LayoutInputs, field: str) -> tuple[Vector, 
     if spec.chromaticity is not None:
         where = f"{field}.chromaticity"
         hue, saturation = (inputs.number(part, where) for part in spec.chromaticity)
-        try:
+        with within(where):
             return illuminant(hue, saturation), None
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from None
     if spec.color is None:
         return _WHITE, None
     color = inputs.color(spec.color, f"{field}.color")
