@@ -118,7 +118,7 @@ def measure(folder: Path) -> dict[str, set[str]]:
     hook.mkdir()
     notes.mkdir()
     (hook / "sitecustomize.py").write_text(CHILD)
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(hook), str(ROOT)])
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(hook), str(ROOT), str(ROOT / "src")])
     os.environ["FILES_PASSED"] = str(notes)
     small = ["--set", "image.width=32", "--set", "image.height=24", "--preset", "draft"]
     frames = folder / "frames"

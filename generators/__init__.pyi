@@ -4,6 +4,6 @@ from .language.recipe import Recipe as Recipe
 from .planning.interventions import condition as condition
 from .planning.interventions import counterfactual as counterfactual
 from .planning.interventions import do as do
-from .planning.inverse_propensity import inverse_propensity_weights as inverse_propensity_weights
+from .planning.interventions import inverse_propensity_weights as inverse_propensity_weights
 from .planning.plan import Plan as Plan
 from .planning.plan import make_plan as make_plan

@@ -141,6 +141,22 @@ def blaming(what: str, cure: str) -> Iterator[None]:
         raise blame(what, error, cure) from None
 
 
+@contextmanager
+def within(where: str) -> Iterator[None]:
+    """Begin the message of an `InputError` with the field, set or file that it is about (context manager).
+
+    Example:
+        >>> with within("layout.floor"):
+        ...     raise InputError("expected a colour, got -1")
+        Traceback (most recent call last):
+        candlelight.loaders.errors.InputError: layout.floor: expected a colour, got -1
+    """
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether an exception means that memory ran out: torch raises several classes.
 

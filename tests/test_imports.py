@@ -50,7 +50,7 @@ def test_importing_the_metrics_imports_torch_alone():
     assert imported_weight(", ".join(f"candlelight.evaluation.{name}" for name in names)) & HEAVY == {"torch"}
 
 
-@pytest.mark.parametrize("module", ["engine.dead_leaves_process", "blender.renderer"])
+@pytest.mark.parametrize("module", ["engine.dead_leaves", "blender.renderer"])
 def test_a_render_process_imports_nothing_of_packs_and_schedulers(module):
     if module == "blender.renderer":
         pytest.importorskip("bpy")

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from candlelight.cli import main
-from candlelight.generators.language.load_recipe import shipped_recipes
+from candlelight.generators.language.recipe_files import shipped_recipes
 from candlelight.loaders import frame_path, read_frame
 
 ROOT = Path(__file__).parent.parent

@@ -84,7 +84,7 @@ class BlenderScene:
         self._lights = [self._add_light(light) for light in trace.lights]
         self.environment.show(trace.environment)
         self._set_floor(trace.floor)
-        assert trace.camera is not None  # only dead leaves have no camera
+        assert trace.camera is not None
         _place_camera(self._camera, trace.camera)
         return [_describe(blender_object) for blender_object in self._objects]
 

@@ -9,13 +9,12 @@ from numpy import ndarray
 
 from candlelight.generators.blender import VERSION
 from candlelight.generators.blender.blender_scene import PlacedObject
-from candlelight.generators.engine.dead_leaves_process import PLAN_FIELDS
 from candlelight.generators.engine.devices import Device
 from candlelight.generators.engine.render_server import cpu_features
 from candlelight.generators.language.set_settings import SetSettings
 from candlelight.generators.layers.decompose_trace import TracedLayers
 from candlelight.generators.scenes.camera import camera_record
-from candlelight.generators.scenes.plan_records import SamplePlan, SceneObject
+from candlelight.generators.scenes.plan_records import PLAN_FIELDS, SamplePlan, SceneObject
 from candlelight.loaders.schema import (
     ChecksRecord,
     Metadata,

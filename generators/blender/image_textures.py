@@ -6,7 +6,7 @@ import numpy as np
 
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.blender import bpy
-from candlelight.generators.scenes.texture_images import read_texture
+from candlelight.generators.scenes.object_materials import read_texture
 
 IMAGE_NODE = "image"
 _BLEND = 0.2  # width of the transition between the sides of a box projection

@@ -10,7 +10,7 @@ from candlelight.generators.blender.blender_scene import BlenderScene, PlacedObj
 from candlelight.generators.blender.cycles_devices import find_device, use_device
 from candlelight.generators.blender.frame_metadata import frame_metadata
 from candlelight.generators.blender.geometry_trace import GeometryResult, GeometryTrace
-from candlelight.generators.engine.dead_leaves_process import DeadLeavesRenderer
+from candlelight.generators.engine.dead_leaves import DeadLeavesRenderer
 from candlelight.generators.engine.devices import CPU_REQUEST, DeviceRequest
 from candlelight.generators.engine.render_server import WriteSamples, run_renderer
 from candlelight.generators.language.load_recipe import recipe_sha256

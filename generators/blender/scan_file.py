@@ -18,7 +18,7 @@ from candlelight.generators.blender.append_files import append, append_mesh, app
 from candlelight.generators.blender.environment import load_modelled_scene
 from candlelight.generators.blender.materials import base_color, load_material, require_shader
 from candlelight.generators.engine.helper_process import answer_request
-from candlelight.generators.scenes.texture_images import check_texture_image
+from candlelight.generators.scenes.object_materials import check_texture_image
 from candlelight.loaders.errors import InputError
 
 _CAMERA = "Camera"

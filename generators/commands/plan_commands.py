@@ -217,7 +217,7 @@ def tell_draws(made: Any) -> None:
         if crossed := image_set.crossed():
             names = ", ".join(crossed)
             click.echo(printable(f"set {name}: {image_set.draws} draws of each combination of {names}"))
-        if image_set.layout.dead_leaves is None and _draws_are_equal(made, name):
+        if image_set.layout.traced and _draws_are_equal(made, name):
             each = " of each combination" if crossed else ""
             click.echo(
                 f"warning: set {name}: the {image_set.draws} draws{each} show the same scene, because "

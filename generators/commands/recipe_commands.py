@@ -21,7 +21,7 @@ def recipes(ctx: click.Context) -> None:
     candlelight recipes validate mine.yaml --set image.width=64
     """
     from candlelight.generators import load_recipe
-    from candlelight.generators.language.load_recipe import shipped_recipes
+    from candlelight.generators.language.recipe_files import shipped_recipes
 
     if ctx.invoked_subcommand is None:
         formatter = click.HelpFormatter(width=100)
@@ -37,7 +37,7 @@ def show(recipe: str) -> None:
     \b
     candlelight recipes show concepts > mine.yaml
     """
-    from candlelight.generators.language.load_recipe import recipe_text
+    from candlelight.generators.language.recipe_files import recipe_text
 
     click.echo(recipe_text(recipe), nl=False)
 

@@ -164,7 +164,7 @@ def default_workers() -> int:
 
 
 def require_rendering(recipe: Recipe) -> None:
-    """Raise InputError if a package for rendering the recipe is missing; dead leaves need no Blender."""
+    """Raise InputError if a package for rendering the recipe is missing."""
     _require("distributed", *(("bpy", "OpenEXR", "pyoidn") if is_traced(recipe) else ()))
 
 

@@ -339,5 +339,5 @@ def _module(recipe: Recipe) -> str:
     return (
         "candlelight.generators.blender.renderer"
         if is_traced(recipe)
-        else "candlelight.generators.engine.dead_leaves_process"
+        else "candlelight.generators.engine.dead_leaves"
     )

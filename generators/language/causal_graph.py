@@ -5,6 +5,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import combinations
 
 from candlelight.generators.language.factors import Factor, Rule
+from candlelight.loaders.errors import InputError
 
 Graph = dict[str, tuple[str, ...]]
 
@@ -44,7 +45,7 @@ def causal_order(graph: Graph) -> tuple[str, ...]:
     """Order the names so that parents come before children, and otherwise as they are written.
 
     Raises:
-        ValueError: the graph has a cycle; the message names it.
+        InputError: the graph has a cycle; the message names it.
 
     Example:
         >>> causal_order({"color": ("kind",), "kind": ()})
@@ -54,7 +55,7 @@ def causal_order(graph: Graph) -> tuple[str, ...]:
     try:
         sorter.prepare()
     except CycleError as error:
-        raise ValueError(f"expected a graph without cycles, got {' -> '.join(error.args[1])}") from None
+        raise InputError(f"expected a graph without cycles, got {' -> '.join(error.args[1])}") from None
     place = {name: i for i, name in enumerate(graph)}
     order: list[str] = []
     ready = sorted(sorter.get_ready(), key=place.__getitem__)

@@ -18,6 +18,9 @@ from candlelight.generators.language.field_types import (
 from candlelight.loaders.schema import Record
 
 DEAD_LEAVES_LAYERS = ("image", "radiance", "albedo", "shading", "residual")
+SMALLEST = 0.002  # of the longer side; smaller leaves are many, slow, and below a pixel
+SHAPES = ("disc", "ellipse", "polygon")
+COLORS = ("rgb", "gray")
 
 
 class DeadLeavesFields(Record, Generic[Number, Two]):

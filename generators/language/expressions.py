@@ -36,6 +36,11 @@ def _power(base: float, exponent: float) -> float:
     return float(base) ** exponent
 
 
+_UNARY: dict[type, Callable[[float], Any]] = {
+    ast.UAdd: operator.pos,
+    ast.USub: operator.neg,
+    ast.Not: operator.not_,
+}
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -52,11 +57,12 @@ _COMPARISONS: dict[type, Callable[[Any, Any], bool]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
+_Evaluate = Callable[[Mapping[str, FactorValue]], Any]  # gives a value at the values of variables
 
 
 @cache
-def parse_expression(text: str) -> ast.expr:
-    """Parse an expression and refuse everything outside a small safe language.
+def _parsed(text: str) -> tuple[ast.expr, _Evaluate]:
+    """Parse an expression, and refuse everything outside a small safe language.
 
     The language has numbers, texts in quotes, names of variables, ``pi``, ``+ - * / % **``, comparisons,
     ``and or not``, ``a if b else c``, and the functions in `FUNCTIONS`.
@@ -68,12 +74,11 @@ def parse_expression(text: str) -> ast.expr:
         raise InputError(f"expected an expression of at most {_LONGEST} characters, got {len(text)}")
     try:
         body = ast.parse(text.strip(), mode="eval").body
-        _check(body, text)
+        return body, _number(body, text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"expected an expression such as `0.5 * size + 1`, got `{text}`") from None
-    return body
 
 
 def names_in_expression(text: str) -> tuple[str, ...]:
@@ -88,7 +93,7 @@ def names_in_expression(text: str) -> tuple[str, ...]:
         >>> names_in_expression("sin(angle) * size + size if color == 'red' else 0")
         ('angle', 'size', 'color')
     """
-    nodes = list(ast.walk(parse_expression(text)))
+    nodes = list(ast.walk(_parsed(text)[0]))
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     found = [
         (node.lineno, node.col_offset, node.id)
@@ -109,7 +114,7 @@ def compared_texts(text: str) -> list[tuple[str, str]]:
         [('kind', 'cube'), ('kind', 'cone')]
     """
     found: list[tuple[str, str]] = []
-    for node in ast.walk(parse_expression(text)):
+    for node in ast.walk(_parsed(text)[0]):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             for op, (left, right) in zip(node.ops, itertools.pairwise(sides), strict=True):
@@ -138,7 +143,7 @@ def evaluate_expression(text: str, values: Mapping[str, FactorValue]) -> float:
         1.5
     """
     try:
-        number = _number(parse_expression(text), values)
+        number: float = _parsed(text)[1](values)
     except (ArithmeticError, ValueError, TypeError) as error:
         if isinstance(error, InputError):
             raise
@@ -152,66 +157,54 @@ def _shown(text: str, values: Mapping[str, FactorValue]) -> str:
     return ", ".join(f"{name}={values[name]!r}" for name in names_in_expression(text)) or "no variables"
 
 
-def _check(node: ast.expr, text: str) -> None:
+def _compiled(node: ast.expr, text: str) -> _Evaluate:
+    """Return the function that gives the value of a node; refuse a node outside the language."""
     match node:
-        case ast.Constant(value=value) if isinstance(value, int | float | str) and not isinstance(
-            value, bool
-        ):
-            parts: list[ast.expr] = []
-        case ast.Name():
-            parts = []
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            parts = [left, right]
-        case ast.UnaryOp(op=ast.UAdd() | ast.USub() | ast.Not(), operand=operand):
-            parts = [operand]
-        case ast.BoolOp(values=parts):
-            pass
-        case ast.Compare(left=left, ops=ops, comparators=others) if all(
-            type(op) in _COMPARISONS for op in ops
-        ):
-            parts = [left, *others]
-        case ast.IfExp(test=test, body=body, orelse=orelse):
-            parts = [test, body, orelse]
-        case ast.Call(func=ast.Name(id=name), args=parts, keywords=[]) if name in FUNCTIONS:
-            pass
-        case _:
-            known = ", ".join(FUNCTIONS)
-            raise InputError(
-                f"`{text}`: `{ast.unparse(node)}` is not allowed; expected numbers, names, arithmetic, "
-                f"comparisons, `a if b else c` and {known}"
-            )
-    for part in parts:
-        _check(part, text)
-
-
-def _value(node: ast.expr, values: Mapping[str, FactorValue]) -> Any:
-    match node:
-        case ast.Constant(value=value):
-            return value
+        case ast.Constant(value=int() | float() | str() as value) if not isinstance(value, bool):
+            return lambda values: value
         case ast.Name(id=name):
-            return CONSTANTS[name] if name in CONSTANTS else values[name]
-        case ast.BinOp(left=left, op=op, right=right):
-            return _BINARY[type(op)](_number(left, values), _number(right, values))
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return not _number(operand, values)
-        case ast.UnaryOp(op=op, operand=operand):
-            return -_number(operand, values) if isinstance(op, ast.USub) else _number(operand, values)
+            return lambda values: CONSTANTS[name] if name in CONSTANTS else values[name]
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+            return _applied(_BINARY[type(op)], [left, right], text)
+        case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
+            return _applied(_UNARY[type(op)], [operand], text)
+        case ast.Call(func=ast.Name(id=name), args=parts, keywords=[]) if name in FUNCTIONS:
+            return _applied(FUNCTIONS[name], parts, text)
         case ast.BoolOp(op=op, values=parts):
-            outcomes = (bool(_number(part, values)) for part in parts)
-            return all(outcomes) if isinstance(op, ast.And) else any(outcomes)
-        case ast.Compare(left=left, ops=ops, comparators=others):
-            sides = [_value(side, values) for side in (left, *others)]
-            return all(_COMPARISONS[type(op)](sides[i], sides[i + 1]) for i, op in enumerate(ops))
+            joined, numbers = all if isinstance(op, ast.And) else any, [_number(part, text) for part in parts]
+            return lambda values: joined(number(values) for number in numbers)
+        case ast.Compare(left=left, ops=ops, comparators=others) if _COMPARISONS.keys() >= set(
+            map(type, ops)
+        ):
+            sides = [_compiled(side, text) for side in (left, *others)]
+            return lambda values: _in_relation(ops, [side(values) for side in sides])
         case ast.IfExp(test=test, body=body, orelse=orelse):
-            return _value(body if _number(test, values) else orelse, values)
-        case ast.Call(func=ast.Name(id=name), args=parts):
-            return FUNCTIONS[name](*(_number(part, values) for part in parts))
-    raise AssertionError(f"`{ast.unparse(node)}` was checked before")
+            holds, chosen, other = _number(test, text), _compiled(body, text), _compiled(orelse, text)
+            return lambda values: chosen(values) if holds(values) else other(values)
+    raise InputError(
+        f"`{text}`: `{ast.unparse(node)}` is not allowed; expected numbers, names, arithmetic, "
+        f"comparisons, `a if b else c` and {', '.join(FUNCTIONS)}"
+    )
 
 
-def _number(node: ast.expr, values: Mapping[str, FactorValue]) -> float:
-    value = _value(node, values)
-    if isinstance(value, str):
-        raise TypeError(f"`{ast.unparse(node)}` is the name '{value}', not a number")
-    # Floats have a fixed size; whole numbers of any length would let a recipe fill the memory.
-    return float(value)
+def _applied(function: Callable[..., Any], parts: list[ast.expr], text: str) -> _Evaluate:
+    numbers = [_number(part, text) for part in parts]
+    return lambda values: function(*(number(values) for number in numbers))
+
+
+def _in_relation(ops: list[ast.cmpop], sides: list[Any]) -> bool:
+    pairs = itertools.pairwise(sides)
+    return all(_COMPARISONS[type(op)](*pair) for op, pair in zip(ops, pairs, strict=True))
+
+
+def _number(node: ast.expr, text: str) -> _Evaluate:
+    value_of = _compiled(node, text)
+
+    def evaluate(values: Mapping[str, FactorValue]) -> float:
+        value = value_of(values)
+        if isinstance(value, str):
+            raise TypeError(f"`{ast.unparse(node)}` is the name '{value}', not a number")
+        # Floats have a fixed size; whole numbers of any length would let a recipe fill the memory.
+        return float(value)
+
+    return evaluate

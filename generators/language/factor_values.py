@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.factors import Categorical, Factor
 from candlelight.generators.language.recipe import Recipe
-from candlelight.loaders.errors import InputError, did_you_mean
+from candlelight.loaders.errors import InputError, did_you_mean, within
 from candlelight.loaders.schema import FactorValue
 
 FactorValues = Mapping[str, FactorValue]  # values by name of the factor or variable
@@ -62,10 +62,8 @@ def check_interventions(recipe: Recipe) -> None:
     for name, image_set in recipe.sets.items():
         if recipe.do or image_set.do or image_set.counterfactual is not None:
             library = library or AssetLibrary(recipe.assets)
-            try:
+            with within(f"sets.{name}"):
                 intervention_values(recipe, name, library)
-            except InputError as error:
-                raise InputError(f"sets.{name}: {error}") from None
 
 
 def intervention_values(recipe: Recipe, set_name: str, library: AssetLibrary) -> list[dict[str, FactorValue]]:

@@ -233,6 +233,11 @@ class SceneLayout(Record):
             fields.pop("random_pose", None)
         return fields
 
+    @property
+    def traced(self) -> bool:
+        """Whether Blender traces the scene; dead leaves are painted without it."""
+        return self.dead_leaves is None
+
     def choices(self) -> dict[str, Any]:
         """Return the fields that a factor or variable chooses (`Choice`), by their paths."""
         fields = {name: getattr(self, name) for name in ("objects", "lights", "material")}

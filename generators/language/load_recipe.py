@@ -1,34 +1,41 @@
 """Read recipes: shipped recipes by name, files by path, with overrides, and errors of one line."""
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
-from candlelight.generators.language.extends import SetMerger, asset_folders
 from candlelight.generators.language.factor_values import check_interventions
-from candlelight.generators.language.overrides import copy_apart, override
-from candlelight.generators.language.recipe import Recipe
-from candlelight.generators.language.wrong_field import first_error
-from candlelight.loaders.errors import InputError, did_you_mean, nearest_file
-from candlelight.loaders.files.plain_yaml import LONGEST, parse_yaml
+from candlelight.generators.language.factors import NAME_PATTERN
+from candlelight.generators.language.recipe import DATA_SET_PATTERN, Recipe
+from candlelight.generators.language.recipe_fields import all_fields
+from candlelight.generators.language.recipe_files import (
+    asset_folders,
+    copy_apart,
+    find_recipe,
+    merge_sets,
+    plain_fields,
+    read_recipe_file,
+)
+from candlelight.loaders.errors import InputError, argument, did_you_mean, within
+from candlelight.loaders.files.plain_yaml import parse_yaml
 
 UNHASHED = {"description", "licence", "statements", "assets"}
-
-
-def shipped_recipes() -> dict[str, Path]:
-    """Return the shipped recipes by name.
-
-    Example:
-        >>> "candle" in shipped_recipes()
-        True
-    """
-    folder = Path(str(files("candlelight.generators"))) / "recipes"
-    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+_EXPECTED = {
+    "missing": "the field is required",
+    "tuple_type": "expected a list",
+    "dict_type": "expected a mapping",
+    "model_type": "expected a mapping of fields",
+}
+_PATTERNS = {
+    NAME_PATTERN: "expected lower-case letters, digits and _, starting with a letter",
+    DATA_SET_PATTERN: "expected lower-case letters, digits and hyphens, starting with a letter",
+}
+_PATH = re.compile(r"([a-z_]\w*(?:\.\w+)*): (.+)", re.DOTALL)  # a message that goes on with a path
 
 
 def load_recipe(
@@ -45,7 +52,7 @@ def load_recipe(
         overrides: ``field=value`` with dots into nested fields, as in "image.width=64"; the value is YAML.
             An override of ``render.preset`` removes all other fields of ``render``; later overrides may
             set them again.
-        preset: a name in `candlelight.generators.language.image_and_render.RENDER_PRESETS`, which replaces
+        preset: a name in `candlelight.generators.language.image_set.RENDER_PRESETS`, which replaces
             the field ``render`` of the recipe and of all sets; overrides change it.
         assets: folders of the user's own assets by kind, in place of the recipe's folders.
 
@@ -67,15 +74,15 @@ def load_recipe(
     if isinstance(source, Mapping):
         path = Path.cwd() / "(mapping)"  # named in messages, and the place that paths are relative to
         try:
-            data = _fields(source)
+            data = plain_fields(source)
         except RecursionError:
             raise InputError(
                 "recipe (mapping): expected fields of finite depth, got one inside itself"
             ) from None
     else:
         path = find_recipe(source)
-        data = _read(path)
-    extended = SetMerger(shipped_recipes(), _read).merge_sets(data, path.resolve())
+        data = read_recipe_file(path)
+    extended = merge_sets(data, path.resolve())
     # Absolute, because workers may have another working directory.
     own = {kind: folder.absolute() for kind, folder in (assets or {}).items()}
     if isinstance(data.get("assets", {}), dict):
@@ -87,45 +94,9 @@ def load_recipe(
         field = change.partition("=")[0].partition(".")[0]
         for name in (name for name, fields in extended.fields.items() if field in fields):
             override(data, f"sets.{name}.{change}")
-    _fill_counterfactuals(data, path)
-    try:
+    with within(f"recipe {path.name}"):
+        _fill_counterfactuals(data)
         return _checked(data)
-    except InputError as error:
-        raise InputError(f"recipe {path.name}: {error}") from None
-
-
-def find_recipe(source: str | Path) -> Path:
-    """Return the file of a recipe, shipped or not.
-
-    Raises:
-        InputError: there is no such recipe; the message lists the shipped recipes.
-    """
-    known = shipped_recipes()
-    if not isinstance(source, str | Path):
-        raise InputError(f"recipe: expected a name, a path or a mapping, got {type(source).__name__}")
-    if str(source) in known:
-        return known[str(source)]
-    path = Path(source)
-    with suppress(OSError):  # no name of a file, such as a whole recipe
-        if path.is_file():
-            return path
-        if (plan := path / "plan.parquet").is_file():
-            raise InputError(f"recipe `{source}` is a folder of frames; name its plan: {plan}")
-    raise InputError(
-        f"recipe `{source}` is neither a file nor shipped; expected a path or one of: {', '.join(known)}"
-        f"{did_you_mean(source, known) or nearest_file(path)}"
-    )
-
-
-def recipe_text(source: str | Path) -> str:
-    """Return the YAML of a recipe, shipped or not, as it is written.
-
-    Raises:
-        InputError: there is no such recipe, or the file is no mapping in YAML.
-    """
-    path = find_recipe(source)
-    _read(path)
-    return path.read_text(encoding="utf-8")
 
 
 def recipe_sha256(recipe: Recipe) -> str:
@@ -158,26 +129,7 @@ def _differences(path: tuple[str, ...], first: Any, second: Any) -> Iterator[tup
         yield ".".join(path), first, second
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        with path.open(encoding="utf-8") as file:
-            data = parse_yaml(file.read(LONGEST + 1))
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"recipe {path.name}: expected YAML in UTF-8, got something else (byte {error.start})"
-        ) from None
-    except InputError as error:
-        raise InputError(f"recipe {path.name}: {error}") from None
-    if isinstance(data, dict):
-        return _fields(data)
-    raise InputError(f"recipe {path.name}: expected a mapping of fields, got {type(data).__name__}")
-
-
-def _fields(data: Mapping[Any, Any]) -> dict[str, Any]:
-    return {str(key): copy_apart(value) for key, value in data.items()}
-
-
-def _fill_counterfactuals(data: dict[str, Any], path: Path) -> None:
+def _fill_counterfactuals(data: dict[str, Any]) -> None:
     """Give a set whose only field is ``counterfactual`` the fields of the set that it changes."""
     sets = data.get("sets")
     if not isinstance(sets, dict):
@@ -188,9 +140,9 @@ def _fill_counterfactuals(data: dict[str, Any], path: Path) -> None:
             of = asked.get("of") if isinstance(asked, dict) else asked
             if not isinstance(of, str) or not isinstance(sets.get(of), dict) or of == name:
                 others = ", ".join(str(other) for other in sets if other != name)
-                field = f"recipe {path.name}: sets.{name}.counterfactual.of"
                 raise InputError(
-                    f"{field}: expected one of {others or 'the other sets, got none'}, got {of!r}"
+                    f"sets.{name}.counterfactual.of: expected one of "
+                    f"{others or 'the other sets, got none'}, got {of!r}"
                 )
             sets[name] = {**copy_apart(sets[of]), "counterfactual": asked}
 
@@ -219,3 +171,129 @@ def _checked(data: Mapping[str, Any]) -> Recipe:
         raise InputError(first_error(error)) from None
     check_interventions(recipe)
     return recipe
+
+
+def override(data: dict[str, Any], change: str) -> None:
+    """Change one field of a recipe, in place.
+
+    Args:
+        data: the fields of the recipe.
+        change: ``field=value`` with dots into nested fields; the value is YAML.
+
+    Raises:
+        InputError: the change has another form, or there is no such field.
+
+    Example:
+        >>> override(recipe := {"image": {"height": 48}}, "image.width=64")
+        >>> recipe
+        {'image': {'height': 48, 'width': 64}}
+    """
+    field, equals, text = change.partition("=")
+    if not equals or not field:
+        raise InputError(
+            f"{argument('overrides')}: expected FIELD=VALUE as in image.width=64, got `{change}`"
+        )
+    try:
+        value = copy_apart(parse_yaml(text))
+    except InputError:
+        raise InputError(
+            f"{argument('overrides')} {field}: expected a YAML value, got `{text[:60]}`"
+        ) from None
+    if field.partition(".")[0] == "assets":
+        raise InputError(
+            f"{argument('overrides')} {field}: expected {argument('assets')} KIND=FOLDER to name a folder "
+            "of assets"
+        )
+    node: Any = data
+    above, rest = "", field.split(".")
+    sets = data.get("sets")
+    if rest[0] == "sets" and len(rest) > 2 and isinstance(sets, dict) and rest[1] not in sets:
+        near = did_you_mean(rest[1], sets)
+        raise InputError(
+            f"{argument('overrides')} {field}: there is no set `{rest[1]}`; expected one of "
+            f"{', '.join(sets)}{near}"
+        )
+    while (taken := _first(node, rest)) < len(rest):
+        above, rest = ".".join(rest[:taken]), rest[taken:]
+        node = _step(node, above, field)
+    part = ".".join(rest)
+    if isinstance(node, list):
+        node[_position(node, part, field)] = value
+    else:
+        mapping = _mapping(node, part, field)
+        if (above, part) == ("render", "preset"):
+            mapping.clear()
+        mapping[_key(node, part)] = value
+
+
+def _first(node: Any, parts: list[str]) -> int:
+    """Count the parts of a field that make up its first key, the longest that exists: a key may have dots."""
+    lengths = range(len(parts), 1, -1) if isinstance(node, dict) else ()
+    return next((n for n in lengths if _key(node, ".".join(parts[:n])) in node), 1)
+
+
+def _step(node: Any, part: str, field: str) -> Any:
+    """Go one field down; a missing mapping is made, and checked with the whole recipe."""
+    if isinstance(node, list):
+        return node[_position(node, part, field)]
+    key = _key(_mapping(node, part, field), part)
+    if not isinstance(node.get(key), dict | list):
+        node[key] = {}
+    return node[key]
+
+
+def _key(node: Mapping[Any, Any], part: str) -> Any:
+    """Return the key that a part of a field names; keys of tables may be numbers."""
+    return next((key for key in node if not isinstance(key, str) and str(key) == part), part)
+
+
+def _mapping(node: Any, part: str, field: str) -> dict[Any, Any]:
+    if not isinstance(node, dict):
+        raise InputError(
+            f"{argument('overrides')} {field}: expected fields above `{part}`, got the value {node!r}"
+        )
+    return node
+
+
+def _position(node: list[Any], part: str, field: str) -> int:
+    if not part.isdecimal() or int(part) >= len(node):
+        raise InputError(
+            f"{argument('overrides')} {field}: expected a position from 0 to {len(node) - 1}, got `{part}`"
+        )
+    return int(part)
+
+
+def first_error(error: ValidationError) -> str:
+    """Return one line on the first wrong field: its path, the expected value and the value found."""
+    worst = max(error.errors(include_url=False), key=_depth)
+    # The path also holds pydantic's names of kinds, all in brackets: `[list]`, `[key]`, `tuple[...]`.
+    parts = [part for part in map(str, worst["loc"]) if "[" not in part]
+    message = worst["msg"].removeprefix("Value error, ")
+    if worst["type"] == "value_error" and (found := _PATH.fullmatch(message)):
+        # A check of one field repeats the name of the field.
+        parts, message = [*parts, *([found[1]] if parts[-1:] != [found[1]] else [])], found[2]
+    line = f"{'.'.join(parts)}: " if parts else ""
+    if worst["type"] == "extra_forbidden":
+        known = dict.fromkeys(path[-1] for path, _, _ in all_fields(Recipe))
+        if parts[-1] in known:
+            where = f"`candlelight recipes fields {parts[-1]}` says where it is"
+            return f"{line}there is no such field here; {where}"
+        near = did_you_mean(parts[-1], known)
+        return f"{line}there is no such field; `candlelight recipes fields` lists all{near}"
+    # A check of a whole mapping says itself which part is wrong; the mapping would only hide it.
+    if worst["type"] == "value_error" and ("got" in message or isinstance(worst["input"], dict)):
+        return line + message
+    known_words = _EXPECTED.get(worst["type"]) or _PATTERNS.get(worst.get("ctx", {}).get("pattern", ""))
+    expected = known_words or message[0].lower() + message[1:]
+    return f"{line}{expected}; got {_shown(worst)}" if parts else expected
+
+
+def _depth(detail: ErrorDetails) -> tuple[int, bool]:
+    """Rank an error: the deepest says most, and an unknown field more than a missing one."""
+    return len(detail["loc"]), detail["type"] == "extra_forbidden"
+
+
+def _shown(detail: ErrorDetails) -> str:
+    of_no_kind = detail["type"] == "factor" and isinstance(detail["input"], dict)
+    given = repr(list(detail["input"]) if of_no_kind else detail["input"])
+    return given if len(given) <= 60 else given[:57] + "..."

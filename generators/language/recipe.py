@@ -8,9 +8,8 @@ from pydantic import AfterValidator, model_validator
 from candlelight.generators.language.dead_leaves_fields import DEAD_LEAVES_LAYERS
 from candlelight.generators.language.factors import Categorical, Name, Value
 from candlelight.generators.language.field_types import LayerNames, described
-from candlelight.generators.language.image_and_render import ImageSize, RenderSettings
-from candlelight.generators.language.image_set import ImageSet
-from candlelight.loaders.errors import InputError, did_you_mean
+from candlelight.generators.language.image_set import ImageSet, ImageSize, RenderSettings
+from candlelight.loaders.errors import did_you_mean, within
 from candlelight.loaders.schema import LIGHT_PREFIX, AssetKind, Record, Statements, layer
 
 ALL_LIGHTS = "light/*"
@@ -152,9 +151,7 @@ class Recipe(Record):
 
 
 def _check_layer(name: str, field: str) -> None:
-    try:
+    with within(field):
         layer(name)
-    except InputError as error:
-        raise ValueError(f"{field}: {error}") from None
     if name.startswith(LIGHT_PREFIX) and name != ALL_LIGHTS:
         raise ValueError(f"{field}: expected `{ALL_LIGHTS}`, one layer for each light, got `{name}`")

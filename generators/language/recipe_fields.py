@@ -11,12 +11,12 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from candlelight.generators.language.extends import EXTENDS
 from candlelight.generators.language.factors import Categorical, Continuous
 from candlelight.generators.language.field_types import Choice, PlainType
 from candlelight.generators.language.image_set import ImageSet
 from candlelight.generators.language.material_spec import StatedMaterial
 from candlelight.generators.language.recipe import Recipe
+from candlelight.generators.language.recipe_files import EXTENDS
 from candlelight.loaders.errors import InputError, did_you_mean
 
 _WIDTH = 100

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from candlelight.generators.language.dead_leaves_fields import DEAD_LEAVES_LAYERS
 from candlelight.generators.language.factors import Continuous
 from candlelight.generators.language.field_types import Choice
-from candlelight.generators.language.image_and_render import ImageSize, RenderSettings
-from candlelight.generators.language.image_set import ImageSet
+from candlelight.generators.language.image_set import ImageSet, ImageSize, RenderSettings
 from candlelight.generators.language.layout import SceneLayout
 from candlelight.generators.language.lights_and_camera import DEFAULT_LIGHT_NAME, ENVIRONMENT_LIGHT
 from candlelight.generators.language.recipe import ALL_LAYERS, ALL_LIGHTS, Recipe
@@ -43,15 +42,15 @@ def possible_layers(image_set: ImageSet) -> tuple[str, ...]:
     the sample.
     """
     layout = image_set.layout
-    if layout.dead_leaves is not None:
+    if not layout.traced:
         return DEAD_LEAVES_LAYERS
     catcher = layout.floor is not None and layout.floor.catcher
     return (*LAYERS,) if catcher or _fixed_names(layout) is None else (*LAYERS, ALL_LIGHTS)
 
 
 def is_traced(recipe: Recipe) -> bool:
-    """Tell whether any set of a recipe needs Blender; dead leaves need none."""
-    return any(image_set.layout.dead_leaves is None for image_set in recipe.sets.values())
+    """Tell whether any set of a recipe needs Blender."""
+    return any(image_set.layout.traced for image_set in recipe.sets.values())
 
 
 def light_names(recipe: Recipe, set_name: str) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from candlelight.generators.random_streams import stream
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
 from candlelight.generators.scenes.plan_records import SamplePlan
 from candlelight.generators.scenes.resolve_trace import resolve
-from candlelight.loaders.errors import InputError, argument, did_you_mean
+from candlelight.loaders.errors import InputError, argument, did_you_mean, within
 from candlelight.loaders.schema import AssetRecord
 
 
@@ -213,7 +213,7 @@ def _planned(
     """Plan the samples of some sets, one set after another."""
     chosen: dict[str, set[int]] = {}
     for name in sets:
-        try:
+        with within(f"sets.{name}"):
             light_names(recipe, name)
             factual = factual_set(recipe, name)
             if limit is not None and factual not in chosen:
@@ -221,8 +221,6 @@ def _planned(
             for sample in plan_set(recipe, name, library, chosen.get(factual)):
                 yield sample
                 advance(1)
-        except InputError as error:
-            raise InputError(f"sets.{name}: {error}") from None
 
 
 def plan_samples(recipe: Recipe, ids: Collection[str]) -> Plan:
@@ -248,10 +246,8 @@ def plan_samples(recipe: Recipe, ids: Collection[str]) -> Plan:
         units = {
             unit_index(image_set, int(i)) for set_name, _, i in split if set_name == name and i.isdecimal()
         }
-        try:
+        with within(f"sets.{name}"):
             samples += (sample for sample in plan_set(recipe, name, library, units) if sample.id in ids)
-        except InputError as error:
-            raise InputError(f"sets.{name}: {error}") from None
     return new_plan(recipe, samples, library)
 
 

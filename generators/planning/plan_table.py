@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
 from candlelight.generators.language.factors import Categorical
+from candlelight.generators.language.load_recipe import first_error
 from candlelight.generators.language.recipe import Recipe
-from candlelight.generators.language.wrong_field import first_error
 from candlelight.generators.planning.plan import Plan
 from candlelight.generators.planning.planned_samples import (
     PlannedSamples,

@@ -10,7 +10,7 @@ from candlelight.generators.language.factor_values import FactorValues, interven
 from candlelight.generators.language.image_set import ImageSet
 from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.planning.mechanisms import Mechanisms, mechanisms_of
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, within
 from candlelight.loaders.schema import FactorValue
 
 _MOST_ATTEMPTS = 1000  # draws of one unit that selections may reject
@@ -110,10 +110,8 @@ def count_samples(recipe: Recipe, library: AssetLibrary, sets: Collection[str] |
             continue
         factual = factual_set(recipe, name)
         if factual not in units:
-            try:
+            with within(f"sets.{name}"):
                 units[factual] = len(unit_indices(recipe, factual, library))
-            except InputError as error:
-                raise InputError(f"sets.{name}: {error}") from None
         asked = image_set.counterfactual
         total += units[factual] * (1 if asked is None else len(asked.do))
     return total

@@ -3,8 +3,7 @@
 import itertools
 
 from candlelight.generators.language.factors import Categorical
-from candlelight.generators.language.image_and_render import ImageSize, RenderSettings
-from candlelight.generators.language.image_set import ImageSet
+from candlelight.generators.language.image_set import ImageSet, ImageSize, RenderSettings
 from candlelight.generators.language.load_recipe import revise
 from candlelight.generators.language.set_settings import settings
 from candlelight.generators.planning.plan import Plan, plan_samples

@@ -24,25 +24,13 @@ def place_camera(layout: SceneLayout, inputs: LayoutInputs) -> Camera:
         InputError: a number out of range, or a camera that looks straight down or up.
     """
     spec = layout.camera
-    assert spec is not None  # a layout without a camera has dead leaves, which are resolved elsewhere
+    assert spec is not None  # a traced layout has one
     field = "layout.camera"
-    field_of_view, pitch, yaw, roll, zoom = (
-        inputs.number_of(spec, name, field) for name in ("field_of_view", "pitch", "yaw", "roll", "zoom")
-    )
-    x, y = (inputs.number(part, f"{field}.shift") for part in spec.shift)
-    camera = Camera(
-        location=inputs.vector(spec.location, f"{field}.location"),
-        look_at=inputs.vector(spec.look_at, f"{field}.look_at"),
-        field_of_view=field_of_view,
-        pitch=pitch,
-        yaw=yaw,
-        roll=roll,
-        shift=(x, y),
-        zoom=zoom,
-    )
+    camera = Camera.model_validate(inputs.numbers(spec, field, *Camera.model_fields))
     if not max(map(abs, camera.shift)) <= _FURTHEST_SHIFT:
         raise InputError(
-            f"{field}.shift: expected at most {_FURTHEST_SHIFT:g} degrees to each side, got {[x, y]}"
+            f"{field}.shift: expected at most {_FURTHEST_SHIFT:g} degrees to each side, "
+            f"got {list(camera.shift)}"
         )
     if math.dist(camera.location[:2], camera.look_at[:2]) < _SAME_PLACE:
         raise InputError(f"{field}: expected `look_at` not straight above or below the camera")

@@ -1,5 +1,6 @@
 """Fill the fields of a layout with the values of a sample, and give it the random streams of its unit."""
 
+import colorsys
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +11,7 @@ import numpy as np
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.field_types import Choice, Hue, substitute
 from candlelight.generators.random_streams import stream
-from candlelight.generators.scenes.colorimetry import hue_to_rgb
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, within
 from candlelight.loaders.schema import FactorValue, Record, Vector
 
 _T = TypeVar("_T")
@@ -44,14 +44,25 @@ class LayoutInputs:
             raise InputError(f"{field}: expected a number, got `{filled}` from `{value}`")
         return float(filled)
 
-    def number_of(self, spec: Record, name: str, field: str) -> float:
-        """Return the number that a field of a spec, whose path is ``field``, stands for, within its limits.
+    def numbers(self, spec: Record, field: str, *names: str) -> dict[str, Any]:
+        """Return the numbers, one or several each, that fields of a spec stand for, within their limits.
+
+        Args:
+            spec: the spec.
+            field: its path, for messages.
+            names: the fields.
 
         Raises:
-            InputError: the field names a factor whose value is no number, or the number is beyond the limits.
+            InputError: a field names a factor whose value is no number, or a number is beyond the limits.
         """
+        return {name: self._within_limits(spec, name, f"{field}.{name}") for name in names}
+
+    def _within_limits(self, spec: Record, name: str, field: str) -> float | tuple[float, ...]:
+        value = getattr(spec, name)
+        if isinstance(value, tuple):
+            return tuple(self.number(part, field) for part in value)
         facts: Any = type(spec).model_fields[name].json_schema_extra
-        number, limits = self.number(getattr(spec, name), f"{field}.{name}"), facts["filled"]
+        number, limits = self.number(value, field), facts["filled"]
         if (
             (limits.gt is None or number > limits.gt)
             and (limits.ge is None or number >= limits.ge)
@@ -62,7 +73,7 @@ class LayoutInputs:
         low, high = (limits.gt if limits.ge is None else limits.ge), limits.lt or limits.le
         expected = f"more than {low:g}" if high is None else f"{low:g} to {high:g}"
         unit = f" {facts['unit']}" if facts["unit"] else ""
-        raise InputError(f"{field}.{name}: expected {expected}{unit}, got {number}")
+        raise InputError(f"{field}: expected {expected}{unit}, got {number}")
 
     def whole(self, value: Any, field: str) -> int:
         """Return the whole number, at least 0, that a field stands for.
@@ -113,10 +124,7 @@ class LayoutInputs:
             InputError: a channel is no number, negative or above ``highest``.
         """
         if isinstance(value, Hue):
-            hue, saturation, brightness = (
-                self.number_of(value, part, field) for part in ("hue", "saturation", "value")
-            )
-            rgb = hue_to_rgb(hue, saturation, brightness)
+            rgb = hue_to_rgb(**self.numbers(value, field, "hue", "saturation", "value"))
         else:
             rgb = self.vector(value, field)
         if not (min(rgb) >= 0 and max(rgb) <= highest):
@@ -131,7 +139,26 @@ def require_asset(library: AssetLibrary, kind: str, label: str, field: str) -> N
     Raises:
         InputError: there is no such asset; the message names the field of the layout.
     """
-    try:
+    with within(field):
         library.find(kind, label)
-    except InputError as error:
-        raise InputError(f"{field}: {error}") from None
+
+
+def hue_to_rgb(hue: float, saturation: float, value: float) -> Vector:
+    """Return the linear Rec.709 colour of a hue on the HSV hexagon.
+
+    The hexagon's coordinates are taken for linear ones, as 3DIdent's generator does.
+
+    Args:
+        hue: degrees; 0 is red, 120 green, 240 blue.
+        saturation: 0 to 1.
+        value: the largest channel.
+
+    Returns:
+        R, G, B.
+
+    Example:
+        >>> hue_to_rgb(120, 0.75, 1)
+        (0.25, 1.0, 0.25)
+    """
+    red, green, blue = colorsys.hsv_to_rgb(hue / 360.0 % 1.0, saturation, 1.0)
+    return red * value, green * value, blue * value

@@ -1,6 +1,8 @@
-"""Resolve the lights of a layout: place, direction, power and colour."""
+"""Resolve the lights of a layout: place, direction, power and colour; samples share traces by a gain."""
 
 import math
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -12,14 +14,15 @@ from candlelight.generators.language.lights_and_camera import (
     Camera,
     LightSpec,
 )
-from candlelight.generators.scenes.blackbody import blackbody
 from candlelight.generators.scenes.layout_inputs import LayoutInputs, require_asset
-from candlelight.loaders.errors import InputError
-from candlelight.loaders.illuminants import illuminant
+from candlelight.loaders.errors import InputError, within
+from candlelight.loaders.illuminants import illuminant, observer, xyz_to_rec709
 from candlelight.loaders.schema import LightRecord, Vector
 
 _SAME_PLACE = 1e-6  # m; points nearer to each other count as one
 _WHITE = (1.0, 1.0, 1.0)
+LOWEST, HIGHEST = 1000.0, 40000.0  # K
+REFERENCE_POWER = 1000.0  # W of the first light of a trace that several samples share
 
 
 def place_lights(
@@ -55,19 +58,16 @@ def _light(
                 "(location, power, radius)"
             )
         return LightRecord(name=spec.name or label, **facts)
-    power, radius = (inputs.number(getattr(spec, f), f"{field}.{f}") for f in ("power", "radius"))
-    if power <= 0 or radius < 0:
-        raise InputError(f"{field}: expected power > 0 W and radius >= 0 m, got {power} and {radius}")
+    strength = inputs.numbers(spec, field, "power", "radius")
+    if strength["power"] <= 0 or strength["radius"] < 0:
+        raise InputError(
+            f"{field}: expected power > 0 W and radius >= 0 m, got {strength['power']} and "
+            f"{strength['radius']}"
+        )
     location = _location(spec, camera, inputs, field)
     color, temperature = _colour(spec, inputs, field)
-    light = LightRecord(
-        name=spec.name or DEFAULT_LIGHT_NAME,
-        location=location,
-        power=power,
-        radius=radius,
-        color=color,
-        temperature=temperature,
-    )
+    name = spec.name or DEFAULT_LIGHT_NAME
+    light = LightRecord(name=name, location=location, color=color, temperature=temperature, **strength)
     return light if spec.kind == "point" else light.model_copy(update=_beam(spec, location, inputs, field))
 
 
@@ -79,10 +79,8 @@ def _colour(spec: LightSpec, inputs: LayoutInputs, field: str) -> tuple[Vector, 
     if spec.chromaticity is not None:
         where = f"{field}.chromaticity"
         hue, saturation = (inputs.number(part, where) for part in spec.chromaticity)
-        try:
+        with within(where):
             return illuminant(hue, saturation), None
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from None
     if spec.color is None:
         return _WHITE, None
     color = inputs.color(spec.color, f"{field}.color")
@@ -91,27 +89,24 @@ def _colour(spec: LightSpec, inputs: LayoutInputs, field: str) -> tuple[Vector, 
     return color, None
 
 
-def _beam(
-    spec: LightSpec, location: Vector, inputs: LayoutInputs, field: str
-) -> dict[str, str | float | Vector]:
+def _beam(spec: LightSpec, location: Vector, inputs: LayoutInputs, field: str) -> dict[str, Any]:
     """Return the fields of a spot that a point light has not."""
-    cone, blend = (inputs.number_of(spec, name, field) for name in ("cone", "blend"))
+    shape = inputs.numbers(spec, field, "cone", "blend")
     aim = inputs.vector(spec.target if spec.aim is None else spec.aim, f"{field}.aim")
     if math.dist(aim, location) < _SAME_PLACE:
         raise InputError(f"{field}.aim: expected a point away from the light, got {list(aim)}")
     direction = np.array(aim) - location
     x, y, z = (direction / np.linalg.norm(direction)).round(9).tolist()
-    return {"kind": "spot", "cone": cone, "blend": blend, "direction": (x, y, z)}
+    return {"kind": "spot", **shape, "direction": (x, y, z)}
 
 
 def _location(spec: LightSpec, camera: Camera, inputs: LayoutInputs, field: str) -> Vector:
     """Return the place of a light, as given or by azimuth, elevation and distance."""
     if spec.location is not None:
         return inputs.vector(spec.location, f"{field}.location")
-    azimuth = math.radians(inputs.number(spec.azimuth, f"{field}.azimuth"))
-    elevation = math.radians(inputs.number(spec.elevation, f"{field}.elevation"))
-    distance = inputs.number_of(spec, "distance", field)
-    target = inputs.vector(spec.target, f"{field}.target")
+    placed = inputs.numbers(spec, field, "azimuth", "elevation", "distance", "target")
+    azimuth, elevation = (math.radians(placed[name]) for name in ("azimuth", "elevation"))
+    target = placed["target"]
     towards = np.array([camera.location[0] - target[0], camera.location[1] - target[1], 0.0])
     if np.linalg.norm(towards) < _SAME_PLACE:
         raise InputError(
@@ -122,5 +117,71 @@ def _location(spec: LightSpec, camera: Camera, inputs: LayoutInputs, field: str)
     rightwards = np.cross((0.0, 0.0, 1.0), towards)
     level = math.cos(azimuth) * towards + math.sin(azimuth) * rightwards
     direction = math.cos(elevation) * level + math.sin(elevation) * np.array([0.0, 0.0, 1.0])
-    x, y, z = (np.array(target) + distance * direction).round(9).tolist()
+    x, y, z = (np.array(target) + placed["distance"] * direction).round(9).tolist()
     return x, y, z
+
+
+@cache
+def blackbody(temperature: float) -> Vector:
+    """Colour of a black body at ``temperature``, at luminance 1.
+
+    Spectral radiance by Planck's law ``B(l, T) ~ l^-5 / (exp(c2 / (l T)) - 1)``, ``c2`` = 1.4387769e-2 m K,
+    integrated from 360 to 830 nm against the CIE 1931 observer, then XYZ to Rec.709. Negative channels (blue
+    under about 1900 K) are clipped at 0, and the colour is scaled so that
+    0.2126 R + 0.7152 G + 0.0722 B = 1: another temperature changes the colour of a light and not its
+    luminous power.
+
+    Args:
+        temperature: kelvin, 1000 to 40000.
+
+    Returns:
+        Linear Rec.709 colour of luminance 1.
+
+    Raises:
+        InputError: temperature out of range.
+
+    Example:
+        >>> [round(channel, 2) for channel in blackbody(6500)]
+        [1.04, 0.98, 1.03]
+    """
+    if not LOWEST <= temperature <= HIGHEST:
+        raise InputError(f"temperature: expected {LOWEST:.0f} to {HIGHEST:.0f} K, got {temperature}")
+    wavelength = np.arange(360.0, 831.0)
+    radiance = wavelength**-5.0 / np.expm1(1.4387769e7 / (wavelength * temperature))
+    return xyz_to_rec709(observer(wavelength) @ radiance)
+
+
+def normalise_lights(lights: tuple[LightRecord, ...]) -> tuple[tuple[LightRecord, ...], Vector]:
+    """Split the lights of a sample into lights to trace and a gain per channel.
+
+    Light transport is linear: the first light is traced white at `REFERENCE_POWER`, the others relative to
+    it, and the traced radiance times the gain is the radiance under the lights of the sample. So samples that
+    differ in nothing but power and colour of their light come from one trace, and are exact multiples of each
+    other.
+
+    Args:
+        lights: all light sources of the sample; there is no environment.
+
+    Returns:
+        The lights to trace, and the gain.
+
+    Example:
+        >>> light = LightRecord(name="light", location=(0, 0, 3), power=500, radius=0.5, color=(2, 1, 0.5))
+        >>> traced, gain = normalise_lights((light,))
+        >>> traced[0].power, traced[0].color, gain
+        (1000.0, (1.0, 1.0, 1.0), (1.0, 0.5, 0.25))
+    """
+    first = np.array(lights[0].color) * lights[0].power / REFERENCE_POWER
+    if not first.all():
+        # A channel without light cannot be the reference for one that has some.
+        return lights, (1.0, 1.0, 1.0)
+    traced = []
+    for i, light in enumerate(lights):
+        relative = (
+            (np.array(light.color) * light.power / REFERENCE_POWER / first).round(9) if i else np.ones(3)
+        )
+        red, green, blue = relative.tolist()
+        update = {"power": REFERENCE_POWER, "color": (red, green, blue), "temperature": None}
+        traced.append(light.model_copy(update=update))
+    red, green, blue = first.tolist()
+    return tuple(traced), (red, green, blue)

@@ -1,19 +1,28 @@
-"""Resolve the materials of objects and of the floor: by label, stated in numbers, or drawn at random."""
+"""Resolve the materials of objects and of the floor; read images as textures."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float32
+from numpy import ndarray
 
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.layout import SceneLayout
 from candlelight.generators.language.material_spec import TEXTURES, RandomMaterial, StatedMaterial
 from candlelight.generators.scenes.layout_inputs import LayoutInputs, require_asset
 from candlelight.generators.scenes.plan_records import Floor, Material, PartMaterial
-from candlelight.generators.scenes.texture_images import check_texture_image
 from candlelight.loaders.colour import srgb_to_linear
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, blaming
+from candlelight.loaders.files.safe_decoding import open_image
 from candlelight.loaders.schema import Vector
 
 PLAIN = "rgb"  # label of a material of one colour that the plan states
 OWN = "own"  # label of the material of an object whose parts have the colours in its manifest
+LONGEST_TEXTURE_SIDE = 2048  # pixels; a larger image fills memory and shows no more detail
 
 
 def choose_material(
@@ -179,13 +188,13 @@ def place_floor(layout: SceneLayout, inputs: LayoutInputs, library: AssetLibrary
     spec = layout.floor
     if spec is None:
         return None
-    half_width = inputs.number_of(spec, "half_width", "layout.floor")
+    half_width = inputs.numbers(spec, "layout.floor", "half_width")
     material = None
     if spec.random_material is not None:
         drawn = draw_material(spec.random_material, inputs, "floor", library, "layout.floor.random_material")
         material = drawn.model_copy(update={"specular": 0.0})
     color = inputs.color(spec.base_color, "layout.floor.base_color", highest=1.0)
-    return Floor(catcher=spec.catcher, base_color=color, half_width=half_width, material=material)
+    return Floor(catcher=spec.catcher, base_color=color, material=material, **half_width)
 
 
 def _find_texture(label: str, library: AssetLibrary, field: str) -> bool:
@@ -207,3 +216,51 @@ def _all_textures(library: AssetLibrary) -> Sequence[str]:
             "folders of their class (images/CLASS/NAME.jpg)"
         )
     return labels
+
+
+@cache
+def check_texture_image(path: Path) -> None:
+    """Check that an image can be read, at a small part of the cost of reading it.
+
+    Raises:
+        InputError: it is damaged, neither JPEG nor PNG, or claims more pixels than
+            `candlelight.loaders.files.safe_decoding.MAX_PIXELS`.
+    """
+    with _opened(path) as image:
+        image.draft("RGB", (16, 16))  # a JPEG is decoded at an eighth of its size
+        image.load()
+
+
+def read_texture(path: Path) -> Float32[ndarray, "side side 3"]:
+    """Read the central square of an image as linear colour.
+
+    The file is taken to be sRGB, whatever profile it carries. A side above `LONGEST_TEXTURE_SIDE` is
+    divided by the smallest whole number that brings it below; each pixel is the mean of a square of encoded
+    values. Transparency and the orientation in EXIF data are ignored.
+
+    Args:
+        path: a JPEG or PNG file.
+
+    Returns:
+        Scene-linear Rec.709 values in [0, 1], first row on top.
+
+    Raises:
+        InputError: it is damaged, neither JPEG nor PNG, or claims more pixels than
+            `candlelight.loaders.files.safe_decoding.MAX_PIXELS`.
+    """
+    with _opened(path) as image:
+        side = min(image.size)
+        left, top = (image.width - side) // 2, (image.height - side) // 2
+        square = image.convert("RGB").crop((left, top, left + side, top + side))
+        encoded = np.asarray(square.reduce(-(-side // LONGEST_TEXTURE_SIDE)), np.float32) / np.float32(255)
+    return srgb_to_linear(encoded)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open an image file; refuse a broken one in one line."""
+    with (
+        blaming(f"texture {path}: cannot be read", "replace or remove it"),
+        open_image(path.read_bytes(), ("JPEG", "PNG")) as image,
+    ):
+        yield image

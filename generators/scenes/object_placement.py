@@ -1,4 +1,4 @@
-"""Resolve the objects and the environment of a layout for one sample."""
+"""Resolve the objects and the environment of a layout for one sample: materials, places and poses."""
 
 import math
 from collections.abc import Sequence
@@ -9,11 +9,10 @@ from numpy import ndarray
 
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.field_types import Choice
-from candlelight.generators.language.layout import ObjectSpec, Scatter, SceneLayout
+from candlelight.generators.language.layout import ObjectSpec, RandomPose, Scatter, SceneLayout
 from candlelight.generators.scenes.layout_inputs import LayoutInputs, require_asset
 from candlelight.generators.scenes.object_materials import choose_material, choose_part_materials
 from candlelight.generators.scenes.plan_records import Material, SceneObject
-from candlelight.generators.scenes.random_poses import vary_pose
 from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.schema import EnvironmentRecord
 
@@ -82,14 +81,11 @@ def _object_type(spec: ObjectSpec, inputs: LayoutInputs, library: AssetLibrary, 
 def _place_object(
     spec: ObjectSpec, kind: str, material: Material, inputs: LayoutInputs, library: AssetLibrary, field: str
 ) -> SceneObject:
-    tilt_x, tilt_y = (inputs.number(part, f"{field}.tilt") for part in spec.tilt)
     placed = SceneObject(
         type=kind,
         material=material,
         parts=choose_part_materials(spec.parts, kind, material, inputs, library, f"{field}.parts"),
-        size=inputs.number_of(spec, "size", field),
-        rotation=inputs.number(spec.rotation, f"{field}.rotation"),
-        tilt=(tilt_x, tilt_y),
+        **inputs.numbers(spec, field, "size", "rotation", "tilt"),
         location=inputs.vector((*spec.location, 0.0)[:3], f"{field}.location"),
     )
     return placed if spec.anchor == "base" else _place_by_center(placed, library)
@@ -217,3 +213,43 @@ def place_environment(
         )
     modelled = blend and facts.get("modelled", True)
     return EnvironmentRecord(scene=label, rotation=rotation % 360.0, strength=strength, modelled=modelled)
+
+
+def vary_pose(
+    spec: ObjectSpec, random_pose: RandomPose | None, i: int, inputs: LayoutInputs, field: str
+) -> ObjectSpec:
+    """Turn and move object ``i`` by the numbered variation of the unit, the same at every call.
+
+    Each object has a stream of its own for each variation, so that one more object moves no other object.
+
+    Args:
+        spec: the object.
+        random_pose: largest turn and move; None leaves the object as it is.
+        i: number of the object in the scene.
+        inputs: values and streams of the sample.
+        field: path of the object in the set, for messages.
+
+    Returns:
+        The object with numbers as rotation and location.
+
+    Raises:
+        InputError: the variation is no whole number, at least 0, or a number of the pose names a factor whose
+            value is no number.
+
+    Example:
+        >>> inputs = LayoutInputs(0, "scene=cube", {"pose": 3})
+        >>> cube, spec = ObjectSpec(type="cube", rotation=25), RandomPose(variation="$pose", turn=30)
+        >>> vary_pose(cube, spec, 0, inputs, "layout.objects.0").rotation
+        -4.247275
+    """
+    if random_pose is None:
+        return spec
+    variation = inputs.whole(random_pose.variation, "layout.random_pose.variation")
+    # The name of the stream decides the numbers: it stays.
+    drawn = inputs.stream(f"pose/{variation}/{i}").uniform(-1.0, 1.0, 3)
+    turned, dx, dy = (drawn * (random_pose.turn, random_pose.move, random_pose.move)).round(6).tolist()
+    x, y, z = inputs.vector((*spec.location, 0.0)[:3], f"{field}.location")
+    rotation = inputs.number(spec.rotation, f"{field}.rotation") + turned
+    return spec.model_copy(
+        update={"rotation": round(rotation, 9), "location": (round(x + dx, 9), round(y + dy, 9), z)}
+    )

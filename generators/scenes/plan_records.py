@@ -10,7 +10,14 @@ from pydantic import Field
 
 from candlelight.generators.language.dead_leaves_fields import DeadLeaves
 from candlelight.generators.language.lights_and_camera import Camera
-from candlelight.loaders.schema import EnvironmentRecord, FactorValue, LightRecord, Record, Vector
+from candlelight.loaders.schema import (
+    EnvironmentRecord,
+    FactorValue,
+    LightRecord,
+    Metadata,
+    Record,
+    Vector,
+)
 
 # Part of a file name: a plan of another author must not name files elsewhere.
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=200)]
@@ -106,3 +113,7 @@ class SamplePlan(Record):
     lights: tuple[LightRecord, ...]
     gain: Vector
     trace: Trace
+
+
+# Fields that a planned sample and the metadata of its frame have in common.
+PLAN_FIELDS = Metadata.model_fields.keys() & SamplePlan.model_fields.keys()

@@ -1,17 +1,25 @@
 """Resolve the layout of an image set for one sample: its trace, its lights and its gain."""
 
 from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.dead_leaves_fields import (
+    COLORS,
+    SHAPES,
+    SMALLEST,
+    DeadLeaves,
+    DeadLeavesSpec,
+)
 from candlelight.generators.language.layout import SceneLayout
 from candlelight.generators.random_streams import cycles_seed
 from candlelight.generators.scenes.camera import place_camera, use_scene_camera
-from candlelight.generators.scenes.dead_leaves import resolve_dead_leaves
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
-from candlelight.generators.scenes.lights import place_lights
-from candlelight.generators.scenes.normalise_lights import normalise_lights
+from candlelight.generators.scenes.lights import normalise_lights, place_lights
 from candlelight.generators.scenes.object_materials import place_floor
 from candlelight.generators.scenes.object_placement import place_environment, place_objects
 from candlelight.generators.scenes.plan_records import Trace
+from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import LightRecord, Vector
+
+_NO_GAIN = (1.0, 1.0, 1.0)
 
 
 def resolve(
@@ -33,11 +41,11 @@ def resolve(
             names the field.
     """
     if layout.dead_leaves is not None:
-        return (), (1.0, 1.0, 1.0), resolve_dead_leaves(layout.dead_leaves, inputs)
+        return (), _NO_GAIN, _resolve_dead_leaves(layout.dead_leaves, inputs)
     camera = use_scene_camera(place_camera(layout, inputs), layout, inputs, library)
     lights = place_lights(layout, inputs, library, camera)
     environment = place_environment(layout, inputs, library)
-    traced, gain = normalise_lights(lights) if environment is None else (lights, (1.0, 1.0, 1.0))
+    traced, gain = normalise_lights(lights) if environment is None else (lights, _NO_GAIN)
     trace = Trace(
         objects=place_objects(layout, inputs, library),
         lights=traced,
@@ -50,3 +58,25 @@ def resolve(
         cycles_seed=cycles_seed(inputs.seed, inputs.unit),
     )
     return lights, gain, trace
+
+
+def _resolve_dead_leaves(spec: DeadLeavesSpec, inputs: LayoutInputs) -> Trace:
+    """Resolve dead leaves; the trace holds only them and the seed of all their draws."""
+    field = "layout.dead_leaves"
+    numbers = inputs.numbers(spec, field, "size", "exponent", "contrast", "falloff", "azimuth")
+    low, high = numbers["size"]
+    if not SMALLEST <= low <= high <= 1:
+        raise InputError(
+            f"{field}.size: expected {SMALLEST} <= smallest <= largest <= 1, got {low} and {high}"
+        )
+    shape = inputs.label(spec.shape, SHAPES, f"{field}.shape")
+    colors = inputs.label(spec.colors, COLORS, f"{field}.colors")
+    return Trace(
+        objects=(),
+        lights=(),
+        environment=None,
+        floor=None,
+        camera=None,
+        cycles_seed=cycles_seed(inputs.seed, inputs.unit),
+        dead_leaves=DeadLeaves(**{**spec.model_dump(), **numbers, "shape": shape, "colors": colors}),
+    )

@@ -11,7 +11,7 @@ from candlelight.cli import main
 from candlelight.evaluation.catalogue.concepts_options import Classifier
 from candlelight.evaluation.run.result_files import read_results
 from candlelight.generators.engine.dataset_description import dataset_info
-from candlelight.generators.engine.dead_leaves_process import DeadLeavesRenderer
+from candlelight.generators.engine.dead_leaves import DeadLeavesRenderer
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
 from candlelight.loaders import pack_hdf5, write_dataset_info

@@ -7,8 +7,8 @@ import pytest
 
 from candlelight.blender_assets import AssetLibrary, manifest
 from candlelight.generators.language.set_settings import stored_layers
-from candlelight.generators.scenes.blackbody import blackbody
 from candlelight.generators.scenes.camera import intrinsics, project, world_to_camera
+from candlelight.generators.scenes.lights import blackbody
 from candlelight.loaders.colour import srgb_to_linear, to_display
 
 pytestmark = pytest.mark.blender

@@ -295,9 +295,7 @@ def test_an_interrupted_run_stops_its_processes_on_the_workers(tmp_path):
 
     def render_processes():
         children = psutil.Process().children(recursive=True)
-        return [
-            one for one in children if "candlelight.generators.engine.dead_leaves_process" in one.cmdline()
-        ]
+        return [one for one in children if "candlelight.generators.engine.dead_leaves" in one.cmdline()]
 
     plan = make_plan(load_recipe("dead-leaves", ["image={width: 16, height: 16}"]), limit=500)
     with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:

@@ -5,13 +5,8 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from candlelight.generators.language.load_recipe import (
-    find_recipe,
-    load_recipe,
-    recipe_sha256,
-    revise,
-    shipped_recipes,
-)
+from candlelight.generators.language.load_recipe import load_recipe, recipe_sha256, revise
+from candlelight.generators.language.recipe_files import find_recipe, shipped_recipes
 from candlelight.generators.language.set_settings import settings
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.plain_yaml import parse_yaml

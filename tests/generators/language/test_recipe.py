@@ -3,8 +3,9 @@ import pickle  # noqa: TID251 - a recipe goes to other processes
 
 import pytest
 
-from candlelight.generators.language.load_recipe import load_recipe, recipe_sha256, shipped_recipes
+from candlelight.generators.language.load_recipe import load_recipe, recipe_sha256
 from candlelight.generators.language.recipe import Recipe
+from candlelight.generators.language.recipe_files import shipped_recipes
 from candlelight.generators.planning.interventions import do
 from candlelight.loaders.errors import InputError
 

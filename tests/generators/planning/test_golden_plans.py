@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from candlelight.generators import load_recipe, make_plan
-from candlelight.generators.language.load_recipe import recipe_sha256, shipped_recipes
+from candlelight.generators.language.load_recipe import recipe_sha256
+from candlelight.generators.language.recipe_files import shipped_recipes
 
 # Another hash of a recipe refuses folders of frames that were begun with the old one, and another hash of its
 # samples means other images. Whoever means either changes the entry:

@@ -8,8 +8,7 @@ import pytest
 
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.load_recipe import load_recipe
-from candlelight.generators.planning.interventions import counterfactual, do
-from candlelight.generators.planning.inverse_propensity import inverse_propensity_weights
+from candlelight.generators.planning.interventions import counterfactual, do, inverse_propensity_weights
 from candlelight.generators.planning.plan import make_plan, plan_samples
 from candlelight.generators.planning.sample_values import sample_values, unit_indices
 from candlelight.loaders.errors import InputError

@@ -12,8 +12,12 @@ from candlelight.generators.language.factors import Categorical, Continuous
 from candlelight.generators.language.image_set import ImageSet
 from candlelight.generators.language.load_recipe import load_recipe, recipe_sha256
 from candlelight.generators.language.set_settings import factor_infos
-from candlelight.generators.planning.interventions import condition, counterfactual, do
-from candlelight.generators.planning.inverse_propensity import inverse_propensity_weights
+from candlelight.generators.planning.interventions import (
+    condition,
+    counterfactual,
+    do,
+    inverse_propensity_weights,
+)
 from candlelight.generators.planning.mechanisms import Mechanisms
 from candlelight.generators.planning.plan import Plan, make_plan
 from candlelight.generators.planning.plan_table import load_plan, save_plan

@@ -15,8 +15,7 @@ from sklearn.metrics.cluster import contingency_matrix, expected_mutual_informat
 from candlelight.blender_assets import AssetLibrary
 from candlelight.cli import main
 from candlelight.generators.language.load_recipe import load_recipe
-from candlelight.generators.planning.interventions import do
-from candlelight.generators.planning.inverse_propensity import inverse_propensity_weights
+from candlelight.generators.planning.interventions import do, inverse_propensity_weights
 from candlelight.generators.planning.plan import make_plan
 from candlelight.generators.planning.planned_samples import compress_samples
 from candlelight.generators.planning.sample_values import unit_indices

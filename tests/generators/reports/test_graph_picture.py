@@ -10,7 +10,8 @@ import pytest
 from candlelight.generators.language.causal_graph import causal_graph
 from candlelight.generators.language.factors import Categorical, Rule
 from candlelight.generators.language.field_types import references
-from candlelight.generators.language.load_recipe import load_recipe, shipped_recipes
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.language.recipe_files import shipped_recipes
 from candlelight.generators.planning.plan import make_plan
 from candlelight.generators.reports.graph_picture import draw_graph
 from candlelight.generators.reports.plan_report import write_plan_report

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from candlelight.generators.scenes.blackbody import HIGHEST, LOWEST, blackbody
+from candlelight.generators.scenes.lights import HIGHEST, LOWEST, blackbody
 from candlelight.loaders.errors import InputError
 
 LUMINANCE = np.array([0.2126, 0.7152, 0.0722])

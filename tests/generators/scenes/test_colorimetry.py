@@ -1,6 +1,6 @@
 import pytest
 
-from candlelight.generators.scenes.colorimetry import hue_to_rgb
+from candlelight.generators.scenes.layout_inputs import hue_to_rgb
 
 
 def test_hues_lie_on_the_hexagon():

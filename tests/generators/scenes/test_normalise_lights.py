@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from candlelight.generators.scenes.normalise_lights import REFERENCE_POWER, normalise_lights
+from candlelight.generators.scenes.lights import REFERENCE_POWER, normalise_lights
 from candlelight.loaders.schema import LightRecord
 
 

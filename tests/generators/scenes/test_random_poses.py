@@ -8,8 +8,7 @@ from candlelight.generators.language.layout import ObjectSpec, RandomPose, Scene
 from candlelight.generators.language.lights_and_camera import CameraSpec
 from candlelight.generators.language.load_recipe import load_recipe, recipe_sha256
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
-from candlelight.generators.scenes.object_placement import place_objects
-from candlelight.generators.scenes.random_poses import vary_pose
+from candlelight.generators.scenes.object_placement import place_objects, vary_pose
 from candlelight.loaders.errors import InputError
 
 LIBRARY = AssetLibrary()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from candlelight.generators.scenes.texture_images import (
+from candlelight.generators.scenes.object_materials import (
     LONGEST_TEXTURE_SIDE,
     check_texture_image,
     read_texture,

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from candlelight.generators.engine.dead_leaves_process import PLAN_FIELDS, develop_painting
-from candlelight.generators.engine.render_plan import render
-from candlelight.generators.language.dead_leaves_fields import DeadLeaves
-from candlelight.generators.language.load_recipe import load_recipe
-from candlelight.generators.planning.plan import make_plan
-from candlelight.generators.scenes.dead_leaves import (
+from candlelight.generators.engine.dead_leaves import (
     CORNERS,
-    SHAPES,
     SUBSAMPLES,
+    develop_painting,
     draw_radii,
     inside_leaf,
     paint_dead_leaves,
 )
+from candlelight.generators.engine.render_plan import render
+from candlelight.generators.language.dead_leaves_fields import SHAPES, DeadLeaves
+from candlelight.generators.language.load_recipe import load_recipe
+from candlelight.generators.planning.plan import make_plan
+from candlelight.generators.scenes.plan_records import PLAN_FIELDS
 from candlelight.loaders import FrameFolder, HDF5Frames, HubFrames, pack_hdf5, pack_hub
 from candlelight.loaders.colour import srgb_to_linear
 from candlelight.loaders.errors import InputError

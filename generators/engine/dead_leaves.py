@@ -1,29 +1,37 @@
-"""Paint dead leaves without Blender: images of opaque shapes of all sizes that hide one another.
+"""Dead leaves: images of opaque flat shapes of all sizes that hide one another, painted without Blender.
 
 Dead leaves share many statistics with natural images (Lee, Mumford, Huang 2001) and show no objects, so that
-they are negative examples for every concept.
+they are negative examples for every concept. Run as a module, this is their render process.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int, Int32
 from numpy import ndarray
 
-from candlelight.generators.language.dead_leaves_fields import DeadLeaves, DeadLeavesSpec
-from candlelight.generators.random_streams import cycles_seed, stream
-from candlelight.generators.scenes.layout_inputs import LayoutInputs
-from candlelight.generators.scenes.plan_records import Trace
-from candlelight.loaders.colour import srgb_to_linear
-from candlelight.loaders.errors import InputError
+from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.engine.devices import CPU_REQUEST, DeviceRequest
+from candlelight.generators.engine.render_server import WriteSamples, cpu_features, run_renderer
+from candlelight.generators.language.dead_leaves_fields import DeadLeaves
+from candlelight.generators.language.load_recipe import recipe_sha256
+from candlelight.generators.language.recipe import Recipe
+from candlelight.generators.language.set_settings import SetSettings, settings
+from candlelight.generators.planning.provenance import check_group
+from candlelight.generators.random_streams import stream
+from candlelight.generators.scenes.plan_records import PLAN_FIELDS, SamplePlan
+from candlelight.loaders.colour import srgb_to_linear, to_display, to_half
+from candlelight.loaders.frames import write_frame
+from candlelight.loaders.samples import Frame
+from candlelight.loaders.schema import ChecksRecord, Metadata, RecipeRecord, RendererRecord, array_sha256
 
 SUBSAMPLES = 3  # each way; a pixel is the mean of nine
-SMALLEST = 0.002  # of the longer side; smaller leaves are many, slow, and below a pixel
 BATCH = 16384  # leaves drawn at a time; another number gives other images
-SHAPES = ("disc", "ellipse", "polygon")
-COLORS = ("rgb", "gray")
 _LONGEST = 3.0  # largest ratio of the axes of an ellipse
 CORNERS = (3, 8)  # of polygons
 BULGE = math.sqrt(_LONGEST)  # no leaf reaches further than this times its radius
@@ -46,32 +54,6 @@ class _Fall:
     radius: Float[ndarray, " leaves"]
     turn: Float[ndarray, " leaves"]
     form: Float[ndarray, " leaves"]
-
-
-def resolve_dead_leaves(spec: DeadLeavesSpec, inputs: LayoutInputs) -> Trace:
-    """Resolve dead leaves; the trace holds only them and the seed of all their draws.
-
-    Raises:
-        InputError: a number is out of range, or there is no such shape or kind of colours.
-    """
-    field = "layout.dead_leaves"
-    low, high = (inputs.number(part, f"{field}.size") for part in spec.size)
-    if not SMALLEST <= low <= high <= 1:
-        raise InputError(
-            f"{field}.size: expected {SMALLEST} <= smallest <= largest <= 1, got {low} and {high}"
-        )
-    names = {
-        name: inputs.label(getattr(spec, name), labels, f"{field}.{name}")
-        for name, labels in (("shape", SHAPES), ("colors", COLORS))
-    }
-    numbers = {
-        name: inputs.number_of(spec, name, field) for name in ("exponent", "contrast", "falloff", "azimuth")
-    }
-    leaves = DeadLeaves.model_validate({**spec.model_dump(), **names, **numbers, "size": (low, high)})
-    seed = cycles_seed(inputs.seed, inputs.unit)
-    return Trace(
-        objects=(), lights=(), environment=None, floor=None, camera=None, cycles_seed=seed, dead_leaves=leaves
-    )
 
 
 def draw_radii(
@@ -266,3 +248,99 @@ def _light(leaves: DeadLeaves, width: int, height: int) -> Float32[ndarray, "hei
     ramp = x[None, :] + y[:, None]
     span = np.ptp(ramp)
     return (1.0 - leaves.falloff * (ramp.max() - ramp) / span).astype(np.float32)
+
+
+def develop_painting(painting: PaintedImage, exposure: float) -> tuple[dict[str, ndarray], ChecksRecord]:
+    """Make the layers of a painted image, so that ``radiance = float16(albedo * shading + residual)`` holds.
+
+    Args:
+        painting: linear albedo and shading; the residual is 0, because no leaf is glossy.
+        exposure: factor on radiance before the sRGB curve.
+
+    Returns:
+        The layers by name, in the order of the schema, and the checks of the metadata.
+
+    Example:
+        >>> flat = np.full((1, 1, 3), 0.5, np.float32)
+        >>> develop_painting(PaintedImage(flat, flat), 1.0)[0]["radiance"]
+        array([[[0.25, 0.25, 0.25]]], dtype=float16)
+    """
+    albedo, shading = to_half(painting.albedo), to_half(painting.shading)
+    total = albedo.astype(np.float32) * shading.astype(np.float32)
+    radiance = to_half(total)
+    exposed = radiance.astype(np.float32) * np.float32(exposure)
+    layers = {
+        "image": to_display(exposed),
+        "radiance": radiance,
+        "albedo": albedo,
+        "shading": shading,
+        "residual": np.zeros_like(radiance),
+    }
+    checks = ChecksRecord(
+        identity_error=None,
+        stored_error=float(np.abs(total - radiance).max()),
+        clipped=float((exposed > 1.0).any(axis=-1).mean()),
+    )
+    return layers, checks
+
+
+class DeadLeavesRenderer:
+    """Renders the dead-leaves samples of one recipe into one folder.
+
+    Args:
+        root: folder of the data set.
+        recipe: the recipe.
+        threads: not used; this renderer has one thread.
+        device: not used; this renderer uses the processor.
+    """
+
+    def __init__(
+        self, root: Path, recipe: Recipe, threads: int = 1, device: DeviceRequest = CPU_REQUEST
+    ) -> None:
+        del threads, device
+        self._root, self._recipe = root, recipe
+        self._recipe_record = RecipeRecord(name=recipe.name, sha256=recipe_sha256(recipe))
+
+    def trace(self, group: Sequence[SamplePlan]) -> WriteSamples:
+        """Paint one image for all samples of ``group``, which show the same leaves.
+
+        Returns:
+            A function that writes the samples and returns their ids.
+        """
+        check_group(group, AssetLibrary())
+        chosen = settings(self._recipe, group[0].set)
+        leaves = group[0].trace.dead_leaves
+        assert leaves is not None
+        painting = paint_dead_leaves(
+            leaves, group[0].trace.cycles_seed, chosen.image.width, chosen.image.height
+        )
+        return partial(self._write, group, chosen, painting)
+
+    def _write(self, group: Sequence[SamplePlan], chosen: SetSettings, painting: PaintedImage) -> list[str]:
+        made, checks = develop_painting(painting, chosen.exposure)
+        layers = {name: made[name] for name in made if name in chosen.layers}
+        for sample in group:
+            metadata = Metadata(
+                **sample.model_dump(include=PLAN_FIELDS),
+                recipe=self._recipe_record,
+                objects=(),
+                environment=None,
+                camera=None,
+                exposure=chosen.exposure,
+                renderer=RendererRecord(
+                    blender=None,
+                    device="CPU",
+                    cpu_features=cpu_features(),
+                    samples=SUBSAMPLES**2,
+                    denoiser="none",
+                    cycles_seed=sample.trace.cycles_seed,
+                ),
+                checks=checks,
+                layers={name: array_sha256(array) for name, array in layers.items()},
+            )
+            write_frame(self._root, Frame(metadata, layers))
+        return [sample.id for sample in group]
+
+
+if __name__ == "__main__":
+    run_renderer(DeadLeavesRenderer)

@@ -1,0 +1,238 @@
+"""Find and read the files of recipes, and merge each set with the set that it extends."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from candlelight.generators.language.field_types import described, is_choice
+from candlelight.loaders.errors import InputError, did_you_mean, nearest_file, within
+from candlelight.loaders.files.plain_yaml import LONGEST, parse_yaml
+
+FOR_ALL_SETS = ("image", "render", "layers", "exposure")  # a recipe gives them for its sets; a set may differ
+# `extends` is merged before the models check a recipe, so that no model has this field.
+EXTENDS = described(
+    None,
+    "Set whose fields this set takes over, but `shares_units`: of this recipe, RECIPE/SET of a shipped one, "
+    "or FILE.yaml/SET relative to this file. Fields given here are merged into them.",
+    "candle/candle",
+)
+_LONGEST_CHAIN = 50  # far below Python's limit of recursion
+_YAML = (".yaml", ".yml")
+_Place = tuple[Path, str]  # a recipe's file, and a set in it
+
+
+@dataclass
+class Extended:
+    """Facts that the sets of one recipe have from other recipes.
+
+    Attributes:
+        fields: by set, the fields among `FOR_ALL_SETS` that another recipe gives.
+        folders: by kind of asset, the folder that an extended file names.
+    """
+
+    fields: dict[str, set[str]] = field(default_factory=dict)
+    folders: dict[str, Path] = field(default_factory=dict)
+
+
+def shipped_recipes() -> dict[str, Path]:
+    """Return the shipped recipes by name.
+
+    Example:
+        >>> "candle" in shipped_recipes()
+        True
+    """
+    folder = Path(str(files("candlelight.generators"))) / "recipes"
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def find_recipe(source: str | Path) -> Path:
+    """Return the file of a recipe, shipped or not.
+
+    Raises:
+        InputError: there is no such recipe; the message lists the shipped recipes.
+    """
+    known = shipped_recipes()
+    if not isinstance(source, str | Path):
+        raise InputError(f"recipe: expected a name, a path or a mapping, got {type(source).__name__}")
+    if str(source) in known:
+        return known[str(source)]
+    path = Path(source)
+    with suppress(OSError):  # no name of a file, such as a whole recipe
+        if path.is_file():
+            return path
+        if (plan := path / "plan.parquet").is_file():
+            raise InputError(f"recipe `{source}` is a folder of frames; name its plan: {plan}")
+    raise InputError(
+        f"recipe `{source}` is neither a file nor shipped; expected a path or one of: {', '.join(known)}"
+        f"{did_you_mean(source, known) or nearest_file(path)}"
+    )
+
+
+def recipe_text(source: str | Path) -> str:
+    """Return the YAML of a recipe, shipped or not, as it is written.
+
+    Raises:
+        InputError: there is no such recipe, or the file is no mapping in YAML.
+    """
+    path = find_recipe(source)
+    read_recipe_file(path)
+    return path.read_text(encoding="utf-8")
+
+
+def read_recipe_file(path: Path) -> dict[str, Any]:
+    """Read the fields of a recipe's file, unchecked.
+
+    Raises:
+        InputError: the file is no mapping in YAML.
+    """
+    with within(f"recipe {path.name}"):
+        try:
+            with path.open(encoding="utf-8") as file:
+                data = parse_yaml(file.read(LONGEST + 1))
+        except UnicodeDecodeError as error:
+            raise InputError(f"expected YAML in UTF-8, got something else (byte {error.start})") from None
+        if isinstance(data, dict):
+            return plain_fields(data)
+        raise InputError(f"expected a mapping of fields, got {type(data).__name__}")
+
+
+def plain_fields(data: Mapping[Any, Any]) -> dict[str, Any]:
+    """Copy the fields of a recipe, so that they can be changed."""
+    return {str(key): copy_apart(value) for key, value in data.items()}
+
+
+def copy_apart(value: Any) -> Any:
+    """Copy mappings and lists, which YAML aliases share, so that an override changes one place alone.
+
+    Numbers and arrays of numpy, which a recipe from Python may hold, become those of YAML.
+    """
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {key: copy_apart(item) for key, item in value.items()}
+    return [copy_apart(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def merge_sets(data: dict[str, Any], path: Path) -> Extended:
+    """Merge every set of a recipe with the set that it extends, in place.
+
+    Args:
+        data: fields of the recipe.
+        path: its file; a path in ``extends`` is relative to the folder of that file.
+
+    Raises:
+        InputError: ``extends`` names no set, or sets extend one another in a circle or a long chain.
+    """
+    extended, sets = Extended(), data.get("sets")
+    for name in sets if isinstance(sets, dict) else ():
+        _merge_set(data, (path, name), (), extended)
+    return extended
+
+
+def _merge_set(data: dict[str, Any], place: _Place, above: tuple[_Place, ...], extended: Extended) -> None:
+    (path, name), sets = place, data["sets"]
+    if not isinstance(sets[name], dict) or "extends" not in sets[name]:
+        return
+    reference, where = str(sets[name]["extends"]), f"recipe {path.name}: sets.{name}.extends"
+    chain = (*above, place)
+    if len(chain) > _LONGEST_CHAIN:
+        raise InputError(
+            f"{where}: expected at most {_LONGEST_CHAIN} sets that extend one another, got more; write "
+            "the fields of the first ones into one set"
+        )
+    recipe, slash, base_name = reference.rpartition("/")
+    base_place = (_file(recipe, path, reference, where), base_name) if slash else (path, reference)
+    if base_place in chain:
+        circle = " extends ".join(_shown(one, path) for one in (*chain, base_place))
+        raise InputError(f"{where}: {circle}, which never ends")
+    if slash:
+        base = _from_file(base_place, reference, where, chain, extended)
+        base = {key: value for key, value in base.items() if key not in data}
+        extended.fields[name] = base.keys() & set(FOR_ALL_SETS) - sets[name].keys()
+    else:
+        if reference not in sets:
+            near = did_you_mean(reference, [other for other in sets if other != name])
+            raise InputError(
+                f"{where}: expected RECIPE/SET of a shipped recipe, FILE.yaml/SET of your own, or a set "
+                f"of this one, got `{reference}`{near}"
+            )
+        _merge_set(data, base_place, chain, extended)
+        base = copy_apart(sets[reference]) if isinstance(sets[reference], dict) else {}
+        extended.fields[name] = extended.fields.get(reference, set()) - sets[name].keys()
+    # A set says itself whether it shares units: two that extend one set would else show the same scenes,
+    # one as training data and the other as test data.
+    base.pop("shares_units", None)
+    sets[name] = _merge(base, sets[name])
+    del sets[name]["extends"]
+
+
+def _file(recipe: str, path: Path, reference: str, where: str) -> Path:
+    """Find the file of the recipe that ``extends`` names."""
+    if not recipe.endswith(_YAML):
+        if recipe in shipped_recipes():
+            return shipped_recipes()[recipe]
+        near = did_you_mean(recipe, shipped_recipes())
+        raise InputError(
+            f"{where}: expected RECIPE/SET of a shipped recipe or FILE.yaml/SET of your own, got "
+            f"`{reference}`{near}"
+        )
+    file = (path.parent / recipe).resolve()
+    if not file.is_file():
+        raise InputError(f"{where}: there is no file {file}; expected its path relative to {path.parent}")
+    return file
+
+
+def _from_file(
+    place: _Place, reference: str, where: str, chain: tuple[_Place, ...], extended: Extended
+) -> dict[str, Any]:
+    """Return the fields of a set in another file, with the fields that its recipe gives for all sets."""
+    file, name = place
+    data = read_recipe_file(file)
+    sets = data.get("sets")
+    if not isinstance(sets, dict) or name not in sets or not isinstance(sets[name], dict):
+        known = ", ".join(map(str, sets)) if isinstance(sets, dict) else "none"
+        raise InputError(f"{where}: expected a set of `{file.stem}` ({known}), got `{reference}`")
+    inner = Extended()
+    _merge_set(data, place, chain, inner)
+    for kind, folder in {**inner.folders, **asset_folders(data, file)}.items():
+        if extended.folders.setdefault(kind, folder) != folder:
+            raise InputError(
+                f"{where}: {file.name} has {kind} in {folder}, another file that this recipe extends has "
+                f"them in {extended.folders[kind]}; extend one of the two, or put the assets into one "
+                "folder"
+            )
+    inherited = {key: data[key] for key in FOR_ALL_SETS if key in data}
+    return {**inherited, **sets[name]}
+
+
+def asset_folders(data: Mapping[str, Any], path: Path) -> dict[str, Path]:
+    """Return the folders of assets that a recipe's file names, by kind, absolute."""
+    folders = data.get("assets")
+    named = folders if isinstance(folders, dict) else {}
+    return {kind: (path.parent / str(folder)).absolute() for kind, folder in named.items()}
+
+
+def _shown(place: _Place, path: Path) -> str:
+    return place[1] if place[0] == path else f"{place[0].name}/{place[1]}"
+
+
+def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge mappings field by field. A factor, a variable or a list is one value and replaced whole."""
+    merged = dict(base)
+    for key, value in changes.items():
+        if not isinstance(value, dict) or not isinstance(merged.get(key), dict):
+            merged[key] = value
+        elif key in ("factors", "variables"):
+            merged[key] = {**merged[key], **value}
+        elif is_choice(value) != is_choice(merged[key]):
+            merged[key] = value
+        elif key == "render" and "preset" in value:
+            merged[key] = value  # a preset replaces all that the base says of rendering
+        else:
+            merged[key] = _merge(merged[key], value)
+    return merged
