@@ -3,6 +3,7 @@
 import functools
 import os
 import re
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,16 +17,18 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = Path(__file__).parents[1]
 # Modules that annotate arrays are checked; with all modules, planning would take twice as long. An int is
 # accepted as a float, as in PEP 484. jaxtyping's own pytest option is not used: with arguments for the
-# checker, it accepts only one package.
-install_import_hook(
-    [
-        ".".join(("candlelight", *path.relative_to(ROOT).with_suffix("").parts))
-        for package in ("loaders", "evaluation", "generators")
-        for path in (ROOT / package).rglob("*.py")
-        if "jaxtyping" in path.read_text(encoding="utf-8")
-    ],
-    "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))",
-)
+# checker, it accepts only one package. Python 3.11 has the lowest versions, among them one of jaxtyping that
+# cannot check every annotation.
+if sys.version_info >= (3, 12):
+    install_import_hook(
+        [
+            ".".join(("candlelight", *path.relative_to(ROOT).with_suffix("").parts))
+            for package in ("loaders", "evaluation", "generators")
+            for path in (ROOT / package).rglob("*.py")
+            if "jaxtyping" in path.read_text(encoding="utf-8")
+        ],
+        "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))",
+    )
 
 
 NUMBER = re.compile(r"(?<![\w.])(?<!version )[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|inf|nan|undefined)(?!\w)")
