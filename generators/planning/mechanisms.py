@@ -207,7 +207,8 @@ def mechanisms_of(image_set: ImageSet, library: AssetLibrary) -> Mechanisms:
             with within(where):
                 lists[name] = values_of(mechanism, library)
             if mechanism.weights is not None:
-                _check_weights(mechanism.weights, lists[name], f"{where}.weights")
+                with within(f"{where}.weights"):
+                    weights_of(mechanism.weights, lists[name])
     _check_tables(image_set, lists)
     _check_comparisons(image_set, lists, library)
     for i, rule in enumerate(image_set.rules):
@@ -232,12 +233,8 @@ def _check_tables(image_set: ImageSet, lists: Mapping[str, tuple[FactorValue, ..
         for parents, weights in mechanism.rows().items() if isinstance(mechanism, Categorical) else ():
             known = all(key in keys[parent] for parent, key in zip(mechanism.parents(), parents, strict=True))
             if known:
-                _check_weights(weights, lists[name], f"{_field(image_set, name)}.table.{'.'.join(parents)}")
-
-
-def _check_weights(weights: Weights, listed: tuple[FactorValue, ...], where: str) -> None:
-    with within(where):
-        weights_of(weights, listed)
+                with within(f"{_field(image_set, name)}.table.{'.'.join(parents)}"):
+                    weights_of(weights, lists[name])
 
 
 def _is_possible(

@@ -176,10 +176,8 @@ def normalise_lights(lights: tuple[LightRecord, ...]) -> tuple[tuple[LightRecord
         # A channel without light cannot be the reference for one that has some.
         return lights, (1.0, 1.0, 1.0)
     traced = []
-    for i, light in enumerate(lights):
-        relative = (
-            (np.array(light.color) * light.power / REFERENCE_POWER / first).round(9) if i else np.ones(3)
-        )
+    for light in lights:
+        relative = (np.array(light.color) * light.power / REFERENCE_POWER / first).round(9)
         red, green, blue = relative.tolist()
         update = {"power": REFERENCE_POWER, "color": (red, green, blue), "temperature": None}
         traced.append(light.model_copy(update=update))
