@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
-from candlelight.generators.language.factors import Categorical
 from candlelight.generators.language.load_recipe import first_error
 from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.planning.plan import Plan
@@ -231,8 +230,7 @@ def _listed_values(recipe: Recipe) -> dict[tuple[str, str], tuple[FactorValue, .
     return {
         (set_name, name): factor.listed()
         for set_name, image_set in recipe.sets.items()
-        for name, factor in image_set.mechanisms().items()
-        if isinstance(factor, Categorical)
+        for name, factor in image_set.categorical().items()
     }
 
 

@@ -13,7 +13,7 @@ from candlelight.generators.scenes.layout_inputs import LayoutInputs, require_as
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import CameraRecord
 
-_SAME_PLACE = 1e-6  # m; points nearer to each other count as one
+SAME_PLACE = 1e-6  # m; points nearer to each other count as one
 _FURTHEST_SHIFT = 45.0  # degrees of visual angle
 
 
@@ -32,7 +32,7 @@ def place_camera(layout: SceneLayout, inputs: LayoutInputs) -> Camera:
             f"{field}.shift: expected at most {_FURTHEST_SHIFT:g} degrees to each side, "
             f"got {list(camera.shift)}"
         )
-    if math.dist(camera.location[:2], camera.look_at[:2]) < _SAME_PLACE:
+    if math.dist(camera.location[:2], camera.look_at[:2]) < SAME_PLACE:
         raise InputError(f"{field}: expected `look_at` not straight above or below the camera")
     return camera
 
