@@ -249,13 +249,7 @@ class Continuous(Record):
 
     def expressions(self) -> dict[str, str]:
         """Return the expressions by the name of their field."""
-        quantities = {
-            "low": self.low,
-            "high": self.high,
-            "mean": self.mean,
-            "std": self.std,
-            "value": self.value,
-        }
+        quantities = {name: getattr(self, name) for name in ("low", "high", "mean", "std", "value")}
         return {name: text for name, text in quantities.items() if isinstance(text, str)}
 
 

@@ -86,6 +86,14 @@ LayerNames = Annotated[
 ]
 
 
+def stated_fields(model: BaseModel) -> list[str]:
+    """List the fields of a model whose values are not their defaults."""
+    fields = type(model).model_fields.items()
+    return [
+        name for name, field in fields if getattr(model, name) != field.get_default(call_default_factory=True)
+    ]
+
+
 def check_order(model: Any) -> Any:
     """Refuse a model whose ``low`` is above its ``high``; a validator of pydantic."""
     if model.low > model.high:

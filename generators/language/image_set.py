@@ -208,7 +208,7 @@ class ImageSet(Record):
     def _check_parents_and_rules(self) -> "ImageSet":
         mechanisms = self.mechanisms()
         for name, mechanism in mechanisms.items():
-            field = f"{'factors' if name in self.factors else 'variables'}.{name}"
+            field = self.field_of(name)
             for parent in mechanism.parents():
                 if parent not in mechanisms:
                     known = ", ".join(mechanisms)
@@ -221,7 +221,7 @@ class ImageSet(Record):
                     raise ValueError(f"{field}.given: expected categorical names, got `{parent}`")
         for i, rule in enumerate(self.rules):
             for name in rule.exclude:
-                if not isinstance(mechanisms.get(name), Categorical):
+                if name not in self.categorical():
                     raise ValueError(f"rules.{i}.exclude: expected categorical names, got `{name}`")
             if (
                 rule.selection
@@ -241,8 +241,7 @@ class ImageSet(Record):
         library = AssetLibrary()
         return any(
             name in one.listed() or (one.assets is not None and library.has(one.assets, name))
-            for one in self.mechanisms().values()
-            if isinstance(one, Categorical)
+            for one in self.categorical().values()
         )
 
     @model_validator(mode="after")
@@ -274,6 +273,14 @@ class ImageSet(Record):
     def mechanisms(self) -> dict[str, Factor]:
         """Return factors and variables by name."""
         return {**self.factors, **self.variables}
+
+    def categorical(self) -> dict[str, Categorical]:
+        """Return the factors and variables with a list of values, by name."""
+        return {name: one for name, one in self.mechanisms().items() if isinstance(one, Categorical)}
+
+    def field_of(self, name: str) -> str:
+        """Return the field of a factor or variable, for messages."""
+        return f"{'factors' if name in self.factors else 'variables'}.{name}"
 
     def graph(self, intervened: Collection[str] = ()) -> Graph:
         """Return the parents of every factor and variable; names that an intervention sets have none."""

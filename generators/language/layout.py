@@ -20,6 +20,7 @@ from candlelight.generators.language.field_types import (
     Point,
     described,
     is_choice,
+    stated_fields,
 )
 from candlelight.generators.language.lights_and_camera import CameraSpec, EnvironmentSpec, LightSpec
 from candlelight.generators.language.material_spec import MaterialOrLabel, RandomMaterial
@@ -215,12 +216,7 @@ class SceneLayout(Record):
     def _check_dead_leaves(self) -> "SceneLayout":
         if self.dead_leaves is None and self.camera is None:
             raise ValueError("expected a `camera`, or `dead_leaves`")
-        fields = type(self).model_fields.items()
-        others = [
-            name
-            for name, field in fields
-            if name != "dead_leaves" and getattr(self, name) != field.get_default(call_default_factory=True)
-        ]
+        others = [name for name in stated_fields(self) if name != "dead_leaves"]
         if self.dead_leaves is not None and others:
             raise ValueError(f"expected `dead_leaves` alone, got {', '.join(others)} as well")
         return self

@@ -15,6 +15,7 @@ from candlelight.generators.language.field_types import (
     Three,
     Two,
     described,
+    stated_fields,
 )
 from candlelight.loaders.schema import Record, Vector
 
@@ -81,32 +82,18 @@ class LightSpec(Record):
     aim: Point | None = described(None, "Point that a spot shines at; by default its target.", [0, 0, 1], "m")
 
     @model_validator(mode="after")
-    def _asset_alone(self) -> "LightSpec":
-        fields = type(self).model_fields
-        extra = [
-            name
-            for name in fields
-            if name not in ("asset", "name") and getattr(self, name) != fields[name].default
-        ]
-        if self.asset is not None and extra:
+    def _fits_together(self) -> "LightSpec":
+        stated = stated_fields(self)
+        if self.asset is not None and (extra := [name for name in stated if name not in ("asset", "name")]):
             raise ValueError(
                 f"a light asset decides every field of the light; expected no {', '.join(extra)} with it"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _one_colour(self) -> "LightSpec":
-        given = [name for name in ("temperature", "chromaticity", "color") if getattr(self, name) is not None]
-        if len(given) > 1:
+        colors = [name for name in stated if name in ("temperature", "chromaticity", "color")]
+        if len(colors) > 1:
             raise ValueError(
-                f"expected one of `temperature`, `chromaticity` and `color`, got {', '.join(given)}"
+                f"expected one of `temperature`, `chromaticity` and `color`, got {', '.join(colors)}"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _spots_alone(self) -> "LightSpec":
-        fields = type(self).model_fields
-        beam = [name for name in ("cone", "blend", "aim") if getattr(self, name) != fields[name].default]
+        beam = [name for name in stated if name in ("cone", "blend", "aim")]
         if self.kind == "point" and beam:
             raise ValueError(f"{', '.join(beam)}: a point light shines in all directions; add `kind: spot`")
         return self

@@ -193,34 +193,31 @@ def override(data: dict[str, Any], change: str) -> None:
         raise InputError(
             f"{argument('overrides')}: expected FIELD=VALUE as in image.width=64, got `{change}`"
         )
-    try:
-        value = copy_apart(parse_yaml(text))
-    except InputError:
-        raise InputError(
-            f"{argument('overrides')} {field}: expected a YAML value, got `{text[:60]}`"
-        ) from None
-    if field.partition(".")[0] == "assets":
-        raise InputError(
-            f"{argument('overrides')} {field}: expected {argument('assets')} KIND=FOLDER to name a folder "
-            "of assets"
-        )
-    node: Any = data
-    above, rest = "", field.split(".")
+    with within(f"{argument('overrides')} {field}"):
+        try:
+            value = copy_apart(parse_yaml(text))
+        except InputError:
+            raise InputError(f"expected a YAML value, got `{text[:60]}`") from None
+        if field.partition(".")[0] == "assets":
+            raise InputError(f"expected {argument('assets')} KIND=FOLDER to name a folder of assets")
+        _set_field(data, field.split("."), value)
+
+
+def _set_field(data: dict[str, Any], rest: list[str], value: Any) -> None:
     sets = data.get("sets")
     if rest[0] == "sets" and len(rest) > 2 and isinstance(sets, dict) and rest[1] not in sets:
         near = did_you_mean(rest[1], sets)
-        raise InputError(
-            f"{argument('overrides')} {field}: there is no set `{rest[1]}`; expected one of "
-            f"{', '.join(sets)}{near}"
-        )
+        raise InputError(f"there is no set `{rest[1]}`; expected one of {', '.join(sets)}{near}")
+    node: Any = data
+    above = ""
     while (taken := _first(node, rest)) < len(rest):
         above, rest = ".".join(rest[:taken]), rest[taken:]
-        node = _step(node, above, field)
+        node = _step(node, above)
     part = ".".join(rest)
     if isinstance(node, list):
-        node[_position(node, part, field)] = value
+        node[_position(node, part)] = value
     else:
-        mapping = _mapping(node, part, field)
+        mapping = _mapping(node, part)
         if (above, part) == ("render", "preset"):
             mapping.clear()
         mapping[_key(node, part)] = value
@@ -232,11 +229,11 @@ def _first(node: Any, parts: list[str]) -> int:
     return next((n for n in lengths if _key(node, ".".join(parts[:n])) in node), 1)
 
 
-def _step(node: Any, part: str, field: str) -> Any:
+def _step(node: Any, part: str) -> Any:
     """Go one field down; a missing mapping is made, and checked with the whole recipe."""
     if isinstance(node, list):
-        return node[_position(node, part, field)]
-    key = _key(_mapping(node, part, field), part)
+        return node[_position(node, part)]
+    key = _key(_mapping(node, part), part)
     if not isinstance(node.get(key), dict | list):
         node[key] = {}
     return node[key]
@@ -247,19 +244,15 @@ def _key(node: Mapping[Any, Any], part: str) -> Any:
     return next((key for key in node if not isinstance(key, str) and str(key) == part), part)
 
 
-def _mapping(node: Any, part: str, field: str) -> dict[Any, Any]:
+def _mapping(node: Any, part: str) -> dict[Any, Any]:
     if not isinstance(node, dict):
-        raise InputError(
-            f"{argument('overrides')} {field}: expected fields above `{part}`, got the value {node!r}"
-        )
+        raise InputError(f"expected fields above `{part}`, got the value {node!r}")
     return node
 
 
-def _position(node: list[Any], part: str, field: str) -> int:
+def _position(node: list[Any], part: str) -> int:
     if not part.isdecimal() or int(part) >= len(node):
-        raise InputError(
-            f"{argument('overrides')} {field}: expected a position from 0 to {len(node) - 1}, got `{part}`"
-        )
+        raise InputError(f"expected a position from 0 to {len(node) - 1}, got `{part}`")
     return int(part)
 
 

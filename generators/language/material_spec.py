@@ -53,11 +53,7 @@ class StatedMaterial(Record):
     color_a: Color | None = described(None, "First colour of the texture.", [0.8, 0.7, 0.5])
     color_b: Color | None = described(None, "Second colour of the texture.", [0.2, 0.1, 0.05])
     offset: Vector = described(
-        (
-            0.0,
-            0.0,
-            0.0,
-        ),
+        (0.0, 0.0, 0.0),
         "Shift of the texture along x, y and z.",
         [0.5, 0, 0],
         "m",

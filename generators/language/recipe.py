@@ -9,7 +9,8 @@ from candlelight.generators.language.dead_leaves_fields import DEAD_LEAVES_LAYER
 from candlelight.generators.language.factors import Categorical, Name, Value
 from candlelight.generators.language.field_types import LayerNames, described
 from candlelight.generators.language.image_set import ImageSet, ImageSize, RenderSettings
-from candlelight.loaders.errors import did_you_mean, within
+from candlelight.generators.language.layout import SceneLayout
+from candlelight.loaders.errors import InputError, did_you_mean, within
 from candlelight.loaders.schema import LIGHT_PREFIX, AssetKind, Record, Statements, layer
 
 ALL_LIGHTS = "light/*"
@@ -78,26 +79,8 @@ class Recipe(Record):
     @model_validator(mode="after")
     def _check_layers(self) -> "Recipe":
         for name, image_set in self.sets.items():
-            layers = image_set.layers or self.layers
-            if layers == ALL_LAYERS:
-                continue
-            if "image" not in layers or len(set(layers)) != len(layers):
-                raise ValueError(
-                    f"sets.{name}.layers: expected distinct names, `image` among them, got {list(layers)}"
-                )
-            for wanted in layers:
-                _check_layer(wanted, f"sets.{name}.layers")
-            if image_set.layout.dead_leaves is not None and (other := set(layers) - set(DEAD_LEAVES_LAYERS)):
-                raise ValueError(
-                    f"sets.{name}.layers: dead leaves have {', '.join(DEAD_LEAVES_LAYERS)}, "
-                    f"got {', '.join(sorted(other))} as well"
-                )
-            floor = image_set.layout.floor
-            if ALL_LIGHTS in layers and floor is not None and floor.catcher:
-                raise ValueError(
-                    f"sets.{name}.layers: light layers are black on a shadow catcher; "
-                    "use a plain floor or leave `light/*` out"
-                )
+            with within(f"sets.{name}.layers"):
+                _check_names(image_set.layers or self.layers, image_set.layout)
         return self
 
     @model_validator(mode="after")
@@ -150,8 +133,20 @@ class Recipe(Record):
         return kinds
 
 
-def _check_layer(name: str, field: str) -> None:
-    with within(field):
+def _check_names(layers: tuple[str, ...], layout: SceneLayout) -> None:
+    if layers == ALL_LAYERS:
+        return
+    if "image" not in layers or len(set(layers)) != len(layers):
+        raise InputError(f"expected distinct names, `image` among them, got {list(layers)}")
+    for name in layers:
         layer(name)
-    if name.startswith(LIGHT_PREFIX) and name != ALL_LIGHTS:
-        raise ValueError(f"{field}: expected `{ALL_LIGHTS}`, one layer for each light, got `{name}`")
+        if name.startswith(LIGHT_PREFIX) and name != ALL_LIGHTS:
+            raise InputError(f"expected `{ALL_LIGHTS}`, one layer for each light, got `{name}`")
+    if not layout.traced and (other := set(layers) - set(DEAD_LEAVES_LAYERS)):
+        raise InputError(
+            f"dead leaves have {', '.join(DEAD_LEAVES_LAYERS)}, got {', '.join(sorted(other))} as well"
+        )
+    if ALL_LIGHTS in layers and layout.floor is not None and layout.floor.catcher:
+        raise InputError(
+            "light layers are black on a shadow catcher; use a plain floor or leave `light/*` out"
+        )

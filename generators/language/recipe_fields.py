@@ -112,7 +112,8 @@ def _field_lines(name: str, field: FieldInfo, shown: set[type[BaseModel]]) -> li
     """Write one field, and below it the fields of its models that are not shown yet."""
     facts = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
     unit = f", in {facts['unit']}" if facts.get("unit") else ""
-    kind = f"{_words(_annotated(field))}{unit}; {_default(field, facts)}"
+    annotation = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+    kind = f"{_words(annotation)}{unit}; {_default(field, facts)}"
     lines = [*_comment(str(field.description)), *_comment(kind)]
     branches = _branches(field)
     new = [branch for branch in branches if branch.model not in shown]
@@ -131,16 +132,16 @@ def _branch_lines(branch: _Branch, shown: set[type[BaseModel]]) -> list[str]:
     title = (
         "Or, by the value of a factor:" if issubclass(branch.model, Choice) else _TITLES.get(branch.model, "")
     )
-    lines = [f"  # {title}"] if title else []
     body = _model_lines(branch.model, shown)
-    if branch.inside == _KEY:
-        return [*lines, f"  {_KEY}", *textwrap.indent("\n".join(body), "    ").split("\n")]
-    if branch.inside == _ITEM:
+    if branch.inside:
         first = next(i for i, line in enumerate(body) if not line.startswith("#"))
-        indented = textwrap.indent("\n".join(body), "    ").split("\n")
-        indented[first] = "  - " + body[first]
-        return [*lines, *indented]
-    return [*lines, *textwrap.indent("\n".join(body), "  ").split("\n")]
+        marked = body[first]
+        body = [f"  {line}" for line in body]
+        if branch.inside == _ITEM:
+            body[first] = f"- {marked}"
+        else:
+            body = [_KEY, *body]
+    return [f"  {line}" for line in ([f"# {title}", *body] if title else body)]
 
 
 def _comment(text: str) -> list[str]:
@@ -165,10 +166,6 @@ def _flow(value: Any) -> str:
         value = [int(item) if isinstance(item, float) and item.is_integer() else item for item in value]
     text = yaml.safe_dump(value, default_flow_style=True, width=10**6, sort_keys=False)
     return text.removesuffix("...\n").strip()
-
-
-def _annotated(field: FieldInfo) -> Any:
-    return Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
 
 
 def _words(kind: Any) -> str:

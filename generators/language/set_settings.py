@@ -88,15 +88,11 @@ def stored_layers(recipe: Recipe, set_name: str) -> tuple[str, ...]:
 
 def factor_infos(image_set: ImageSet) -> tuple[FactorInfo, ...]:
     """Describe the factors of a planned set; a bound that depends on other factors is None."""
-
-    def bound(quantity: float | str) -> float | None:
-        return None if isinstance(quantity, str) else float(quantity)
-
     infos = []
     for name, factor in image_set.factors.items():
         if isinstance(factor, Continuous):
-            info = FactorInfo(name=name, kind="continuous", low=bound(factor.low), high=bound(factor.high))
+            low, high = (None if isinstance(q, str) else float(q) for q in (factor.low, factor.high))
+            infos.append(FactorInfo(name=name, kind="continuous", low=low, high=high, unit=factor.unit))
         else:
-            info = FactorInfo(name=name, kind="categorical", values=factor.listed())
-        infos.append(info.model_copy(update={"unit": factor.unit}))
+            infos.append(FactorInfo(name=name, kind="categorical", values=factor.listed(), unit=factor.unit))
     return tuple(infos)

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from candlelight.blender_assets import AssetLibrary
-from candlelight.generators.language.factors import Categorical
 from candlelight.generators.language.load_recipe import revise
 from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.planning.mechanisms import Mechanisms, mechanisms_of
@@ -235,9 +234,8 @@ def _mechanisms(plan: Plan, factor: str) -> Mechanisms:
         raise InputError(f"inverse propensity: expected samples of one set, got {sorted(names)}")
     set_name = names.pop()
     image_set = plan.recipe.sets[set_name]
-    mechanism = image_set.mechanisms().get(factor)
-    if not isinstance(mechanism, Categorical):
-        known = ", ".join(n for n, m in image_set.mechanisms().items() if isinstance(m, Categorical))
+    if factor not in image_set.categorical():
+        known = ", ".join(image_set.categorical())
         raise InputError(f"inverse propensity: expected one of {known}, got `{factor}`")
     if any(rule.selection for rule in image_set.rules):
         raise InputError(

@@ -71,7 +71,7 @@ class Mechanisms:
 
     @cached_property
     def _rows(self) -> dict[str, dict[tuple[str, ...], Weights]]:
-        return {name: m.rows() for name, m in self.by_name.items() if isinstance(m, Categorical)}
+        return {name: factor.rows() for name, factor in self.image_set.categorical().items()}
 
     def probabilities(self, name: str, values: FactorValues) -> Float64[ndarray, " n"]:
         """Return the probability of each value of a categorical factor or variable, given its parents.
@@ -201,74 +201,56 @@ def mechanisms_of(image_set: ImageSet, library: AssetLibrary) -> Mechanisms:
             an expression with an unknown value; the message names the field.
     """
     lists: dict[str, tuple[FactorValue, ...]] = {}
-    for name, mechanism in image_set.mechanisms().items():
-        if isinstance(mechanism, Categorical):
-            where = _field(image_set, name)
-            with within(where):
-                lists[name] = values_of(mechanism, library)
-            if mechanism.weights is not None:
-                _check_weights(mechanism.weights, lists[name], f"{where}.weights")
-    _check_tables(image_set, lists)
-    _check_comparisons(image_set, lists, library)
-    for i, rule in enumerate(image_set.rules):
-        for name, excluded in rule.exclude.items():
-            unknown = [
-                value for value in excluded if not _is_possible(image_set, name, value, lists, library)
-            ]
-            if unknown:
-                known = ", ".join(map(str, lists[name]))
-                raise InputError(f"rules.{i}.exclude.{name}: expected some of {known}, got {unknown}")
+    for name, factor in image_set.categorical().items():
+        with within(image_set.field_of(name)):
+            lists[name] = values_of(factor, library)
+    _check_weights(image_set, lists)
+    _check_values(image_set, lists, library)
     return Mechanisms(image_set, lists)
 
 
-def _field(image_set: ImageSet, name: str) -> str:
-    return f"{'factors' if name in image_set.factors else 'variables'}.{name}"
-
-
-def _check_tables(image_set: ImageSet, lists: Mapping[str, tuple[FactorValue, ...]]) -> None:
-    """Refuse tables with unknown values; rows for unknown values of the parents are allowed."""
+def _check_weights(image_set: ImageSet, lists: Mapping[str, tuple[FactorValue, ...]]) -> None:
+    """Refuse weights of unknown values; rows of tables for unknown values of the parents are allowed."""
     keys = {name: {key_of(value) for value in listed} for name, listed in lists.items()}
-    for name, mechanism in image_set.mechanisms().items():
-        for parents, weights in mechanism.rows().items() if isinstance(mechanism, Categorical) else ():
-            known = all(key in keys[parent] for parent, key in zip(mechanism.parents(), parents, strict=True))
-            if known:
-                _check_weights(weights, lists[name], f"{_field(image_set, name)}.table.{'.'.join(parents)}")
+    for name, factor in image_set.categorical().items():
+        rows = {f"table.{'.'.join(given)}": (given, weights) for given, weights in factor.rows().items()}
+        if factor.weights is not None:
+            rows = {"weights": ((), factor.weights), **rows}
+        for field, (given, weights) in rows.items():
+            if all(key in keys[parent] for parent, key in zip(factor.given, given, strict=False)):
+                with within(f"{image_set.field_of(name)}.{field}"):
+                    weights_of(weights, lists[name])
 
 
-def _check_weights(weights: Weights, listed: tuple[FactorValue, ...], where: str) -> None:
-    with within(where):
-        weights_of(weights, listed)
-
-
-def _is_possible(
-    image_set: ImageSet,
-    name: str,
-    value: FactorValue,
-    lists: Mapping[str, tuple[FactorValue, ...]],
-    library: AssetLibrary,
-) -> bool:
-    """Tell whether a variable has a value, or would have it if its list held all assets of its kind."""
-    mechanism = image_set.mechanisms()[name]
-    assets = mechanism.assets if isinstance(mechanism, Categorical) else None
-    return value in lists.get(name, ()) or (assets is not None and library.has(assets, str(value)))
-
-
-def _check_comparisons(
+def _check_values(
     image_set: ImageSet, lists: Mapping[str, tuple[FactorValue, ...]], library: AssetLibrary
 ) -> None:
-    """Refuse expressions that compare a variable with a value that it never has.
+    """Refuse expressions and rules that name a value which a variable never has.
 
     A label that the variable's list of assets leaves out is allowed.
     """
+    factors = image_set.categorical()
+
+    def possible(name: str, value: FactorValue) -> bool:
+        if name not in factors:
+            return False
+        assets = factors[name].assets
+        return value in lists[name] or (assets is not None and library.has(assets, str(value)))
+
     for name, mechanism in image_set.mechanisms().items():
         for field, text in mechanism.expressions().items() if isinstance(mechanism, Continuous) else ():
             for other, value in compared_texts(text):
-                if not _is_possible(image_set, other, value, lists, library):
+                if not possible(other, value):
                     known = ", ".join(map(str, lists.get(other, ()))) or "numbers"
                     raise InputError(
-                        f"{_field(image_set, name)}.{field}: `{other}` is compared with '{value}'; "
+                        f"{image_set.field_of(name)}.{field}: `{other}` is compared with '{value}'; "
                         f"expected one of {known}"
                     )
+    for i, rule in enumerate(image_set.rules):
+        for name, excluded in rule.exclude.items():
+            if unknown := [value for value in excluded if not possible(name, value)]:
+                known = ", ".join(map(str, lists[name]))
+                raise InputError(f"rules.{i}.exclude.{name}: expected some of {known}, got {unknown}")
 
 
 def _number(quantity: Quantity, values: FactorValues) -> float:

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
-from candlelight.generators.language.factors import Categorical
 from candlelight.generators.language.load_recipe import first_error
 from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.planning.plan import Plan
@@ -97,8 +96,6 @@ def load_plan(path: Path, assets: Mapping[Any, Path] | None = None) -> Plan:
             )
         except ValidationError as error:
             raise InputError(f"plan {path}: is damaged; plan again ({first_error(error)})") from None
-        except (KeyError, TypeError) as error:
-            raise _not_a_plan(path) from error
     _refuse_duplicates(samples.keys, path)
     return Plan(recipe, samples, records)
 
@@ -137,10 +134,7 @@ def planned_assets(path: Path) -> tuple[AssetRecord, ...]:
         InputError: the file is no plan of this version.
     """
     with _open(path) as file:
-        try:
-            return _RECORDS.validate_json(file.schema_arrow.metadata[_ASSETS])
-        except (ValidationError, KeyError) as error:
-            raise _not_a_plan(path) from error
+        return _RECORDS.validate_json(file.schema_arrow.metadata[_ASSETS])
 
 
 def planned_recipe(path: Path) -> Recipe:
@@ -150,10 +144,7 @@ def planned_recipe(path: Path) -> Recipe:
         InputError: the file is no plan of this version.
     """
     with _open(path) as file:
-        try:
-            return Recipe.model_validate_json(file.schema_arrow.metadata[_RECIPE])
-        except ValidationError as error:
-            raise _not_a_plan(path) from error
+        return Recipe.model_validate_json(file.schema_arrow.metadata[_RECIPE])
 
 
 @contextmanager
@@ -171,7 +162,7 @@ def _open(path: Path, columns: Collection[str] = ()) -> Iterator[pq.ParquetFile]
             yield file
     except FileNotFoundError:
         raise InputError(f"plan {path}: there is no such file; make one with `candlelight plan`") from None
-    except (OSError, pa.ArrowInvalid) as error:
+    except (OSError, pa.ArrowInvalid, ValidationError, KeyError, TypeError) as error:
         raise _not_a_plan(path) from error
 
 
@@ -239,8 +230,7 @@ def _listed_values(recipe: Recipe) -> dict[tuple[str, str], tuple[FactorValue, .
     return {
         (set_name, name): factor.listed()
         for set_name, image_set in recipe.sets.items()
-        for name, factor in image_set.mechanisms().items()
-        if isinstance(factor, Categorical)
+        for name, factor in image_set.categorical().items()
     }
 
 

@@ -5,6 +5,8 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.factor_values import FactorValues, intervention_values
 from candlelight.generators.language.image_set import ImageSet
@@ -75,15 +77,19 @@ def sample_values(
         InputError: a table, rule, expression or intervention that cannot be used, or a set without samples;
             the message names the field.
     """
-    mechanisms = mechanisms_of(recipe.sets[set_name], library)
+    image_set, factual = recipe.sets[set_name], factual_set(recipe, set_name)
+    mechanisms = mechanisms_of(image_set, library)
     changes = intervention_values(recipe, set_name, library)
-    factual = factual_set(recipe, set_name)
-    for unit in _units(recipe.seed, factual, mechanisms, units):
-        counterfactual_of = None if factual == set_name else sample_id(factual, unit.index)
-        for k, change in enumerate(changes):
-            drawn = mechanisms.sample(recipe.seed, unit.name, unit.given, change, unit.attempt)
-            index = unit.index * len(changes) + k
-            yield SampleValues(index, unit.name, *drawn, change, counterfactual_of)
+    for cell, given in _grid_cells(mechanisms, units):
+        for unit in range(cell * image_set.draws, (cell + 1) * image_set.draws):
+            if units is not None and unit not in units:
+                continue
+            name = _unit_name(factual, image_set, given, unit)
+            attempt = _rejected_draws(recipe.seed, name, mechanisms, given)
+            counterfactual_of = None if factual == set_name else sample_id(factual, unit)
+            for k, change in enumerate(changes):
+                drawn = mechanisms.sample(recipe.seed, name, given, change, attempt)
+                yield SampleValues(unit * len(changes) + k, name, *drawn, change, counterfactual_of)
 
 
 def unit_indices(recipe: Recipe, set_name: str, library: AssetLibrary) -> list[int]:
@@ -103,40 +109,14 @@ def count_samples(recipe: Recipe, library: AssetLibrary, sets: Collection[str] |
     Raises:
         InputError: as `sample_values`, with the name of the set.
     """
-    units: dict[str, int] = {}
     total = 0
     for name, image_set in recipe.sets.items():
-        if sets is not None and name not in sets:
-            continue
-        factual = factual_set(recipe, name)
-        if factual not in units:
+        if sets is None or name in sets:
             with within(f"sets.{name}"):
-                units[factual] = len(unit_indices(recipe, factual, library))
-        asked = image_set.counterfactual
-        total += units[factual] * (1 if asked is None else len(asked.do))
+                units = unit_indices(recipe, factual_set(recipe, name), library)
+            asked = image_set.counterfactual
+            total += len(units) * (1 if asked is None else len(asked.do))
     return total
-
-
-@dataclass(frozen=True)
-class _Unit:
-    """A unit: its index and name, the values that the grid gives it, and the draws rejected before it."""
-
-    index: int
-    name: str
-    given: FactorValues
-    attempt: int
-
-
-def _units(
-    seed: int, set_name: str, mechanisms: Mechanisms, units: Collection[int] | None
-) -> Iterator[_Unit]:
-    image_set = mechanisms.image_set
-    for cell, given in _grid_cells(mechanisms, units):
-        for draw in range(image_set.draws):
-            index = cell * image_set.draws + draw
-            if units is None or index in units:
-                name = _unit_name(set_name, image_set, given, index, draw)
-                yield _Unit(index, name, given, _rejected_draws(seed, name, mechanisms, given))
 
 
 def _grid_cells(
@@ -176,11 +156,8 @@ def _grid_cells(
 
 def _cell_values(lists: Sequence[Sequence[FactorValue]], number: int) -> tuple[FactorValue, ...]:
     """Return one cell of the full product of lists, in which the last list changes fastest."""
-    values = []
-    for listed in reversed(lists):
-        number, place = divmod(number, len(listed))
-        values.append(listed[place])
-    return tuple(reversed(values))
+    places = np.unravel_index(number, [len(listed) for listed in lists])
+    return tuple(listed[int(place)] for listed, place in zip(lists, places, strict=True))
 
 
 def _rejected_draws(seed: int, unit: str, mechanisms: Mechanisms, given: FactorValues) -> int:
@@ -199,9 +176,9 @@ def _rejected_draws(seed: int, unit: str, mechanisms: Mechanisms, given: FactorV
     raise InputError(f"rules: the selections left none of {_MOST_ATTEMPTS} draws{cell and ' with ' + cell}")
 
 
-def _unit_name(set_name: str, image_set: ImageSet, given: FactorValues, index: int, draw: int) -> str:
+def _unit_name(set_name: str, image_set: ImageSet, given: FactorValues, index: int) -> str:
     if image_set.unit_factors is None:
         return f"{set_name}/{index:06d}"
     parts = [f"{factor}={given[factor]}" for factor in image_set.unit_factors]
-    unit = ",".join([*parts, f"draw={draw}"] if image_set.draws > 1 else parts)
+    unit = ",".join([*parts, f"draw={index % image_set.draws}"] if image_set.draws > 1 else parts)
     return unit if image_set.shares_units else f"{set_name}/{unit}"

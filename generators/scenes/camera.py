@@ -13,7 +13,7 @@ from candlelight.generators.scenes.layout_inputs import LayoutInputs, require_as
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import CameraRecord
 
-_SAME_PLACE = 1e-6  # m; points nearer to each other count as one
+SAME_PLACE = 1e-6  # m; points nearer to each other count as one
 _FURTHEST_SHIFT = 45.0  # degrees of visual angle
 
 
@@ -32,7 +32,7 @@ def place_camera(layout: SceneLayout, inputs: LayoutInputs) -> Camera:
             f"{field}.shift: expected at most {_FURTHEST_SHIFT:g} degrees to each side, "
             f"got {list(camera.shift)}"
         )
-    if math.dist(camera.location[:2], camera.look_at[:2]) < _SAME_PLACE:
+    if math.dist(camera.location[:2], camera.look_at[:2]) < SAME_PLACE:
         raise InputError(f"{field}: expected `look_at` not straight above or below the camera")
     return camera
 
@@ -78,7 +78,7 @@ def world_to_camera(camera: Camera) -> Float64[ndarray, "4 4"]:
     right /= np.linalg.norm(right)
     # Columns right, up, back: the axes that pitch and yaw are given in.
     axes = np.stack([right, np.cross(right, forward), -forward], axis=1)
-    axes = axes @ _about_y(camera.yaw) @ _about_x(camera.pitch) @ _about_z(camera.roll)
+    axes = axes @ about(1, camera.yaw) @ about(0, camera.pitch) @ about(2, camera.roll)
     matrix = np.eye(4)
     matrix[:3, :3] = np.stack([axes[:, 0], -axes[:, 1], -axes[:, 2]])
     matrix[:3, 3] = -matrix[:3, :3] @ location
@@ -152,16 +152,16 @@ def _pose(camera: Camera) -> list[list[float]]:
     return (world_to_camera(camera).round(12) + 0.0).tolist()
 
 
-def _about_x(degrees: float) -> Float64[ndarray, "3 3"]:
+def about(axis: int, degrees: float) -> Float64[ndarray, "3 3"]:
+    """Rotation matrix about an axis: 0 for x, 1 for y, 2 for z.
+
+    Example:
+        >>> (about(2, 90) @ (1, 0, 0)).round(6)
+        array([0., 1., 0.])
+    """
     c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
-    return np.array([[1, 0, 0], [0, c, -s], [0, s, c]])
-
-
-def _about_y(degrees: float) -> Float64[ndarray, "3 3"]:
-    c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
-    return np.array([[c, 0, s], [0, 1, 0], [-s, 0, c]])
-
-
-def _about_z(degrees: float) -> Float64[ndarray, "3 3"]:
-    c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
-    return np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
+    first, second = (axis + 1) % 3, (axis + 2) % 3
+    matrix = np.eye(3)
+    matrix[[first, second], [first, second]] = c
+    matrix[first, second], matrix[second, first] = -s, s
+    return matrix

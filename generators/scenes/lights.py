@@ -14,12 +14,12 @@ from candlelight.generators.language.lights_and_camera import (
     Camera,
     LightSpec,
 )
+from candlelight.generators.scenes.camera import SAME_PLACE
 from candlelight.generators.scenes.layout_inputs import LayoutInputs, require_asset
 from candlelight.loaders.errors import InputError, within
 from candlelight.loaders.illuminants import illuminant, observer, xyz_to_rec709
 from candlelight.loaders.schema import LightRecord, Vector
 
-_SAME_PLACE = 1e-6  # m; points nearer to each other count as one
 _WHITE = (1.0, 1.0, 1.0)
 LOWEST, HIGHEST = 1000.0, 40000.0  # K
 REFERENCE_POWER = 1000.0  # W of the first light of a trace that several samples share
@@ -93,7 +93,7 @@ def _beam(spec: LightSpec, location: Vector, inputs: LayoutInputs, field: str) -
     """Return the fields of a spot that a point light has not."""
     shape = inputs.numbers(spec, field, "cone", "blend")
     aim = inputs.vector(spec.target if spec.aim is None else spec.aim, f"{field}.aim")
-    if math.dist(aim, location) < _SAME_PLACE:
+    if math.dist(aim, location) < SAME_PLACE:
         raise InputError(f"{field}.aim: expected a point away from the light, got {list(aim)}")
     direction = np.array(aim) - location
     x, y, z = (direction / np.linalg.norm(direction)).round(9).tolist()
@@ -108,7 +108,7 @@ def _location(spec: LightSpec, camera: Camera, inputs: LayoutInputs, field: str)
     azimuth, elevation = (math.radians(placed[name]) for name in ("azimuth", "elevation"))
     target = placed["target"]
     towards = np.array([camera.location[0] - target[0], camera.location[1] - target[1], 0.0])
-    if np.linalg.norm(towards) < _SAME_PLACE:
+    if np.linalg.norm(towards) < SAME_PLACE:
         raise InputError(
             f"{field}.target: expected a point that is not straight below or above the camera, because "
             "azimuths count from the camera's side; give the light a `location` instead"
@@ -176,10 +176,8 @@ def normalise_lights(lights: tuple[LightRecord, ...]) -> tuple[tuple[LightRecord
         # A channel without light cannot be the reference for one that has some.
         return lights, (1.0, 1.0, 1.0)
     traced = []
-    for i, light in enumerate(lights):
-        relative = (
-            (np.array(light.color) * light.power / REFERENCE_POWER / first).round(9) if i else np.ones(3)
-        )
+    for light in lights:
+        relative = (np.array(light.color) * light.power / REFERENCE_POWER / first).round(9)
         red, green, blue = relative.tolist()
         update = {"power": REFERENCE_POWER, "color": (red, green, blue), "temperature": None}
         traced.append(light.model_copy(update=update))

@@ -10,6 +10,7 @@ from numpy import ndarray
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.field_types import Choice
 from candlelight.generators.language.layout import ObjectSpec, RandomPose, Scatter, SceneLayout
+from candlelight.generators.scenes.camera import about
 from candlelight.generators.scenes.layout_inputs import LayoutInputs, require_asset
 from candlelight.generators.scenes.object_materials import choose_material, choose_part_materials
 from candlelight.generators.scenes.plan_records import Material, SceneObject
@@ -40,7 +41,8 @@ def place_objects(
     objects = []
     for i, spec in enumerate(specs):
         where, covered = f"{field}.{i}", spec.model_copy(update={"material": cover, "parts": {}})
-        kind = _object_type(spec, inputs, library, where)
+        kind = str(inputs.fill(spec.type))
+        require_asset(library, "objects", kind, f"{where}.type")
         chosen, chosen_field = (spec, f"{where}.material") if cover is None else (covered, cover_field)
         material = choose_material(
             chosen.material, kind, i, layout.random_material, inputs, library, chosen_field
@@ -70,12 +72,6 @@ def _require_objects(specs: Sequence[ObjectSpec], layout: SceneLayout, library: 
         "bring each in with `candlelight assets add MESH --name LABEL --out FOLDER`, and name the folder "
         f"with {argument('assets')} objects=FOLDER"
     )
-
-
-def _object_type(spec: ObjectSpec, inputs: LayoutInputs, library: AssetLibrary, field: str) -> str:
-    kind = str(inputs.fill(spec.type))
-    require_asset(library, "objects", kind, f"{field}.type")
-    return kind
 
 
 def _place_object(
@@ -113,12 +109,7 @@ def turn(tilt: tuple[float, float], rotation: float) -> Float64[ndarray, "3 3"]:
         >>> (turn((90, 0), 90) @ (0, 0, 1)).round(6) + 0.0
         array([1., 0., 0.])
     """
-    angles = np.radians([*tilt, rotation])
-    (cx, cy, cz), (sx, sy, sz) = np.cos(angles), np.sin(angles)
-    about_x = np.array([[1, 0, 0], [0, cx, -sx], [0, sx, cx]])
-    about_y = np.array([[cy, 0, sy], [0, 1, 0], [-sy, 0, cy]])
-    about_z = np.array([[cz, -sz, 0], [sz, cz, 0], [0, 0, 1]])
-    return about_z @ about_y @ about_x
+    return about(2, rotation) @ about(1, tilt[1]) @ about(0, tilt[0])
 
 
 def scatter(plan: Scatter, inputs: LayoutInputs, library: AssetLibrary) -> tuple[ObjectSpec, ...]:
