@@ -4,7 +4,6 @@ Each command reads its options, calls one library function and prints; it import
 """
 
 import dataclasses
-import functools
 import signal
 import sys
 from pathlib import Path
@@ -30,13 +29,13 @@ from candlelight.generators.commands.render_options import (
     worker_options,
 )
 from candlelight.loaders.commands.command_line import Folder, OneLineGroup, UseError, progress, version_option
-from candlelight.loaders.commands.info_options import check_options, sheet_options
+from candlelight.loaders.commands.info_command import info
 from candlelight.loaders.commands.pack_commands import export, pack, push
-from candlelight.loaders.foreign_text import printable
 
 
 @click.group(
-    cls=OneLineGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=OneLineGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
 )
 @version_option
 def main() -> None:
@@ -51,7 +50,8 @@ def main() -> None:
 
 
 @main.command()
-@functools.partial(recipe_options, required=False)
+@click.argument("recipe", required=False)
+@recipe_options
 @click.option("--out", type=Folder(), required=True, help="Folder of frames to write or continue.")
 @render_options
 @click.option(
@@ -107,6 +107,7 @@ def render(
 
 
 @main.command()
+@click.argument("recipe")
 @recipe_options
 @click.option(
     "--sample", "ids", multiple=True, metavar="ID", help="Sample to change, as in candle-000012; repeatable."
@@ -201,42 +202,6 @@ def _sheets(frames: Path) -> None:
 
 
 @main.command()
-@click.argument("path", type=Folder(remote=True))
-@click.option(
-    "--verify",
-    is_flag=True,
-    help="Check every file against its hash instead; exit with 1 if one is damaged or missing.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@sheet_options
-def info(path: Path | str, verify: bool, as_json: bool, sheet: Path | None, **what: Any) -> None:
-    """Describe a folder of frames or a pack, or check it.
-
-    With --sheet the command draws a contact sheet of some of its samples.
-
-    \b
-    candlelight info frames
-    candlelight info frames --verify
-    candlelight info s3://bucket/frames
-    candlelight info h5/candle.h5 --json
-    candlelight info pack --set candle --sheet sheet.png --by color --layers image,albedo,depth
-    """
-    from candlelight.generators.commands.verify_report import verify_path
-    from candlelight.loaders.looking.describe import describe
-    from candlelight.loaders.looking.draw_sheet import draw_sheet
-    from candlelight.loaders.looking.look import look
-
-    check_options(click.get_current_context())
-    if verify:
-        verify_path(path)
-    elif sheet:
-        click.echo(str(draw_sheet(path, sheet, **what)))
-    else:
-        text = look(path).to_json() if as_json else describe(path)
-        click.echo("\n".join(map(printable, text.split("\n"))), nl=not as_json)
-
-
-@main.command()
 def doctor() -> None:
     """Check whether this machine can render and evaluate.
 
@@ -257,7 +222,7 @@ def doctor() -> None:
 
 
 for command in (
-    *(assets, demo, evaluate_group, export, pack, perception_group, plan, push, recipes, train_group),
+    *(assets, demo, evaluate_group, export, info, pack, perception_group, plan, push, recipes, train_group),
 ):
     main.add_command(command)
 

@@ -16,7 +16,7 @@ from candlelight.cli import main
 from candlelight.generators.commands.doctor import examine
 from candlelight.generators.language.set_settings import settings
 from candlelight.generators.planning.plan_table import load_plan
-from candlelight.loaders.commands import interrupts
+from candlelight.loaders.commands import command_line
 
 PICTURE = str(Path(__file__).parents[1] / "docs" / "recipes" / "candle.jpg")
 
@@ -295,16 +295,16 @@ def test_ctrl_c_while_the_program_imports_ends_it_without_a_message(tmp_path):
 def test_ctrl_c_while_a_command_imports_ends_it(tmp_path, monkeypatch):
     """The process ends even if the imported library swallows exceptions, as numpy and h5py do."""
     ended = []
-    monkeypatch.setattr(interrupts.os, "_exit", ended.append)
+    monkeypatch.setattr(command_line.os, "_exit", ended.append)
     monkeypatch.syspath_prepend(tmp_path)
-    text = "import sys\nfrom candlelight.loaders.commands.interrupts import interrupt\n"
+    text = "import sys\nfrom candlelight.loaders.commands.command_line import interrupt\n"
     text += "try:\n interrupt(2, sys._getframe())\n"
     (tmp_path / "interrupted_import.py").write_text(text + "except BaseException:\n pass\n")
     importlib.import_module("interrupted_import")
     assert set(ended) == {130}
     ended.clear()
     with pytest.raises(KeyboardInterrupt):
-        interrupts.interrupt(2, None)
+        command_line.interrupt(2, None)
     assert not ended
 
 

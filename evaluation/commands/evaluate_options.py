@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-device_option = click.option(
-    "--device", default="auto", show_default=True, help="Torch device: auto, cpu, cuda, cuda:1, ..."
-)
+device_option = click.option("--device", default="auto", help="Torch device: auto, cpu, cuda, cuda:1, ...")
 
 
 def data_options(command: _Command) -> _Command:
@@ -69,7 +67,6 @@ missing_option = click.option(
     "--missing",
     type=click.Choice(["error", "fail"]),
     default="error",
-    show_default=True,
     help="An image without a result file: stop with an error, or count it as a failed prediction.",
 )
 

@@ -79,7 +79,13 @@ def option_of(one: Option) -> Callable[[Any], Any]:
     if one.kind is bool:
         flag = f"--no-{flag[2:]}" if one.default else flag
         return click.option(
-            flag, one.name, is_flag=True, default=one.default, flag_value=not one.default, help=one.help.text
+            flag,
+            one.name,
+            is_flag=True,
+            default=one.default,
+            flag_value=not one.default,
+            show_default=False,
+            help=one.help.text,
         )
     listed = one.many and one.kind in (int, float)
     default = None if one.default is MISSING or one.many else one.default

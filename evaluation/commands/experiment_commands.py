@@ -37,12 +37,15 @@ def _settings_options(command: Any) -> Any:
 @click.option(
     "--observer",
     default="anonymous",
-    show_default=True,
     help="Name of the observer, such as a pseudonym; each has an order of trials of their own.",
 )
 @_settings_options
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="Port of the page.  [default: a free one]"
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    show_default=False,
+    help="Port of the page.  [default: a free one]",
 )
 @click.option("--no-browser", is_flag=True, help="Print the address of the page instead of opening it.")
 def run_forced_choice(

@@ -10,7 +10,7 @@ from candlelight.loaders.errors import InputError, blame
 @click.command()
 @click.argument("results", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="RESULT.json...")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="HTML file to write.")
-@click.option("--title", default="Results", show_default=True, help="Heading of the page.")
+@click.option("--title", default="Results", help="Heading of the page.")
 @click.option(
     "--data",
     type=click.Path(path_type=Path),

@@ -48,7 +48,6 @@ def _command(name: str, options: type, function: str) -> click.Command:
         "--seed",
         type=click.IntRange(0, 2**63 - 1),
         default=0,
-        show_default=True,
         help="Seed of all randomness.",
     )
     out = click.option(

@@ -1,14 +1,14 @@
 """The commands of ``candlelight assets``: import, list and scan the assets that recipes name."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from candlelight.blender_assets import ASSET_SUFFIXES
+from candlelight.loaders.commands.command_line import POSITIVE
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.foreign_text import printable
-
-_POSITIVE = click.FloatRange(0, min_open=True)
 
 
 def _stated(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -49,22 +49,12 @@ def assets() -> None:
 @click.option("--source", callback=_stated, metavar="TEXT", help="Author or URL of the meshes.")
 @click.option(
     "--time-limit",
-    type=_POSITIVE,
+    type=POSITIVE,
     default=300.0,
-    show_default=True,
     metavar="SECONDS",
     help="Time limit of one mesh.",
 )
-def add(
-    meshes: tuple[Path, ...],
-    out: Path,
-    name: str | None,
-    up: str | None,
-    replace: bool,
-    licence: str | None,
-    source: str | None,
-    time_limit: float,
-) -> None:
+def add(meshes: tuple[Path, ...], out: Path, name: str | None, **how: Any) -> None:
     """Import MESHES (obj, ply, stl, glb) as objects that recipes can name.
 
     Each mesh becomes one object without materials, with its origin in the middle of its base, a longest side
@@ -80,17 +70,7 @@ def add(
     if name is not None and len(meshes) > 1:
         raise InputError(f"--name: expected one mesh to name, got {len(meshes)}; add them one by one")
     for mesh in meshes:
-        made = add_mesh(
-            mesh,
-            out,
-            label=name,
-            up=up,
-            replace=replace,
-            licence=licence,
-            source=source,
-            time_limit=time_limit,
-        )
-        click.echo(str(made))
+        click.echo(str(add_mesh(mesh, out, label=name, **how)))
 
 
 @assets.command(name="list")
@@ -126,7 +106,7 @@ def list_(folder: Path | None, kind: str | None) -> None:
 @click.option(
     "--source", callback=_stated, metavar="TEXT", help="Author or URL of the assets that have none yet."
 )
-def scan(folder: Path, kind: str | None, licence: str | None, source: str | None) -> None:
+def scan(folder: Path, kind: str | None, **stated: Any) -> None:
     """Open the assets in FOLDER/{objects,materials,textures,lights,scenes}, and write manifests.
 
     Files that `render` would refuse are refused here. A manifest records the facts that plans need, such as
@@ -139,7 +119,7 @@ def scan(folder: Path, kind: str | None, licence: str | None, source: str | None
     """
     from candlelight.generators.user_assets.scan_assets import scan_assets
 
-    for scanned in scan_assets(folder, kind, licence=licence, source=source):
+    for scanned in scan_assets(folder, kind, **stated):
         names = ", ".join(entry["name"] for entry in scanned.entries)
         click.echo(printable(f"{scanned.manifest}: {names}"))
         for note in scanned.notes:

@@ -37,9 +37,7 @@ _RESULTS = ("lmse.json", "csm.json", "coverage.json", "codes.json")
 
 
 @click.command()
-@click.option(
-    "--out", type=Folder(), default=Path("demo"), show_default=True, help="Folder to write or continue."
-)
+@click.option("--out", type=Folder(), default=Path("demo"), help="Folder to write or continue.")
 @worker_options
 @click.pass_context
 def demo(context: click.Context, /, out: Path, **how: Any) -> None:

@@ -2,18 +2,16 @@
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from candlelight.blender_assets import ASSET_SUFFIXES
-from candlelight.loaders.commands.command_line import progress, split_names
+from candlelight.loaders.commands.command_line import POSITIVE, options, progress, split_names
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.foreign_text import printable
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def _folders(__: click.Context, ___: click.Parameter, values: tuple[str, ...]) -> dict[str, Path]:
@@ -42,46 +40,43 @@ assets_option = click.option(
 )
 
 
-def recipe_options(command: _Command, required: bool = True) -> _Command:
-    """Add the argument RECIPE, and the options that change a recipe or choose among its samples."""
-    for option in (
-        click.option(
-            "--set", "overrides", multiple=True, metavar="FIELD=VALUE", help="Override a field; repeatable."
-        ),
-        assets_option,
-        click.option(
-            "--preset",
-            type=click.Choice(["draft", "standard", "reference"]),
-            help="Render quality of all sets, in place of the recipe's; --set takes precedence.",
-        ),
-        click.option(
-            "--seed",
-            type=click.IntRange(0),
-            metavar="N",
-            help="Seed of all random draws, in place of the recipe's.",
-        ),
-        click.option(
-            "--limit",
-            type=click.IntRange(1),
-            metavar="N",
-            help="Take only N samples of each set, always the same ones.",
-        ),
-        click.option(
-            "--sets",
-            callback=split_names,
-            metavar="NAME,...",
-            help="Take only the samples of these image sets.  [default: all]",
-        ),
-        click.argument("recipe", required=required),
-    ):
-        command = option(command)
-    return command
+set_option = click.option(
+    "--set", "overrides", multiple=True, metavar="FIELD=VALUE", help="Override a field; repeatable."
+)
+# The argument RECIPE is declared by each command, because one of them may do without.
+recipe_options = options(
+    click.option(
+        "--sets",
+        callback=split_names,
+        metavar="NAME,...",
+        help="Take only the samples of these image sets.  [default: all]",
+    ),
+    click.option(
+        "--limit",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Take only N samples of each set, always the same ones.",
+    ),
+    click.option(
+        "--seed",
+        type=click.IntRange(0),
+        metavar="N",
+        help="Seed of all random draws, in place of the recipe's.",
+    ),
+    click.option(
+        "--preset",
+        type=click.Choice(["draft", "standard", "reference"]),
+        help="Render quality of all sets, in place of the recipe's; --set takes precedence.",
+    ),
+    assets_option,
+    set_option,
+)
 
 
 def load_any_plan(
     recipe: str,
-    overrides: tuple[str, ...],
-    limit: int | None,
+    overrides: tuple[str, ...] = (),
+    limit: int | None = None,
     ids: tuple[str, ...] = (),
     preset: str | None = None,
     assets: Mapping[str, Path] | None = None,
@@ -127,6 +122,7 @@ def _counts(_: click.Context, __: click.Parameter, value: str | None) -> tuple[i
 
 
 @click.command()
+@click.argument("recipe")
 @recipe_options
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE.parquet", help="Plan file to write.")
 @click.option(
@@ -144,9 +140,8 @@ def _counts(_: click.Context, __: click.Parameter, value: str | None) -> tuple[i
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(0, min_open=True),
+    type=POSITIVE,
     default=60.0,
-    show_default=True,
     metavar="SECONDS",
     help="Estimate: time to spend on it.",
 )
@@ -156,19 +151,13 @@ def _counts(_: click.Context, __: click.Parameter, value: str | None) -> tuple[i
     help="Estimate: folder whose finished frames are not counted.",
 )
 def plan(
-    recipe: str,
-    overrides: tuple[str, ...],
-    assets: dict[str, Path],
-    preset: str | None,
-    seed: int | None,
-    limit: int | None,
-    sets: list[str] | None,
     out: Path | None,
     report: bool,
     estimate: bool,
     workers: tuple[int, ...],
     seconds: float,
     frames: Path | None,
+    **which: Any,
 ) -> None:
     """Plan RECIPE: fix every number of every sample.
 
@@ -194,7 +183,7 @@ def plan(
         )
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
-    made = load_any_plan(recipe, overrides, limit, preset=preset, assets=assets, seed=seed, sets=sets)
+    made = load_any_plan(**which)
     if report:
         click.echo(report_text(made))
     if report and out is not None:

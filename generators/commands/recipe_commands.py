@@ -4,7 +4,12 @@ from pathlib import Path
 
 import click
 
-from candlelight.generators.commands.plan_commands import assets_option, load_any_plan, tell_draws
+from candlelight.generators.commands.plan_commands import (
+    assets_option,
+    load_any_plan,
+    set_option,
+    tell_draws,
+)
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.foreign_text import printable
 
@@ -44,9 +49,7 @@ def show(recipe: str) -> None:
 
 @recipes.command()
 @click.argument("recipe")
-@click.option(
-    "--set", "overrides", multiple=True, metavar="FIELD=VALUE", help="Override a field; repeatable."
-)
+@set_option
 @assets_option
 def validate(recipe: str, overrides: tuple[str, ...], assets: dict[str, Path]) -> None:
     """Check a recipe down to the last asset and number, and say what it would make.
@@ -58,7 +61,7 @@ def validate(recipe: str, overrides: tuple[str, ...], assets: dict[str, Path]) -
     """
     from candlelight.generators.user_assets.open_assets import open_assets
 
-    plan = load_any_plan(recipe, overrides, None, assets=assets)
+    plan = load_any_plan(recipe, overrides, assets=assets)
     opened = open_assets(plan)
     found = f"valid, {len(plan)} samples from {len(plan.groups)} traces"
     click.echo(printable(f"{plan.recipe.name}: {found}"))

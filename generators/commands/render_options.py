@@ -1,80 +1,73 @@
 """Options of the commands that render, and the lines that they print at the end."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from candlelight.generators.engine.dask_clusters import CLUSTER_KINDS
 from candlelight.generators.engine.devices import DEVICE_CHOICES
+from candlelight.loaders.commands.command_line import POSITIVE, options
 from candlelight.loaders.errors import InputError
 
 if TYPE_CHECKING:
     from candlelight.generators.engine.render_plan import RenderOutcome
 
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+def _shard(_: click.Context, __: click.Parameter, value: str | None) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    index, slash, count = value.partition("/")
+    if not (slash and index.isdecimal() and count.isdecimal()):
+        raise click.BadParameter(f"expected I/N as in 3/16, got {value}")
+    return int(index), int(count)
 
 
-def worker_options(command: _Command) -> _Command:
-    """Add the options that say where samples are rendered, named as the arguments of `render`."""
-    return _with(
-        command,
-        click.option(
-            "--workers",
-            type=click.IntRange(1),
-            metavar="N",
-            help="Number of render processes at a time.  [default: one per processor or GPU]",
-        ),
-        click.option(
-            "--device",
-            type=click.Choice(DEVICE_CHOICES),
-            default="auto",
-            show_default=True,
-            help="Device to render on; each render process uses one GPU.",
-        ),
-        click.option(
-            "--scheduler",
-            metavar="ADDRESS",
-            help="Render with the workers of a dask scheduler, given by its address or its file.",
-        ),
-        click.option(
-            "--cluster",
-            type=click.Choice(CLUSTER_KINDS),
-            help="Start --workers workers on a cluster, as dask's configuration says, and render with them.",
-        ),
-    )
-
-
-def render_options(command: _Command) -> _Command:
-    """Add the options of `worker_options`, and options for threads, shards, time limit and repair."""
-    command = _with(
-        command,
-        click.option(
-            "--threads",
-            type=click.IntRange(1),
-            default=1,
-            show_default=True,
-            metavar="N",
-            help="Number of threads of each render process.",
-        ),
-        click.option(
-            "--shard", callback=_shard, metavar="I/N", help="Render only part I of N, for job arrays."
-        ),
-        click.option(
-            "--time-limit",
-            type=click.FloatRange(0, min_open=True),
-            default=900.0,
-            show_default=True,
-            metavar="SECONDS",
-            help="Time limit of one trace.",
-        ),
-        click.option(
-            "--repair", is_flag=True, help="Check all finished frames, and render damaged frames again."
-        ),
-    )
-    return worker_options(command)
+worker_options = options(
+    click.option(
+        "--workers",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Number of render processes at a time.  [default: one per processor or GPU]",
+    ),
+    click.option(
+        "--device",
+        type=click.Choice(DEVICE_CHOICES),
+        default="auto",
+        help="Device to render on; each render process uses one GPU.",
+    ),
+    click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Render with the workers of a dask scheduler, given by its address or its file.",
+    ),
+    click.option(
+        "--cluster",
+        type=click.Choice(CLUSTER_KINDS),
+        help="Start --workers workers on a cluster, as dask's configuration says, and render with them.",
+    ),
+)
+render_options = options(
+    worker_options,
+    click.option(
+        "--threads",
+        type=click.IntRange(1),
+        default=1,
+        metavar="N",
+        help="Number of threads of each render process.",
+    ),
+    click.option("--shard", callback=_shard, metavar="I/N", help="Render only part I of N, for job arrays."),
+    click.option(
+        "--time-limit",
+        type=POSITIVE,
+        default=900.0,
+        metavar="SECONDS",
+        help="Time limit of one trace.",
+    ),
+    click.option(
+        "--repair", is_flag=True, help="Check all finished frames, and render damaged frames again."
+    ),
+)
 
 
 def plan_to_repair(out: Path, repair: bool) -> str:
@@ -142,18 +135,3 @@ def read_changes(_: click.Context, __: click.Parameter, values: tuple[str, ...])
                 )
         changes.append(change)
     return changes
-
-
-def _shard(_: click.Context, __: click.Parameter, value: str | None) -> tuple[int, int] | None:
-    if value is None:
-        return None
-    index, slash, count = value.partition("/")
-    if not (slash and index.isdecimal() and count.isdecimal()):
-        raise click.BadParameter(f"expected I/N as in 3/16, got {value}")
-    return int(index), int(count)
-
-
-def _with(command: _Command, *options: Callable[[_Command], _Command]) -> _Command:
-    for option in reversed(options):
-        command = option(command)
-    return command

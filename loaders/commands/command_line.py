@@ -1,21 +1,26 @@
-"""Parts that all commands share: errors of one line, a folder type for arguments, progress bars, names."""
+"""Parts that all commands share: errors of one line, Ctrl-C, standard streams, options and progress bars."""
 
 import errno
+import io
+import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, TextIO, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from candlelight.loaders.commands.interrupts import Interrupted, interrupt
-from candlelight.loaders.commands.standard_streams import safe_standard_streams
 from candlelight.loaders.errors import InputError, is_out_of_memory, missing_module
 from candlelight.loaders.files.urls import is_elsewhere, local_folder
 from candlelight.version import code_version
 
+POSITIVE = click.FloatRange(0, min_open=True)  # type of an option
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 # Commands that continue an interrupted run when they are run again.
 _RESUMING = ("counterfactual", "evaluate", "export", "perception", "render", "train")
 
@@ -24,6 +29,25 @@ class UseError(click.ClickException):
     """An error of use or input: a message of one line, and exit status 2."""
 
     exit_code = 2
+
+
+class Interrupted(click.ClickException):
+    """Error for Ctrl-C: prints one line and exits with status 130, as shells do."""
+
+    exit_code = 130
+
+    def show(self, file: Any = None) -> None:
+        """Print the line."""
+        click.echo(self.format_message(), err=True)
+
+
+def interrupt(_: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, but exit at once during imports: some libraries catch it while they load."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            os._exit(130)
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
 
 class OneLineGroup(click.Group):
@@ -68,6 +92,49 @@ class OneLineGroup(click.Group):
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@contextmanager
+def safe_standard_streams() -> Iterator[None]:
+    """Open closed standard streams on the null device, and drop what standard error cannot take.
+
+    A daemon may start a command with closed streams, as ``2>&-`` does. The next file that is opened would be
+    number 2, and libraries in C would write their messages into it.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:  # `os.open` takes the smallest free number
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    before = sys.stdout, sys.stderr
+    # Python has no object for a stream that was closed when it started.
+    sys.stdout, sys.stderr = sys.stdout or _text(1), _lenient(sys.stderr or _text(2))
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+class _DroppingFile(io.FileIO):
+    """A file that drops what it cannot write: the disk is full, or the reader of the pipe has ended."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError:
+            return len(data)
+
+
+def _text(number: int) -> TextIO:
+    return open(number, "w", closefd=False)
+
+
+def _lenient(stream: TextIO) -> TextIO:
+    try:
+        file = _DroppingFile(stream.fileno(), "w", closefd=False)
+    except (AttributeError, ValueError, OSError):  # an object of the caller's, which is no file
+        return stream
+    return io.TextIOWrapper(file, stream.encoding, stream.errors, write_through=True)
+
+
 class Folder(click.Path):
     """Type of an argument: a local path or ``file://`` URL; with ``remote`` also any other URL."""
 
@@ -106,6 +173,17 @@ version_option = click.option(
     callback=_print_version,
     help="Show the version and exit.",
 )
+
+
+def options(*declared: Callable[[_Command], _Command]) -> Callable[[_Command], _Command]:
+    """Join declarations of options to one decorator, which adds them in this order."""
+
+    def add(command: _Command) -> _Command:
+        for one in reversed(declared):
+            command = one(command)
+        return command
+
+    return add
 
 
 def split_names(_: click.Context, __: click.Parameter, value: str | None) -> list[str] | None:

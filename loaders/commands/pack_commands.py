@@ -1,24 +1,62 @@
 """The commands ``candlelight pack``, ``push`` and ``export``."""
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import click
 
-from candlelight.loaders.commands.command_line import Folder, progress
-from candlelight.loaders.commands.pack_options import pack_options, refuse_options_of_others
+from candlelight.loaders.commands.command_line import Folder, given_options, progress, split_names
+from candlelight.loaders.errors import InputError
+
+
+def _size(_: click.Context, __: click.Parameter, value: str | None) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    if not (found := re.fullmatch(r"(\d{1,6})x(\d{1,6})", value, re.ASCII)):
+        raise click.BadParameter(f"expected width x height in pixels as in 64x48, got {value}")
+    return int(found[1]), int(found[2])
+
+
+def _refuse_options_of_others(kind: str, owners: Mapping[str, str]) -> None:
+    """Refuse options of the running command that belong to another value of ``--to`` than ``kind``."""
+    for option in given_options(click.get_current_context()):
+        if (owner := owners.get(option, kind)) != kind:
+            raise InputError(f"{option} is for --to {owner}, not {kind}; leave it out")
 
 
 @click.command()
 @click.argument("frames", type=Folder())
 @click.option("--to", "kind", type=click.Choice(["hub", "hdf5"]), required=True, help="Format to write.")
 @click.option("--out", type=Folder(), required=True, help="Folder to write.")
-@pack_options
+@click.option("--sets", callback=split_names, metavar="NAME,...", help="Image sets to pack.  [default: all]")
+@click.option("--layers", callback=split_names, metavar="NAME,...", help="Layers to pack.  [default: all]")
+@click.option(
+    "--size",
+    callback=_size,
+    metavar="WxH",
+    help="Average images down to this size, which must divide theirs.",
+)
+@click.option(
+    "--split",
+    multiple=True,
+    metavar="NAME=SHARE,...",
+    help="Shares of random splits; with --split-by NAME=VALUE,... and repeatable.  "
+    "[default: all rows are train]",
+)
+@click.option("--split-seed", type=int, default=0, metavar="N", help="Seed of the random splits.")
+@click.option("--split-by", metavar="FACTOR", help="Split by the values of this factor, not at random.")
+@click.option(
+    "--hold-out",
+    multiple=True,
+    metavar="FACTOR=VALUE,...",
+    help="Put samples with this combination into a split test_ood; repeatable.",
+)
 @click.option(
     "--compression",
     type=click.Choice(["gzip", "none", "zstd", "blosc"]),
     default="gzip",
-    show_default=True,
     help="HDF5: compression of layers; zstd and blosc need the package hdf5plugin.",
 )
 def pack(
@@ -49,7 +87,7 @@ def pack(
     from candlelight.loaders import pack_hdf5, pack_hub
     from candlelight.loaders.packs.split_plan import read_split_plan
 
-    refuse_options_of_others(kind, {"--compression": "hdf5"})
+    _refuse_options_of_others(kind, {"--compression": "hdf5"})
     plan = read_split_plan(split, split_seed, split_by, hold_out)
     if kind == "hub":
         click.echo(str(pack_hub(frames, out, plan=plan, **what)))
@@ -111,28 +149,24 @@ def push(folder: Path, repo: str, dry_run: bool, yes: bool, **how: Any) -> None:
     "--layout",
     type=click.Choice(["flat", "nested"]),
     default="flat",
-    show_default=True,
     help="CANDLE: flat metadata as in its second release, or nested under the id as in its first.",
 )
 @click.option(
     "--bounds",
     type=click.Choice(["exact", "faithful"]),
     default="exact",
-    show_default=True,
     help="CANDLE: bounding boxes of the image, or as published, before the camera's small turns.",
 )
 @click.option(
     "--by",
     type=click.Choice(["paper", "passes"]),
     default="paper",
-    show_default=True,
     help="MIT: by the paper's equations from captures in two materials, or from the layers of one frame.",
 )
 @click.option(
     "--shard-size",
     type=click.IntRange(1),
     default=1000,
-    show_default=True,
     metavar="N",
     help="WebDataset: number of samples in each tar file.",
 )
@@ -160,7 +194,7 @@ def export(
     from candlelight.loaders.exports import export_candle, export_concepts, export_mit, export_webdataset
 
     owners = {"--layout": "candle", "--bounds": "candle", "--by": "mit", "--shard-size": "webdataset"}
-    refuse_options_of_others(kind, owners)
+    _refuse_options_of_others(kind, owners)
     if kind == "concepts":
         counts = export_concepts(frames, out, set_name)
         click.echo(f"{out}: {sum(counts.values())} images in {len(counts)} concept sets")

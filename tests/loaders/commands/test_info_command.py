@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from candlelight.generators.commands.verify_report import MOST_NAMED, verdict
+from candlelight.loaders.commands.info_command import MOST_NAMED, verdict
 from candlelight.loaders.verification.verify_frames import Damage, Findings
 
 ROOT = Path("frames")
