@@ -268,9 +268,8 @@ def plan_set(
     image_set = recipe.sets[name]
     for drawn in sample_values(recipe, name, library, units):
         values = drawn.values
-        lights, gain, trace = resolve(
-            image_set.layout, LayoutInputs(recipe.seed, drawn.unit, values), library
-        )
+        inputs = LayoutInputs(recipe.seed, drawn.unit, values, library)
+        lights, gain, trace = resolve(image_set.layout, inputs)
         yield SamplePlan(
             id=sample_id(name, drawn.index),
             set=name,

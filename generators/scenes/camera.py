@@ -6,10 +6,9 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.layout import SceneLayout
 from candlelight.generators.language.lights_and_camera import Camera
-from candlelight.generators.scenes.layout_inputs import LayoutInputs, require_asset
+from candlelight.generators.scenes.layout_inputs import LayoutInputs
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import CameraRecord
 
@@ -37,9 +36,7 @@ def place_camera(layout: SceneLayout, inputs: LayoutInputs) -> Camera:
     return camera
 
 
-def use_scene_camera(
-    camera: Camera, layout: SceneLayout, inputs: LayoutInputs, library: AssetLibrary
-) -> Camera:
+def use_scene_camera(camera: Camera, layout: SceneLayout, inputs: LayoutInputs) -> Camera:
     """Replace the camera by the camera in the file of a scene, if the layout names one and it has a camera.
 
     Raises:
@@ -47,9 +44,8 @@ def use_scene_camera(
     """
     if layout.camera is None or layout.camera.scene is None:
         return camera
-    label = str(inputs.fill(layout.camera.scene))
-    require_asset(library, "scenes", label, "layout.camera.scene")
-    view = library.facts("scenes", label).get("camera")
+    label = inputs.asset("scenes", layout.camera.scene, "layout.camera.scene")
+    view = inputs.library.facts("scenes", label).get("camera")
     return camera if view is None else Camera.model_validate({**camera.model_dump(), **view})
 
 

@@ -3,7 +3,7 @@
 import colorsys
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,11 +19,12 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class LayoutInputs:
-    """Inputs of a layout: the recipe's seed, the unit, and the values of the sample."""
+    """Inputs of a layout: the recipe's seed, the unit, the values of the sample, and the assets."""
 
     seed: int
     unit: str
     values: Mapping[str, FactorValue]
+    library: AssetLibrary = field(default_factory=AssetLibrary)
 
     def stream(self, name: str) -> np.random.Generator:
         """Return the random stream of one named variable of the unit."""
@@ -97,6 +98,17 @@ class LayoutInputs:
             raise InputError(f"{field}: expected one of {', '.join(expected)}, got `{name}`")
         return name
 
+    def asset(self, kind: str, value: str, field: str) -> str:
+        """Return the label of the asset that a field stands for.
+
+        Raises:
+            InputError: there is no such asset.
+        """
+        label = str(self.fill(value))
+        with within(field):
+            self.library.find(kind, label)
+        return label
+
     def chosen(self, value: _T | Choice[_T], field: str) -> tuple[_T, str]:
         """Return the value of a field that a factor may choose, and the path of that value.
 
@@ -131,16 +143,6 @@ class LayoutInputs:
             limits = "at least 0" if math.isinf(highest) else f"0 to {highest:g}"
             raise InputError(f"{field}: expected channels of {limits}, got {list(rgb)}")
         return rgb
-
-
-def require_asset(library: AssetLibrary, kind: str, label: str, field: str) -> None:
-    """Look an asset up.
-
-    Raises:
-        InputError: there is no such asset; the message names the field of the layout.
-    """
-    with within(field):
-        library.find(kind, label)
 
 
 def hue_to_rgb(hue: float, saturation: float, value: float) -> Vector:

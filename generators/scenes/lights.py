@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.layout import SceneLayout
 from candlelight.generators.language.lights_and_camera import (
     DEFAULT_LIGHT_NAME,
@@ -15,7 +14,7 @@ from candlelight.generators.language.lights_and_camera import (
     LightSpec,
 )
 from candlelight.generators.scenes.camera import SAME_PLACE
-from candlelight.generators.scenes.layout_inputs import LayoutInputs, require_asset
+from candlelight.generators.scenes.layout_inputs import LayoutInputs
 from candlelight.loaders.errors import InputError, within
 from candlelight.loaders.illuminants import illuminant, observer, xyz_to_rec709
 from candlelight.loaders.schema import LightRecord, Vector
@@ -25,9 +24,7 @@ LOWEST, HIGHEST = 1000.0, 40000.0  # K
 REFERENCE_POWER = 1000.0  # W of the first light of a trace that several samples share
 
 
-def place_lights(
-    layout: SceneLayout, inputs: LayoutInputs, library: AssetLibrary, camera: Camera
-) -> tuple[LightRecord, ...]:
+def place_lights(layout: SceneLayout, inputs: LayoutInputs, camera: Camera) -> tuple[LightRecord, ...]:
     """Resolve the lights of a layout; azimuths count from the side of ``camera``.
 
     Raises:
@@ -35,7 +32,7 @@ def place_lights(
             range.
     """
     specs, field = inputs.chosen(layout.lights, "layout.lights")
-    lights = tuple(_light(spec, camera, inputs, library, f"{field}.{i}") for i, spec in enumerate(specs))
+    lights = tuple(_light(spec, camera, inputs, f"{field}.{i}") for i, spec in enumerate(specs))
     names = [light.name for light in lights]
     if len({*names, ENVIRONMENT_LIGHT}) != len(names) + 1:
         raise InputError(
@@ -44,13 +41,10 @@ def place_lights(
     return lights
 
 
-def _light(
-    spec: LightSpec, camera: Camera, inputs: LayoutInputs, library: AssetLibrary, field: str
-) -> LightRecord:
+def _light(spec: LightSpec, camera: Camera, inputs: LayoutInputs, field: str) -> LightRecord:
     if spec.asset is not None:
-        label = str(inputs.fill(spec.asset))
-        require_asset(library, "lights", label, f"{field}.asset")
-        facts = library.facts("lights", label)
+        label = inputs.asset("lights", spec.asset, f"{field}.asset")
+        facts = inputs.library.facts("lights", label)
         if not facts:
             raise InputError(
                 f"light asset `{label}`: a plan states every number of a light, and the manifest has none of "

@@ -13,10 +13,10 @@ from numpy import ndarray
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.layout import SceneLayout
 from candlelight.generators.language.material_spec import TEXTURES, RandomMaterial, StatedMaterial
-from candlelight.generators.scenes.layout_inputs import LayoutInputs, require_asset
+from candlelight.generators.scenes.layout_inputs import LayoutInputs
 from candlelight.generators.scenes.plan_records import Floor, Material, PartMaterial
 from candlelight.loaders.colour import srgb_to_linear
-from candlelight.loaders.errors import InputError, blaming
+from candlelight.loaders.errors import InputError, blaming, within
 from candlelight.loaders.files.safe_decoding import open_image
 from candlelight.loaders.schema import Vector
 
@@ -31,7 +31,6 @@ def choose_material(
     i: int,
     random_material: RandomMaterial,
     inputs: LayoutInputs,
-    library: AssetLibrary,
     field: str = "layout.objects.material",
 ) -> Material:
     """Choose the material of object ``i``.
@@ -43,25 +42,21 @@ def choose_material(
         i: number of the object in the scene.
         random_material: source of a random material.
         inputs: values and streams of the sample.
-        library: where assets are found.
         field: path of the material in the set, for messages.
 
     Raises:
         InputError: there is no such asset, or "own" is asked of an asset without parts.
     """
     if wanted is None:
-        return draw_material(random_material, inputs, str(i), library)
-    if isinstance(wanted, StatedMaterial):
-        return _stated(wanted, inputs, library, field)
-    label = str(inputs.fill(wanted))
-    if label != OWN:
-        require_asset(library, "materials", label, field)
-    elif not library.facts("objects", kind).get("parts"):
+        return draw_material(random_material, inputs, str(i))
+    if isinstance(wanted, StatedMaterial) or inputs.fill(wanted) != OWN:
+        return _named(wanted, field, inputs)
+    if not inputs.library.facts("objects", kind).get("parts"):
         raise InputError(
             f"{field}: `{OWN}` stands for the colours of the parts, and the manifest names no parts of "
             f"`{kind}`; name a material"
         )
-    return Material(label=label)
+    return Material(label=OWN)
 
 
 def choose_part_materials(
@@ -69,7 +64,6 @@ def choose_part_materials(
     kind: str,
     material: Material,
     inputs: LayoutInputs,
-    library: AssetLibrary,
     field: str = "layout.objects.parts",
 ) -> tuple[PartMaterial, ...]:
     """Choose the material of each part of an object.
@@ -79,7 +73,6 @@ def choose_part_materials(
         kind: the object's label.
         material: the object's material.
         inputs: values and streams of the sample.
-        library: where assets are found.
         field: path of the parts in the set, for messages.
 
     Returns:
@@ -88,7 +81,7 @@ def choose_part_materials(
     Raises:
         InputError: the object has no such part, or there is no such material.
     """
-    parts = library.facts("objects", kind).get("parts", [])
+    parts = inputs.library.facts("objects", kind).get("parts", [])
     names = [part["name"] for part in parts]
     if unknown := wanted.keys() - set(names):
         raise InputError(
@@ -99,23 +92,21 @@ def choose_part_materials(
     for part in parts:
         made_of = material if material.label != OWN else Material(label=PLAIN, base_color=part["color"])
         if part["name"] in wanted:
-            made_of = _named(wanted[part["name"]], f"{field}.{part['name']}", inputs, library)
+            made_of = _named(wanted[part["name"]], f"{field}.{part['name']}", inputs)
         resolved.append(PartMaterial(name=part["name"], material=made_of))
     return tuple(resolved)
 
 
-def _named(wanted: str | StatedMaterial, field: str, inputs: LayoutInputs, library: AssetLibrary) -> Material:
+def _named(wanted: str | StatedMaterial, field: str, inputs: LayoutInputs) -> Material:
     if isinstance(wanted, StatedMaterial):
-        return _stated(wanted, inputs, library, field)
-    label = str(inputs.fill(wanted))
-    require_asset(library, "materials", label, field)
-    return Material(label=label)
+        return _stated(wanted, inputs, field)
+    return Material(label=inputs.asset("materials", wanted, field))
 
 
-def _stated(stated: StatedMaterial, inputs: LayoutInputs, library: AssetLibrary, field: str) -> Material:
+def _stated(stated: StatedMaterial, inputs: LayoutInputs, field: str) -> Material:
     """Return the material that a recipe states in numbers."""
     texture = None if stated.texture is None else str(inputs.fill(stated.texture))
-    image = texture is not None and _find_texture(texture, library, f"{field}.texture")
+    image = texture is not None and _find_texture(texture, inputs.library, f"{field}.texture")
     if texture is not None and image != (stated.color_a is None):
         what = "an image, which has its own colours; expected no" if image else "no image; expected"
         raise InputError(f"{field}: `{texture}` is {what} `color_a` and `color_b`")
@@ -138,7 +129,6 @@ def draw_material(
     random_material: RandomMaterial,
     inputs: LayoutInputs,
     name: str,
-    library: AssetLibrary,
     field: str = "layout.random_material",
 ) -> Material:
     """Draw a material: the numbered variation of the unit, the same at every call.
@@ -148,7 +138,6 @@ def draw_material(
             else all shipped ones.
         inputs: values and streams of the sample.
         name: the number of the object, or "floor".
-        library: where textures are found.
         field: path of the field in the set, for messages.
 
     Raises:
@@ -169,9 +158,9 @@ def draw_material(
 
     if texturing == PLAIN:
         return Material(label=PLAIN, base_color=color())
-    textures = random_material.textures or _all_textures(library)
+    textures = random_material.textures or _all_textures(inputs.library)
     label = textures[int(rng.integers(len(textures)))]
-    image = _find_texture(label, library, f"{field}.textures")
+    image = _find_texture(label, inputs.library, f"{field}.textures")
     x, y, z = rng.uniform(-10.0, 10.0, 3).round(6).tolist()
     scale = round(float(rng.uniform(0.7, 1.8)), 6)
     if image:
@@ -179,7 +168,7 @@ def draw_material(
     return Material(label=label, color_a=color(), color_b=color(), offset=(x, y, z), scale=scale)
 
 
-def place_floor(layout: SceneLayout, inputs: LayoutInputs, library: AssetLibrary) -> Floor | None:
+def place_floor(layout: SceneLayout, inputs: LayoutInputs) -> Floor | None:
     """Resolve the floor of a layout.
 
     Raises:
@@ -191,7 +180,7 @@ def place_floor(layout: SceneLayout, inputs: LayoutInputs, library: AssetLibrary
     half_width = inputs.numbers(spec, "layout.floor", "half_width")
     material = None
     if spec.random_material is not None:
-        drawn = draw_material(spec.random_material, inputs, "floor", library, "layout.floor.random_material")
+        drawn = draw_material(spec.random_material, inputs, "floor", "layout.floor.random_material")
         material = drawn.model_copy(update={"specular": 0.0})
     color = inputs.color(spec.base_color, "layout.floor.base_color", highest=1.0)
     return Floor(catcher=spec.catcher, base_color=color, material=material, **half_width)
@@ -199,8 +188,8 @@ def place_floor(layout: SceneLayout, inputs: LayoutInputs, library: AssetLibrary
 
 def _find_texture(label: str, library: AssetLibrary, field: str) -> bool:
     """Look a texture up, and tell whether it is an image, which is then checked, or a .blend file."""
-    require_asset(library, "textures", label, field)
-    path = library.find("textures", label)
+    with within(field):
+        path = library.find("textures", label)
     if image := path.suffix != ".blend":
         check_texture_image(path)
     return image

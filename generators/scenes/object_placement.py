@@ -11,7 +11,7 @@ from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.field_types import Choice
 from candlelight.generators.language.layout import ObjectSpec, RandomPose, Scatter, SceneLayout
 from candlelight.generators.scenes.camera import about
-from candlelight.generators.scenes.layout_inputs import LayoutInputs, require_asset
+from candlelight.generators.scenes.layout_inputs import LayoutInputs
 from candlelight.generators.scenes.object_materials import choose_material, choose_part_materials
 from candlelight.generators.scenes.plan_records import Material, SceneObject
 from candlelight.loaders.errors import InputError, argument
@@ -22,9 +22,7 @@ PLACINGS = 20  # times that all objects are placed anew
 MOST_OBJECTS = 255  # a mask numbers objects in one byte, 0 for no object
 
 
-def place_objects(
-    layout: SceneLayout, inputs: LayoutInputs, library: AssetLibrary
-) -> tuple[SceneObject, ...]:
+def place_objects(layout: SceneLayout, inputs: LayoutInputs) -> tuple[SceneObject, ...]:
     """Resolve the objects of a layout.
 
     Raises:
@@ -32,23 +30,20 @@ def place_objects(
             objects than a mask numbers, or no room for a scattered one.
     """
     if layout.scatter is not None:
-        specs, field = scatter(layout.scatter, inputs, library), "layout.scatter"
+        specs, field = scatter(layout.scatter, inputs), "layout.scatter"
     else:
         specs, field = inputs.chosen(layout.objects, "layout.objects")
-        _require_objects(specs, layout, library)
+        _require_objects(specs, layout, inputs.library)
     _require_numbers(len(specs))
     cover, cover_field = inputs.chosen(layout.material, "layout.material")
     objects = []
     for i, spec in enumerate(specs):
         where, covered = f"{field}.{i}", spec.model_copy(update={"material": cover, "parts": {}})
-        kind = str(inputs.fill(spec.type))
-        require_asset(library, "objects", kind, f"{where}.type")
+        kind = inputs.asset("objects", spec.type, f"{where}.type")
         chosen, chosen_field = (spec, f"{where}.material") if cover is None else (covered, cover_field)
-        material = choose_material(
-            chosen.material, kind, i, layout.random_material, inputs, library, chosen_field
-        )
+        material = choose_material(chosen.material, kind, i, layout.random_material, inputs, chosen_field)
         posed = vary_pose(chosen, layout.random_pose, i, inputs, where)
-        objects.append(_place_object(posed, kind, material, inputs, library, where))
+        objects.append(_place_object(posed, kind, material, inputs, where))
     return tuple(objects)
 
 
@@ -75,16 +70,16 @@ def _require_objects(specs: Sequence[ObjectSpec], layout: SceneLayout, library: 
 
 
 def _place_object(
-    spec: ObjectSpec, kind: str, material: Material, inputs: LayoutInputs, library: AssetLibrary, field: str
+    spec: ObjectSpec, kind: str, material: Material, inputs: LayoutInputs, field: str
 ) -> SceneObject:
     placed = SceneObject(
         type=kind,
         material=material,
-        parts=choose_part_materials(spec.parts, kind, material, inputs, library, f"{field}.parts"),
+        parts=choose_part_materials(spec.parts, kind, material, inputs, f"{field}.parts"),
         **inputs.numbers(spec, field, "size", "rotation", "tilt"),
         location=inputs.vector((*spec.location, 0.0)[:3], f"{field}.location"),
     )
-    return placed if spec.anchor == "base" else _place_by_center(placed, library)
+    return placed if spec.anchor == "base" else _place_by_center(placed, inputs.library)
 
 
 def _place_by_center(placed: SceneObject, library: AssetLibrary) -> SceneObject:
@@ -112,7 +107,7 @@ def turn(tilt: tuple[float, float], rotation: float) -> Float64[ndarray, "3 3"]:
     return about(2, rotation) @ about(1, tilt[1]) @ about(0, tilt[0])
 
 
-def scatter(plan: Scatter, inputs: LayoutInputs, library: AssetLibrary) -> tuple[ObjectSpec, ...]:
+def scatter(plan: Scatter, inputs: LayoutInputs) -> tuple[ObjectSpec, ...]:
     """Place objects at random so that their bounding circles keep their distance.
 
     Each object has streams of its own, so that one more object moves no other object. If an object finds no
@@ -125,7 +120,7 @@ def scatter(plan: Scatter, inputs: LayoutInputs, library: AssetLibrary) -> tuple
     _require_numbers(count)  # before the search for room, which would take long
     streams = [inputs.stream(f"scatter/{i}") for i in range(count)]
     drawn = [_scattered(plan, rng) for rng in streams]
-    radii = [float(spec.size) * footprint(library, spec.type) for spec in drawn]
+    radii = [float(spec.size) * footprint(inputs.library, spec.type) for spec in drawn]
     for placing in range(PLACINGS):
         if placing:
             streams = [inputs.stream(f"scatter/{i}/{placing}") for i in range(len(drawn))]
@@ -176,9 +171,7 @@ def footprint(library: AssetLibrary, kind: str) -> float:
     return math.hypot(width, depth) / 2
 
 
-def place_environment(
-    layout: SceneLayout, inputs: LayoutInputs, library: AssetLibrary
-) -> EnvironmentRecord | None:
+def place_environment(layout: SceneLayout, inputs: LayoutInputs) -> EnvironmentRecord | None:
     """Resolve the environment of a layout: turn and strength of its manifest, changed by the layout's.
 
     A .blend file counts as a modelled scene unless its manifest says that it holds a world alone.
@@ -189,14 +182,13 @@ def place_environment(
     spec = layout.environment
     if spec is None:
         return None
-    label = str(inputs.fill(spec.scene))
-    require_asset(library, "scenes", label, "layout.environment.scene")
-    facts = library.facts("scenes", label)
+    label = inputs.asset("scenes", spec.scene, "layout.environment.scene")
+    facts = inputs.library.facts("scenes", label)
     strength = inputs.number(spec.strength, "layout.environment.strength") * facts.get("strength", 1.0)
     if strength < 0:
         raise InputError(f"layout.environment.strength: expected at least 0, got {strength}")
     rotation = inputs.number(spec.rotation, "layout.environment.rotation") + facts.get("rotation", 0.0)
-    blend = library.find("scenes", label).suffix == ".blend"
+    blend = inputs.library.find("scenes", label).suffix == ".blend"
     if blend and (rotation % 360.0, strength) != (0.0, 1.0):
         raise InputError(
             f"layout.environment: `{label}` is a .blend file, which has its own place and light; expected "

@@ -1,6 +1,5 @@
 """Resolve the layout of an image set for one sample: its trace, its lights and its gain."""
 
-from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.dead_leaves_fields import (
     COLORS,
     SHAPES,
@@ -22,15 +21,12 @@ from candlelight.loaders.schema import LightRecord, Vector
 _NO_GAIN = (1.0, 1.0, 1.0)
 
 
-def resolve(
-    layout: SceneLayout, inputs: LayoutInputs, library: AssetLibrary
-) -> tuple[tuple[LightRecord, ...], Vector, Trace]:
+def resolve(layout: SceneLayout, inputs: LayoutInputs) -> tuple[tuple[LightRecord, ...], Vector, Trace]:
     """Resolve a layout for one sample.
 
     Args:
         layout: the layout of the image set.
-        inputs: the values of the sample, and the streams of its unit.
-        library: where assets are found.
+        inputs: the values of the sample, the streams of its unit, and where assets are found.
 
     Returns:
         The lights of the sample, a gain per channel, and the trace; the traced radiance times the gain is the
@@ -42,18 +38,16 @@ def resolve(
     """
     if layout.dead_leaves is not None:
         return (), _NO_GAIN, _resolve_dead_leaves(layout.dead_leaves, inputs)
-    camera = use_scene_camera(place_camera(layout, inputs), layout, inputs, library)
-    lights = place_lights(layout, inputs, library, camera)
-    environment = place_environment(layout, inputs, library)
+    camera = use_scene_camera(place_camera(layout, inputs), layout, inputs)
+    lights = place_lights(layout, inputs, camera)
+    environment = place_environment(layout, inputs)
     traced, gain = normalise_lights(lights) if environment is None else (lights, _NO_GAIN)
     trace = Trace(
-        objects=place_objects(layout, inputs, library),
+        objects=place_objects(layout, inputs),
         lights=traced,
         environment=environment,
         # A modelled scene brings its own ground.
-        floor=None
-        if environment is not None and environment.modelled
-        else place_floor(layout, inputs, library),
+        floor=None if environment is not None and environment.modelled else place_floor(layout, inputs),
         camera=camera,
         cycles_seed=cycles_seed(inputs.seed, inputs.unit),
     )

@@ -1,5 +1,7 @@
 """Environments in plans: environment maps and modelled scenes."""
 
+from dataclasses import replace
+
 import pytest
 
 from candlelight.blender_assets import AssetLibrary
@@ -11,7 +13,6 @@ from candlelight.generators.scenes.resolve_trace import resolve
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import EnvironmentRecord
 
-LIBRARY = AssetLibrary()
 DRAWS = LayoutInputs(0, "set/000000", {})
 
 
@@ -26,10 +27,10 @@ def scene_layout(**environment):
 
 
 def test_a_modelled_scene_replaces_the_floor():
-    _, _, trace = resolve(scene_layout(scene="hall"), DRAWS, LIBRARY)
+    _, _, trace = resolve(scene_layout(scene="hall"), DRAWS)
     assert trace.environment == EnvironmentRecord(scene="hall", modelled=True)
     assert trace.floor is None
-    _, _, trace = resolve(scene_layout(scene="garden"), DRAWS, LIBRARY)
+    _, _, trace = resolve(scene_layout(scene="garden"), DRAWS)
     assert not trace.environment.modelled
     assert trace.floor == Floor(catcher=True)
 
@@ -40,7 +41,7 @@ def test_a_modelled_scene_is_neither_turned_nor_scaled(change):
         "layout.environment: `hall` is a .blend file, which has its own place and light; expected rotation 0"
     )
     with pytest.raises(InputError, match=message):
-        resolve(scene_layout(scene="hall", **change), DRAWS, LIBRARY)
+        resolve(scene_layout(scene="hall", **change), DRAWS)
 
 
 def test_a_users_blend_counts_as_modelled_and_an_environment_map_may_be_hdr(tmp_path):
@@ -49,7 +50,7 @@ def test_a_users_blend_counts_as_modelled_and_an_environment_map_may_be_hdr(tmp_
     library = AssetLibrary({"scenes": tmp_path})
     assert library.labels("scenes") == ["both", "sky", "yard"]
     found = {
-        name: place_environment(scene_layout(scene=name), DRAWS, library).modelled
+        name: place_environment(scene_layout(scene=name), replace(DRAWS, library=library)).modelled
         for name in ("yard", "sky", "both")
     }
     assert found == {"yard": True, "sky": False, "both": True}

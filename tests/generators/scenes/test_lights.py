@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ from candlelight.generators.scenes.lights import place_lights
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.illuminants import illuminant
 
-LIBRARY = AssetLibrary()
 CAMERA = Camera(location=(0, 5, 2), look_at=(0, 0, 0.5), field_of_view=50)
 SPEC = CameraSpec(location=(0, 5, 2), look_at=(0, 0, 0.5))
 LAMP = LightSpec()
@@ -31,7 +31,7 @@ def layout(**fields):
 def test_azimuth_counts_from_the_camera_to_the_right_in_the_image(azimuth, place):
     camera = CAMERA.model_copy(update={"location": place, "look_at": (0.0, 0.0, 0.0)})
     spec = LightSpec(azimuth="$azimuth", elevation=30, distance=4)
-    (light,) = place_lights(layout(lights=(spec,)), inputs(azimuth=azimuth), LIBRARY, camera)
+    (light,) = place_lights(layout(lights=(spec,)), inputs(azimuth=azimuth), camera)
     assert math.dist(light.location, (0, 0, 0)) == pytest.approx(4)
     assert light.location[2] == pytest.approx(2)
     right, _, forward, _ = world_to_camera(camera) @ (*light.location, 0)
@@ -48,7 +48,7 @@ def test_lights_by_location_asset_and_temperature():
         LightSpec(asset="middle", name="top"),
     )
     spot, warm, side, top = place_lights(
-        layout(lights=specs), inputs(x=-2.5, kelvin=3000, side="left"), LIBRARY, CAMERA
+        layout(lights=specs), inputs(x=-2.5, kelvin=3000, side="left"), CAMERA
     )
     assert (spot.location, spot.power, spot.radius, spot.color) == (
         (-2.5, 1.0, 3.0),
@@ -125,15 +125,14 @@ def test_lights_by_location_asset_and_temperature():
 )
 def test_light_errors(lights, message):
     with pytest.raises(InputError, match=message):
-        place_lights(layout(lights=lights), inputs(word="red"), LIBRARY, CAMERA)
+        place_lights(layout(lights=lights), inputs(word="red"), CAMERA)
 
 
 def test_a_users_light_file_without_a_manifest_is_refused(tmp_path):
     (tmp_path / "left.blend").touch()
+    own = replace(inputs(), library=AssetLibrary({"lights": tmp_path}))
     with pytest.raises(InputError, match="light asset `left`: a plan states every number"):
-        place_lights(
-            layout(lights=(LightSpec(asset="left"),)), inputs(), AssetLibrary({"lights": tmp_path}), CAMERA
-        )
+        place_lights(layout(lights=(LightSpec(asset="left"),)), own, CAMERA)
 
 
 def test_a_light_has_the_colour_of_the_recipe():
@@ -144,7 +143,7 @@ def test_a_light_has_the_colour_of_the_recipe():
         LightSpec(name="channels", color=(0.5, "$s", 0)),
         LightSpec(name="hsv", color={"hue": 120, "saturation": 0.8, "value": 2}),
     )
-    lights = place_lights(layout(lights=specs), inputs(nm=-510, s=3), LIBRARY, CAMERA)
+    lights = place_lights(layout(lights=specs), inputs(nm=-510, s=3), CAMERA)
     colors = {light.name: light.color for light in lights}
     assert colors["white"] == (1.0, 1.0, 1.0)
     assert colors["E"] == illuminant(500, 0)
@@ -160,7 +159,7 @@ def test_a_spot_shines_at_its_aim_and_otherwise_at_its_target():
         LightSpec(name="circling", kind="spot", azimuth=30, distance=5, target=("$x", 0, 1), blend=0),
         LightSpec(name="point"),
     )
-    aimed, circling, point = place_lights(layout(lights=specs), inputs(x=0, cone=35), LIBRARY, CAMERA)
+    aimed, circling, point = place_lights(layout(lights=specs), inputs(x=0, cone=35), CAMERA)
     assert (aimed.kind, aimed.cone, aimed.blend, aimed.direction) == ("spot", 35, 0.15, (0, -0.6, -0.8))
     assert math.dist(circling.location, (0, 0, 1)) == pytest.approx(5)
     np.testing.assert_allclose(

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,7 @@ def inputs(unit="set/000000", seed=0, **values):
 
 
 def draw(appearance, chosen, name="0", library=LIBRARY):
-    return draw_material(appearance, chosen, name, library)
+    return draw_material(appearance, replace(chosen, library=library), name)
 
 
 # ------------------------------------------------------------------------------------------------ drawn
@@ -142,17 +143,17 @@ def test_wrong_images_are_refused_in_the_plan(folder, tmp_path):
 
 
 def test_a_stated_material_names_an_image_without_colours_and_a_pattern_with_two(folder):
-    library = AssetLibrary({"textures": folder})
+    own = replace(inputs(t="dots"), library=AssetLibrary({"textures": folder}))
     image, wood = StatedMaterial(texture="banded/banded_0002"), StatedMaterial(texture="wood")
-    stated = choose_material(image, "cube", 0, RandomMaterial(), inputs(), library)
+    stated = choose_material(image, "cube", 0, RandomMaterial(), own)
     assert (stated.label, stated.image, stated.color_a) == ("banded/banded_0002", True, None)
     with pytest.raises(InputError, match=r"material: `wood` is no image; expected `color_a`"):
-        choose_material(wood, "cube", 0, RandomMaterial(), inputs(), library)
+        choose_material(wood, "cube", 0, RandomMaterial(), own)
     factor = StatedMaterial(texture="$t", color_a=(0, 0, 0), color_b=(1, 1, 1))
-    assert choose_material(factor, "cube", 0, RandomMaterial(), inputs(t="dots"), library).label == "dots"
+    assert choose_material(factor, "cube", 0, RandomMaterial(), own).label == "dots"
     both = StatedMaterial(texture="banded/banded_0002", color_a=(0, 0, 0), color_b=(1, 1, 1))
     with pytest.raises(InputError, match=r"`banded/banded_0002` is an image, .*; expected no `color_a`"):
-        choose_material(both, "cube", 0, RandomMaterial(), inputs(), library)
+        choose_material(both, "cube", 0, RandomMaterial(), own)
 
 
 # ------------------------------------------------------------------------------------------------ parts
@@ -160,8 +161,8 @@ def test_a_stated_material_names_an_image_without_colours_and_a_pattern_with_two
 
 def test_own_stands_for_the_colours_of_the_manifest():
     facts = LIBRARY.facts("objects", "finch")["parts"]
-    assert choose_material("$m", "finch", 0, RandomMaterial(), inputs(m="own"), LIBRARY) == OWN
-    painted = choose_part_materials({}, "finch", OWN, inputs(), LIBRARY)
+    assert choose_material("$m", "finch", 0, RandomMaterial(), inputs(m="own")) == OWN
+    painted = choose_part_materials({}, "finch", OWN, inputs())
     assert [part.name for part in painted] == [part["name"] for part in facts]
     assert [list(part.material.base_color) for part in painted] == [part["color"] for part in facts]
     assert {part.material.label for part in painted} == {"rgb"}
@@ -170,34 +171,34 @@ def test_own_stands_for_the_colours_of_the_manifest():
 def test_parts_follow_the_object_or_take_a_material_of_their_own():
     blue = Material(label="blue")
     stated = StatedMaterial(base_color=(0.1, 0.2, 0.3))
-    painted = choose_part_materials({"beak": "$c", "tail": stated}, "duck", blue, inputs(c="red"), LIBRARY)
+    painted = choose_part_materials({"beak": "$c", "tail": stated}, "duck", blue, inputs(c="red"))
     made_of = {part.name: part.material for part in painted}
     assert made_of["beak"].label == "red"
     assert made_of["tail"].base_color == (0.1, 0.2, 0.3)
     assert {material.label for name, material in made_of.items() if name not in ("beak", "tail")} == {"blue"}
-    assert choose_part_materials({}, "cube", blue, inputs(), LIBRARY) == ()
+    assert choose_part_materials({}, "cube", blue, inputs()) == ()
 
 
 def test_part_errors_name_the_field():
     with pytest.raises(
         InputError, match=r"layout\.objects\.parts: `horn` is no part of `finch`; expected some of: body"
     ):
-        choose_part_materials({"horn": "red"}, "finch", OWN, inputs(), LIBRARY)
+        choose_part_materials({"horn": "red"}, "finch", OWN, inputs())
     with pytest.raises(
         InputError, match=r"`horn` is no part of `cube`; expected some of: none, it has no parts"
     ):
-        choose_part_materials({"horn": "red"}, "cube", Material(label="red"), inputs(), LIBRARY)
+        choose_part_materials({"horn": "red"}, "cube", Material(label="red"), inputs())
     with pytest.raises(
         InputError, match=r"layout\.objects\.parts\.beak: asset `pink` is not among the materials"
     ):
-        choose_part_materials({"beak": "pink"}, "finch", OWN, inputs(), LIBRARY)
+        choose_part_materials({"beak": "pink"}, "finch", OWN, inputs())
     fur = StatedMaterial(texture="fur", color_a=(0, 0, 0), color_b=(1, 1, 1))
     with pytest.raises(InputError, match=r"layout\.objects\.parts\.beak\.texture: asset `fur` is not among"):
-        choose_part_materials({"beak": fur}, "finch", OWN, inputs(), LIBRARY)
+        choose_part_materials({"beak": fur}, "finch", OWN, inputs())
     with pytest.raises(
         InputError, match=r"layout\.objects\.material: `own` stands for the colours.*no parts of `cube`"
     ):
-        choose_material("own", "cube", 0, RandomMaterial(), inputs(), LIBRARY)
+        choose_material("own", "cube", 0, RandomMaterial(), inputs())
 
 
 # ------------------------------------------------------------------------------------------------ floor
@@ -210,20 +211,20 @@ def floor(**fields):
 
 def test_floors_have_random_materials_without_gloss():
     textured = floor(half_width="$w", random_material=RandomMaterial(texturing="$t"))
-    laid = place_floor(textured, inputs(w=2, t="textured"), LIBRARY)
+    laid = place_floor(textured, inputs(w=2, t="textured"))
     assert laid.half_width == 2.0
     drawn = draw(RandomMaterial(texturing="textured"), inputs(), "floor")
     assert laid.material == drawn.model_copy(update={"specular": 0.0})
     assert drawn != draw(RandomMaterial(texturing="textured"), inputs(), "0")
-    assert place_floor(floor(), inputs(), LIBRARY).material is None
+    assert place_floor(floor(), inputs()).material is None
 
 
 def test_floor_errors():
     with pytest.raises(InputError, match=r"layout\.floor\.half_width: expected more than 0 m, got 0"):
-        place_floor(floor(half_width=0), inputs(), LIBRARY)
+        place_floor(floor(half_width=0), inputs())
     with pytest.raises(
         InputError, match=r"layout\.floor\.random_material\.texturing: expected rgb or textured"
     ):
-        place_floor(floor(random_material=RandomMaterial(texturing="$t")), inputs(t="fur"), LIBRARY)
+        place_floor(floor(random_material=RandomMaterial(texturing="$t")), inputs(t="fur"))
     with pytest.raises(ValidationError, match="a shadow catcher shows the environment and no material"):
         FloorSpec(catcher=True, random_material=RandomMaterial())

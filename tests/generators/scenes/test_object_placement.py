@@ -44,7 +44,7 @@ def layout(**fields):
 def test_objects_take_the_values_of_the_sample():
     spec = ObjectSpec(type="$kind", material="$color", size="$s", rotation=30, location=("$x", -1))
     values = inputs(kind="cone", color="red", s=2, x=0.25)
-    (placed,) = place_objects(layout(objects=(spec,)), values, LIBRARY)
+    (placed,) = place_objects(layout(objects=(spec,)), values)
     assert (placed.type, placed.material.label, placed.size, placed.rotation) == ("cone", "red", 2.0, 30.0)
     assert placed.location == (0.25, -1.0, 0.0)
     assert placed.material.base_color is None
@@ -74,29 +74,27 @@ def test_objects_take_the_values_of_the_sample():
 def test_object_errors_name_the_field(fields, message):
     spec = ObjectSpec(**{"type": "cube", "material": "red", **fields})
     with pytest.raises(InputError, match=message):
-        place_objects(layout(objects=(spec,)), inputs(word="red"), LIBRARY)
+        place_objects(layout(objects=(spec,)), inputs(word="red"))
 
 
 def test_as_many_objects_as_a_mask_numbers():
-    objects = place_objects(
-        layout(objects=(ObjectSpec(type="cube", material="red"),) * 255), inputs(), LIBRARY
-    )
+    objects = place_objects(layout(objects=(ObjectSpec(type="cube", material="red"),) * 255), inputs())
     assert len(objects) == 255
     with pytest.raises(InputError, match=r"at most 255 objects, .*got 256"):
-        place_objects(layout(objects=(ObjectSpec(type="cube", material="red"),) * 256), inputs(), LIBRARY)
+        place_objects(layout(objects=(ObjectSpec(type="cube", material="red"),) * 256), inputs())
 
 
 def test_an_object_in_the_air_turns_about_its_base_or_its_middle():
     spec = ObjectSpec(
         type="cylinder", material="red", size=2, tilt=("$a", 0), rotation=90, location=(1, "$y", 3)
     )
-    (held,) = place_objects(layout(objects=(spec,)), inputs(a=90, y=-1), LIBRARY)
+    (held,) = place_objects(layout(objects=(spec,)), inputs(a=90, y=-1))
     assert (held.tilt, held.rotation, held.location) == ((90.0, 0.0), 90.0, (1.0, -1.0, 3.0))
     # About x by 90 degrees what was up is towards -y; about z by 90 degrees, that is towards x.
     middle = spec.model_copy(update={"anchor": "centre"})
-    (held,) = place_objects(layout(objects=(middle,)), inputs(a=90, y=-1), LIBRARY)
+    (held,) = place_objects(layout(objects=(middle,)), inputs(a=90, y=-1))
     assert held.location == pytest.approx((0.0, -1.0, 3.0))
-    (upright,) = place_objects(layout(objects=(middle,)), inputs(a=0, y=-1), LIBRARY)
+    (upright,) = place_objects(layout(objects=(middle,)), inputs(a=0, y=-1))
     assert upright.location == pytest.approx((1.0, -1.0, 2.0))
 
 
@@ -116,16 +114,16 @@ def test_colours_by_hue_or_channel():
     coloured = layout(
         objects=(ObjectSpec(type="cube", material={"base_color": ("$h", 0.5, 0)}),), floor={"base_color": hue}
     )
-    (cube,) = place_objects(coloured, inputs(h=1), LIBRARY)
+    (cube,) = place_objects(coloured, inputs(h=1))
     assert cube.material.base_color == (1.0, 0.5, 0.0)
-    assert place_floor(coloured, inputs(h=240), LIBRARY).base_color == pytest.approx((0.4, 0.4, 1.0))
+    assert place_floor(coloured, inputs(h=240)).base_color == pytest.approx((0.4, 0.4, 1.0))
     with pytest.raises(InputError, match=r"material\.base_color: expected channels of 0 to 1, got \[2\.0, 0"):
-        place_objects(coloured, inputs(h=2), LIBRARY)
+        place_objects(coloured, inputs(h=2))
     with pytest.raises(InputError, match=r"floor\.base_color\.hue: expected a number, got `red` from `\$h`"):
-        place_floor(coloured, inputs(h="red"), LIBRARY)
+        place_floor(coloured, inputs(h="red"))
     stark = layout(floor={"base_color": {"hue": 0, "saturation": 1.5}})
     with pytest.raises(InputError, match=r"floor\.base_color\.saturation: expected 0 to 1, got 1\.5"):
-        place_floor(stark, inputs(), LIBRARY)
+        place_floor(stark, inputs())
 
 
 def test_a_factor_chooses_objects():
@@ -134,7 +132,7 @@ def test_a_factor_chooses_objects():
         "two": (ObjectSpec(type="cone"), ObjectSpec(type="torus")),
     }
     chosen = layout(objects={"choose": "$scene", "among": among})
-    assert [placed.type for placed in place_objects(chosen, inputs(scene="two"), LIBRARY)] == [
+    assert [placed.type for placed in place_objects(chosen, inputs(scene="two"))] == [
         "cone",
         "torus",
     ]
@@ -142,7 +140,7 @@ def test_a_factor_chooses_objects():
         InputError,
         match=r"layout\.objects\.among: expected an entry for each value of `scene`, got none for three",
     ):
-        place_objects(chosen, inputs(scene="three"), LIBRARY)
+        place_objects(chosen, inputs(scene="three"))
 
 
 # ---------------------------------------------------------------------------------------------- scatter
@@ -150,7 +148,7 @@ def test_a_factor_chooses_objects():
 
 def test_scattered_objects_keep_their_distance_and_the_region():
     for unit in range(60):
-        placed = scatter(ROOMY, inputs(f"set/{unit:06d}", count=6), LIBRARY)
+        placed = scatter(ROOMY, inputs(f"set/{unit:06d}", count=6))
         assert len(placed) == 6
         for a, b in itertools.combinations(placed, 2):
             reach = sum(spec.size * footprint(LIBRARY, spec.type) for spec in (a, b))
@@ -164,12 +162,12 @@ def test_scattered_objects_keep_their_distance_and_the_region():
 
 def test_one_more_object_moves_no_other():
     for unit in range(20):
-        few, many = (scatter(ROOMY, inputs(f"set/{unit:06d}", count=count), LIBRARY) for count in (3, 5))
+        few, many = (scatter(ROOMY, inputs(f"set/{unit:06d}", count=count)) for count in (3, 5))
         assert many[:3] == few
 
 
 def test_scatter_draws_types_and_sizes_evenly():
-    placed = [scatter(ROOMY, inputs(f"set/{unit:06d}", count=1), LIBRARY)[0] for unit in range(900)]
+    placed = [scatter(ROOMY, inputs(f"set/{unit:06d}", count=1))[0] for unit in range(900)]
     _, counts = np.unique([spec.type for spec in placed], return_counts=True)
     assert ((counts - 300) ** 2 / 300).sum() < 18.5  # 2 degrees of freedom, once in ten thousand
     sizes = np.array([spec.size for spec in placed])
@@ -201,7 +199,7 @@ def test_all_objects_are_placed_again_until_each_has_room():
     again = 0
     for unit in range(40):
         drawn = inputs(f"set/{unit:06d}", count=5)
-        found = [(s.type, s.size, s.rotation, s.location) for s in scatter(CROWDED, drawn, LIBRARY)]
+        found = [(s.type, s.size, s.rotation, s.location) for s in scatter(CROWDED, drawn)]
         for (_, _, _, a), (_, _, _, b) in itertools.combinations(found, 2):
             assert math.dist(a, b) >= 0.7  # two of the smallest radii, and the gap
         once = placed_at_once(CROWDED, drawn)
@@ -209,9 +207,7 @@ def test_all_objects_are_placed_again_until_each_has_room():
             again += 1
             # The objects are as they were drawn: no size or type is favoured by having room.
             assert [s[:3] for s in found] == [s[:3] for s in drawn_things(CROWDED, drawn)]
-            assert found == [
-                (s.type, s.size, s.rotation, s.location) for s in scatter(CROWDED, drawn, LIBRARY)
-            ]
+            assert found == [(s.type, s.size, s.rotation, s.location) for s in scatter(CROWDED, drawn)]
         else:
             assert found == once
     assert 0 < again < 40
@@ -239,7 +235,7 @@ def drawn_things(plan, drawn):
 )
 def test_scatter_errors(count, message):
     with pytest.raises(InputError, match=message):
-        scatter(ROOMY, inputs(count=count), LIBRARY)
+        scatter(ROOMY, inputs(count=count))
 
 
 def test_footprint_holds_the_turned_object():
@@ -259,10 +255,10 @@ def test_an_unknown_object_has_the_footprint_of_a_unit_box(tmp_path):
 def test_the_environment_adds_turn_and_strength_of_its_manifest():
     spec = EnvironmentSpec(scene="$m", rotation="$r", strength=2)
     facts = LIBRARY.facts("scenes", "dusk city")
-    placed = place_environment(layout(environment=spec), inputs(m="dusk city", r=350), LIBRARY)
+    placed = place_environment(layout(environment=spec), inputs(m="dusk city", r=350))
     assert placed.rotation == pytest.approx((350 + facts["rotation"]) % 360)
     assert placed.strength == pytest.approx(2 * facts["strength"])
-    assert place_environment(layout(), inputs(), LIBRARY) is None
+    assert place_environment(layout(), inputs()) is None
 
 
 def test_environment_errors():
@@ -272,7 +268,7 @@ def test_environment_errors():
         (EnvironmentSpec(scene="garden", rotation="$word"), r"environment\.rotation: expected a number"),
     ):
         with pytest.raises(InputError, match=message):
-            place_environment(layout(environment=spec), inputs(word="red"), LIBRARY)
+            place_environment(layout(environment=spec), inputs(word="red"))
 
 
 def test_the_inputs_use_the_streams_of_the_unit():

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.layout import ObjectSpec, RandomPose, SceneLayout
 from candlelight.generators.language.lights_and_camera import CameraSpec
 from candlelight.generators.language.load_recipe import load_recipe, recipe_sha256
@@ -11,7 +10,6 @@ from candlelight.generators.scenes.layout_inputs import LayoutInputs
 from candlelight.generators.scenes.object_placement import place_objects, vary_pose
 from candlelight.loaders.errors import InputError
 
-LIBRARY = AssetLibrary()
 CUBE = ObjectSpec(type="cube", rotation="$base", location=(1, "$y"))
 VARIED = RandomPose(variation="$pose", turn=30, move=0.05)
 
@@ -54,7 +52,7 @@ def test_the_middle_of_a_tilted_object_moves_as_drawn():
     layout = SceneLayout(
         camera=CameraSpec(location=(0, 5, 2), look_at=(0, 0, 0)), objects=(tilted,), random_pose=VARIED
     )
-    (placed,) = place_objects(layout, inputs(), LIBRARY)
+    (placed,) = place_objects(layout, inputs())
     angle, tilt = np.radians(placed.rotation), np.radians(40)
     up = (np.sin(tilt) * np.sin(angle), -np.sin(tilt) * np.cos(angle), np.cos(tilt))
     ((_, dx, dy),) = changes([0])
