@@ -232,8 +232,7 @@ def _draws_are_equal(made: Any, name: str) -> bool:
 
 def _estimate(made: Any, workers: tuple[int, ...], seconds: float, frames: Path | None) -> None:
     """Print the estimated cost of rendering a plan, without the frames that a folder already holds."""
-    from candlelight.generators.reports.estimate import estimate
-    from candlelight.generators.reports.estimate_text import estimate_text
+    from candlelight.generators.reports.estimate import estimate, estimate_text
     from candlelight.loaders.frames import is_complete
     from candlelight.loaders.progress_bars import progress_bar
 

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -114,16 +115,11 @@ def most_tables(pairs: int) -> int:
     return max(_MOST_TABLES, math.ceil(pairs / SET_LEVEL))
 
 
-def _columns(samples: Sequence[SamplePlan]) -> Mapping[str, list[FactorValue]]:
-    first = samples[0]
-    names = [
-        *((name, "factors") for name in first.factors),
-        *((name, "exogenous") for name in first.exogenous),
-    ]
-    columns: dict[str, list[FactorValue]] = {name: [] for name, _ in names}
+def _columns(samples: Sequence[SamplePlan]) -> dict[str, list[FactorValue]]:
+    columns: dict[str, list[FactorValue]] = defaultdict(list)
     for sample in samples:
-        for name, kind in names:
-            columns[name].append(getattr(sample, kind)[name])
+        for name, value in (sample.factors | sample.exogenous).items():
+            columns[name].append(value)
     return columns
 
 

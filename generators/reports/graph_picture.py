@@ -1,25 +1,30 @@
 """Draw a causal graph as SVG: factors, hidden variables, selections and the image."""
 
 import itertools
-from collections.abc import Collection
-from html import escape
+from collections.abc import Collection, Iterator
+from importlib.resources import files
+from statistics import fmean
+from typing import Any, NamedTuple
 
-from candlelight.generators.language.causal_graph import Graph
+import numpy as np
+
+from candlelight.generators.language.causal_graph import Graph, causal_order
 from candlelight.generators.language.factors import Rule
-from candlelight.generators.reports.layered_layout import PagePoint, lay_out
 
-_BOX = (132, 34)  # width and height of a node, pixels
-_LETTER = 7.5  # width of a letter, pixels
+PagePoint = tuple[float, float]  # across and down
+
+_BOX: PagePoint = (132, 34)  # width and height of a node, pixels
 _GAP = (20, 64)  # distance of nodes in a row, and of rows, pixels
 _MARGIN = 16  # pixels
 _IMAGE = "the image"  # no factor or variable can have this name
-_STYLES = {
-    "factor": ("#eef4fb", "#1f5f99", ""),
-    "hidden": ("#ffffff", "#777777", ' stroke-dasharray="5 4"'),
-    "image": ("#1f3348", "#1f3348", ""),
-    "selection": ("#fff4e0", "#b06a00", ""),
-}
-_DASHED = ' stroke-dasharray="3 3"'  # of an arrow
+_MOST_IN_ROW = 6  # largest number of nodes in a row, as after Coffman and Graham 1972
+_SWEEPS = 24  # passes over the rows that order them
+_PORT = 14.0  # largest distance of two arrows at a node, pixels
+_CENTRING = 0.01  # pull of every place to the middle, relative to that of an arrow
+
+_Place = tuple[str, str, int]  # a node is (name, name, row), a bend (parent, child, row)
+_Rows = list[list[_Place]]
+_Link = tuple[_Place, _Place]  # part of an arrow, from a row to the next
 
 
 def draw_graph(
@@ -54,62 +59,170 @@ def draw_graph(
     """
     rejected = {f"selection {i}": tuple(rule.exclude) for i, rule in enumerate(selections, 1)}
     graph = {**graph, **rejected, _IMAGE: tuple(name for name in graph if name in shown)}
-    layout = lay_out(graph, _BOX, _GAP)
-    width, height = (side + 2 * _MARGIN for side in layout.size)
+    layout = _lay_out(graph)
     # Arrows to the image are drawn first, so that they lie under the others.
-    arrows = [
-        _arrow(ends, points, _DASHED if ends[1] in sometimes else "")
-        for ends, points in sorted(layout.routes.items(), key=lambda route: route[0][1] != _IMAGE)
-    ]
-    boxes = [
-        _box(
-            f"do({name})" if name in intervened else name,
-            layout.centres[name],
-            _style(name, factors),
-            thick=name in intervened,
-        )
-        for name in graph
-    ]
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{-_MARGIN} {-_MARGIN} {width:g} {height:g}" '
-        f'width="{width:g}" height="{height:g}" font-family="sans-serif" font-size="13">\n'
-        '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" '
-        'orient="auto"><path d="M0 0 8 4 0 8z" fill="context-stroke"/></marker></defs>\n'
-        + "\n".join([*arrows, *boxes])
-        + "\n</svg>\n"
+    routes = sorted(layout.routes.items(), key=lambda route: route[0][1] != _IMAGE)
+    width, height = (f"{side + 2 * _MARGIN:g}" for side in layout.size)
+    svg = fill_template(
+        "causal_graph.svg",
+        arrows=[(ends, _way(points)) for ends, points in routes],
+        boxes={name: layout.centres[name] for name in graph},
+        box=_BOX,
+        margin=_MARGIN,
+        width=width,
+        height=height,
+        image=_IMAGE,
+        factors=factors,
+        rejected=rejected,
+        intervened=intervened,
+        sometimes=sometimes,
     )
+    return svg + "\n"
 
 
-def _style(name: str, factors: Collection[str]) -> str:
-    if name == _IMAGE:
-        return "image"
-    if name.startswith("selection "):
-        return "selection"
-    return "factor" if name in factors else "hidden"
+def fill_template(name: str, **values: Any) -> str:
+    """Fill a template of this folder; text is escaped."""
+    import jinja2
+
+    text = (files("candlelight.generators.reports") / name).read_text(encoding="utf-8")
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    return environment.from_string(text).render(values)
 
 
-def _arrow(ends: tuple[str, str], points: list[PagePoint], dash: str) -> str:
+def _way(points: list[PagePoint]) -> str:
+    """Write the path of an arrow: curves from row to row, and vertical lines past a row."""
     way = "M{:g} {:g}".format(*points[0])
     for i, ((x, y), (next_x, next_y)) in enumerate(itertools.pairwise(points)):
         middle = (y + next_y) / 2
         way += f" V{next_y:g}" if i % 2 else f" C{x:g} {middle:g} {next_x:g} {middle:g} {next_x:g} {next_y:g}"
-    color = "#b4bcc4" if ends[1] == _IMAGE else "#667"
-    return (
-        f'<path d="{way}" fill="none" stroke="{color}" stroke-width="1.2"{dash} '
-        f'marker-end="url(#tip)"><title>{escape(" to ".join(ends))}</title></path>'
-    )
+    return way
 
 
-def _box(label: str, centre: tuple[float, float], style: str, thick: bool) -> str:
-    fill, stroke, dash = _STYLES[style]
-    color = "#ffffff" if style == "image" else "#1d2733"
-    room = _BOX[0] - 14
-    squeezed = f' textLength="{room}" lengthAdjust="spacingAndGlyphs"' if len(label) * _LETTER > room else ""
-    width = ' stroke-width="3"' if thick else ""
-    return (
-        f'<rect x="{centre[0] - _BOX[0] / 2:g}" y="{centre[1] - _BOX[1] / 2:g}" width="{_BOX[0]}" '
-        f'height="{_BOX[1]}" rx="{4 if style in ("image", "selection") else 17}" fill="{fill}" '
-        f'stroke="{stroke}"{width}{dash}/>'
-        f'<text x="{centre[0]:g}" y="{centre[1] + 4.5:g}" text-anchor="middle" fill="{color}"{squeezed}>'
-        f"{escape(label)}</text>"
-    )
+class Layout(NamedTuple):
+    """Where a graph is drawn, pixels.
+
+    Attributes:
+        centres: name to the centre of its box.
+        routes: parent and child to the points of the arrow, box to box. The way from the first point to the
+            second, and every other way, leads from row to row; those between are vertical and pass a row.
+        size: width and height.
+    """
+
+    centres: dict[str, PagePoint]
+    routes: dict[tuple[str, str], list[PagePoint]]
+    size: PagePoint
+
+
+def _lay_out(graph: Graph) -> Layout:
+    """Place every node in a row below its parents and just above the highest of its children.
+
+    The layout is layered, after Sugiyama, Tagawa and Toda 1981. Nodes stand in rows. An arrow that passes a
+    row has a bend there, which takes a place between the nodes.
+
+    Example:
+        >>> _lay_out({"kind": (), "color": ("kind",)}).routes
+        {('kind', 'color'): [(66.0, 34), (66.0, 98)]}
+    """
+    rows, chains = _rows(graph)
+    links = [link for chain in chains.values() for link in itertools.pairwise(chain)]
+    rows = min(_orders(rows, links), key=lambda order: _crossings_and_length(order, links))
+    across, width = _across(rows, links)
+    starts, ends = (_ports(links, across, end) for end in (0, 1))
+    high = _BOX[1]
+    top = [row * (high + _GAP[1]) for row in range(len(rows))]
+    routes = {
+        arrow: [
+            point
+            for a, b in itertools.pairwise(chain)
+            for point in ((starts[a, b], top[a[2]] + high), (ends[a, b], top[b[2]]))
+        ]
+        for arrow, chain in chains.items()
+    }
+    centres = {a: (across[a, b, row], top[row] + high / 2) for a, b, row in across if a == b}
+    return Layout(centres, routes, (width, top[-1] + high))
+
+
+def _rows(graph: Graph) -> tuple[_Rows, dict[tuple[str, str], list[_Place]]]:
+    """Return the places in each row from the top, and those that each arrow joins."""
+    height: dict[str, int] = {}
+    for name in reversed(causal_order(graph)):
+        lowest = 1 + max((height[child] for child in graph if name in graph[child]), default=-1)
+        placed = list(height.values())
+        height[name] = next(row for row in itertools.count(lowest) if placed.count(row) < _MOST_IN_ROW)
+    top = max(height.values())
+    chains = {}
+    for child, parents in graph.items():
+        for parent in parents:
+            first, last = top - height[parent], top - height[child]
+            bends = [(parent, child, row) for row in range(first + 1, last)]
+            chains[parent, child] = [(parent, parent, first), *bends, (child, child, last)]
+    nodes = [(name, name, top - height[name]) for name in graph]
+    places = [*nodes, *(place for chain in chains.values() for place in chain[1:-1])]
+    return [[place for place in places if place[2] == row] for row in range(top + 1)], chains
+
+
+def _orders(rows: _Rows, links: list[_Link]) -> Iterator[_Rows]:
+    """Order each row by the mean position of neighbours in the row above, then below, and so on."""
+    yield rows
+    above: dict[_Place, list[_Place]] = {}
+    below: dict[_Place, list[_Place]] = {}
+    for upper, lower in links:
+        above.setdefault(lower, []).append(upper)
+        below.setdefault(upper, []).append(lower)
+    for sweep in range(_SWEEPS):
+        positions, ordered, near = _positions(rows), [], below if sweep % 2 else above
+        for row in rows[:: -1 if sweep % 2 else 1]:
+            means = {place: fmean(positions[one] for one in near.get(place, [place])) for place in row}
+            ordered.append(sorted(row, key=means.__getitem__))
+            positions |= _positions(ordered[-1:])
+        rows = ordered[:: -1 if sweep % 2 else 1]
+        yield rows
+
+
+def _positions(rows: _Rows) -> dict[_Place, float]:
+    """Return the position of each place in its row, 0 to 1."""
+    return {place: (i + 0.5) / len(row) for row in rows for i, place in enumerate(row)}
+
+
+def _crossings_and_length(rows: _Rows, links: list[_Link]) -> tuple[int, float]:
+    positions = _positions(rows)
+    lines = np.array([(a[2], positions[a], positions[b]) for a, b in links]).reshape(-1, 3)
+    crossings = 0
+    for row in range(len(rows)):
+        start, end = lines[lines[:, 0] == row, 1:].T
+        crossings += int(np.count_nonzero((start[:, None] - start) * (end[:, None] - end) < 0)) // 2
+    return crossings, float(np.abs(lines[:, 1] - lines[:, 2]).sum())
+
+
+def _ports(links: list[_Link], across: dict[_Place, float], end: int) -> dict[_Link, float]:
+    """Spread the first (or last) ends of the arrows along each node, in the order of their other ends."""
+    ports = {}
+    for place in across:
+        here = sorted((link for link in links if link[end] == place), key=lambda link: across[link[1 - end]])
+        step = min(_PORT, 0.75 * _BOX[0] / max(len(here), 1))
+        for i, link in enumerate(here):
+            ports[link] = across[place] + (i - (len(here) - 1) / 2) * step
+    return ports
+
+
+def _across(rows: _Rows, links: list[_Link]) -> tuple[dict[_Place, float], float]:
+    """Return the place across the rows that makes arrows steep, by least squares, and the whole width."""
+    from scipy.linalg import block_diag
+    from scipy.optimize import lsq_linear
+
+    half = {place: _BOX[0] / 2 if place[0] == place[1] else 0.0 for row in rows for place in row}
+    least = [[0.0, *(half[a] + _GAP[0] + half[b] for a, b in itertools.pairwise(row))] for row in rows]
+    # Unknown are the first place of each row, and what each distance in a row exceeds its least by.
+    steps = block_diag(*(np.tri(len(row)) for row in rows))
+    lower = [0.0 if i else -np.inf for row in rows for i in range(len(row))]
+    index = {place: i for i, place in enumerate(half)}
+    pulls = np.concatenate([_CENTRING * np.eye(len(half)), np.zeros((len(links), len(half)))])
+    for pull, (a, b) in zip(pulls[len(half) :], links, strict=True):
+        # Bends pull harder than nodes, so that long arrows are straight.
+        pull[index[a]] = 2.0 ** ((a[0] != a[1]) + (b[0] != b[1]))
+        pull[index[b]] = -pull[index[a]]
+    start = steps @ np.concatenate(least)
+    found = (steps @ lsq_linear(pulls @ steps, -pulls @ start, (lower, np.inf)).x + start).tolist()
+    left = min(x - side for x, side in zip(found, half.values(), strict=True))
+    across = {place: round(x - left, 1) for place, x in zip(half, found, strict=True)}
+    return across, max(across[place] + half[place] for place in half)

@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-from candlelight.generators.language.causal_graph import connected_pairs
+from candlelight.generators.language.causal_graph import Graph, connected_pairs
 from candlelight.generators.language.factor_values import FactorValues
 from candlelight.generators.language.factors import Categorical, Rule
 from candlelight.generators.language.field_types import references
@@ -22,7 +20,7 @@ from candlelight.generators.reports.dependence import (
     marginals,
     most_tables,
 )
-from candlelight.generators.reports.graph_picture import draw_graph
+from candlelight.generators.reports.graph_picture import draw_graph, fill_template
 from candlelight.loaders.files.safe_writing import replacing
 from candlelight.loaders.foreign_text import printable
 from candlelight.loaders.schema import FactorValue
@@ -51,6 +49,11 @@ class SetReport:
     tested: list[Dependence]
 
     @property
+    def size(self) -> str:
+        """Number of samples, and of units if there are fewer."""
+        return f"{self.count} samples" + (f" of {self.units} units" if self.units < self.count else "")
+
+    @property
     def intervened(self) -> set[str]:
         """Factors and variables that every intervention sets."""
         return set.intersection(*map(set, self.interventions)) if self.interventions else set()
@@ -67,6 +70,16 @@ class SetReport:
         return [name for name in self.image_set.mechanisms() if name in used]
 
     @property
+    def selections(self) -> list[Rule]:
+        """The rules that reject samples."""
+        return [rule for rule in self.image_set.rules if rule.selection]
+
+    @property
+    def graph(self) -> Graph:
+        """The parents of every factor and variable under the interventions."""
+        return self.image_set.graph(self.intervened)
+
+    @property
     def connected(self) -> list[Dependence]:
         """The pairs that the graph connects: as cause and effect, by a common cause or by a selection."""
         selections = [rule.exclude for rule in self.image_set.rules if self.decides_units(rule)]
@@ -80,6 +93,16 @@ class SetReport:
         return [pair for pair in self.tested if pair in connected or pair.p < level]
 
     @property
+    def pairs_line(self) -> str:
+        """The number of pairs that are shown, and the reason."""
+        shown, connected, tested = len(self.pairs), len(self.connected), len(self.tested)
+        return (
+            f"{shown} of {tested} pairs are shown: {connected} that the graph connects, and "
+            f"{shown - connected} others with p < {self.level:.2g} ({SET_LEVEL:g} / {tested} pairs); "
+            f"permutation test of {FIRST_TABLES} to {most_tables(tested):,} random tables"
+        )
+
+    @property
     def level(self) -> float:
         """Level of significance of one pair, by Bonferroni's correction."""
         return SET_LEVEL / max(len(self.tested), 1)
@@ -87,6 +110,50 @@ class SetReport:
     def decides_units(self, rule: Rule) -> bool:
         """Tell whether a rule decides which units exist, and so holds before the intervention."""
         return rule.selection or rule.target in self.image_set.crossed()
+
+    def picture(self) -> str:
+        """Draw the causal graph as SVG."""
+        return draw_graph(
+            self.graph, self.image_set.factors, self.shown, self.selections, self.intervened, self.sometimes
+        )
+
+    def do_lines(self) -> list[str]:
+        """Name the factors that each intervention sets, with their values, one line for each intervention."""
+        return [
+            "do: " + ", ".join(f"{name} = {_value_text(value)}" for name, value in changes.items())
+            for changes in self.interventions
+        ]
+
+    def mechanism_lines(self) -> list[str]:
+        """Describe the parents of each factor, variable and image, and each rule's effect, one line each."""
+        lines = []
+        for name, parents in self.graph.items():
+            mechanism = self.image_set.mechanisms()[name]
+            if parents:
+                notes = self._replaced(name)
+                if isinstance(mechanism, Categorical) and mechanism.table is not None:
+                    notes = [f"strength {mechanism.strength:g}", *notes]
+                lines.append(f"{', '.join(parents)} -> {name}" + (f" ({'; '.join(notes)})" if notes else ""))
+        for rule in self.image_set.rules:
+            if self.decides_units(rule) or rule.target not in self.intervened:
+                lines.append(self._rule_line(rule))
+        return [*lines, f"{', '.join(self.shown)} -> the image"] if self.shown else lines
+
+    def _replaced(self, name: str) -> list[str]:
+        """Say how many interventions replace the mechanism of a name, if some do and others do not."""
+        if name not in self.sometimes:
+            return []
+        count = sum(name in changes for changes in self.interventions)
+        return [f"replaced by {count} of {len(self.interventions)} interventions"]
+
+    def _rule_line(self, rule: Rule) -> str:
+        excluded = " and ".join(f"{name} in {list(values)}" for name, values in rule.exclude.items())
+        kind = f"rule on {rule.target}" if rule.target else "selection"
+        if (self.interventions and rule.selection) or rule.target in self.intervened:
+            kind += " before the intervention"
+        elif rule.target:
+            kind += "".join(f" ({note})" for note in self._replaced(rule.target))
+        return f"{kind}: never {excluded}"
 
 
 def report_plan(plan: Plan) -> list[SetReport]:
@@ -130,78 +197,29 @@ def write_plan_report(plan: Plan, path: Path) -> None:
         plan: the plan.
         path: the file; replaced in one step.
     """
-    import jinja2
-    from markupsafe import Markup
-
-    text = (files("candlelight.generators.reports") / "plan_report.html").read_text(encoding="utf-8")
-    template = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(text)
-    sets: list[dict[str, Any]] = []
-    for report in report_plan(plan):
-        selections = [rule for rule in report.image_set.rules if rule.selection]
-        picture = draw_graph(
-            report.image_set.graph(report.intervened),
-            report.image_set.factors,
-            report.shown,
-            selections,
-            report.intervened,
-            report.sometimes,
-        )
-        sets.append(
-            {
-                "name": report.name,
-                "size": _size(report),
-                "picture": Markup(picture),
-                "selects": bool(selections),
-                "interventions": _do_lines(report),
-                "intervened": bool(report.intervened),
-                "sometimes": bool(report.sometimes),
-                "mechanisms": _mechanism_lines(report),
-                "pairs": _pair_rows(report),
-                "pairs_line": _pairs_line(report),
-                "marginals": report.marginals,
-            }
-        )
-    page = template.render(title=plan.recipe.name, description=plan.recipe.description, sets=sets)
+    page = fill_template("plan_report.html", recipe=plan.recipe, sets=report_plan(plan))
     with replacing(path) as partial:
         partial.write_text(page, encoding="utf-8")
 
 
 def _lines(report: SetReport) -> Iterator[str]:
-    yield f"{report.name}: {_size(report)}"
-    yield from (f"  {line}" for line in _do_lines(report))
+    yield f"{report.name}: {report.size}"
+    yield from (f"  {line}" for line in report.do_lines())
     yield "  marginals"
     for marginal in report.marginals:
         counts = ", ".join(f"{value}: {count}" for value, count in marginal.counts.items())
         yield f"    {marginal.name}  {counts}"
     yield "  dependence: mutual information in nats (share of the smaller entropy; by chance alone; p)"
-    yield f"    {_pairs_line(report)}"
-    for pair, p, graph in _pair_rows(report):
+    yield f"    {report.pairs_line}"
+    connected = report.connected
+    for pair in report.pairs:
         yield (
             f"    {pair.first}, {pair.second}  {pair.information:.3f} "
-            f"({100 * pair.share:.0f} %; {pair.chance:.3f}; {p})" + ("" if graph else ", not by the graph")
+            f"({100 * pair.share:.0f} %; {pair.chance:.3f}; {pair.p:.2g})"
+            + ("" if pair in connected else ", not by the graph")
         )
     yield "  graph"
-    yield from (f"    {line}" for line in _mechanism_lines(report))
-
-
-def _pairs_line(report: SetReport) -> str:
-    """Say how many pairs are shown, and why."""
-    shown, connected, tested = len(report.pairs), len(report.connected), len(report.tested)
-    return (
-        f"{shown} of {tested} pairs are shown: {connected} that the graph connects, and {shown - connected} "
-        f"others with p < {report.level:.2g} ({SET_LEVEL:g} / {tested} pairs); permutation test of "
-        f"{FIRST_TABLES} to {most_tables(tested):,} random tables"
-    )
-
-
-def _pair_rows(report: SetReport) -> list[tuple[Dependence, str, bool]]:
-    """List the pairs that are shown, their p-value as text, and whether the graph connects them."""
-    connected = report.connected
-    return [(pair, f"{pair.p:.2g}", pair in connected) for pair in report.pairs]
-
-
-def _size(report: SetReport) -> str:
-    return f"{report.count} samples" + (f" of {report.units} units" if report.units < report.count else "")
+    yield from (f"    {line}" for line in report.mechanism_lines())
 
 
 def _listed(image_set: ImageSet) -> dict[str, tuple[FactorValue, ...]]:
@@ -217,50 +235,5 @@ def _interventions(samples: PlannedSamples) -> list[FactorValues]:
     return [dict(changes) for changes in found if changes]
 
 
-def _do_lines(report: SetReport) -> list[str]:
-    """Name the factors that each intervention sets, with their values, one line for each intervention."""
-    return [
-        "do: " + ", ".join(f"{name} = {_value_text(value)}" for name, value in changes.items())
-        for changes in report.interventions
-    ]
-
-
 def _value_text(value: FactorValue) -> str:
     return f"{value:.12g}" if isinstance(value, float) else str(value)
-
-
-def _mechanism_lines(report: SetReport) -> list[str]:
-    """Describe the parents of each factor, variable and image, and the effect of each rule, one line each."""
-    image_set = report.image_set
-    lines = []
-    for name, parents in image_set.graph(report.intervened).items():
-        mechanism = image_set.mechanisms()[name]
-        if parents:
-            notes = _replaced(report, name)
-            if isinstance(mechanism, Categorical) and mechanism.table is not None:
-                notes = [f"strength {mechanism.strength:g}", *notes]
-            lines.append(f"{', '.join(parents)} -> {name}" + (f" ({'; '.join(notes)})" if notes else ""))
-    for rule in image_set.rules:
-        if report.decides_units(rule) or rule.target not in report.intervened:
-            lines.append(_rule_line(report, rule))
-    if shown := report.shown:
-        lines.append(f"{', '.join(shown)} -> the image")
-    return lines
-
-
-def _replaced(report: SetReport, name: str) -> list[str]:
-    """Say how many interventions replace the mechanism of a name, if some do and others do not."""
-    if name not in report.sometimes:
-        return []
-    count = sum(name in changes for changes in report.interventions)
-    return [f"replaced by {count} of {len(report.interventions)} interventions"]
-
-
-def _rule_line(report: SetReport, rule: Rule) -> str:
-    excluded = " and ".join(f"{name} in {list(values)}" for name, values in rule.exclude.items())
-    kind = f"rule on {rule.target}" if rule.target else "selection"
-    if (report.interventions and rule.selection) or rule.target in report.intervened:
-        kind += " before the intervention"
-    elif rule.target:
-        kind += "".join(f" ({note})" for note in _replaced(report, rule.target))
-    return f"{kind}: never {excluded}"

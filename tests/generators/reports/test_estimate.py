@@ -18,8 +18,7 @@ import candlelight.generators.reports.estimate
 from candlelight.cli import main
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
-from candlelight.generators.reports.estimate import Cost, Estimate, SetCost, estimate
-from candlelight.generators.reports.estimate_text import estimate_text
+from candlelight.generators.reports.estimate import Cost, Estimate, SetCost, estimate, estimate_text
 from candlelight.loaders.errors import InputError
 
 pytest.importorskip("distributed")
