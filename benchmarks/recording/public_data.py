@@ -65,9 +65,9 @@ def write_patches(root: Path) -> None:
 
 def write_mpi3d(root: Path) -> None:
     """Write the whole grid with 4 x 4 pixels, whose colours follow the factors."""
-    from candlelight.loaders.public import mpi3d
+    from candlelight.loaders.public import grid_images
 
-    sizes = [len(values) for values in mpi3d._WHOLE.values()]
+    sizes = [len(values) for values in grid_images._WHOLE.values()]
     images = np.zeros((*sizes, 4, 4, 3), np.uint8)
     for axis, size in enumerate(sizes):
         shape = [1] * axis + [size] + [1] * (len(sizes) - axis - 1)

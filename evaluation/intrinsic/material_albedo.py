@@ -14,7 +14,7 @@ from candlelight.evaluation.models.gradients import for_rows
 from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.colour import to_display
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.public.pixel_tensors import image_tensor
+from candlelight.loaders.public.image_formats import image_tensor
 from candlelight.loaders.regions import scale_regions
 
 # The benchmark clips the denominators of its scales, sums of squared linear colours, to this value.

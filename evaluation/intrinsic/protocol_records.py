@@ -46,8 +46,7 @@ from candlelight.evaluation.run.result import Result
 from candlelight.evaluation.views import DecomposedImage
 from candlelight.evaluation.views.image_tensors import encode
 from candlelight.evaluation.views.view_colours import to_linear
-from candlelight.loaders.public.hypersim_frames import tone_map
-from candlelight.loaders.public.hypersim_truth import cut_off
+from candlelight.loaders.public.hypersim import cut_off, tone_map
 
 _ALONE = ("reflectance",)
 Reads = Literal["decompositions", "comparisons", "labels", "regions"]

@@ -28,7 +28,7 @@ from candlelight.evaluation.views.named_rows import ChosenRows, NamedRows, Reque
 from candlelight.evaluation.views.open_data import is_view
 from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.public.image_formats import read_rgb8
-from candlelight.loaders.public.missing_files import require_path
+from candlelight.loaders.public.public_files import require_path
 from candlelight.loaders.public.raid import SOURCE, read_raid_responses
 
 # Unit, magnitude without distortion, and magnitude at the last level; the authors give no other level.

@@ -17,9 +17,9 @@ from candlelight.loaders.files.urls import local_folder
 from candlelight.loaders.hub.hub_cache import download_snapshot
 from candlelight.loaders.public.arap import scene_of
 from candlelight.loaders.public.celebamask import CELEBAMASK_SPLITS
-from candlelight.loaders.public.cub70 import CUB70_SPLITS
+from candlelight.loaders.public.cub import CUB70_SPLITS
+from candlelight.loaders.public.grid_images import MPI3D_FILES
 from candlelight.loaders.public.mit import MIT_SPLITS
-from candlelight.loaders.public.mpi3d import MPI3D_FILES
 
 _PHOTOGRAPH = re.compile(r"dir_[0-9]+_mip([0-9])\.(jpg|exr)")
 
@@ -37,17 +37,9 @@ def _own_ids(reader: Any, rows: Iterable[int]) -> list[str]:
     return [ids[row] for row in rows]
 
 
-def _numbers(reader: Any, rows: Iterable[int]) -> list[str]:
-    return [str(reader.indices[row]) for row in rows]
-
-
 def _grid(reader: Any, rows: Iterable[int]) -> list[str]:
     layout = layout_of(reader)
     return [f"{layout}-{row:06d}" for row in rows]
-
-
-def _stems(reader: Any, rows: Iterable[int]) -> list[str]:
-    return ["i{:02d}_{:02d}_{}".format(*(reader.factor_table[row].astype(int) + 1)) for row in rows]
 
 
 @dataclass(frozen=True)
@@ -81,12 +73,12 @@ LAYOUTS = {
     ),
     "photometric-stereo": PublicLayout("Photometric Stereo", public.PhotometricStereo, group=_folder),
     "cub70": PublicLayout("CUB-70", public.CUB70, CUB70_SPLITS),
-    "celebamask": PublicLayout("CelebAMask-HQ", public.CelebAMaskHQ, CELEBAMASK_SPLITS, _numbers),
+    "celebamask": PublicLayout("CelebAMask-HQ", public.CelebAMaskHQ, CELEBAMASK_SPLITS),
     "dsprites": PublicLayout("dSprites", public.DSprites, ids=_grid),
     "mpi3d": PublicLayout("MPI3D", public.MPI3D, ids=_grid),
     "shapes3d": PublicLayout("3D Shapes", public.Shapes3D, ids=_grid),
-    "candle": PublicLayout("CANDLE", public.Candle, ids=_numbers),
-    "tid2013": PublicLayout("TID2013", public.TID2013, ids=_stems, group=lambda name: name.partition("_")[0]),
+    "candle": PublicLayout("CANDLE", public.Candle),
+    "tid2013": PublicLayout("TID2013", public.TID2013, group=lambda name: name.partition("_")[0]),
 }
 
 HUB = "hf"

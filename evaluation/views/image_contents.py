@@ -32,7 +32,7 @@ from candlelight.loaders.files.urls import local_folder
 from candlelight.loaders.image_frames import ImageFolder, ImageTable, load_hugging_face
 from candlelight.loaders.open_frames import no_frames
 from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST
-from candlelight.loaders.public.text_lists import wrong_line
+from candlelight.loaders.public.public_files import wrong_line
 from candlelight.loaders.samples import to_tensors
 from candlelight.loaders.schema import FactorInfo
 

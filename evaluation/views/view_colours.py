@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Float32, Shaped
 
 from candlelight.loaders.colour import linear_to_srgb
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.public.pixel_tensors import SRGB8_TO_LINEAR
+from candlelight.loaders.public.image_formats import SRGB8_TO_LINEAR
 from candlelight.loaders.samples import Sample
 
 if TYPE_CHECKING:

@@ -2,33 +2,26 @@
 
 import re
 from pathlib import Path
-from typing import Any, Literal, SupportsIndex
+from typing import Any, Literal
 
 import numpy as np
 
 from candlelight.loaders.check_choice import check_choice
-from candlelight.loaders.errors import InputError
-from candlelight.loaders.public.folder_names import list_names
 from candlelight.loaders.public.image_formats import read_linear, same_size, to_tensor
-from candlelight.loaders.public.missing_files import require_path
+from candlelight.loaders.public.public_files import PublicSamples, list_names, require_path, require_some
 
 SOURCE = "https://perso.liris.cnrs.fr/nicolas.bonneel/intrinsicstar/ground_truth"
 # Scenes that the paper of the concept sensitivity metric leaves out.
 _CSM_EXCLUDES = frozenset("katie redhead skin strawberries toad revolution".split())
 Scenes = Literal["all", "csm"]
-_SUFFIXES = (
-    ".exr",
-    ".hdr",
-    ".png",
-    ".jpg",
-    ".jpeg",
-)  # in order of preference, if one image exists in several formats
+# In order of preference, if one image exists in several formats.
+_SUFFIXES = (".exr", ".hdr", ".png", ".jpg", ".jpeg")
 _LIGHT = re.compile(r"_light([0-9]{1,9})$", re.IGNORECASE)
 # Public code finds these words anywhere in a name: kitchen_shading_direct is not an input.
 _NOT_INPUT = re.compile(r"_(albedo|shading|normal|depth|mask|alpha)(_|$)")
 
 
-class ARAP:
+class ARAP(PublicSamples):
     """Photographs and renders of scenes with their albedo and shading, some under several lights.
 
     ``data[i]`` is a dict of ``id`` (file name of the input without its suffix), ``scene`` and ``light`` (of
@@ -66,56 +59,37 @@ class ARAP:
             InputError: the folder is missing or has no input.
         """
         check_choice("scenes", scenes, Scenes)
-        self._root = require_path(Path(root), SOURCE)
-        folders = (self._root / "input").is_dir()
+        root = require_path(Path(root), SOURCE)
+        folders = (root / "input").is_dir()
         kinds = ("input", "reflectance", "shading", "mask")
-        self._folders = {kind: self._root / kind if folders else self._root for kind in kinds}
+        self._folders = {kind: root / kind if folders else root for kind in kinds}
         self._files = {kind: _by_stem(folder) for kind, folder in self._folders.items()}
         inputs = [path for stem, path in self._files["input"].items() if not _NOT_INPUT.search(stem)]
         excluded = _CSM_EXCLUDES if scenes == "csm" else frozenset()
-        self._inputs = [path for path in inputs if scene_of(path.stem).lower() not in excluded]
-        if not self._inputs:
-            raise InputError(f"{self._folders['input']}: expected images, found none; get them from {SOURCE}")
+        inputs = [path for path in inputs if scene_of(path.stem).lower() not in excluded]
+        self._inputs = require_some(inputs, f"{self._folders['input']}: expected images", SOURCE)
         self.ids = tuple(path.stem for path in self._inputs)
 
-    def __len__(self) -> int:
-        """Count the inputs."""
-        return len(self._inputs)
-
-    def __getitem__(self, row: SupportsIndex) -> dict[str, Any]:
-        """Read one input and its ground truth.
-
-        Raises:
-            InputError: a file is missing or damaged, or its size differs from the input's.
-        """
-        path = self._inputs[row]
-        stem, scene = path.stem, scene_of(path.stem)
-        images = {
-            "image": read_linear(path, SOURCE),
-            "reflectance": read_linear(self._find("reflectance", stem, "albedo"), SOURCE),
-            "shading": read_linear(self._find("shading", stem, "shading"), SOURCE),
-        }
-        masks = [
-            self._files["mask"].get(f"{of}_{end}".lower())
-            for of in (stem, scene)
-            for end in ("mask", "alpha")
-        ]
-        mask = next((found for found in masks if found), None)
+    def _read(self, number: int) -> dict[str, Any]:
+        path, stem = self._inputs[number], self.ids[number]
+        images = {"image": read_linear(path, SOURCE)}
+        for name, end in {"reflectance": "albedo", "shading": "shading"}.items():
+            missing = self._folders[name] / f"{stem}_{end}.png"
+            images[name] = read_linear(self._find(name, stem, end) or require_path(missing, SOURCE), SOURCE)
+        mask = self._find("mask", stem, "mask", "alpha")
         images["mask"] = _read_mask(mask) if mask else np.ones(images["image"].shape[:2], bool)
         same_size(images, str(path))
         light = _LIGHT.search(stem)
         return {
-            "id": stem,
-            "scene": scene,
+            "scene": scene_of(stem),
             "light": int(light[1]) if light else -1,
             **{name: to_tensor(image) for name, image in images.items()},
         }
 
-    def _find(self, kind: str, stem: str, end: str) -> Path:
-        for of in (stem, scene_of(stem)):
-            if found := self._files[kind].get(f"{of}_{end}".lower()):
-                return found
-        return require_path(self._folders[kind] / f"{stem}_{end}.png", SOURCE)
+    def _find(self, kind: str, stem: str, *ends: str) -> Path | None:
+        """Find a file of an input or else of its scene."""
+        names = (f"{of}_{end}".lower() for of in (stem, scene_of(stem)) for end in ends)
+        return next((self._files[kind][name] for name in names if name in self._files[kind]), None)
 
 
 def _by_stem(folder: Path) -> dict[str, Path]:

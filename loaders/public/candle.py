@@ -1,23 +1,26 @@
 """Read CANDLE (Reddy, Godfrey L and Balasubramanian, AAAI 2022)."""
 
-import json
-import os
 import re
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, SupportsIndex
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.factor_space import FactorSpace
-from candlelight.loaders.public.image_formats import read_rgb8
-from candlelight.loaders.public.missing_files import require_path
-from candlelight.loaders.public.pixel_tensors import image_tensor
+from candlelight.loaders.public.image_formats import image_tensor, read_rgb8
+from candlelight.loaders.public.public_files import (
+    PublicSamples,
+    categorical_factors,
+    read_json,
+    require_path,
+    require_some,
+)
 from candlelight.loaders.schema import FactorInfo, FactorValue
 
 SOURCE = "https://github.com/causal-disentanglement/CANDLE"
@@ -39,27 +42,44 @@ VALUES: dict[str, tuple[FactorValue, ...]] = {
 _LOADER_ORDER = ("object_type", "color", "size", "rotation", "scene", "lights")
 _LOADER_SCENES = ("indoor", "playground", "outdoor", *VALUES["scene"][3:])
 _UNITS = {"size": "m", "rotation": "degree"}
-_MAX_JSON = 2**20
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
+
+
+_Number = Annotated[float, Field(allow_inf_nan=False)] | int
+_Pixel = Annotated[int, Field(gt=-(2**31), lt=2**31)]
+_Corner = Annotated[list[_Pixel], Field(min_length=2, max_length=2)]
 
 
 class _Object(BaseModel):
     model_config = ConfigDict(strict=True)
     object_type: str
     color: str
-    size: int | float
-    rotation: int | float
-    bounds: list[list[int]]
+    size: _Number
+    rotation: _Number
+    bounds: Annotated[list[_Corner], Field(min_length=2, max_length=2)]
 
 
 class _Entry(BaseModel):
     model_config = ConfigDict(strict=True)
     scene: str
     lights: str | None = None
-    objects: dict[str, _Object]
+    objects: Annotated[dict[str, _Object], Field(min_length=1, max_length=1)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _unwrap(cls, content: Any, info: Any) -> Any:
+        """Take the content of the first release, whose JSON lies under the number of the image."""
+        nested = isinstance(content, dict) and [*content] == [info.context]
+        return content[info.context] if nested else content
+
+    def labels(self) -> dict[str, FactorValue]:
+        """Return the factors; the first release has no lights."""
+        (shown,) = self.objects.values()
+        labels = {"scene": self.scene, "lights": self.lights, **shown.model_dump(exclude={"bounds"})}
+        return {name: value for name, value in labels.items() if value is not None}
 
 
-class Candle:
+class Candle(PublicSamples):
     """One object in one of sixteen scenes, 320 x 240, with the factors that its JSON gives.
 
     ``data[row]`` is a dict of ``id`` (str) and ``index`` (int), the number in the file's name, ``image``
@@ -100,31 +120,25 @@ class Candle:
         """
         check_choice("codes", codes, FactorNumbering)
         files = _find(require_path(Path(root), SOURCE))
-        entries = [_read_entry(path, number) for number, path in files]
-        values = [_values(path, entry) for (_, path), entry in zip(files, entries, strict=True)]
+        entries = [read_json(path, _Entry, SOURCE, path.stem) for _, path in files]
+        values = [entry.labels() for entry in entries]
         self.factors = _factors(files, values, codes)
         table = _table(self.factors, values)
         rows = np.lexsort(table.T[::-1])  # stable, first factor slowest: the order of `space`
         self.factor_table: Float64[ndarray, "n k"] = table[rows]
         self.indices = np.array([files[row][0] for row in rows], np.int64)
+        self.ids = tuple(map(str, self.indices.tolist()))
         self._paths = [files[row][1].with_suffix(".png") for row in rows]
         self._bounds = [next(iter(entries[row].objects.values())).bounds for row in rows]
         self._linear = linear
 
-    def __len__(self) -> int:
-        """Count the images."""
-        return len(self._paths)
-
-    def __getitem__(self, row: SupportsIndex) -> dict[str, Any]:
-        """Read one image as a tensor, its factors, and the bounds of its object."""
+    def _read(self, number: int) -> dict[str, Any]:
         import torch
 
-        number = range(len(self))[row]
         pixels = read_rgb8(self._paths[number], SOURCE)
         (left, low), (right, high) = self._bounds[number]
         numbers = self.factor_table[number].astype(int).tolist()
         return {
-            "id": self._paths[number].stem,
             "index": int(self.indices[number]),
             "image": image_tensor(pixels, self._linear),
             "factors": {factor.name: n for factor, n in zip(self.factors, numbers, strict=True)},
@@ -154,55 +168,14 @@ class Candle:
 def _find(root: Path) -> list[tuple[int, Path]]:
     """List the JSON files of images by number; each must have a PNG of the same name."""
     found: dict[int, Path] = {}
-    for folder, subfolders, names in os.walk(root):
-        subfolders.sort()
-        present = set(names)
-        for stem in (name.removesuffix(".json") for name in names if name.endswith(".json")):
-            if not _NUMBER.fullmatch(stem):
-                continue
-            path = Path(folder, f"{stem}.json")
-            if f"{stem}.png" not in present:
-                require_path(path.with_suffix(".png"), SOURCE)
-            if int(stem) in found:
-                raise InputError(
-                    f"{path}: number {stem} is also in {found[int(stem)].parent}; name one folder"
-                )
-            found[int(stem)] = path
-    if not found:
-        raise InputError(f"{root}: expected <id>.json and <id>.png, found none; get them from {SOURCE}")
-    return sorted(found.items())
-
-
-def _read_entry(path: Path, number: int) -> _Entry:
-    try:
-        if path.stat().st_size > _MAX_JSON:
-            raise InputError(f"expected at most {_MAX_JSON} bytes")
-        content = json.loads(path.read_bytes())
-        if isinstance(content, dict) and list(content) == [str(number)]:  # the first release
-            content = content[str(number)]
-        entry = _Entry.model_validate(content)
-        bounds = [record.bounds for record in entry.objects.values()]
-        if len(bounds) != 1 or [len(corner) for corner in bounds[0]] != [2, 2]:
-            raise InputError("expected one object with two corners")
-        if max(abs(value) for corner in bounds[0] for value in corner) >= 2**31:
-            raise InputError("its bounds are not pixels")
-    except ValidationError as error:
-        problem = error.errors()[0]
-        where = ".".join(map(str, problem["loc"])) or "the top level"
-        raise InputError(f"{path}: is damaged at {where}: {problem['msg']}; get it from {SOURCE}") from None
-    except (OSError, ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise InputError(f"{path}: cannot be read: {reason}; get it from {SOURCE}") from None
-    return entry
-
-
-def _values(path: Path, entry: _Entry) -> dict[str, FactorValue]:
-    record = next(iter(entry.objects.values()))
-    lights = {} if entry.lights is None else {"lights": entry.lights}
-    labels = record.model_dump(exclude={"bounds"})
-    if not all(np.isfinite(labels[name]) for name in ("size", "rotation")):
-        raise InputError(f"{path}: expected finite size and rotation; get it from {SOURCE}")
-    return {"scene": entry.scene, **lights, **labels}
+    for path in sorted(root.rglob("*.json")):
+        number = int(path.stem) if _NUMBER.fullmatch(path.stem) else -1
+        if number in found:
+            raise InputError(f"{path}: number {number} is also in {found[number].parent}; name one folder")
+        if number >= 0:
+            require_path(path.with_suffix(".png"), SOURCE)
+            found[number] = path
+    return sorted(require_some(found.items(), f"{root}: expected <id>.json and <id>.png", SOURCE))
 
 
 def _factors(
@@ -218,15 +191,8 @@ def _factors(
     if codes == "disentanglement_lib":
         names = [name for name in _LOADER_ORDER if name in names]
         known["scene"] = _LOADER_SCENES
-    return tuple(
-        FactorInfo(
-            name=name,
-            kind="categorical",
-            values=(*known[name], *sorted({row[name] for row in values} - set(known[name]))),
-            unit=_UNITS.get(name, ""),
-        )
-        for name in names
-    )
+    listed = {name: (*known[name], *sorted({row[name] for row in values} - {*known[name]})) for name in names}
+    return categorical_factors(listed, _UNITS)
 
 
 def _table(factors: tuple[FactorInfo, ...], values: list[dict[str, FactorValue]]) -> Float64[ndarray, "n k"]:

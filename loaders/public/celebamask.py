@@ -1,10 +1,11 @@
 """Read CelebAMask-HQ (Lee, Liu, Wu and Luo, CVPR 2020)."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, SupportsIndex
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float64
@@ -12,11 +13,22 @@ from numpy import ndarray
 
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.public.folder_names import list_names
-from candlelight.loaders.public.image_formats import read_rgb8
-from candlelight.loaders.public.missing_files import require_path
-from candlelight.loaders.public.pixel_tensors import PartGroups, check_groups, image_tensor, read_part_masks
-from candlelight.loaders.public.text_lists import read_lines, wrong_line
+from candlelight.loaders.public.image_formats import (
+    PartGroups,
+    check_groups,
+    image_tensor,
+    read_part_masks,
+    read_rgb8,
+)
+from candlelight.loaders.public.public_files import (
+    PublicSamples,
+    categorical_factors,
+    each_line,
+    list_names,
+    parse_lines,
+    require_path,
+    require_some,
+)
 from candlelight.loaders.schema import FactorInfo
 
 SOURCE = "https://github.com/switchablenorms/CelebAMask-HQ"
@@ -42,11 +54,12 @@ PAPER_GROUPS: dict[str, tuple[str, ...]] = {
     "necklace": ("neck_l",),
     "cloth": ("cloth",),
 }
-_BOUNDS = {"train": (0, 162771), "val": (162771, 182638), "test": (182638, 2**31)}  # of CelebA's numbers
+# Of CelebA's numbers.
+_BOUNDS = {"train": range(162771), "val": range(162771, 182638), "test": range(182638, 2**31)}
 _PER_FOLDER = 2000
 
 
-class CelebAMaskHQ:
+class CelebAMaskHQ(PublicSamples):
     """Faces with a mask for each visible part.
 
     ``data[row]`` is a dict of ``id`` (str) and ``index`` (int), the number in the image's name, ``image``
@@ -97,26 +110,22 @@ class CelebAMaskHQ:
         stems = (name.removesuffix(".jpg") for name in list_names(images, SOURCE) if name.endswith(".jpg"))
         numbers = sorted(int(stem) for stem in stems if re.fullmatch("0|[1-9][0-9]{0,5}", stem))
         if split != "all":
-            low, high = _BOUNDS[split]
-            origin = _origins(self.root / "CelebA-HQ-to-CelebA-mapping.txt", numbers)
-            numbers = [number for number in numbers if low <= origin[number] < high]
-        if not numbers:
-            raise InputError(f"{images}: expected images <number>.jpg of split {split}, found none")
+            path = self.root / "CelebA-HQ-to-CelebA-mapping.txt"
+            expected = "a number, CelebA's number and a file"
+            origins = dict(parse_lines(path, SOURCE, _origin, expected, skip=1))
+            numbers = [n for n in numbers if _listed(path, origins, n) in _BOUNDS[split]]
+        expected = f"{images}: expected images <number>.jpg of split {split}"
+        self.ids = require_some(map(str, numbers), expected, SOURCE)
         self.indices = np.array(numbers, np.int64)
 
-    def __len__(self) -> int:
-        """Count the images."""
-        return len(self.indices)
-
-    def __getitem__(self, row: SupportsIndex) -> dict[str, Any]:
-        """Read one image and its masks."""
-        number = int(self.indices[row])
-        pixels = read_rgb8(self.root / "CelebA-HQ-img" / f"{number}.jpg", SOURCE)
-        item = {"id": str(number), "index": number, "image": image_tensor(pixels, self._linear)}
+    def _read(self, number: int) -> dict[str, Any]:
+        index = int(self.indices[number])
+        pixels = read_rgb8(self.root / "CelebA-HQ-img" / f"{index}.jpg", SOURCE)
+        item = {"index": index, "image": image_tensor(pixels, self._linear)}
         if self._masks is None:
             return item
-        folder = require_path(self._masks / str(number // _PER_FOLDER), SOURCE)
-        files = {part: folder / f"{number:05d}_{part}.png" for part in CELEBAMASK_PARTS}
+        folder = require_path(self._masks / str(index // _PER_FOLDER), SOURCE)
+        files = {part: folder / f"{index:05d}_{part}.png" for part in CELEBAMASK_PARTS}
         files = {part: path for part, path in files.items() if path.is_file()}
         size = (pixels.shape[0], pixels.shape[1])
         return {**item, "parts": read_part_masks(files, SOURCE, size, self._groups)}
@@ -124,8 +133,7 @@ class CelebAMaskHQ:
     @property
     def factors(self) -> tuple[FactorInfo, ...]:
         """CelebA's 40 attributes, each "no" or "yes"; the list is read at the first use."""
-        values = ("no", "yes")
-        return tuple(FactorInfo(name=name, kind="categorical", values=values) for name in self.attributes[0])
+        return categorical_factors(dict.fromkeys(self.attributes[0], ("no", "yes")))
 
     @property
     def factor_table(self) -> Float64[ndarray, "n k"]:
@@ -140,29 +148,26 @@ class CelebAMaskHQ:
             InputError: the list is missing or damaged, or lacks an image.
         """
         path = self.root / "CelebAMask-HQ-attribute-anno.txt"
-        _, head, *lines = [*read_lines(path, SOURCE), "", ""]
+        _, head, *_ = [*islice(each_line(path, SOURCE), 2), "", ""]
         names = tuple(head.split())
-        found: dict[str, list[bool]] = {}
-        for i, line in enumerate(filter(None, lines)):
+
+        def parse(line: str) -> tuple[int, list[bool]] | None:
             image, *values = line.split()
-            if len(values) != len(names) or not set(values) <= {"-1", "1"}:
-                raise wrong_line(path, i + 2, line, f"an image and {len(names)} of -1 and 1")
-            found[image] = [value == "1" for value in values]
-        missing = [n for n in self.indices.tolist() if f"{n}.jpg" not in found]
-        if missing:
-            raise InputError(f"{path}: {missing[0]}.jpg is not in it; get it from {SOURCE}")
-        return names, np.array([found[f"{number}.jpg"] for number in self.indices.tolist()], bool)
+            known = len(values) == len(names) and set(values) <= {"-1", "1"}
+            return (int(image.removesuffix(".jpg")), [value == "1" for value in values]) if known else None
+
+        found = dict(parse_lines(path, SOURCE, parse, f"an image and {len(names)} of -1 and 1", skip=2))
+        return names, np.array([_listed(path, found, number) for number in self.indices.tolist()], bool)
 
 
-def _origins(path: Path, numbers: Sequence[int]) -> dict[int, int]:
-    """Read the CelebA number of each image; the list must hold all of ``numbers``."""
-    origins: dict[int, int] = {}
-    for i, line in enumerate(read_lines(path, SOURCE)[1:]):
-        try:
-            number, origin, _ = line.split()
-            origins[int(number)] = int(origin)
-        except ValueError:
-            raise wrong_line(path, i + 1, line, "a number, CelebA's number and a file") from None
-    if missing := [number for number in numbers if number not in origins]:
-        raise InputError(f"{path}: {missing[0]}.jpg is not in it; get it from {SOURCE}")
-    return origins
+def _origin(line: str) -> tuple[int, int]:
+    """Parse an image's number and CelebA's number."""
+    number, origin, _ = line.split()
+    return int(number), int(origin)
+
+
+def _listed(path: Path, found: Mapping[int, Any], number: int) -> Any:
+    """Look up an image in a list."""
+    if number not in found:
+        raise InputError(f"{path}: {number}.jpg is not in it; get it from {SOURCE}")
+    return found[number]

@@ -2,19 +2,17 @@
 
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, SupportsIndex
+from typing import Any, Literal
 
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.public.folder_names import list_names
-from candlelight.loaders.public.image_formats import read_rgb8
-from candlelight.loaders.public.pixel_tensors import image_tensor
-from candlelight.loaders.public.text_lists import path_inside, read_lines, wrong_line
+from candlelight.loaders.public.image_formats import image_tensor, read_rgb8
+from candlelight.loaders.public.public_files import PublicSamples, list_folders, parse_lines, path_inside
 
 SOURCE = "https://www.robots.ox.ac.uk/~vgg/data/dtd"
 _Split = Literal["all", "train", "val", "test"]
 
 
-class DTD:
+class DTD(PublicSamples):
     """Photographs of textures with 47 words, 120 photographs for each word.
 
     ``data[row]`` is a dict of ``id`` (str, as "banded/banded_0002"), ``image`` (uint8 sRGB [3, height, width]
@@ -49,32 +47,23 @@ class DTD:
         nested = (Path(root) / "dtd" / "dtd", Path(root) / "dtd")
         self._folder = next((folder for folder in nested if folder.is_dir()), Path(root))
         images = self._folder / "images"
-        self.classes = tuple(sorted(name for name in list_names(images, SOURCE) if (images / name).is_dir()))
+        self.classes = tuple(sorted(list_folders(images, SOURCE)))
         if split == "all":
-            paths = sorted(path for name in self.classes for path in (images / name).glob("*.jpg"))
-            self.names = tuple(
-                path.relative_to(images).as_posix() for path in paths if not path.name.startswith(".")
-            )
+            paths = (path for name in self.classes for path in sorted((images / name).glob("[!.]*.jpg")))
+            self.names = tuple(path.relative_to(images).as_posix() for path in paths)
         else:
             path = self._folder / "labels" / f"{split}{fold}.txt"
-            self.names = tuple(self._listed(path, i, line) for i, line in enumerate(read_lines(path, SOURCE)))
+            self.names = tuple(parse_lines(path, SOURCE, self._listed, "<class>/<image>.jpg"))
+        self.ids = tuple(name.removesuffix(".jpg") for name in self.names)
         self._linear = linear
 
-    def __len__(self) -> int:
-        """Count the images."""
-        return len(self.names)
-
-    def __getitem__(self, row: SupportsIndex) -> dict[str, Any]:
-        """Read one image and its word."""
+    def _read(self, number: int) -> dict[str, Any]:
         import torch
 
-        name = self.names[row]
+        name = self.names[number]
         pixels = read_rgb8(path_inside(self._folder / "images", name, "the list"), SOURCE)
-        return {
-            "id": name.removesuffix(".jpg"),
-            "image": image_tensor(pixels, self._linear),
-            "label": torch.tensor(self.classes.index(name.partition("/")[0])),
-        }
+        label = torch.tensor(self.classes.index(name.partition("/")[0]))
+        return {"image": image_tensor(pixels, self._linear), "label": label}
 
     @cached_property
     def words(self) -> dict[str, tuple[str, ...]]:
@@ -84,16 +73,13 @@ class DTD:
             InputError: the list is missing or damaged.
         """
         path = self._folder / "labels" / "labels_joint_anno.txt"
-        found: dict[str, tuple[str, ...]] = {}
-        for i, line in enumerate(read_lines(path, SOURCE)):
-            name, *words = line.split()
-            if not words or not set(words) <= set(self.classes):
-                raise wrong_line(path, i, line, "an image and words among the classes")
-            found[name.removesuffix(".jpg")] = tuple(words)
-        return found
+        expected = "an image and words among the classes"
+        return dict(parse_lines(path, SOURCE, self._fitting, expected))
 
-    def _listed(self, path: Path, i: int, line: str) -> str:
+    def _fitting(self, line: str) -> tuple[str, tuple[str, ...]] | None:
+        name, *words = line.split()
+        return (name.removesuffix(".jpg"), tuple(words)) if words and {*words} <= {*self.classes} else None
+
+    def _listed(self, line: str) -> str | None:
         name = line.strip()
-        if name.partition("/")[0] not in self.classes or not name.endswith(".jpg"):
-            raise wrong_line(path, i, line, "<class>/<image>.jpg")
-        return name
+        return name if name.partition("/")[0] in self.classes and name.endswith(".jpg") else None

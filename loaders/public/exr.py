@@ -9,7 +9,7 @@ from numpy import ndarray
 
 from candlelight.loaders.errors import InputError, blaming
 from candlelight.loaders.files.safe_decoding import MAX_PIXELS
-from candlelight.loaders.public.missing_files import require_path
+from candlelight.loaders.public.public_files import require_path
 
 _MAX_VALUES = 4 * MAX_PIXELS
 

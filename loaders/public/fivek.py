@@ -6,7 +6,7 @@ from typing import Literal
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.image_frames import ImageFolder, ImageFrames
-from candlelight.loaders.public.missing_files import require_path
+from candlelight.loaders.public.public_files import find_path
 
 SOURCE = "https://data.csail.mit.edu/graphics/fivek"
 Expert = Literal["a", "b", "c", "d", "e"]
@@ -43,9 +43,8 @@ def open_fivek(
     base = Path(root)
     check_choice("expert", expert, Expert)
     folders = [base / place / f"tiff16_{expert}" for place in ("", "img", "processed")]
-    found = next((folder for folder in folders if folder.is_dir()), None)
-    if found is None and any(base.glob("raw_photos/*/photos/*.dng")):
+    if not any(folder.is_dir() for folder in folders) and any(base.glob("raw_photos/*/photos/*.dng")):
         raise InputError(
             f"{base}: has only raw photographs (.dng), which are not read; get tiff16_{expert} from {SOURCE}"
         )
-    return ImageFrames(ImageFolder(found or require_path(folders[0], SOURCE)), size, limit, seed)
+    return ImageFrames(ImageFolder(find_path(folders, SOURCE)), size, limit, seed)

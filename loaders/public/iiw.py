@@ -2,26 +2,29 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, SupportsIndex, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, SupportsIndex
 
 import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.public.folder_names import list_names
-from candlelight.loaders.public.image_formats import read_rgb8
-from candlelight.loaders.public.missing_files import require_path
-from candlelight.loaders.public.pixel_tensors import image_tensor
+from candlelight.loaders.public.image_formats import image_tensor, read_rgb8
+from candlelight.loaders.public.public_files import (
+    PublicSamples,
+    list_names,
+    read_json,
+    require_path,
+    require_some,
+)
 
 SOURCE = "http://opensurfaces.cs.cornell.edu/publications/intrinsic (iiw-dataset-release-0.zip)"
 COUNT = 5230  # photographs of the release
 _Split = Literal["all", "train", "test"]
 _DARKER = {"E": 0, "1": 1, "2": 2}
 _Share = Annotated[float, Field(ge=0, lt=1)]
-_Record = TypeVar("_Record", bound=BaseModel)
 
 
 class PointComparisons(NamedTuple):
@@ -38,7 +41,7 @@ class PointComparisons(NamedTuple):
 
 
 class PointRecord(BaseModel):
-    """A point in the JSON of IIW and SAW."""
+    """A point in the JSON of IIW, SAW and MAW."""
 
     id: int
     x: _Share
@@ -47,7 +50,7 @@ class PointRecord(BaseModel):
 
 
 class ComparisonRecord(BaseModel):
-    """A comparison in the JSON of IIW and SAW."""
+    """A comparison in the JSON of IIW, SAW and MAW."""
 
     point1: int
     point2: int
@@ -55,20 +58,25 @@ class ComparisonRecord(BaseModel):
     darker_score: Annotated[float, Field(allow_inf_nan=False)] | None = None
 
 
+class JudgedPhotograph(BaseModel):
+    """The points of a photograph, and their comparisons."""
+
+    intrinsic_points: list[PointRecord]
+    intrinsic_comparisons: list[ComparisonRecord]
+
+
 class _Licence(BaseModel):
     name: str | None = None
     url: str | None = None
 
 
-class _Photograph(BaseModel):
-    intrinsic_points: list[PointRecord]
-    intrinsic_comparisons: list[ComparisonRecord]
+class _Photograph(JudgedPhotograph):
     licence: _Licence | None = Field(default=None, alias="license")
     attribution_name: str | None = None
     attribution_url: str | None = None
 
 
-class IIW:
+class IIW(PublicSamples):
     """Photographs with judgements of relative reflectance.
 
     ``data[i]`` is a dict of ``id`` (the photograph's number as text), ``licence``, ``licence_url``,
@@ -107,8 +115,7 @@ class IIW:
         self._folder = root / "data" if (root / "data").is_dir() else root
         stems = (Path(name).stem for name in list_names(self._folder, SOURCE) if name.endswith(".json"))
         ids = sorted(stem for stem in stems if stem.isascii() and stem.isdigit())
-        if not ids:
-            raise InputError(f"{self._folder}: expected <id>.json, found none; get them from {SOURCE}")
+        require_some(ids, f"{self._folder}: expected <id>.json", SOURCE)
         if split != "all" and len(ids) != count:
             raise InputError(
                 f"{self._folder}: expected {count} photographs, of which the split is every fifth, got "
@@ -117,27 +124,19 @@ class IIW:
         kept = {"all": ids, "test": ids[::5], "train": [key for row, key in enumerate(ids) if row % 5]}
         self.ids = tuple(kept[split])
 
-    def __len__(self) -> int:
-        """Count the photographs."""
-        return len(self.ids)
+    def _read(self, number: int) -> dict[str, Any]:
+        import torch
 
-    def __getitem__(self, row: SupportsIndex) -> dict[str, Any]:
-        """Read one photograph and its judgements.
-
-        Raises:
-            InputError: a file is missing or damaged.
-        """
-        key = self.ids[row]
-        photograph, judged = self._read(key)
+        photograph, judged = self._judged(number)
         licence = photograph.licence or _Licence()
+        pixels = read_rgb8(self._folder / f"{self.ids[number]}.png", SOURCE)
         return {
-            "id": key,
             "licence": licence.name or "",
             "licence_url": licence.url or "",
             "attribution": photograph.attribution_name or "",
             "attribution_url": photograph.attribution_url or "",
-            "image": image_tensor(read_rgb8(self._folder / f"{key}.png", SOURCE), linear=True),
-            **{name: _tensor(array) for name, array in judged._asdict().items()},
+            "image": image_tensor(pixels, linear=True),
+            **{name: torch.tensor(array) for name, array in judged._asdict().items()},
         }
 
     def judgements(self, row: SupportsIndex) -> PointComparisons:
@@ -146,34 +145,12 @@ class IIW:
         Raises:
             InputError: the file is missing or damaged.
         """
-        return self._read(self.ids[row])[1]
+        return self._judged(row)[1]
 
-    def _read(self, key: str) -> tuple[_Photograph, PointComparisons]:
-        path = self._folder / f"{key}.json"
+    def _judged(self, row: SupportsIndex) -> tuple[_Photograph, PointComparisons]:
+        path = self._folder / f"{self.ids[row]}.json"
         found = read_json(path, _Photograph, SOURCE)
         return found, valid_comparisons(found.intrinsic_points, found.intrinsic_comparisons, path, SOURCE)
-
-
-def read_json(path: Path, kind: type[_Record], source: str) -> _Record:
-    """Read a JSON file and check its fields.
-
-    Args:
-        path: the file.
-        kind: model of its content.
-        source: where to get the data set, for messages.
-
-    Raises:
-        InputError: the file is missing or damaged; the message names the field.
-    """
-    require_path(path, source)
-    try:
-        return kind.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise InputError(f"{path}: {where}: {first['msg']}; get it again from {source}") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}; get it again from {source}") from None
 
 
 def valid_comparisons(
@@ -203,9 +180,3 @@ def valid_comparisons(
             rows.append((one.x, one.y, two.x, two.y, _DARKER[made.darker], made.darker_score))
     table = np.array(rows, np.float64).reshape(-1, 6)
     return PointComparisons(table[:, :4].reshape(-1, 2, 2), table[:, 4].astype(np.int64), table[:, 5].copy())
-
-
-def _tensor(array: ndarray) -> Any:
-    import torch
-
-    return torch.from_numpy(array.copy())

@@ -6,21 +6,20 @@ from typing import Any, NamedTuple, SupportsIndex
 import numpy as np
 from jaxtyping import Float32, Int64, UInt8
 from numpy import ndarray
-from pydantic import BaseModel
 
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.primaries import ADOBE_RGB, REC709, xyz_matrix
-from candlelight.loaders.public.iiw import (
-    ComparisonRecord,
-    PointComparisons,
-    PointRecord,
+from candlelight.loaders.public.iiw import JudgedPhotograph, PointComparisons, valid_comparisons
+from candlelight.loaders.public.image_formats import image_tensor, read_indices, read_rgb8, to_tensor
+from candlelight.loaders.public.public_files import (
+    PublicSamples,
+    each_line,
+    path_inside,
     read_json,
-    valid_comparisons,
+    read_numbers,
+    require_some,
+    wrong_line,
 )
-from candlelight.loaders.public.image_formats import read_indices, read_rgb8, to_tensor
-from candlelight.loaders.public.npy_numbers import read_numbers
-from candlelight.loaders.public.pixel_tensors import image_tensor
-from candlelight.loaders.public.text_lists import each_line, path_inside, wrong_line
 from candlelight.loaders.regions import scale_regions
 
 SOURCE = "https://measuredalbedo.github.io (labels.zip, images_png.zip)"
@@ -39,12 +38,7 @@ class _Row(NamedTuple):
     judgements: Path | None
 
 
-class _Judged(BaseModel):
-    intrinsic_points: list[PointRecord]
-    intrinsic_comparisons: list[ComparisonRecord]
-
-
-class MAW:
+class MAW(PublicSamples):
     """Photographs with regions of one material, whose albedo was measured.
 
     ``data[i]`` is a dict of ``id`` (``<scene>/<photograph>``), ``scene`` and
@@ -86,36 +80,24 @@ class MAW:
             words = line.split("\t")
             if len(words) != 6:
                 raise wrong_line(listed, number, line, _COLUMNS)
-            name = f"{words[2]}/{words[3]}"
+            colours, mask, scene, photograph, _, judged = words
+            name = f"{scene}/{photograph}"
             if name in self._rows:
                 raise wrong_line(listed, number, line, f"one row for `{name}`")
-            judged = None if words[5] == "None" else f"{words[5]}.json"
             self._rows[name] = _Row(
                 path_inside(root / "images_png", f"{name}.png", str(listed)),
-                path_inside(root / "labels", words[0], str(listed)),
-                path_inside(root / "labels", words[1], str(listed)),
-                None if judged is None else path_inside(root / "labels", judged, str(listed)),
+                path_inside(root / "labels", colours, str(listed)),
+                path_inside(root / "labels", mask, str(listed)),
+                None if judged == "None" else path_inside(root / "labels", f"{judged}.json", str(listed)),
             )
-        if not self._rows:
-            raise InputError(f"{listed}: expected photographs, got none; get it from {SOURCE}")
-        self.ids = tuple(self._rows)
+        self.ids = require_some(self._rows, f"{listed}: expected photographs", SOURCE)
 
-    def __len__(self) -> int:
-        """Count the photographs."""
-        return len(self.ids)
-
-    def __getitem__(self, row: SupportsIndex) -> dict[str, Any]:
-        """Read one photograph, its regions and their colours.
-
-        Raises:
-            InputError: a file is missing or damaged, or mask and colours do not fit together.
-        """
-        files = self._rows[self.ids[row]]
+    def _read(self, number: int) -> dict[str, Any]:
+        files = self._rows[self.ids[number]]
         pixels = read_rgb8(files.image, SOURCE)
         colours = _read_colours(files.colours)
         regions = _number_regions(read_indices(files.mask, SOURCE), len(colours), files)
         return {
-            "id": self.ids[row],
             "scene": files.image.parent.name,
             "image": image_tensor(pixels, linear=True),
             "regions": to_tensor(scale_regions(regions, pixels.shape[:2])),
@@ -131,7 +113,7 @@ class MAW:
         path = self._rows[self.ids[row]].judgements
         if path is None:
             return None
-        found = read_json(path, _Judged, SOURCE)
+        found = read_json(path, JudgedPhotograph, SOURCE)
         return valid_comparisons(found.intrinsic_points, found.intrinsic_comparisons, path, SOURCE)
 
 

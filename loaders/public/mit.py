@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, SupportsIndex
+from typing import Any, Literal
 
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.public.folder_names import list_names
 from candlelight.loaders.public.image_formats import read_png16, same_size, to_tensor
-from candlelight.loaders.public.missing_files import require_path
+from candlelight.loaders.public.public_files import PublicSamples, list_folders, require_path, require_some
 
 SOURCE = "https://people.csail.mit.edu/rgrosse/intrinsic (intrinsic-data.tar.gz)"
 MIT_SETS = {
@@ -22,17 +21,10 @@ MIT_SPLITS = {
     "barron-test": tuple("cup2 deer frog2 paper2 pear potato raccoon sun teabag1 turtle".split()),
 }
 _Split = Literal["all", "set1", "set2", "extra", "grosse", "barron-train", "barron-test"]
-_FILES = {
-    "image": "original",
-    "diffuse": "diffuse",
-    "reflectance": "reflectance",
-    "shading": "shading",
-    "specular": "specular",
-    "mask": "mask",
-}
+_LAYERS = ("image", "diffuse", "reflectance", "shading", "specular", "mask")
 
 
-class MITIntrinsic:
+class MITIntrinsic(PublicSamples):
     """Objects of MIT Intrinsic Images, each with its reflectance, shading and highlights.
 
     ``data[i]`` is a dict of ``id`` (the object) and
@@ -84,39 +76,29 @@ class MITIntrinsic:
                 f"split: expected all, {', '.join(MIT_SPLITS)}, or objects without a split, got {split!r}"
             )
         self._folder = _objects_folder(Path(root))
-        found = [name for name in list_names(self._folder, SOURCE) if (self._folder / name).is_dir()]
+        found = list_folders(self._folder, SOURCE)
         wanted = MIT_SPLITS.get(split) if objects is None else tuple(objects)
         for name in wanted or ():
             if name not in found:
                 require_path(self._folder / Path(name).name, SOURCE)
                 raise InputError(f"objects: expected names of objects, got {name!r}")
-        self.ids = tuple(found) if wanted is None else wanted
+        self.ids = found if wanted is None else wanted
         self._lights = tuple(f"light{number:02d}" for number in range(1, 11)) if lights else ()
 
-    def __len__(self) -> int:
-        """Count the objects."""
-        return len(self.ids)
-
-    def __getitem__(self, row: SupportsIndex) -> dict[str, Any]:
-        """Read one object.
-
-        Raises:
-            InputError: a file is missing or damaged, or has wrong channels or another size than the others.
-        """
+    def _read(self, number: int) -> dict[str, Any]:
         import torch
 
-        name = self.ids[row]
-        files = {**_FILES, **{light: light for light in self._lights}}
+        folder = self._folder / self.ids[number]
         images = {}
-        for key, file in files.items():
-            path = self._folder / name / f"{file}.png"
-            images[key] = read_png16(path, SOURCE)
-            expected = 2 if key in ("shading", "mask") else 3
-            if images[key].ndim != expected:
+        for name in (*_LAYERS, *self._lights):
+            path = folder / ("original.png" if name == "image" else f"{name}.png")
+            images[name] = read_png16(path, SOURCE)
+            expected = 2 if name in ("shading", "mask") else 3
+            if images[name].ndim != expected:
                 raise InputError(f"{path}: expected {'gray' if expected == 2 else 'RGB'}, got another PNG")
-        same_size(images, str(self._folder / name))
-        item = {key: to_tensor(image) for key, image in images.items() if key not in self._lights}
-        item |= {"id": name, "shading": item["shading"][None], "mask": item["mask"] > 0}
+        same_size(images, str(folder))
+        item = {name: to_tensor(images[name]) for name in _LAYERS}
+        item |= {"shading": item["shading"][None], "mask": item["mask"] > 0}
         if self._lights:
             item["lights"] = torch.stack([to_tensor(images[light]) for light in self._lights])
         return item
@@ -124,8 +106,6 @@ class MITIntrinsic:
 
 def _objects_folder(root: Path) -> Path:
     """Find the folder of objects: below ``data/test``, below ``data``, or the root itself."""
-    require_path(root, SOURCE)
-    for folder in (root / "data" / "test", root / "data", root):
-        if folder.is_dir() and any(folder.glob("*/original.png")):
-            return folder
-    raise InputError(f"{root}: expected data/<object>/original.png, found none; get them from {SOURCE}")
+    places = (root / "data" / "test", root / "data", require_path(root, SOURCE))
+    found = (folder for folder in places if any(folder.glob("*/original.png")))
+    return require_some(found, f"{root}: expected data/<object>/original.png", SOURCE)[0]

@@ -4,19 +4,23 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, SupportsIndex
+from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64
 from numpy import ndarray
 
 from candlelight.loaders.check_choice import check_choice
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, blaming
 from candlelight.loaders.public.exr import read_exr
-from candlelight.loaders.public.folder_names import list_names
-from candlelight.loaders.public.image_formats import read_indices, read_rgb8, same_size, to_tensor
-from candlelight.loaders.public.missing_files import require_path
-from candlelight.loaders.public.pixel_tensors import image_tensor
+from candlelight.loaders.public.image_formats import (
+    image_tensor,
+    read_indices,
+    read_rgb8,
+    same_size,
+    to_tensor,
+)
+from candlelight.loaders.public.public_files import PublicSamples, list_folders, require_path, require_some
 
 SOURCE = "https://projects.csail.mit.edu/illumination (multi_illumination_{train,test}_mip2_{jpg,exr}.zip)"
 _DIRECTIONS = 25
@@ -27,7 +31,7 @@ PhotographFormat = Literal["jpg", "exr"]
 _Split = Literal["all", "train", "test"]
 
 
-class MultiIllumination:
+class MultiIllumination(PublicSamples):
     """Photographs of indoor scenes, each lit by a flash from 25 directions.
 
     A row is one photograph; `rows` lists the rows of a scene, `stack` reads all photographs of a scene.
@@ -84,20 +88,12 @@ class MultiIllumination:
             raise InputError(f"directions: expected numbers from 0 to 24, got {list(directions)}")
         self._root, self._kind, self._mip = Path(root), kind, mip
         self._probes, self._materials = probes, materials
-        folders = [name for name in list_names(self._root, SOURCE) if (self._root / name).is_dir()]
         sides = {"all": (True, False), "test": (True,), "train": (False,)}[split]
-        held = [name for name in folders if name.startswith(_TEST_PREFIX) in sides]
-        self.scenes = tuple(name for name in held if self._holds(name))
-        if not self.scenes:
-            raise InputError(
-                f"{self._root}: expected scenes with dir_<n>_mip{mip}.{kind}, split {split}, found none; get "
-                f"them from {SOURCE}"
-            )
+        folders = list_folders(self._root, SOURCE)
+        held = (name for name in folders if name.startswith(_TEST_PREFIX) in sides and self._holds(name))
+        expected = f"{self._root}: expected scenes with dir_<n>_mip{mip}.{kind}, split {split}"
+        self.scenes = require_some(held, expected, SOURCE)
         self.ids = tuple(f"{scene}/dir_{number}" for scene in self.scenes for number in self.directions)
-
-    def __len__(self) -> int:
-        """Count the photographs."""
-        return len(self.ids)
 
     def rows(self, scene: str) -> range:
         """List the rows of one scene, in order of ``directions``.
@@ -118,35 +114,33 @@ class MultiIllumination:
         """
         import torch
 
-        images = {self.ids[row]: self._read(self._path(row)) for row in self.rows(scene)}
-        same_size({name: np.empty(image.shape[1:]) for name, image in images.items()}, scene)
-        return torch.stack(list(images.values()))
+        names = [self.ids[row] for row in self.rows(scene)]
+        images = [self._pixels(self._photograph(scene, direction)) for direction in self.directions]
+        same_size({name: image[0].numpy() for name, image in zip(names, images, strict=True)}, scene)
+        return torch.stack(images)
 
-    def __getitem__(self, row: SupportsIndex) -> dict[str, Any]:
-        """Read one photograph.
-
-        Raises:
-            InputError: a file is missing or damaged, or the materials differ in size from the photograph.
-        """
+    def _read(self, number: int) -> dict[str, Any]:
         import torch
 
-        path = self._path(row)
-        direction = self.directions[range(len(self))[row] % len(self.directions)]
+        scene, place = divmod(number, len(self.directions))
+        direction = self.directions[place]
+        path = self._photograph(self.scenes[scene], direction)
         item = {
-            "id": self.ids[row],
             "scene": path.parent.name,
             "direction": direction,
             "frontal": direction in FRONTAL,
-            "image": self._read(path),
+            "image": self._pixels(path),
         }
         for probe in ("chrome", "gray") if self._probes is not None else ():
-            item[probe] = self._read(
-                path.parent / "probes" / f"dir_{direction}_{probe}{self._probes}.{self._kind}"
-            )
+            file = f"dir_{direction}_{probe}{self._probes}.{self._kind}"
+            item[probe] = self._pixels(path.parent / "probes" / file)
         if self._materials:
-            item["materials"] = to_tensor(self._classes(path.parent, item["image"].shape[1:]))
+            materials = path.parent / f"materials_mip{self._mip}.png"
+            classes = read_indices(materials, SOURCE)
+            same_size({"image": item["image"][0].numpy(), "materials": classes}, str(materials))
+            item["materials"] = to_tensor(classes.astype(np.int64))
         boxes = _read_boxes(path.parent / "meta.json")
-        return item | {f"{probe}_box": torch.from_numpy(box) for probe, box in boxes.items()}
+        return item | {f"{probe}_box": torch.tensor(box) for probe, box in boxes.items()}
 
     def _holds(self, scene: str) -> bool:
         """Say whether a scene has photographs; if it has any, all directions must exist."""
@@ -161,28 +155,16 @@ class MultiIllumination:
     def _photograph(self, scene: str, direction: int) -> Path:
         return self._root / scene / f"dir_{direction}_mip{self._mip}.{self._kind}"
 
-    def _path(self, row: SupportsIndex) -> Path:
-        scene, direction = divmod(range(len(self))[row], len(self.directions))
-        return self._photograph(self.scenes[scene], self.directions[direction])
-
-    def _read(self, path: Path) -> Any:
+    def _pixels(self, path: Path) -> Any:
         if self._kind == "exr":
             return to_tensor(read_exr(path, SOURCE))
         return image_tensor(read_rgb8(path, SOURCE), linear=True)
 
-    def _classes(self, folder: Path, size: Sequence[int]) -> Int64[ndarray, "height width"]:
-        path = folder / f"materials_mip{self._mip}.png"
-        classes = read_indices(path, SOURCE)
-        same_size({"image": np.empty(tuple(size)), "materials": classes}, str(path))
-        return classes.astype(np.int64)
-
 
 def _read_boxes(path: Path) -> dict[str, Float64[ndarray, "4"]]:
     """Read the bounding boxes of the probes; NaN if the file or its fields are missing."""
-    try:
+    with blaming(f"{path}: cannot be read as JSON", f"get it again from {SOURCE}"):
         meta = json.loads(path.read_bytes()) if path.exists() else {}
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path}: cannot be read as JSON: {error}; get it again from {SOURCE}") from None
     return {
         probe: np.array([_number(meta, probe, "bounding_box", key) for key in "xywh"])
         for probe in ("chrome", "gray")

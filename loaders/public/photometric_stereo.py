@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, SupportsIndex
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float32
@@ -11,15 +11,21 @@ from numpy import ndarray
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.public.exr import read_exr
-from candlelight.loaders.public.folder_names import list_names
 from candlelight.loaders.public.image_formats import read_indices, same_size, to_tensor
-from candlelight.loaders.public.text_lists import read_lines, wrong_line
+from candlelight.loaders.public.public_files import (
+    PublicSamples,
+    finite_numbers,
+    list_folders,
+    list_names,
+    parse_lines,
+    require_some,
+)
 
 SOURCE = "https://vision.ucsd.edu/~nalldrin/research/cvpr08/datasets"
 Lights = Literal["refined", "unrefined"]
 
 
-class PhotometricStereo:
+class PhotometricStereo(PublicSamples):
     """Photographs of an object under one distant light at a time, with known light directions.
 
     A row is one photograph; `rows` lists the rows of an object, `stack` reads all its photographs.
@@ -60,13 +66,10 @@ class PhotometricStereo:
         """
         check_choice("lights", lights, Lights)
         self._root = Path(root)
-        folders = [name for name in list_names(self._root, SOURCE) if (self._root / name).is_dir()]
+        folders = list_folders(self._root, SOURCE)
         found = [name for name in folders if any((self._root / name).glob("*[0-9].exr"))]
-        self.objects = tuple(found if objects is None else objects)
-        if not self.objects:
-            raise InputError(
-                f"{self._root}: expected <object>/I_0000.exr, found none; get them from {SOURCE}"
-            )
+        expected = f"{self._root}: expected <object>/I_0000.exr"
+        self.objects = require_some(found if objects is None else objects, expected, SOURCE)
         end = "_refined.txt" if lights == "refined" else ".txt"
         self._files: list[Path] = []
         self._rows: dict[str, range] = {}
@@ -74,18 +77,15 @@ class PhotometricStereo:
         for name in self.objects:
             if name not in found:
                 raise InputError(f"objects: expected names among {', '.join(found)}, got {name!r}")
-            files = _photographs(self._root / name)
-            self._rows[name] = range(len(self._files), len(self._files) + len(files))
-            self._files += files
+            folder, first = self._root / name, len(self._files)
+            names = (file for file in list_names(folder, SOURCE) if file.lower().endswith(".exr"))
+            self._files += [folder / file for file in names if Path(file).stem[-1].isdigit()]
+            self._rows[name] = range(first, len(self._files))
             self._lights[name] = (
-                _read_triples(self._root / name / f"light_directions{end}", len(files)),
-                _read_triples(self._root / name / f"light_intensities{end}", len(files)),
+                _read_triples(folder / f"light_directions{end}", len(self._rows[name])),
+                _read_triples(folder / f"light_intensities{end}", len(self._rows[name])),
             )
         self.ids = tuple(f"{path.parent.name}/{path.stem}" for path in self._files)
-
-    def __len__(self) -> int:
-        """Count the photographs."""
-        return len(self._files)
 
     def rows(self, name: str) -> range:
         """List the rows of one object.
@@ -97,25 +97,18 @@ class PhotometricStereo:
             raise InputError(f"object: expected one of {', '.join(self.objects)}, got {name!r}")
         return self._rows[name]
 
-    def __getitem__(self, row: SupportsIndex) -> dict[str, Any]:
-        """Read one photograph.
-
-        Raises:
-            InputError: a file is missing or damaged, or the mask differs in size from the photograph.
-        """
-        path = self._files[row]
+    def _read(self, number: int) -> dict[str, Any]:
+        path = self._files[number]
         name = path.parent.name
         image, mask = read_exr(path, SOURCE), _read_mask(path.parent)
         same_size({"image": image, "mask": mask}, str(path))
-        light = range(len(self))[row] - self._rows[name].start
         directions, intensities = self._lights[name]
         return {
-            "id": self.ids[row],
             "object": name,
             "image": to_tensor(image),
             "mask": to_tensor(mask),
-            "light_direction": to_tensor(directions[light]),
-            "light_intensity": to_tensor(intensities[light]),
+            "light_direction": to_tensor(directions[number - self._rows[name].start]),
+            "light_intensity": to_tensor(intensities[number - self._rows[name].start]),
         }
 
     def stack(self, name: str) -> dict[str, Any]:
@@ -144,26 +137,12 @@ class PhotometricStereo:
         }
 
 
-def _photographs(folder: Path) -> list[Path]:
-    names = (name for name in list_names(folder, SOURCE) if name.lower().endswith(".exr"))
-    return [folder / name for name in names if Path(name).stem[-1].isdigit()]
-
-
 def _read_mask(folder: Path) -> Bool[ndarray, "height width"]:
     return read_indices(folder / "mask.png", SOURCE) > 0
 
 
 def _read_triples(path: Path, count: int) -> Float32[ndarray, "n 3"]:
-    lines = read_lines(path, SOURCE)
-    if len(lines) != count:
-        raise InputError(f"{path}: expected a line for each of {count} images, got {len(lines)} lines")
-    rows = []
-    for number, line in enumerate(lines):
-        try:
-            row = [float(word) for word in line.split()]
-        except ValueError:
-            row = []
-        if len(row) != 3 or not np.isfinite(row).all():
-            raise wrong_line(path, number, line, "three numbers")
-        rows.append(row)
+    rows = list(parse_lines(path, SOURCE, lambda line: finite_numbers(line.split(), 3), "three numbers"))
+    if len(rows) != count:
+        raise InputError(f"{path}: expected a line for each of {count} images, got {len(rows)} lines")
     return np.array(rows, np.float32)

@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.public.text_lists import read_lines, wrong_line
+from candlelight.loaders.public.public_files import each_line, parse_lines
 
 SOURCE = "https://github.com/paudauo/BBDD_Affine_Transformations"
 # Prefix of the image names, to the word in the list of trials.
@@ -82,20 +83,17 @@ def _read(
     path: Path, header: tuple[str, ...], parse: Callable[[list[str]], tuple[Any, ...] | None]
 ) -> list[tuple[Any, ...]]:
     """Parse each line below the header."""
-    head, *lines = read_lines(path, SOURCE) or [""]
-    if head.strip() != ",".join(header):
-        raise InputError(f"{path}: expected the columns {','.join(header)}; get it from {SOURCE}")
-    rows = []
-    for i, line in enumerate(lines):
-        try:
-            cells = next(csv.reader([line]))
-            parsed = parse(cells) if len(cells) == len(header) else None
-        except (ValueError, csv.Error):
-            parsed = None
-        if parsed is None:
-            raise wrong_line(path, i + 1, line, ",".join(header))
-        rows.append(parsed)
-    return rows
+    columns = ",".join(header)
+    if next(each_line(path, SOURCE), "").strip() != columns:
+        raise InputError(f"{path}: expected the columns {columns}; get it from {SOURCE}")
+
+    def cells(line: str) -> tuple[Any, ...] | None:
+        with suppress(csv.Error):
+            found = next(csv.reader([line]))
+            return parse(found) if len(found) == len(header) else None
+        return None
+
+    return list(parse_lines(path, SOURCE, cells, columns, skip=1))
 
 
 def _trial(cells: list[str]) -> tuple[Any, ...] | None:

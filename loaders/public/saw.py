@@ -1,25 +1,89 @@
 """Read Shading Annotations in the Wild (Kovacs, Bell, Snavely, Bala, CVPR 2017)."""
 
 from pathlib import Path
-from typing import Any, Literal, SupportsIndex
+from typing import Annotated, Any, Literal, NamedTuple, SupportsIndex
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Float64, Int64
 from numpy import ndarray
+from pydantic import BaseModel, Field
 
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.public.image_formats import read_rgb8, same_size, to_tensor
-from candlelight.loaders.public.npy_numbers import read_numbers
-from candlelight.loaders.public.pixel_tensors import image_tensor
-from candlelight.loaders.public.saw_annotations import SOURCE, SAWAnnotations, read_saw_annotations
+from candlelight.loaders.public.iiw import ComparisonRecord, PointComparisons, PointRecord, valid_comparisons
+from candlelight.loaders.public.image_formats import image_tensor, read_rgb8, same_size, to_tensor
+from candlelight.loaders.public.public_files import PublicSamples, finite_numbers, read_json, read_numbers
 
+SOURCE = "https://github.com/kovibalu/saw_release (download_saw.sh)"
 LABELS = {0: "discontinuity of normal or depth", 1: "shadow boundary", 2: "smooth", 100: "ignore"}
 LABEL_FOLDER = "saw_data-filter_size_0-ignore_border_0.05-normal_gradmag_thres_1.5-depth_gradmag_thres_2.0"
 _Split = Literal["train", "val", "test"]
+_Finite = Annotated[float, Field(allow_inf_nan=False)]
+_Count = Annotated[int, Field(ge=0)]
 
 
-class SAW:
+class ShadingRegion(NamedTuple):
+    """A region of constant shading drawn by a person, with other people's judgements, None if not judged.
+
+    ``vertices`` are x and y over width and height; ``triangles`` cover the region and ``segments`` bound it,
+    by numbers of vertices. ``area`` is the value in the file.
+    """
+
+    vertices: Float64[ndarray, "n 2"]
+    triangles: Int64[ndarray, "t 3"]
+    segments: Int64[ndarray, "s 2"]
+    area: float | None
+    flat: bool | None
+    glossy: bool | None
+    varying: bool | None
+
+
+class SAWAnnotations(NamedTuple):
+    """The annotations of one photograph.
+
+    ``shadow_points`` are x and y over width and height. ``on_shadow`` says whether each point is on the
+    boundary of a shadow: 1 yes, 0 no, -1 no answer. ``reflectance`` and ``shading`` are the valid comparisons
+    (`candlelight.loaders.public.iiw.PointComparisons`) of reflectance and of shading.
+    """
+
+    regions: tuple[ShadingRegion, ...]
+    shadow_points: Float64[ndarray, "n 2"]
+    on_shadow: Int64[ndarray, " n"]
+    reflectance: PointComparisons
+    shading: PointComparisons
+
+
+class _Region(BaseModel):
+    vertices: str
+    triangles: str
+    segments: str
+    num_vertices: _Count
+    num_triangles: _Count
+    num_segments: _Count
+    area: _Finite | None = None
+    flat: bool | None = Field(default=None, alias="shading_region_flat")
+    glossy: bool | None = Field(default=None, alias="shading_region_glossy")
+    varying: bool | None = Field(default=None, alias="shading_region_var")
+
+
+class _ShadowPoint(BaseModel):
+    x: _Finite
+    y: _Finite
+    osb: bool | None = None
+
+
+class _Comparison(ComparisonRecord):
+    compare_what: Literal["R", "S"] = "R"
+
+
+class _Photograph(BaseModel):
+    intrinsic_points: list[PointRecord] = []
+    intrinsic_comparisons: list[_Comparison] = []
+    constant_shading_regions: list[_Region] = []
+    shadow_boundary_points: list[_ShadowPoint] = []
+
+
+class SAW(PublicSamples):
     """Photographs with labels of smooth shading.
 
     ``data[i]`` is a dict of ``id`` (number of the photograph as text) and
@@ -55,30 +119,23 @@ class SAW:
             InputError: the folder is missing, there is no such split, or its list is damaged.
         """
         check_choice("split", split, _Split)
-        self._images = Path(root) / "saw_images_512"
-        self._labels = Path(root) / "saw_pixel_labels" / LABEL_FOLDER
-        self._annotations = Path(root) / "saw_annotations_json"
-        listed = _read_ids(Path(root) / "saw_splits" / f"{split}_ids.npy")
-        lacking = [key for key in listed if skip_missing and not (self._labels / f"{key}.npy").is_file()]
-        self.missing = tuple(lacking)
-        self.ids = tuple(key for key in listed if key not in set(lacking))
+        root = Path(root)
+        self._images, self._annotations = root / "saw_images_512", root / "saw_annotations_json"
+        self._labels = root / "saw_pixel_labels" / LABEL_FOLDER
+        listed = _read_ids(root / "saw_splits" / f"{split}_ids.npy")
+        self.missing = tuple(
+            key for key in listed if skip_missing and not (self._labels / f"{key}.npy").is_file()
+        )
+        self.ids = tuple(key for key in listed if key not in {*self.missing})
 
-    def __len__(self) -> int:
-        """Count the photographs."""
-        return len(self.ids)
-
-    def __getitem__(self, row: SupportsIndex) -> dict[str, Any]:
-        """Read one photograph and its labels.
-
-        Raises:
-            InputError: a file is missing or damaged, or the labels differ in size from the photograph.
-        """
-        key = self.ids[row]
-        pixels = read_rgb8(self._images / f"{key}.png", SOURCE)
-        labels = _read_labels(self._labels / f"{key}.npy")
-        same_size({"image": pixels, "labels": labels}, str(self._labels / f"{key}.npy"))
+    def _read(self, number: int) -> dict[str, Any]:
+        path = self._labels / f"{self.ids[number]}.npy"
+        pixels = read_rgb8(self._images / f"{path.stem}.png", SOURCE)
+        labels = read_numbers(path, SOURCE, "integers", 2)
+        if unknown := set(np.unique(labels).tolist()) - LABELS.keys():
+            raise InputError(f"{path}: expected the labels 0, 1, 2 and 100, got {sorted(unknown)[0]}")
+        same_size({"image": pixels, "labels": labels}, str(path))
         return {
-            "id": key,
             "image": image_tensor(pixels, linear=True),
             "labels": to_tensor(labels),
             "mask": to_tensor(labels != 100),
@@ -90,7 +147,23 @@ class SAW:
         Raises:
             InputError: the file is missing or damaged.
         """
-        return read_saw_annotations(self._annotations / f"{self.ids[row]}.json")
+        path = self._annotations / f"{self.ids[row]}.json"
+        found = read_json(path, _Photograph, SOURCE)
+        made = {
+            quantity: [one for one in found.intrinsic_comparisons if one.compare_what == quantity]
+            for quantity in ("R", "S")
+        }
+        points = found.shadow_boundary_points
+        return SAWAnnotations(
+            regions=tuple(
+                _region(f"{path}: constant_shading_regions.{number}", region)
+                for number, region in enumerate(found.constant_shading_regions)
+            ),
+            shadow_points=np.array([(point.x, point.y) for point in points], np.float64).reshape(-1, 2),
+            on_shadow=np.array([-1 if point.osb is None else int(point.osb) for point in points], np.int64),
+            reflectance=valid_comparisons(found.intrinsic_points, made["R"], path, SOURCE),
+            shading=valid_comparisons(found.intrinsic_points, made["S"], path, SOURCE),
+        )
 
 
 def _read_ids(path: Path) -> tuple[str, ...]:
@@ -102,8 +175,30 @@ def _read_ids(path: Path) -> tuple[str, ...]:
     return tuple(map(str, ids.tolist()))
 
 
-def _read_labels(path: Path) -> Int64[ndarray, "height width"]:
-    labels = read_numbers(path, SOURCE, "integers", 2)
-    if unknown := set(np.unique(labels).tolist()) - LABELS.keys():
-        raise InputError(f"{path}: expected the labels 0, 1, 2 and 100, got {sorted(unknown)[0]}")
-    return labels
+def _region(where: str, region: _Region) -> ShadingRegion:
+    vertices = _numbers(where, region.vertices, (region.num_vertices, 2))
+    triangles = _numbers(where, region.triangles, (region.num_triangles, 3))
+    segments = _numbers(where, region.segments, (region.num_segments, 2))
+    for corners in (triangles, segments):
+        if not np.isin(corners, np.arange(len(vertices))).all():
+            raise InputError(
+                f"{where}: expected numbers of its {region.num_vertices} vertices; get it again from {SOURCE}"
+            )
+    return ShadingRegion(
+        vertices=vertices,
+        triangles=triangles.astype(np.int64),
+        segments=segments.astype(np.int64),
+        **region.model_dump(include={"area", "flat", "glossy", "varying"}),
+    )
+
+
+def _numbers(where: str, text: str, shape: tuple[int, int]) -> Float64[ndarray, "n k"]:
+    """Read numbers separated by commas."""
+    try:
+        numbers = finite_numbers(text.split(",") if text else [], shape[0] * shape[1])
+    except ValueError:
+        numbers = None
+    if numbers is None:
+        expected = f"expected {shape[0]} x {shape[1]} numbers, got {text[:40]!r}"
+        raise InputError(f"{where}: {expected}; get it again from {SOURCE}")
+    return np.array(numbers, np.float64).reshape(shape)

@@ -1,9 +1,10 @@
 """Read TID2013 (Ponomarenko et al., Signal Processing: Image Communication 30, 2015)."""
 
 import re
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, SupportsIndex
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int
@@ -11,12 +12,14 @@ from numpy import ndarray
 
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.public.folder_names import list_names
-from candlelight.loaders.public.image_formats import read_rgb8
-from candlelight.loaders.public.missing_files import require_path
-from candlelight.loaders.public.pixel_tensors import image_tensor
-from candlelight.loaders.public.text_lists import read_lines, wrong_line
-from candlelight.loaders.schema import FactorInfo, FactorValue
+from candlelight.loaders.public.image_formats import image_tensor, read_rgb8
+from candlelight.loaders.public.public_files import (
+    PublicSamples,
+    categorical_factors,
+    list_names,
+    parse_lines,
+    require_path,
+)
 
 SOURCE = "https://ponomarenko.info/tid2013.htm"
 REFERENCES, LEVELS = 25, 5
@@ -40,7 +43,7 @@ SUBSETS: dict[str, tuple[int, ...]] = {
 _NAME = re.compile(r"i(\d\d)_(\d\d)_(\d)\.bmp")
 
 
-class TID2013:
+class TID2013(PublicSamples):
     """Distorted images with their reference images and mean opinion scores.
 
     ``data[row]`` is a dict of ``id`` (str, as "i01_01_1"), ``index`` (int, line of the list of opinions, from
@@ -73,46 +76,35 @@ class TID2013:
             InputError: a list is missing or damaged, or names a missing image.
         """
         self.root, self._linear = Path(root), linear
-        path = self.root / "mos_with_names.txt"
-        lines = [_parse(path, i, line) for i, line in enumerate(read_lines(path, SOURCE))]
+        lines = list(
+            parse_lines(self.root / "mos_with_names.txt", SOURCE, _parse, "a score and iRR_TT_L.bmp")
+        )
         self.mos: Float64[ndarray, " n"] = np.array([mos for mos, _ in lines])
         self.mos_std = _numbers(self.root / "mos_std.txt", len(lines))
         self._numbers: Int[ndarray, "n 3"] = np.array([numbers for _, numbers in lines]).reshape(-1, 3)
-        self._images = _by_name(self.root / "distorted_images")
-        self._references = _by_name(self.root / "reference_images")
-        for reference, distortion, level in self._numbers.tolist():
-            _look_up(self._images, self.root / "distorted_images", _stem(reference, distortion, level))
-            _look_up(self._references, self.root / "reference_images", f"i{reference:02d}")
-        values: dict[str, tuple[FactorValue, ...]] = {
-            "reference": tuple(range(1, REFERENCES + 1)),
-            "distortion": DISTORTIONS,
-            "level": tuple(range(1, LEVELS + 1)),
-        }
-        self.factors = tuple(
-            FactorInfo(name=name, kind="categorical", values=listed) for name, listed in values.items()
+        self.ids = tuple(f"i{numbers[0]:02d}_{numbers[1]:02d}_{numbers[2]}" for _, numbers in lines)
+        self._images = _by_name(self.root / "distorted_images", self.ids)
+        self._references = _by_name(self.root / "reference_images", [name[:3] for name in self.ids])
+        self.factors = categorical_factors(
+            {
+                "reference": tuple(range(1, REFERENCES + 1)),
+                "distortion": DISTORTIONS,
+                "level": tuple(range(1, LEVELS + 1)),
+            }
         )
         self.factor_table: Float64[ndarray, "n 3"] = self._numbers - 1.0
 
-    def __len__(self) -> int:
-        """Count the distorted images."""
-        return len(self.mos)
-
-    def __getitem__(self, row: SupportsIndex) -> dict[str, Any]:
-        """Read one distorted image, its reference, and its scores."""
+    def _read(self, number: int) -> dict[str, Any]:
         import torch
 
-        place = range(len(self))[row]
-        reference, distortion, level = self._numbers[place].tolist()
-        stem = _stem(reference, distortion, level)
-        original = _look_up(self._references, self.root / "reference_images", f"i{reference:02d}")
+        reference, distortion, level = (self._numbers[number] - 1).tolist()
         return {
-            "id": stem,
-            "index": place,
-            "image": image_tensor(read_rgb8(self._images[f"{stem}.bmp"], SOURCE), self._linear),
-            "reference": image_tensor(read_rgb8(original, SOURCE), self._linear),
-            "mos": torch.tensor(self.mos[place], dtype=torch.float32),
-            "mos_std": torch.tensor(self.mos_std[place], dtype=torch.float32),
-            "factors": {"reference": reference - 1, "distortion": distortion - 1, "level": level - 1},
+            "index": number,
+            "image": image_tensor(read_rgb8(self._images[number], SOURCE), self._linear),
+            "reference": image_tensor(read_rgb8(self._references[number], SOURCE), self._linear),
+            "mos": torch.tensor(self.mos[number], dtype=torch.float32),
+            "mos_std": torch.tensor(self.mos_std[number], dtype=torch.float32),
+            "factors": {"reference": reference, "distortion": distortion, "level": level},
         }
 
     def rows(self, subset: str) -> Int[ndarray, " n"]:
@@ -139,42 +131,26 @@ class TID2013:
         return {path.stem.upper(): _numbers(path, len(self)) for path in files}
 
 
-def _parse(path: Path, i: int, line: str) -> tuple[float, tuple[int, int, int]]:
+def _parse(line: str) -> tuple[float, tuple[int, int, int]] | None:
     """Read a score and a name; some names in the list have capitals."""
     score, _, name = line.strip().partition(" ")
     found = _NAME.fullmatch(name.strip().lower())
-    try:
-        numbers = tuple(int(number) for number in found.groups()) if found else (0, 0, 0)
-        reference, distortion, level = numbers
-        inside = 1 <= reference <= REFERENCES and 1 <= distortion <= len(DISTORTIONS) and 1 <= level <= LEVELS
-        if inside and np.isfinite(float(score)):
-            return float(score), (reference, distortion, level)
-    except ValueError:
-        pass
-    raise wrong_line(path, i, line, "a score and iRR_TT_L.bmp")
+    reference, distortion, level = map(int, found.groups()) if found else (0, 0, 0)
+    inside = 1 <= reference <= REFERENCES and 1 <= distortion <= len(DISTORTIONS) and 1 <= level <= LEVELS
+    return (float(score), (reference, distortion, level)) if inside and np.isfinite(float(score)) else None
 
 
 def _numbers(path: Path, count: int) -> Float64[ndarray, " count"]:
-    lines = read_lines(path, SOURCE)
-    if len(lines) != count:
+    numbers = np.array(list(parse_lines(path, SOURCE, float, "one number in each line")))
+    if len(numbers) != count:
         raise InputError(
-            f"{path}: expected {count} lines, one per image, got {len(lines)}; get it from {SOURCE}"
+            f"{path}: expected {count} lines, one per image, got {len(numbers)}; get it from {SOURCE}"
         )
-    try:
-        return np.array([float(line) for line in lines])
-    except ValueError:
-        raise InputError(f"{path}: expected one number in each line; get it from {SOURCE}") from None
+    return numbers
 
 
-def _by_name(folder: Path) -> dict[str, Path]:
-    """Map the names of a folder's images, in small letters, to their paths."""
-    names = list_names(folder, SOURCE)
-    return {name.lower(): folder / name for name in names if name.lower().endswith(".bmp")}
-
-
-def _look_up(files: dict[str, Path], folder: Path, stem: str) -> Path:
-    return files[f"{stem}.bmp"] if f"{stem}.bmp" in files else require_path(folder / f"{stem}.bmp", SOURCE)
-
-
-def _stem(reference: int, distortion: int, level: int) -> str:
-    return f"i{reference:02d}_{distortion:02d}_{level}"
+def _by_name(folder: Path, stems: Iterable[str]) -> list[Path]:
+    """Find the images of a folder by their names in small letters, without suffix."""
+    files = {name.lower(): folder / name for name in list_names(folder, SOURCE)}
+    names = [f"{stem}.bmp" for stem in stems]
+    return [files[name] if name in files else require_path(folder / name, SOURCE) for name in names]

@@ -21,7 +21,7 @@ from candlelight.evaluation.models.network import IntrinsicNet, save_model
 from candlelight.evaluation.views import LAYOUTS, open_data
 from candlelight.loaders import pack_hdf5, pack_hub, write_dataset_info
 from candlelight.loaders.frames import write_frame
-from candlelight.loaders.public import mpi3d
+from candlelight.loaders.public import grid_images
 from candlelight.loaders.samples import Frame
 from candlelight.loaders.schema import DatasetInfo, SetInfo
 
@@ -236,8 +236,8 @@ def own_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.syspath_prepend(str(tmp_path))
     sizes = (2, 2, 1, 1, 1, 2, 2)
-    early = {name: values[:n] for (name, values), n in zip(mpi3d._EARLY.items(), sizes, strict=True)}
-    monkeypatch.setattr(mpi3d, "_EARLY", early)
+    early = {name: values[:n] for (name, values), n in zip(grid_images._EARLY.items(), sizes, strict=True)}
+    monkeypatch.setattr(grid_images, "_EARLY", early)
     return tmp_path
 
 

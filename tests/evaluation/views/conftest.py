@@ -9,8 +9,8 @@ from PIL import Image
 
 from candlelight.evaluation.views import open_data
 from candlelight.loaders.files.layer_codecs import encode_png
-from candlelight.loaders.public import mpi3d
-from candlelight.loaders.public.dsprites import FILE_STEM as DSPRITES
+from candlelight.loaders.public import grid_images
+from candlelight.loaders.public.grid_images import FILE_STEM as DSPRITES
 from candlelight.loaders.public.saw import LABEL_FOLDER
 from tests.loaders.conftest import frames_copy, frames_root, info, make_frame  # noqa: F401
 
@@ -262,9 +262,10 @@ def own_cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         early = {
-            name: values[:n] for (name, values), n in zip(mpi3d._EARLY.items(), MPI3D_SIZES, strict=True)
+            name: values[:n]
+            for (name, values), n in zip(grid_images._EARLY.items(), MPI3D_SIZES, strict=True)
         }
-        patch.setattr(mpi3d, "_EARLY", early)
+        patch.setattr(grid_images, "_EARLY", early)
         yield
 
 

@@ -58,7 +58,7 @@ def test_a_split_without_birds_is_refused(public_folder, tmp_path):
     root = copytree(public_folder("cub70"), tmp_path / "birds")
     lists = root / "CUB_200_2011"
     (lists / "train_test_split.txt").write_text("".join(f"{number} 0\n" for number in range(1, 8)))
-    with pytest.raises(InputError, match="expected images of split train, found none; get it from"):
+    with pytest.raises(InputError, match="expected images of split train, found none; get them from"):
         CUB70(root, root, "train")
 
 
@@ -89,7 +89,7 @@ def test_images_are_read_without_masks(open_copy, layout, kind, monkeypatch):
     def refuse(*_):
         raise AssertionError("a mask was read")
 
-    for module in ("cub70", "celebamask"):
+    for module in ("cub", "celebamask"):
         monkeypatch.setattr(f"candlelight.loaders.public.{module}.read_part_masks", refuse)
     assert open_copy(kind, layout)[0].shape == (3, 4, 6)
     with pytest.raises(AssertionError, match="a mask was read"):

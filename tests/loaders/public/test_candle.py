@@ -183,14 +183,23 @@ def test_a_number_in_two_folders_is_refused(root):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda e: e["objects"].update(Cube_1=next(iter(e["objects"].values()))), "expected one object"),
-        (lambda e: e["objects"].clear(), "expected one object"),
-        (lambda e: e.pop("scene"), "damaged at scene"),
-        (lambda e: e["objects"]["Cube_0"].update(size="big"), r"damaged at objects\.Cube_0\.size"),
-        (lambda e: e["objects"]["Cube_0"].update(size=float("nan")), "expected finite size"),
-        (lambda e: e["objects"]["Cube_0"].update(bounds=[[1, 2]]), "two corners"),
-        (lambda e: e["objects"]["Cube_0"].update(bounds=[[1, 2], [3, 10**30]]), "not pixels|damaged at"),
-        (lambda e: e.update(lights=3), "damaged at lights"),
+        (
+            lambda e: e["objects"].update(Cube_1=next(iter(e["objects"].values()))),
+            "at most 1 item",
+        ),
+        (lambda e: e["objects"].clear(), "objects: .* at least 1 item"),
+        (lambda e: e.pop("scene"), "scene: Field required"),
+        (lambda e: e["objects"]["Cube_0"].update(size="big"), r"objects\.Cube_0\.size.*valid number"),
+        (lambda e: e["objects"]["Cube_0"].update(size=float("nan")), r"objects\.Cube_0\.size.*finite number"),
+        (
+            lambda e: e["objects"]["Cube_0"].update(bounds=[[1, 2]]),
+            r"\.bounds: .* at least 2 items",
+        ),
+        (
+            lambda e: e["objects"]["Cube_0"].update(bounds=[[1, 2], [3, 10**30]]),
+            r"\.bounds\.1\.1: .* less",
+        ),
+        (lambda e: e.update(lights=3), "lights: .* valid string"),
     ],
 )
 def test_damaged_json_is_refused(root, change, message):
@@ -206,7 +215,7 @@ def test_damaged_json_is_refused(root, change, message):
 @pytest.mark.parametrize("text", ["{", "[1]", "null", "[" * 100_000, "\xff"])
 def test_text_that_is_not_json_is_refused(root, text):
     (root / "dataset" / "0.json").write_bytes(text.encode("latin-1"))
-    with pytest.raises(InputError, match=r"0\.json: (cannot be read|is damaged)"):
+    with pytest.raises(InputError, match=r"0\.json: the file: .*; get it again from https"):
         Candle(root)
 
 

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.public.dsprites import FILE_STEM, DSprites
-from candlelight.loaders.public.mpi3d import MPI3D
-from candlelight.loaders.public.shapes3d import Shapes3D
+from candlelight.loaders.public.grid_images import FILE_STEM, MPI3D, DSprites, Shapes3D
 from candlelight.loaders.samples import collate
 from candlelight.loaders.selection.factor_index import FactorIndex
 

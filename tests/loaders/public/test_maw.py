@@ -193,7 +193,7 @@ def test_wrong_lists_are_refused(copy):
     with pytest.raises(InputError, match=r"meta.csv, line 2: expected six columns: colours, mask, scene, "):
         MAW(copy)
     (copy / "labels" / "meta.csv").write_text("\n")
-    with pytest.raises(InputError, match=r"meta.csv: expected photographs, got none; get it from"):
+    with pytest.raises(InputError, match=r"meta.csv: expected photographs, found none; get them from"):
         MAW(copy)
 
 

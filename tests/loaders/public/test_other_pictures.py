@@ -171,14 +171,15 @@ def test_raid_other_columns_are_refused(tmp_path):
 
 CHOICES = """
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.public import candle, celebamask, cub200, dtd, fivek, mpi3d
+from candlelight.loaders.public import candle, celebamask, cub, dtd, fivek, grid_images, hypersim
 for wrong in (
     lambda: candle.Candle("x", codes="paper"),
     lambda: celebamask.CelebAMaskHQ("x", "valid"),
-    lambda: cub200.CUB200("x", "val"),
+    lambda: cub.CUB200("x", "val"),
     lambda: dtd.DTD("x", "valid"),
     lambda: fivek.open_fivek("x", (8, 8), "f"),
-    lambda: mpi3d.MPI3D("x", "fake"),
+    lambda: grid_images.MPI3D("x", "fake"),
+    lambda: hypersim.Hypersim("x", "vis"),
 ):
     try:
         wrong()
@@ -197,4 +198,5 @@ def test_wrong_choices_are_refused():
         "expected split all, train, val or test, and fold 1 to 10, got valid 1",
         "`expert` must be one of: a, b, c, d, e; got f",
         "`variant` must be one of: toy, realistic, real, complex; got fake",
+        "`split` must be one of: train, val, test; got vis",
     ]

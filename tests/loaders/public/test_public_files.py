@@ -1,7 +1,7 @@
 import pytest
 
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.public.folder_names import list_names, natural
+from candlelight.loaders.public.public_files import list_names, natural, require_path
 
 
 def test_numbers_are_in_order_of_value_and_hidden_files_are_left_out(tmp_path):
@@ -18,3 +18,14 @@ def test_a_file_instead_of_a_folder_is_refused(tmp_path):
     (tmp_path / "data").write_text("")
     with pytest.raises(InputError, match=r"data: expected a folder, got a file; get it from there"):
         list_names(tmp_path / "data", "there")
+
+
+def test_an_existing_path_is_returned(tmp_path):
+    assert require_path(tmp_path, "there") == tmp_path
+    with pytest.raises(InputError, match=r"nowhere is missing; get it from there"):
+        require_path(tmp_path / "nowhere", "there")
+
+
+def test_a_name_that_is_too_long_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"a (cannot be reached: .*|is missing); get it from there"):
+        require_path(tmp_path / ("a" * 5000), "there")
