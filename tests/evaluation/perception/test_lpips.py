@@ -1,3 +1,4 @@
+from inspect import unwrap
 from pathlib import Path
 
 import pytest
@@ -308,6 +309,6 @@ def test_a_device_that_cannot_be_used(tmp_path: Path, device: str) -> None:
 def test_shapes() -> None:
     metric = LPIPS(FEATURE_STACKS["squeeze"], torch.nn.Sequential(), ())
     with pytest.raises(InputError, match=r"`prediction` \[batch, 3, height, width\].*got \[1, 1, 20, 20\]"):
-        type(metric).__call__.__wrapped__(
+        unwrap(type(metric).__call__)(
             metric, torch.ones(1, 1, 20, 20), torch.ones(1, 1, 20, 20), torch.ones(1, 20, 20)
         )
