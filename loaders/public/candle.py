@@ -14,16 +14,10 @@ from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.factor_space import FactorSpace
 from candlelight.loaders.public.image_formats import image_tensor, read_rgb8
-from candlelight.loaders.public.public_files import (
-    PublicSamples,
-    categorical_factors,
-    read_json,
-    require_path,
-    require_some,
-)
+from candlelight.loaders.public.public_files import PublicSamples, PublicSource, categorical_factors
 from candlelight.loaders.schema import FactorInfo, FactorValue
 
-SOURCE = "https://github.com/causal-disentanglement/CANDLE"
+SOURCE = PublicSource("https://github.com/causal-disentanglement/CANDLE")
 FactorNumbering = Literal["simulator", "disentanglement_lib"]
 
 # In the order of the simulator's product of all values; an image's id is its index in that product.
@@ -119,8 +113,8 @@ class Candle(PublicSamples):
             InputError: there is no image, a JSON is damaged or differs in its fields, or a PNG is missing.
         """
         check_choice("codes", codes, FactorNumbering)
-        files = _find(require_path(Path(root), SOURCE))
-        entries = [read_json(path, _Entry, SOURCE, path.stem) for _, path in files]
+        files = _find(SOURCE.require(Path(root)))
+        entries = [SOURCE.json(path, _Entry, path.stem) for _, path in files]
         values = [entry.labels() for entry in entries]
         self.factors = _factors(files, values, codes)
         table = _table(self.factors, values)
@@ -173,9 +167,9 @@ def _find(root: Path) -> list[tuple[int, Path]]:
         if number in found:
             raise InputError(f"{path}: number {number} is also in {found[number].parent}; name one folder")
         if number >= 0:
-            require_path(path.with_suffix(".png"), SOURCE)
+            SOURCE.require(path.with_suffix(".png"))
             found[number] = path
-    return sorted(require_some(found.items(), f"{root}: expected <id>.json and <id>.png", SOURCE))
+    return sorted(SOURCE.some(found.items(), f"{root}: expected <id>.json and <id>.png"))
 
 
 def _factors(
