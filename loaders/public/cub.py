@@ -180,8 +180,8 @@ class CUB70(PublicSamples):
     Example:
         >>> CUB70("nowhere", "nowhere")  # doctest: +NORMALIZE_WHITESPACE
         Traceback (most recent call last):
-        candlelight.loaders.errors.InputError: nowhere/CUB_200_2011/images.txt is missing; get it from
-            https://www.vision.caltech.edu/datasets/cub_200_2011
+        candlelight.loaders.errors.InputError: nowhere/AnnotationMasksPerclass is missing; get it from
+            https://github.com/hamedbehzadi/CUB70-PartSegmentationDataset
     """
 
     def __init__(

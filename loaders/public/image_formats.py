@@ -54,13 +54,10 @@ def read_linear(path: Path, source: PublicSource) -> Float32[ndarray, "height wi
         InputError: the file is missing, damaged, of another kind, or claims more than
             `candlelight.loaders.files.safe_decoding.MAX_PIXELS`.
     """
-    source.require(path)
     kind = path.suffix.lower()
     if kind == ".exr":
         return read_exr(path, source)
-    if kind == ".hdr":
-        return _decoded(path, source, decode_radiance)
-    return _decoded(path, source, _without_curve)
+    return _decoded(path, source, decode_radiance if kind == ".hdr" else _without_curve)
 
 
 def read_png16(path: Path, source: PublicSource) -> Float32[ndarray, "height width *channels"]:

@@ -2,7 +2,6 @@
 
 import csv
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -88,10 +87,11 @@ def _read(
         raise InputError(f"{path}: expected the columns {columns}; get it from {SOURCE}")
 
     def cells(line: str) -> tuple[Any, ...] | None:
-        with suppress(csv.Error):
+        try:
             found = next(csv.reader([line]))
-            return parse(found) if len(found) == len(header) else None
-        return None
+        except csv.Error:
+            return None
+        return parse(found) if len(found) == len(header) else None
 
     return list(SOURCE.parse(path, cells, columns, skip=1))
 
