@@ -250,11 +250,9 @@ def load_hugging_face(name: str, split: str | None, configuration: str | None) -
 
     path = Path(name)
     try:
-        if (path / "state.json").is_file():
-            return datasets.load_from_disk(path)
-        if (path / "dataset_dict.json").is_file():
+        if any((path / name).is_file() for name in ("state.json", "dataset_dict.json")):
             found = datasets.load_from_disk(path)
-            return found if split is None else found[split]
+            return found[split] if split is not None and isinstance(found, dict) else found
         # Always load a folder again: `datasets` caches by its path, and would miss changed files.
         mode = "force_redownload" if path.is_dir() else "reuse_dataset_if_exists"
         where = str(path.resolve()) if path.is_dir() else name

@@ -30,6 +30,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import spsolve
 
 from candlelight.loaders.public.image_formats import read_png16
+from candlelight.loaders.public.mit import SOURCE
 
 DARKEST = 3.0
 
@@ -173,7 +174,7 @@ def read_capture(folder: Path) -> Capture:
     """Read 16-bit values over 255, as the authors do."""
     names = "diffuse", "reflectance", "shading", "mask", *(f"light{number:02d}" for number in range(1, 11))
     diffuse, reflectance, shading, mask, *lights = (
-        read_png16(folder / f"{name}.png", "").astype(float) * 257 for name in names
+        read_png16(folder / f"{name}.png", SOURCE).astype(float) * 257 for name in names
     )
     return Capture(diffuse, reflectance, shading, mask > 0, lights)
 

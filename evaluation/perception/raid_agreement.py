@@ -28,7 +28,6 @@ from candlelight.evaluation.views.named_rows import ChosenRows, NamedRows, Reque
 from candlelight.evaluation.views.open_data import is_view
 from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.public.image_formats import read_rgb8
-from candlelight.loaders.public.public_files import require_path
 from candlelight.loaders.public.raid import SOURCE, read_raid_responses
 
 # Unit, magnitude without distortion, and magnitude at the last level; the authors give no other level.
@@ -74,7 +73,7 @@ def open_raid(choice: Mapping[str, Any], options: RaidOptions, models: Any) -> V
     for name in ("set_name", "split"):
         if choice[name] is not None:
             raise InputError(f"{argument(name)}: RAID has one set of images; leave it out")
-    folder = require_path(Path(data), SOURCE)
+    folder = SOURCE.require(Path(data))
     responses = read_raid_responses(folder / "responses.csv")
     files = {path.name: path for path in sorted(folder.rglob("*.png"))}
     rows = list(_rows_by_level(responses))
@@ -105,7 +104,7 @@ def _read(
     responses: Mapping[str, ndarray], rows: Int[ndarray, "10"], files: Mapping[str, Path], folder: Path
 ) -> DistortedImages:
     def read(name: str) -> Tensor:
-        path = files[name] if name in files else require_path(folder / name, SOURCE)
+        path = files[name] if name in files else SOURCE.require(folder / name)
         return torch.from_numpy(read_rgb8(path, SOURCE)).permute(2, 0, 1).float().div(255)
 
     image = read(str(responses["reference"][rows[0]]))

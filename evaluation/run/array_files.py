@@ -18,6 +18,7 @@ from candlelight.loaders.errors import InputError, argument, blaming
 from candlelight.loaders.files.png16 import decode_png16, is_png16
 from candlelight.loaders.files.safe_decoding import open_image
 from candlelight.loaders.public.exr import read_exr
+from candlelight.loaders.public.public_files import PublicSource
 
 MissingResults = Literal["error", "fail"]
 
@@ -283,7 +284,7 @@ def read_layer(path: Path, name: str, png: Curve | None) -> Float32[ndarray, "*s
     """
     kind = path.suffix.lower()
     if kind == ".exr":
-        return read_exr(path, "the program that wrote it")
+        return read_exr(path, PublicSource("the program that wrote it"))
     if kind == ".png":
         return srgb_to_linear(read_png(path)) if png == "srgb" else read_png(path)
     array = read_npy(path) if kind == ".npy" else read_npz(path, name)[0]

@@ -8,9 +8,9 @@ import numpy as np
 
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.public.image_formats import read_linear, same_size, to_tensor
-from candlelight.loaders.public.public_files import PublicSamples, list_names, require_path, require_some
+from candlelight.loaders.public.public_files import PublicSamples, PublicSource
 
-SOURCE = "https://perso.liris.cnrs.fr/nicolas.bonneel/intrinsicstar/ground_truth"
+SOURCE = PublicSource("https://perso.liris.cnrs.fr/nicolas.bonneel/intrinsicstar/ground_truth")
 # Scenes that the paper of the concept sensitivity metric leaves out.
 _CSM_EXCLUDES = frozenset("katie redhead skin strawberries toad revolution".split())
 Scenes = Literal["all", "csm"]
@@ -59,7 +59,7 @@ class ARAP(PublicSamples):
             InputError: the folder is missing or has no input.
         """
         check_choice("scenes", scenes, Scenes)
-        root = require_path(Path(root), SOURCE)
+        root = SOURCE.require(Path(root))
         folders = (root / "input").is_dir()
         kinds = ("input", "reflectance", "shading", "mask")
         self._folders = {kind: root / kind if folders else root for kind in kinds}
@@ -67,7 +67,7 @@ class ARAP(PublicSamples):
         inputs = [path for stem, path in self._files["input"].items() if not _NOT_INPUT.search(stem)]
         excluded = _CSM_EXCLUDES if scenes == "csm" else frozenset()
         inputs = [path for path in inputs if scene_of(path.stem).lower() not in excluded]
-        self._inputs = require_some(inputs, f"{self._folders['input']}: expected images", SOURCE)
+        self._inputs = SOURCE.some(inputs, f"{self._folders['input']}: expected images")
         self.ids = tuple(path.stem for path in self._inputs)
 
     def _read(self, number: int) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class ARAP(PublicSamples):
         images = {"image": read_linear(path, SOURCE)}
         for name, end in {"reflectance": "albedo", "shading": "shading"}.items():
             missing = self._folders[name] / f"{stem}_{end}.png"
-            images[name] = read_linear(self._find(name, stem, end) or require_path(missing, SOURCE), SOURCE)
+            images[name] = read_linear(self._find(name, stem, end) or SOURCE.require(missing), SOURCE)
         mask = self._find("mask", stem, "mask", "alpha")
         images["mask"] = _read_mask(mask) if mask else np.ones(images["image"].shape[:2], bool)
         same_size(images, str(path))
@@ -96,7 +96,7 @@ def _by_stem(folder: Path) -> dict[str, Path]:
     """Map lower-case names without suffix to files; of several formats, to the preferred format."""
     if not folder.is_dir():
         return {}
-    paths = [folder / name for name in list_names(folder, SOURCE)]
+    paths = [folder / name for name in SOURCE.names(folder)]
     images = [path for path in paths if path.suffix.lower() in _SUFFIXES and path.is_file()]
     worst_first = sorted(images, key=lambda path: -_SUFFIXES.index(path.suffix.lower()))
     best = {path.stem.lower(): path for path in worst_first}

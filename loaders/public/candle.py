@@ -8,22 +8,16 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.factor_space import FactorSpace
 from candlelight.loaders.public.image_formats import image_tensor, read_rgb8
-from candlelight.loaders.public.public_files import (
-    PublicSamples,
-    categorical_factors,
-    read_json,
-    require_path,
-    require_some,
-)
+from candlelight.loaders.public.public_files import PublicSamples, PublicSource, categorical_factors
 from candlelight.loaders.schema import FactorInfo, FactorValue
 
-SOURCE = "https://github.com/causal-disentanglement/CANDLE"
+SOURCE = PublicSource("https://github.com/causal-disentanglement/CANDLE")
 FactorNumbering = Literal["simulator", "disentanglement_lib"]
 
 # In the order of the simulator's product of all values; an image's id is its index in that product.
@@ -43,15 +37,12 @@ _LOADER_ORDER = ("object_type", "color", "size", "rotation", "scene", "lights")
 _LOADER_SCENES = ("indoor", "playground", "outdoor", *VALUES["scene"][3:])
 _UNITS = {"size": "m", "rotation": "degree"}
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
-
-
 _Number = Annotated[float, Field(allow_inf_nan=False)] | int
 _Pixel = Annotated[int, Field(gt=-(2**31), lt=2**31)]
 _Corner = Annotated[list[_Pixel], Field(min_length=2, max_length=2)]
 
 
-class _Object(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _Object(BaseModel, strict=True):
     object_type: str
     color: str
     size: _Number
@@ -59,8 +50,7 @@ class _Object(BaseModel):
     bounds: Annotated[list[_Corner], Field(min_length=2, max_length=2)]
 
 
-class _Entry(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _Entry(BaseModel, strict=True):
     scene: str
     lights: str | None = None
     objects: Annotated[dict[str, _Object], Field(min_length=1, max_length=1)]
@@ -72,10 +62,14 @@ class _Entry(BaseModel):
         nested = isinstance(content, dict) and [*content] == [info.context]
         return content[info.context] if nested else content
 
+    @property
+    def shown(self) -> _Object:
+        """The only object."""
+        return next(iter(self.objects.values()))
+
     def labels(self) -> dict[str, FactorValue]:
         """Return the factors; the first release has no lights."""
-        (shown,) = self.objects.values()
-        labels = {"scene": self.scene, "lights": self.lights, **shown.model_dump(exclude={"bounds"})}
+        labels = {"scene": self.scene, "lights": self.lights, **self.shown.model_dump(exclude={"bounds"})}
         return {name: value for name, value in labels.items() if value is not None}
 
 
@@ -119,8 +113,8 @@ class Candle(PublicSamples):
             InputError: there is no image, a JSON is damaged or differs in its fields, or a PNG is missing.
         """
         check_choice("codes", codes, FactorNumbering)
-        files = _find(require_path(Path(root), SOURCE))
-        entries = [read_json(path, _Entry, SOURCE, path.stem) for _, path in files]
+        files = _find(SOURCE.require(Path(root)))
+        entries = [SOURCE.json(path, _Entry, path.stem) for _, path in files]
         values = [entry.labels() for entry in entries]
         self.factors = _factors(files, values, codes)
         table = _table(self.factors, values)
@@ -129,7 +123,7 @@ class Candle(PublicSamples):
         self.indices = np.array([files[row][0] for row in rows], np.int64)
         self.ids = tuple(map(str, self.indices.tolist()))
         self._paths = [files[row][1].with_suffix(".png") for row in rows]
-        self._bounds = [next(iter(entries[row].objects.values())).bounds for row in rows]
+        self._bounds = [entries[row].shown.bounds for row in rows]
         self._linear = linear
 
     def _read(self, number: int) -> dict[str, Any]:
@@ -173,9 +167,9 @@ def _find(root: Path) -> list[tuple[int, Path]]:
         if number in found:
             raise InputError(f"{path}: number {number} is also in {found[number].parent}; name one folder")
         if number >= 0:
-            require_path(path.with_suffix(".png"), SOURCE)
+            SOURCE.require(path.with_suffix(".png"))
             found[number] = path
-    return sorted(require_some(found.items(), f"{root}: expected <id>.json and <id>.png", SOURCE))
+    return sorted(SOURCE.some(found.items(), f"{root}: expected <id>.json and <id>.png"))
 
 
 def _factors(
@@ -196,8 +190,5 @@ def _factors(
 
 
 def _table(factors: tuple[FactorInfo, ...], values: list[dict[str, FactorValue]]) -> Float64[ndarray, "n k"]:
-    columns = []
-    for factor in factors:
-        numbers = {value: number for number, value in enumerate(factor.values or ())}
-        columns.append([float(numbers[row[factor.name]]) for row in values])
-    return np.array(columns).T
+    numbers = {factor.name: {value: n for n, value in enumerate(factor.values or ())} for factor in factors}
+    return np.array([[float(known[row[name]]) for name, known in numbers.items()] for row in values])

@@ -20,18 +20,10 @@ from candlelight.loaders.public.image_formats import (
     read_part_masks,
     read_rgb8,
 )
-from candlelight.loaders.public.public_files import (
-    PublicSamples,
-    categorical_factors,
-    each_line,
-    list_names,
-    parse_lines,
-    require_path,
-    require_some,
-)
+from candlelight.loaders.public.public_files import PublicSamples, PublicSource, categorical_factors
 from candlelight.loaders.schema import FactorInfo
 
-SOURCE = "https://github.com/switchablenorms/CelebAMask-HQ"
+SOURCE = PublicSource("https://github.com/switchablenorms/CelebAMask-HQ")
 _FOLDER = "CelebAMask-HQ-mask-anno"
 _Split = Literal["all", "train", "val", "test"]
 CELEBAMASK_SPLITS: tuple[_Split, ...] = ("all", "train", "val", "test")
@@ -105,17 +97,17 @@ class CelebAMaskHQ(PublicSamples):
         self._groups = PAPER_GROUPS if groups == "paper" else groups
         check_groups(self._groups, CELEBAMASK_PARTS)
         self.root, self.parts, self._linear = Path(root), tuple(self._groups or CELEBAMASK_PARTS), linear
-        images = require_path(self.root / "CelebA-HQ-img", SOURCE)
-        self._masks = require_path(self.root / _FOLDER, SOURCE) if masks else None
-        stems = (name.removesuffix(".jpg") for name in list_names(images, SOURCE) if name.endswith(".jpg"))
+        images = SOURCE.require(self.root / "CelebA-HQ-img")
+        self._masks = SOURCE.require(self.root / _FOLDER) if masks else None
+        stems = (name.removesuffix(".jpg") for name in SOURCE.names(images) if name.endswith(".jpg"))
         numbers = sorted(int(stem) for stem in stems if re.fullmatch("0|[1-9][0-9]{0,5}", stem))
         if split != "all":
             path = self.root / "CelebA-HQ-to-CelebA-mapping.txt"
             expected = "a number, CelebA's number and a file"
-            origins = dict(parse_lines(path, SOURCE, _origin, expected, skip=1))
+            origins = dict(SOURCE.parse(path, _origin, expected, skip=1))
             numbers = [n for n in numbers if _listed(path, origins, n) in _BOUNDS[split]]
         expected = f"{images}: expected images <number>.jpg of split {split}"
-        self.ids = require_some(map(str, numbers), expected, SOURCE)
+        self.ids = SOURCE.some(map(str, numbers), expected)
         self.indices = np.array(numbers, np.int64)
 
     def _read(self, number: int) -> dict[str, Any]:
@@ -124,7 +116,7 @@ class CelebAMaskHQ(PublicSamples):
         item = {"index": index, "image": image_tensor(pixels, self._linear)}
         if self._masks is None:
             return item
-        folder = require_path(self._masks / str(index // _PER_FOLDER), SOURCE)
+        folder = SOURCE.require(self._masks / str(index // _PER_FOLDER))
         files = {part: folder / f"{index:05d}_{part}.png" for part in CELEBAMASK_PARTS}
         files = {part: path for part, path in files.items() if path.is_file()}
         size = (pixels.shape[0], pixels.shape[1])
@@ -148,7 +140,7 @@ class CelebAMaskHQ(PublicSamples):
             InputError: the list is missing or damaged, or lacks an image.
         """
         path = self.root / "CelebAMask-HQ-attribute-anno.txt"
-        _, head, *_ = [*islice(each_line(path, SOURCE), 2), "", ""]
+        _, head, *_ = [*islice(SOURCE.lines(path), 2), "", ""]
         names = tuple(head.split())
 
         def parse(line: str) -> tuple[int, list[bool]] | None:
@@ -156,7 +148,7 @@ class CelebAMaskHQ(PublicSamples):
             known = len(values) == len(names) and set(values) <= {"-1", "1"}
             return (int(image.removesuffix(".jpg")), [value == "1" for value in values]) if known else None
 
-        found = dict(parse_lines(path, SOURCE, parse, f"an image and {len(names)} of -1 and 1", skip=2))
+        found = dict(SOURCE.parse(path, parse, f"an image and {len(names)} of -1 and 1", skip=2))
         return names, np.array([_listed(path, found, number) for number in self.indices.tolist()], bool)
 
 

@@ -1,6 +1,6 @@
 """Read CUB-200-2011 (Wah, Branson, Welinder, Perona and Belongie, 2011), and CUB-70, its masks of parts."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -22,21 +22,18 @@ from candlelight.loaders.public.image_formats import (
 )
 from candlelight.loaders.public.public_files import (
     PublicSamples,
+    PublicSource,
     categorical_factors,
-    each_line,
-    find_path,
     finite_numbers,
-    parse_lines,
     path_inside,
-    require_path,
-    require_some,
     wrong_line,
 )
 
-SOURCE = "https://www.vision.caltech.edu/datasets/cub_200_2011"
+SOURCE = PublicSource("https://www.vision.caltech.edu/datasets/cub_200_2011")
 _NAME = "CUB_200_2011"
 _Split = Literal["all", "train", "test"]
-_MASKS_SOURCE = "https://github.com/hamedbehzadi/CUB70-PartSegmentationDataset"
+_Numbers = Iterator[tuple[int, list[float]]]
+_MASKS_SOURCE = PublicSource("https://github.com/hamedbehzadi/CUB70-PartSegmentationDataset")
 _MASKS = "AnnotationMasksPerclass"
 _PartSplit = Literal["annotated", "train", "test"]
 CUB70_SPLITS: tuple[_PartSplit, ...] = ("annotated", "train", "test")
@@ -96,7 +93,7 @@ class CUB200(PublicSamples):
         check_choice("split", split, _Split)
         root = Path(root)
         lists = [folder / "images.txt" for folder in (root / _NAME, root, root / _NAME / _NAME)]
-        self.folder = find_path(lists, SOURCE).parent  # some copies nest it in a folder of the same name
+        self.folder = SOURCE.find(*lists).parent  # some copies nest it in a folder of the same name
         names = _numbered(self.folder / "images.txt")
         classes = _numbered(self.folder / "classes.txt")
         labels = _whole(self.folder / "image_class_labels.txt", names, range(1, len(classes) + 1))
@@ -110,10 +107,12 @@ class CUB200(PublicSamples):
         self.labels = tuple(labels[number] - 1 for number in self.numbers)
         self.classes = tuple(classes.values())
         self.points = tuple(_numbered(self.folder / "parts" / "parts.txt").values())
-        self._boxes = _boxes(self.folder / "bounding_boxes.txt", names)
+        path = self.folder / "bounding_boxes.txt"
+        boxes = _numbers(path, names, 4, "an image's number and 4 numbers")
+        self._boxes = _complete(path, names, boxes)
         self._points = _points(self.folder / "parts" / "part_locs.txt", names, len(self.points))
         places = [folder / "segmentations" for folder in (self.folder.parent, self.folder)]
-        self._masks = find_path(places, SOURCE) if segmentations else None
+        self._masks = SOURCE.find(*places) if segmentations else None
         self._linear = linear
 
     def _read(self, number: int) -> dict[str, Any]:
@@ -146,7 +145,7 @@ class CUB200(PublicSamples):
             InputError: a list is missing or damaged.
         """
         folders = (self.folder.parent, self.folder, self.folder / "attributes")
-        names = _numbered(find_path([folder / "attributes.txt" for folder in folders], SOURCE))
+        names = _numbered(SOURCE.find(*(folder / "attributes.txt" for folder in folders)))
         rows = {number: row for row, number in enumerate(self.numbers)}
         certainty = np.zeros((len(self), len(names)), np.int8)
         present = np.zeros_like(certainty, bool)
@@ -158,7 +157,7 @@ class CUB200(PublicSamples):
 
         path = self.folder / "attributes" / "image_attribute_labels.txt"
         expected = f"image, attribute 1 to {len(names)}, 0 or 1, certainty 1 to 4 and time"
-        for image, attribute, there, sure in parse_lines(path, SOURCE, parse, expected):
+        for image, attribute, there, sure in SOURCE.parse(path, parse, expected):
             if image in rows:
                 present[rows[image], attribute - 1] = there
                 certainty[rows[image], attribute - 1] = sure
@@ -181,8 +180,8 @@ class CUB70(PublicSamples):
     Example:
         >>> CUB70("nowhere", "nowhere")  # doctest: +NORMALIZE_WHITESPACE
         Traceback (most recent call last):
-        candlelight.loaders.errors.InputError: nowhere/CUB_200_2011/images.txt is missing; get it from
-            https://www.vision.caltech.edu/datasets/cub_200_2011
+        candlelight.loaders.errors.InputError: nowhere/AnnotationMasksPerclass is missing; get it from
+            https://github.com/hamedbehzadi/CUB70-PartSegmentationDataset
     """
 
     def __init__(
@@ -212,7 +211,8 @@ class CUB70(PublicSamples):
         """
         check_choice("split", split, CUB70_SPLITS)
         check_groups(groups, CUB70_PARTS)
-        folder = Path(root) if Path(root).name == _MASKS else Path(root) / _MASKS
+        root = Path(root)
+        folder = _MASKS_SOURCE.require(root if root.name == _MASKS else root / _MASKS)
         self.parts = tuple(groups or CUB70_PARTS)
         self._groups, self._masks = groups, masks
         annotated = split == "annotated"
@@ -223,7 +223,7 @@ class CUB70(PublicSamples):
             if annotated or images.labels[row] < _SPECIES
         }
         self._files: dict[int, dict[str, Path]] = {} if annotated else {row: {} for row in rows.values()}
-        for path in sorted(require_path(folder, _MASKS_SOURCE).glob("*/*.png")):
+        for path in sorted(folder.glob("*/*.png")):
             stem, part = _split_name(path.stem)
             if part is None or path.name.startswith("."):
                 continue
@@ -232,7 +232,7 @@ class CUB70(PublicSamples):
             elif annotated:  # else a mask of the other split
                 raise InputError(f"{path}: there is no image {stem} in {images.folder}/images.txt")
         expected = "<class>/<image>_<part>.png" if annotated else f"images of split {split}"
-        self._rows = require_some(sorted(self._files), f"{folder}: expected {expected}", _MASKS_SOURCE)
+        self._rows = _MASKS_SOURCE.some(sorted(self._files), f"{folder}: expected {expected}")
         self.ids = tuple(images.ids[row] for row in self._rows)
         self.factors = categorical_factors({"species": images.classes})
         self.factor_table: Float64[ndarray, "n 1"] = np.array([[images.labels[n]] for n in self._rows], float)
@@ -248,7 +248,7 @@ class CUB70(PublicSamples):
 def _numbered(path: Path) -> dict[int, str]:
     """Read lines of a number and a name, which may contain spaces; numbers start at 1 and have no gaps."""
     names: dict[int, str] = {}
-    for i, line in enumerate(each_line(path, SOURCE)):
+    for i, line in enumerate(SOURCE.lines(path)):
         number, _, name = line.strip().partition(" ")
         if number != str(i + 1) or not name.strip():
             raise wrong_line(path, i, line, f"{i + 1} and a name")
@@ -256,48 +256,43 @@ def _numbered(path: Path) -> dict[int, str]:
     return names
 
 
-def _whole(path: Path, names: Iterable[int], known: range) -> dict[int, int]:
-    """Read one line for each image: its number, and a known whole number."""
-
-    def parse(line: str) -> tuple[int, int] | None:
-        image, value = map(int, line.split())
-        return (image, value) if image in names and value in known else None
-
+def _whole(path: Path, names: Collection[int], known: range) -> dict[int, int]:
+    """Read a known whole number for each image."""
     expected = f"two whole numbers, an image of images.txt and {known[0]} to {known[-1]}"
-    return _complete(path, dict(parse_lines(path, SOURCE, parse, expected)), names)
+    found = _complete(path, names, _numbers(path, names, 1, expected, known))
+    return {image: int(value) for image, (value,) in found.items()}
 
 
-def _boxes(path: Path, names: Iterable[int]) -> dict[int, list[float]]:
-    found = parse_lines(path, SOURCE, _floats, "an image's number and 4 numbers")
-    return _complete(path, dict(found), names)
-
-
-def _points(path: Path, names: Iterable[int], count: int) -> dict[int, list[list[float]]]:
+def _points(path: Path, names: Collection[int], count: int) -> dict[int, list[list[float]]]:
     """Read x, y and visibility of each point of each image; 0 for points that are not listed."""
-
-    def parse(line: str) -> tuple[int, list[float]] | None:
-        image, numbers = _floats(line) or (0, [0])
-        return (image, numbers) if image in found and numbers[0] in range(1, count + 1) else None
-
     found = {image: [[0.0, 0.0, 0.0]] * count for image in names}
-    expected = f"an image of images.txt and a point 1 to {count}, x, y and 0 or 1"
-    for image, (point, *place) in parse_lines(path, SOURCE, parse, expected):
+    expected = f"an image of images.txt and a point 1 to {count}, x, y, 0 or 1"
+    for image, (point, *place) in _numbers(path, names, 4, expected, range(1, count + 1)):
         found[image][int(point) - 1] = place
     return found
 
 
-def _floats(line: str) -> tuple[int, list[float]] | None:
-    """Parse an image's number and four finite numbers."""
-    image, *words = line.split()
-    numbers = finite_numbers(words, 4)
-    return (int(image), numbers) if numbers else None
+def _numbers(
+    path: Path, names: Collection[int], count: int, expected: str, known: range | None = None
+) -> _Numbers:
+    """Parse lines of an image's number and finite numbers, of which the first is a known one."""
+
+    def parse(line: str) -> tuple[int, list[float]] | None:
+        image, *words = line.split()
+        numbers = finite_numbers(words, count)
+        if numbers is None or int(image) not in names or (known and numbers[0] not in known):
+            return None
+        return int(image), numbers
+
+    return SOURCE.parse(path, parse, expected)
 
 
-def _complete(path: Path, found: dict[int, Any], names: Iterable[int]) -> dict[int, Any]:
-    if missing := sorted(set(names) - set(found)):
-        raise InputError(
-            f"{path}: {len(missing)} images are not in it, first {missing[0]}; get it from {SOURCE}"
-        )
+def _complete(path: Path, names: Collection[int], lines: _Numbers) -> dict[int, list[float]]:
+    """Require a line for each image."""
+    found = dict(lines)
+    if missing := [image for image in names if image not in found]:
+        count = f"{len(missing)} images are not in it, first {missing[0]}"
+        raise InputError(f"{path}: {count}; get it from {SOURCE}")
     return found
 
 

@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.public.image_formats import image_tensor, read_rgb8
-from candlelight.loaders.public.public_files import PublicSamples, list_folders, parse_lines, path_inside
+from candlelight.loaders.public.public_files import PublicSamples, PublicSource, path_inside
 
-SOURCE = "https://www.robots.ox.ac.uk/~vgg/data/dtd"
+SOURCE = PublicSource("https://www.robots.ox.ac.uk/~vgg/data/dtd")
 _Split = Literal["all", "train", "val", "test"]
 
 
@@ -47,13 +47,13 @@ class DTD(PublicSamples):
         nested = (Path(root) / "dtd" / "dtd", Path(root) / "dtd")
         self._folder = next((folder for folder in nested if folder.is_dir()), Path(root))
         images = self._folder / "images"
-        self.classes = tuple(sorted(list_folders(images, SOURCE)))
+        self.classes = tuple(sorted(SOURCE.folders(images)))
         if split == "all":
             paths = (path for name in self.classes for path in sorted((images / name).glob("[!.]*.jpg")))
             self.names = tuple(path.relative_to(images).as_posix() for path in paths)
         else:
             path = self._folder / "labels" / f"{split}{fold}.txt"
-            self.names = tuple(parse_lines(path, SOURCE, self._listed, "<class>/<image>.jpg"))
+            self.names = tuple(SOURCE.parse(path, self._listed, "<class>/<image>.jpg"))
         self.ids = tuple(name.removesuffix(".jpg") for name in self.names)
         self._linear = linear
 
@@ -74,7 +74,7 @@ class DTD(PublicSamples):
         """
         path = self._folder / "labels" / "labels_joint_anno.txt"
         expected = "an image and words among the classes"
-        return dict(parse_lines(path, SOURCE, self._fitting, expected))
+        return dict(SOURCE.parse(path, self._fitting, expected))
 
     def _fitting(self, line: str) -> tuple[str, tuple[str, ...]] | None:
         name, *words = line.split()

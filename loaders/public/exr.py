@@ -9,12 +9,12 @@ from numpy import ndarray
 
 from candlelight.loaders.errors import InputError, blaming
 from candlelight.loaders.files.safe_decoding import MAX_PIXELS
-from candlelight.loaders.public.public_files import require_path
+from candlelight.loaders.public.public_files import PublicSource
 
 _MAX_VALUES = 4 * MAX_PIXELS
 
 
-def read_exr(path: Path, source: str) -> Float32[ndarray, "height width 3"]:
+def read_exr(path: Path, source: PublicSource) -> Float32[ndarray, "height width 3"]:
     """Read the channels R, G and B of a file with one part, as float32.
 
     Channels may carry the name of a layer (``color.R``). Channels without a layer are preferred, then the
@@ -31,7 +31,7 @@ def read_exr(path: Path, source: str) -> Float32[ndarray, "height width 3"]:
         InputError: OpenEXR is not installed; or the file is missing, damaged, lacks the channels, or claims
             more than `candlelight.loaders.files.safe_decoding.MAX_PIXELS`.
     """
-    require_path(path, source)
+    source.require(path)
     try:
         import OpenEXR
     except ImportError:

@@ -153,7 +153,8 @@ def _open_npz(path: Path, name: str, cache: Path | None) -> ArrayRows:
             _check_bytes(path, name, dtype)
             header = member.tell()
         if info.compress_type == zipfile.ZIP_STORED:
-            return FileRows(path, shape, _data_start(path, info) + header)
+            with path.open("rb") as file:
+                return FileRows(path, shape, entry_start(file, info) + header)
         if cache is None:
             raise InputError(
                 f"{path}: `{name}` is compressed and cannot be read row by row; pass `cache` (for commands "
@@ -205,15 +206,6 @@ def _check_table(path: Path, name: str, dtype: np.dtype, count: int) -> None:
         raise InputError(
             f"{path}: `{name}`: expected numbers of at most {_MAX_TABLE_BYTES} bytes, got {dtype}"
         )
-
-
-def _data_start(path: Path, info: zipfile.ZipInfo) -> int:
-    """Find the first byte of a stored member, and check that the file holds all its bytes."""
-    with path.open("rb") as file:
-        start = entry_start(file, info)
-    if start + info.file_size > path.stat().st_size:
-        raise InputError(f"{path}: is cut off; get the file again")
-    return start
 
 
 def _open_npy(path: Path) -> FileRows:

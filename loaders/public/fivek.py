@@ -6,9 +6,9 @@ from typing import Literal
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.image_frames import ImageFolder, ImageFrames
-from candlelight.loaders.public.public_files import find_path
+from candlelight.loaders.public.public_files import PublicSource
 
-SOURCE = "https://data.csail.mit.edu/graphics/fivek"
+SOURCE = PublicSource("https://data.csail.mit.edu/graphics/fivek")
 Expert = Literal["a", "b", "c", "d", "e"]
 
 
@@ -47,4 +47,4 @@ def open_fivek(
         raise InputError(
             f"{base}: has only raw photographs (.dng), which are not read; get tiff16_{expert} from {SOURCE}"
         )
-    return ImageFrames(ImageFolder(find_path(folders, SOURCE)), size, limit, seed)
+    return ImageFrames(ImageFolder(SOURCE.find(*folders)), size, limit, seed)

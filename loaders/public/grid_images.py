@@ -16,7 +16,7 @@ from candlelight.loaders.errors import InputError
 from candlelight.loaders.factor_space import FactorSpace
 from candlelight.loaders.public.file_rows import open_array, read_table
 from candlelight.loaders.public.image_formats import image_tensor
-from candlelight.loaders.public.public_files import categorical_factors, find_path
+from candlelight.loaders.public.public_files import PublicSource, categorical_factors
 from candlelight.loaders.schema import FactorValue
 
 _Values = dict[str, tuple[FactorValue, ...]]
@@ -38,7 +38,7 @@ class GridLayout:
         units: units of factors.
     """
 
-    source: str
+    source: PublicSource
     files: tuple[str, ...]
     images: str = "images"
     axes: int = 4
@@ -50,7 +50,7 @@ class GridLayout:
 
 FILE_STEM = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64"
 _DSPRITES = GridLayout(
-    "https://github.com/google-deepmind/dsprites-dataset",
+    PublicSource("https://github.com/google-deepmind/dsprites-dataset"),
     (f"{FILE_STEM}.npz", f"{FILE_STEM}.hdf5", f"{FILE_STEM}.h5"),
     images="imgs",
     axes=3,
@@ -61,7 +61,7 @@ _DSPRITES = GridLayout(
 )
 # The description of the data set names other hues and scales than the labels.
 _SHAPES3D = GridLayout(
-    "https://github.com/google-deepmind/3d-shapes",
+    PublicSource("https://github.com/google-deepmind/3d-shapes"),
     ("3dshapes.h5", "look-at-object-room_floor-hueXwall-hueXobj-hueXobj-sizeXobj-shapeXview-azi.npz"),
     factors=("floor_hue", "wall_hue", "object_hue", "scale", "shape", "orientation"),
     words={"shape": dict(enumerate(("cube", "cylinder", "sphere", "capsule")))},
@@ -113,7 +113,7 @@ class GridImages:
     def __init__(self, layout: GridLayout, root: Path | str, linear: bool, cache: Path | None) -> None:
         root = Path(root)
         places = [root] if root.is_file() else [root / name for name in layout.files]
-        self._path, self._layout, self._linear = find_path(places, layout.source), layout, linear
+        self._path, self._layout, self._linear = layout.source.find(*places), layout, linear
         self._rows = open_array(self._path, layout.images, None if cache is None else Path(cache))
         count, *size = self._rows.shape
         if len(size) + 1 != layout.axes or size[2:] not in ([], [3]):
@@ -260,7 +260,7 @@ class MPI3D(GridImages):
         """
         check_choice("variant", variant, Variant)
         self._variant, self._sizes = variant, sizes
-        source = "https://github.com/rr-learning/disentanglement_dataset"
+        source = PublicSource("https://github.com/rr-learning/disentanglement_dataset")
         super().__init__(GridLayout(source, MPI3D_FILES[variant]), root, linear, cache)
 
     def _values(self, count: int) -> _Values:

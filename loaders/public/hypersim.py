@@ -12,17 +12,12 @@ from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.public.file_rows import read_table
 from candlelight.loaders.public.image_formats import image_tensor, read_rgb8, same_size, to_tensor
-from candlelight.loaders.public.public_files import (
-    PublicSamples,
-    each_line,
-    read_numbers,
-    require_path,
-    require_some,
-    wrong_line,
-)
+from candlelight.loaders.public.public_files import PublicSamples, PublicSource, wrong_line
 
-PREPARED = "https://github.com/prs-eth/Marigold (script/iid/dataset_preprocess, data_split/hypersim_iid)"
-RELEASED = "https://github.com/apple/ml-hypersim (dataset_download_images.py)"
+PREPARED = PublicSource(
+    "https://github.com/prs-eth/Marigold (script/iid/dataset_preprocess, data_split/hypersim_iid)"
+)
+RELEASED = PublicSource("https://github.com/apple/ml-hypersim (dataset_download_images.py)")
 _FIRST = re.compile(
     r"(?P<folder>(train|val|test)/(?P<scene>ai_[0-9]{3}_[0-9]{3}))/"
     r"rgb_(?P<camera>cam_[0-9]{2})_fr(?P<number>[0-9]{4})\.png"
@@ -143,7 +138,7 @@ def read_frame_list(path: Path) -> dict[str, HypersimFrame]:
             names a frame twice. Names in the list can never lead out of the folder.
     """
     frames: dict[str, HypersimFrame] = {}
-    for number, line in enumerate(each_line(path, PREPARED)):
+    for number, line in enumerate(PREPARED.lines(path)):
         words = line.split()
         found = _FIRST.fullmatch(words[0])
         frame = HypersimFrame(*found.group("folder", "scene", "camera", "number")) if found else None
@@ -156,7 +151,7 @@ def read_frame_list(path: Path) -> dict[str, HypersimFrame]:
         if key in frames:
             raise wrong_line(path, number, line, f"one line for `{key}`")
         frames[key] = frame
-    require_some(frames, f"{path}: expected frames", PREPARED)
+    PREPARED.some(frames, f"{path}: expected frames")
     return frames
 
 
@@ -250,7 +245,7 @@ def _read_prepared(root: Path, frame: HypersimFrame) -> dict[str, ndarray]:
     folder = root / frame.folder
     paths = {kind: folder / f"{kind}_{frame.name}.npy" for kind in _LAYERS}
     arrays = {"image": read_rgb8(folder / f"rgb_{frame.name}.png", PREPARED)}
-    arrays |= {kind: read_numbers(path, PREPARED, "floats", 3) for kind, path in paths.items()}
+    arrays |= {kind: PREPARED.numbers(path, "floats", 3) for kind, path in paths.items()}
     _check_sizes(arrays, paths)
     known = arrays["albedo"][np.isfinite(arrays["albedo"])]
     if known.size and (known.min() < 0 or known.max() > 1):
@@ -270,7 +265,7 @@ def _read_released(root: Path, frame: HypersimFrame) -> dict[str, ndarray]:
 
 
 def _read_dataset(path: Path) -> Float64[ndarray, "..."]:
-    array = read_table(require_path(path, RELEASED), "dataset")
+    array = read_table(RELEASED.require(path), "dataset")
     if array.dtype.kind != "f":
         raise InputError(f"{path}: expected floats, got {array.dtype}; get it again from {RELEASED}")
     return array.astype(np.float64)

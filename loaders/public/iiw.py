@@ -12,15 +12,9 @@ from pydantic import BaseModel, Field
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.public.image_formats import image_tensor, read_rgb8
-from candlelight.loaders.public.public_files import (
-    PublicSamples,
-    list_names,
-    read_json,
-    require_path,
-    require_some,
-)
+from candlelight.loaders.public.public_files import PublicSamples, PublicSource
 
-SOURCE = "http://opensurfaces.cs.cornell.edu/publications/intrinsic (iiw-dataset-release-0.zip)"
+SOURCE = PublicSource("http://opensurfaces.cs.cornell.edu/publications/intrinsic (iiw-dataset-release-0.zip)")
 COUNT = 5230  # photographs of the release
 _Split = Literal["all", "train", "test"]
 _DARKER = {"E": 0, "1": 1, "2": 2}
@@ -111,11 +105,11 @@ class IIW(PublicSamples):
                 photographs differs from ``count``.
         """
         check_choice("split", split, _Split)
-        root = require_path(Path(root), SOURCE)
+        root = SOURCE.require(Path(root))
         self._folder = root / "data" if (root / "data").is_dir() else root
-        stems = (Path(name).stem for name in list_names(self._folder, SOURCE) if name.endswith(".json"))
+        stems = (Path(name).stem for name in SOURCE.names(self._folder) if name.endswith(".json"))
         ids = sorted(stem for stem in stems if stem.isascii() and stem.isdigit())
-        require_some(ids, f"{self._folder}: expected <id>.json", SOURCE)
+        SOURCE.some(ids, f"{self._folder}: expected <id>.json")
         if split != "all" and len(ids) != count:
             raise InputError(
                 f"{self._folder}: expected {count} photographs, of which the split is every fifth, got "
@@ -149,12 +143,12 @@ class IIW(PublicSamples):
 
     def _judged(self, row: SupportsIndex) -> tuple[_Photograph, PointComparisons]:
         path = self._folder / f"{self.ids[row]}.json"
-        found = read_json(path, _Photograph, SOURCE)
+        found = SOURCE.json(path, _Photograph)
         return found, valid_comparisons(found.intrinsic_points, found.intrinsic_comparisons, path, SOURCE)
 
 
 def valid_comparisons(
-    listed: Sequence[PointRecord], comparisons: Sequence[ComparisonRecord], path: Path, source: str
+    listed: Sequence[PointRecord], comparisons: Sequence[ComparisonRecord], path: Path, source: PublicSource
 ) -> PointComparisons:
     """Keep the valid comparisons: both points opaque, an answer, and a positive score.
 

@@ -14,7 +14,7 @@ from candlelight.loaders.errors import InputError, blaming
 from candlelight.loaders.files.png16 import decode_png16, is_png16
 from candlelight.loaders.files.safe_decoding import open_image
 from candlelight.loaders.public.exr import read_exr
-from candlelight.loaders.public.public_files import require_path
+from candlelight.loaders.public.public_files import PublicSource
 from candlelight.loaders.public.radiance import decode_radiance
 
 PartGroups = Mapping[str, Sequence[str]]  # the parts of each group
@@ -23,7 +23,7 @@ SRGB8_TO_LINEAR = srgb_to_linear(np.arange(256) / 255).astype(np.float32)
 _FORMATS = ("PNG", "JPEG", "BMP")  # not TIFF: of 16 bits Pillow would keep the upper 8 without a warning
 
 
-def read_rgb8(path: Path, source: str) -> UInt8[ndarray, "height width 3"]:
+def read_rgb8(path: Path, source: PublicSource) -> UInt8[ndarray, "height width 3"]:
     """Read the stored pixels of an 8-bit PNG, JPEG or BMP; gray fills all channels, alpha is left out.
 
     Neither an EXIF rotation nor a colour profile is applied.
@@ -39,7 +39,7 @@ def read_rgb8(path: Path, source: str) -> UInt8[ndarray, "height width 3"]:
     return _decoded(path, source, _rgb)
 
 
-def read_linear(path: Path, source: str) -> Float32[ndarray, "height width 3"]:
+def read_linear(path: Path, source: PublicSource) -> Float32[ndarray, "height width 3"]:
     """Read an image whose values are proportional to light: EXR, Radiance, or PNG and JPEG without a curve.
 
     Args:
@@ -54,16 +54,13 @@ def read_linear(path: Path, source: str) -> Float32[ndarray, "height width 3"]:
         InputError: the file is missing, damaged, of another kind, or claims more than
             `candlelight.loaders.files.safe_decoding.MAX_PIXELS`.
     """
-    require_path(path, source)
     kind = path.suffix.lower()
     if kind == ".exr":
         return read_exr(path, source)
-    if kind == ".hdr":
-        return _decoded(path, source, decode_radiance)
-    return _decoded(path, source, _without_curve)
+    return _decoded(path, source, decode_radiance if kind == ".hdr" else _without_curve)
 
 
-def read_png16(path: Path, source: str) -> Float32[ndarray, "height width *channels"]:
+def read_png16(path: Path, source: PublicSource) -> Float32[ndarray, "height width *channels"]:
     """Read a 16-bit PNG as values over 65535, in [0, 1]: (H W 3) for RGB, (H W) for gray.
 
     Args:
@@ -77,7 +74,7 @@ def read_png16(path: Path, source: str) -> Float32[ndarray, "height width *chann
     return _decoded(path, source, decode_png16).astype(np.float32) / np.float32(65535)
 
 
-def read_indices(path: Path, source: str) -> UInt8[ndarray, "height width"]:
+def read_indices(path: Path, source: PublicSource) -> UInt8[ndarray, "height width"]:
     """Read an 8-bit PNG with one channel: gray values, or the indices of a palette.
 
     Args:
@@ -147,7 +144,7 @@ def same_size(images: dict[str, ndarray], where: str) -> None:
 
 
 def read_part_masks(
-    files: Mapping[str, Path], source: str, size: tuple[int, int], groups: PartGroups | None
+    files: Mapping[str, Path], source: PublicSource, size: tuple[int, int], groups: PartGroups | None
 ) -> dict[str, Any]:
     """Read the masks of an image's parts, or of groups of parts.
 
@@ -172,7 +169,7 @@ def read_part_masks(
     }
 
 
-def read_mask(path: Path, source: str, size: tuple[int, int]) -> Bool[ndarray, "height width"]:
+def read_mask(path: Path, source: PublicSource, size: tuple[int, int]) -> Bool[ndarray, "height width"]:
     """Read a mask and scale it to the size of its image by the nearest pixel.
 
     Args:
@@ -212,8 +209,8 @@ r_eye
                 )
 
 
-def _decoded(path: Path, source: str, decode: Callable[[bytes], ndarray]) -> ndarray:
-    require_path(path, source)
+def _decoded(path: Path, source: PublicSource, decode: Callable[[bytes], ndarray]) -> ndarray:
+    source.require(path)
     with blaming(f"{path}: cannot be read as an image", f"get it again from {source}"):
         return decode(path.read_bytes())
 

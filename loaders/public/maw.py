@@ -11,18 +11,10 @@ from candlelight.loaders.errors import InputError
 from candlelight.loaders.primaries import ADOBE_RGB, REC709, xyz_matrix
 from candlelight.loaders.public.iiw import JudgedPhotograph, PointComparisons, valid_comparisons
 from candlelight.loaders.public.image_formats import image_tensor, read_indices, read_rgb8, to_tensor
-from candlelight.loaders.public.public_files import (
-    PublicSamples,
-    each_line,
-    path_inside,
-    read_json,
-    read_numbers,
-    require_some,
-    wrong_line,
-)
+from candlelight.loaders.public.public_files import PublicSamples, PublicSource, path_inside, wrong_line
 from candlelight.loaders.regions import scale_regions
 
-SOURCE = "https://measuredalbedo.github.io (labels.zip, images_png.zip)"
+SOURCE = PublicSource("https://measuredalbedo.github.io (labels.zip, images_png.zip)")
 _COLUMNS = "six columns: colours, mask, scene, photograph, picture of the albedo, judgements or None"
 # Both spaces have the white D65, so there is no chromatic adaptation.
 _TO_REC709 = np.linalg.solve(xyz_matrix(REC709), xyz_matrix(ADOBE_RGB))
@@ -76,7 +68,7 @@ class MAW(PublicSamples):
         root = Path(root)
         listed = root / "labels" / "meta.csv"
         self._rows: dict[str, _Row] = {}
-        for number, line in enumerate(each_line(listed, SOURCE)):
+        for number, line in enumerate(SOURCE.lines(listed)):
             words = line.split("\t")
             if len(words) != 6:
                 raise wrong_line(listed, number, line, _COLUMNS)
@@ -90,7 +82,7 @@ class MAW(PublicSamples):
                 path_inside(root / "labels", mask, str(listed)),
                 None if judged == "None" else path_inside(root / "labels", f"{judged}.json", str(listed)),
             )
-        self.ids = require_some(self._rows, f"{listed}: expected photographs", SOURCE)
+        self.ids = SOURCE.some(self._rows, f"{listed}: expected photographs")
 
     def _read(self, number: int) -> dict[str, Any]:
         files = self._rows[self.ids[number]]
@@ -113,13 +105,13 @@ class MAW(PublicSamples):
         path = self._rows[self.ids[row]].judgements
         if path is None:
             return None
-        found = read_json(path, JudgedPhotograph, SOURCE)
+        found = SOURCE.json(path, JudgedPhotograph)
         return valid_comparisons(found.intrinsic_points, found.intrinsic_comparisons, path, SOURCE)
 
 
 def _read_colours(path: Path) -> Float32[ndarray, "n 3"]:
     """Read linear Adobe RGB colours as scene-linear Rec.709."""
-    colours = read_numbers(path, SOURCE, "floats", 2)
+    colours = SOURCE.numbers(path, "floats", 2)
     if colours.shape[1] != 3:
         raise InputError(f"{path}: expected colours [n, 3], got {list(colours.shape)}")
     if not ((colours >= 0) & (colours <= _BRIGHTEST)).all():

@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.public.image_formats import read_png16, same_size, to_tensor
-from candlelight.loaders.public.public_files import PublicSamples, list_folders, require_path, require_some
+from candlelight.loaders.public.public_files import PublicSamples, PublicSource
 
-SOURCE = "https://people.csail.mit.edu/rgrosse/intrinsic (intrinsic-data.tar.gz)"
+SOURCE = PublicSource("https://people.csail.mit.edu/rgrosse/intrinsic (intrinsic-data.tar.gz)")
 MIT_SETS = {
     "set1": ("box", "cup1", "cup2", "dinosaur", "panther", "squirrel", "sun", "teabag2"),
     "set2": ("deer", "frog1", "frog2", "paper1", "paper2", "raccoon", "teabag1", "turtle"),
@@ -76,11 +76,11 @@ class MITIntrinsic(PublicSamples):
                 f"split: expected all, {', '.join(MIT_SPLITS)}, or objects without a split, got {split!r}"
             )
         self._folder = _objects_folder(Path(root))
-        found = list_folders(self._folder, SOURCE)
+        found = SOURCE.folders(self._folder)
         wanted = MIT_SPLITS.get(split) if objects is None else tuple(objects)
         for name in wanted or ():
             if name not in found:
-                require_path(self._folder / Path(name).name, SOURCE)
+                SOURCE.require(self._folder / Path(name).name)
                 raise InputError(f"objects: expected names of objects, got {name!r}")
         self.ids = found if wanted is None else wanted
         self._lights = tuple(f"light{number:02d}" for number in range(1, 11)) if lights else ()
@@ -106,6 +106,6 @@ class MITIntrinsic(PublicSamples):
 
 def _objects_folder(root: Path) -> Path:
     """Find the folder of objects: below ``data/test``, below ``data``, or the root itself."""
-    places = (root / "data" / "test", root / "data", require_path(root, SOURCE))
+    places = (root / "data" / "test", root / "data", SOURCE.require(root))
     found = (folder for folder in places if any(folder.glob("*/original.png")))
-    return require_some(found, f"{root}: expected data/<object>/original.png", SOURCE)[0]
+    return SOURCE.some(found, f"{root}: expected data/<object>/original.png")[0]

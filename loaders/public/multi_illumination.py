@@ -20,9 +20,11 @@ from candlelight.loaders.public.image_formats import (
     same_size,
     to_tensor,
 )
-from candlelight.loaders.public.public_files import PublicSamples, list_folders, require_path, require_some
+from candlelight.loaders.public.public_files import PublicSamples, PublicSource
 
-SOURCE = "https://projects.csail.mit.edu/illumination (multi_illumination_{train,test}_mip2_{jpg,exr}.zip)"
+SOURCE = PublicSource(
+    "https://projects.csail.mit.edu/illumination (multi_illumination_{train,test}_mip2_{jpg,exr}.zip)"
+)
 _DIRECTIONS = 25
 # Directions in which the flash is visible itself, or lights the scene from behind the camera.
 FRONTAL = (2, 3, 19, 20, 21, 22, 24)
@@ -89,10 +91,10 @@ class MultiIllumination(PublicSamples):
         self._root, self._kind, self._mip = Path(root), kind, mip
         self._probes, self._materials = probes, materials
         sides = {"all": (True, False), "test": (True,), "train": (False,)}[split]
-        folders = list_folders(self._root, SOURCE)
+        folders = SOURCE.folders(self._root)
         held = (name for name in folders if name.startswith(_TEST_PREFIX) in sides and self._holds(name))
         expected = f"{self._root}: expected scenes with dir_<n>_mip{mip}.{kind}, split {split}"
-        self.scenes = require_some(held, expected, SOURCE)
+        self.scenes = SOURCE.some(held, expected)
         self.ids = tuple(f"{scene}/dir_{number}" for scene in self.scenes for number in self.directions)
 
     def rows(self, scene: str) -> range:
@@ -149,7 +151,7 @@ class MultiIllumination(PublicSamples):
             return False
         for direction in self.directions:
             if self._photograph(scene, direction).name not in present:
-                require_path(self._photograph(scene, direction), SOURCE)
+                SOURCE.require(self._photograph(scene, direction))
         return True
 
     def _photograph(self, scene: str, direction: int) -> Path:

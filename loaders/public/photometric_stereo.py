@@ -12,16 +12,9 @@ from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.public.exr import read_exr
 from candlelight.loaders.public.image_formats import read_indices, same_size, to_tensor
-from candlelight.loaders.public.public_files import (
-    PublicSamples,
-    finite_numbers,
-    list_folders,
-    list_names,
-    parse_lines,
-    require_some,
-)
+from candlelight.loaders.public.public_files import PublicSamples, PublicSource, finite_numbers
 
-SOURCE = "https://vision.ucsd.edu/~nalldrin/research/cvpr08/datasets"
+SOURCE = PublicSource("https://vision.ucsd.edu/~nalldrin/research/cvpr08/datasets")
 Lights = Literal["refined", "unrefined"]
 
 
@@ -66,10 +59,10 @@ class PhotometricStereo(PublicSamples):
         """
         check_choice("lights", lights, Lights)
         self._root = Path(root)
-        folders = list_folders(self._root, SOURCE)
+        folders = SOURCE.folders(self._root)
         found = [name for name in folders if any((self._root / name).glob("*[0-9].exr"))]
         expected = f"{self._root}: expected <object>/I_0000.exr"
-        self.objects = require_some(found if objects is None else objects, expected, SOURCE)
+        self.objects = SOURCE.some(found if objects is None else objects, expected)
         end = "_refined.txt" if lights == "refined" else ".txt"
         self._files: list[Path] = []
         self._rows: dict[str, range] = {}
@@ -78,7 +71,7 @@ class PhotometricStereo(PublicSamples):
             if name not in found:
                 raise InputError(f"objects: expected names among {', '.join(found)}, got {name!r}")
             folder, first = self._root / name, len(self._files)
-            names = (file for file in list_names(folder, SOURCE) if file.lower().endswith(".exr"))
+            names = (file for file in SOURCE.names(folder) if file.lower().endswith(".exr"))
             self._files += [folder / file for file in names if Path(file).stem[-1].isdigit()]
             self._rows[name] = range(first, len(self._files))
             self._lights[name] = (
@@ -142,7 +135,7 @@ def _read_mask(folder: Path) -> Bool[ndarray, "height width"]:
 
 
 def _read_triples(path: Path, count: int) -> Float32[ndarray, "n 3"]:
-    rows = list(parse_lines(path, SOURCE, lambda line: finite_numbers(line.split(), 3), "three numbers"))
+    rows = list(SOURCE.parse(path, lambda line: finite_numbers(line.split(), 3), "three numbers"))
     if len(rows) != count:
         raise InputError(f"{path}: expected a line for each of {count} images, got {len(rows)} lines")
     return np.array(rows, np.float32)

@@ -3,6 +3,8 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, SupportsIndex, TypeVar
 
@@ -19,6 +21,164 @@ _CODES = {"integers": "iu", "floats": "f"}  # kinds of numpy dtypes
 _npy: Any = np.lib.format  # numpy 1.26 has no types for it
 _Item = TypeVar("_Item")
 _Record = TypeVar("_Record", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class PublicSource:
+    """Where a public data set comes from: its files are found and read by it, and messages name both.
+
+    Example:
+        >>> PublicSource("https://ponomarenko.info/tid2013.htm").require(Path("nowhere/mos.txt"))
+        Traceback (most recent call last):
+        candlelight.loaders.errors.InputError: nowhere/mos.txt is missing; get it from https://ponomarenko.info/tid2013.htm
+    """
+
+    address: str
+
+    def __str__(self) -> str:
+        return self.address
+
+    def require(self, path: Path) -> Path:
+        """Return a path that exists.
+
+        Raises:
+            InputError: the path is missing or cannot be reached.
+        """
+        try:
+            found = path.exists()
+        except OSError as error:  # for example a name that is too long, or a folder without permission
+            raise InputError(f"{path} cannot be reached: {error.strerror}; get it from {self}") from None
+        if not found:
+            raise InputError(f"{path} is missing; get it from {self}")
+        return path
+
+    def find(self, usual: Path, *others: Path) -> Path:
+        """Return the first path that exists, of those where copies of a data set have a file or folder.
+
+        Raises:
+            InputError: none exists; the message names the usual one.
+        """
+        return next((path for path in (usual, *others) if path.exists()), None) or self.require(usual)
+
+    def some(self, found: Iterable[_Item], expected: str) -> tuple[_Item, ...]:
+        """Return what was found, if anything.
+
+        Args:
+            found: files, or names of samples.
+            expected: the folder or list, and a description of its content.
+
+        Raises:
+            InputError: nothing was found.
+
+        Example:
+            >>> PublicSource("https://example.org").some([], "data: expected <id>.json")
+            Traceback (most recent call last):
+            candlelight.loaders.errors.InputError: data: expected <id>.json, found none; get them from \
+https://example.org
+        """
+        if not (items := tuple(found)):
+            raise InputError(f"{expected}, found none; get them from {self}")
+        return items
+
+    def names(self, folder: Path) -> tuple[str, ...]:
+        """List a folder in natural order, with numbers in order of value: ``dir_2`` comes before ``dir_10``.
+
+        Returns:
+            Names of files and folders, except names that begin with a dot (``.DS_Store``, ``._a.png``) or
+            with ``__MACOSX``.
+
+        Raises:
+            InputError: there is no such folder.
+        """
+        if not self.require(folder).is_dir():
+            raise InputError(f"{folder}: expected a folder, got a file; get it from {self}")
+        found = (path.name for path in folder.iterdir())
+        return tuple(sorted((name for name in found if not name.startswith((".", "__MACOSX"))), key=natural))
+
+    def folders(self, folder: Path) -> tuple[str, ...]:
+        """List the folders in a folder; order and errors as in `names`."""
+        return tuple(name for name in self.names(folder) if (folder / name).is_dir())
+
+    def lines(self, path: Path) -> Iterator[str]:
+        """Yield the lines of a text file, UTF-8 or ASCII with any line endings, that are not blank.
+
+        Raises:
+            InputError: the file is missing or not text.
+        """
+        try:
+            with self.require(path).open(encoding="utf-8-sig") as file:
+                yield from (line.rstrip("\n") for line in file if line.strip())
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{path}: cannot be read as text: {error}; get it from {self}") from None
+
+    def parse(
+        self, path: Path, parse: Callable[[str], _Item | None], expected: str, skip: int = 0
+    ) -> Iterator[_Item]:
+        """Parse the lines of a list that are not blank.
+
+        Args:
+            path: the list.
+            parse: parses a line; for a wrong line, returns None or raises ValueError.
+            expected: description of a correct line.
+            skip: number of lines before the first to parse.
+
+        Raises:
+            InputError: the list is missing or not text, or a line is wrong; the message names the line.
+        """
+        for number, line in islice(enumerate(self.lines(path)), skip, None):
+            try:
+                parsed = parse(line)
+            except ValueError:
+                parsed = None
+            if parsed is None:
+                raise wrong_line(path, number, line, expected)
+            yield parsed
+
+    def numbers(self, path: Path, kind: NumberKind, axes: int) -> ndarray:
+        """Read an npy file of integers or floats, and check its header before memory is allocated.
+
+        Args:
+            path: the file.
+            kind: expected numbers.
+            axes: expected number of axes.
+
+        Returns:
+            The numbers as int64 or float64.
+
+        Raises:
+            InputError: the file is missing, damaged or pickled, holds other numbers, or claims more values
+                than `candlelight.loaders.files.safe_decoding.MAX_PIXELS`.
+        """
+        self.require(path)
+        with blaming(f"{path}: cannot be read", f"get it again from {self}"):
+            mapped = _npy.open_memmap(path, "r")  # numpy refuses pickled objects here
+        if mapped.dtype.kind not in _CODES[kind] or mapped.ndim != axes:
+            found = f"{mapped.dtype} {list(mapped.shape)}"
+            raise InputError(f"{path}: expected {kind} of {axes} axes, got {found}; get it again from {self}")
+        if mapped.size > MAX_PIXELS:
+            raise InputError(f"{path}: expected at most {MAX_PIXELS} values, got {mapped.size}")
+        return np.array(mapped, np.int64 if kind == "integers" else np.float64)
+
+    def json(self, path: Path, kind: type[_Record], context: Any = None) -> _Record:
+        """Read a JSON file and check its fields.
+
+        Args:
+            path: the file.
+            kind: model of its content.
+            context: context of the model's validators.
+
+        Raises:
+            InputError: the file is missing or damaged; the message names the field.
+        """
+        self.require(path)
+        try:
+            return kind.model_validate_json(path.read_bytes(), context=context)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "the file"
+            raise InputError(f"{path}: {where}: {first['msg']}; get it again from {self}") from None
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror}; get it again from {self}") from None
 
 
 class PublicSamples(ABC):
@@ -63,100 +223,6 @@ def categorical_factors(
     )
 
 
-def require_path(path: Path, source: str) -> Path:
-    """Return a path that exists.
-
-    Args:
-        path: a file or folder of a data set.
-        source: where to get the data set, for messages.
-
-    Raises:
-        InputError: the path is missing or cannot be reached.
-
-    Example:
-        >>> require_path(Path("nowhere/mos.txt"), "https://ponomarenko.info/tid2013.htm")
-        Traceback (most recent call last):
-        candlelight.loaders.errors.InputError: nowhere/mos.txt is missing; get it from https://ponomarenko.info/tid2013.htm
-    """
-    try:
-        found = path.exists()
-    except OSError as error:  # for example a name that is too long, or a folder without permission
-        raise InputError(f"{path} cannot be reached: {error.strerror}; get it from {source}") from None
-    if not found:
-        raise InputError(f"{path} is missing; get it from {source}")
-    return path
-
-
-def find_path(places: Iterable[Path], source: str) -> Path:
-    """Return the first path that exists.
-
-    Args:
-        places: where copies of a data set have a file or folder, the usual place first.
-        source: where to get the data set, for messages.
-
-    Raises:
-        InputError: none exists; the message names the usual place.
-
-    Example:
-        >>> find_path([Path("nowhere"), Path(".")], "https://example.org")
-        PosixPath('.')
-    """
-    usual, *others = places
-    return next((path for path in (usual, *others) if path.exists()), None) or require_path(usual, source)
-
-
-def require_some(found: Iterable[_Item], expected: str, source: str) -> tuple[_Item, ...]:
-    """Return what was found, if anything.
-
-    Args:
-        found: files, or names of samples.
-        expected: the folder or list, and a description of its content.
-        source: where to get the data set, for messages.
-
-    Raises:
-        InputError: nothing was found.
-
-    Example:
-        >>> require_some([], "data: expected <id>.json", "https://example.org")
-        Traceback (most recent call last):
-        candlelight.loaders.errors.InputError: data: expected <id>.json, found none; get them from \
-https://example.org
-    """
-    if not (items := tuple(found)):
-        raise InputError(f"{expected}, found none; get them from {source}")
-    return items
-
-
-def list_names(folder: Path, source: str) -> tuple[str, ...]:
-    """List a folder in natural order, with numbers in order of value: ``dir_2`` comes before ``dir_10``.
-
-    Args:
-        folder: the folder.
-        source: where to get the data set, for messages.
-
-    Returns:
-        Names of files and folders, except names that begin with a dot (``.DS_Store``, ``._a.png``) or with
-        ``__MACOSX``.
-
-    Raises:
-        InputError: there is no such folder.
-
-    Example:
-        >>> list_names(Path("nowhere"), "https://example.org")
-        Traceback (most recent call last):
-        candlelight.loaders.errors.InputError: nowhere is missing; get it from https://example.org
-    """
-    if not require_path(folder, source).is_dir():
-        raise InputError(f"{folder}: expected a folder, got a file; get it from {source}")
-    found = (path.name for path in folder.iterdir())
-    return tuple(sorted((name for name in found if not name.startswith((".", "__MACOSX"))), key=natural))
-
-
-def list_folders(folder: Path, source: str) -> tuple[str, ...]:
-    """List the folders in a folder; order, arguments and errors as in `list_names`."""
-    return tuple(name for name in list_names(folder, source) if (folder / name).is_dir())
-
-
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:
     """Return a sort key that compares runs of digits by their value.
 
@@ -166,49 +232,6 @@ def natural(name: str) -> tuple[tuple[int, int, str], ...]:
     """
     parts = re.findall(r"[0-9]+|[^0-9]+", name)
     return tuple((0, int(part), "") if part[0] in "0123456789" else (1, 0, part) for part in parts)
-
-
-def each_line(path: Path, source: str) -> Iterator[str]:
-    """Yield the lines of a text file that are not blank.
-
-    Args:
-        path: the file, UTF-8 or ASCII, with any line endings.
-        source: where to get the data set, for messages.
-
-    Raises:
-        InputError: the file is missing or not text.
-    """
-    try:
-        with require_path(path, source).open(encoding="utf-8-sig") as file:
-            yield from (line.rstrip("\n") for line in file if line.strip())
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as text: {error}; get it from {source}") from None
-
-
-def parse_lines(
-    path: Path, source: str, parse: Callable[[str], _Item | None], expected: str, skip: int = 0
-) -> Iterator[_Item]:
-    """Parse the lines of a list that are not blank.
-
-    Args:
-        path: the list.
-        source: where to get the data set, for messages.
-        parse: parses a line; for a wrong line, returns None or raises ValueError.
-        expected: description of a correct line.
-        skip: number of lines before the first to parse.
-
-    Raises:
-        InputError: the list is missing or not text, or a line is wrong; the message names the line.
-    """
-    for number, line in enumerate(each_line(path, source)):
-        if number >= skip:
-            try:
-                parsed = parse(line)
-            except ValueError:
-                parsed = None
-            if parsed is None:
-                raise wrong_line(path, number, line, expected)
-            yield parsed
 
 
 def wrong_line(path: Path, number: int, line: str, expected: str) -> InputError:
@@ -228,7 +251,7 @@ def wrong_line(path: Path, number: int, line: str, expected: str) -> InputError:
 
 
 def finite_numbers(words: Iterable[str], count: int) -> list[float] | None:
-    """Parse words as finite numbers, for `parse_lines`.
+    """Parse words as finite numbers, for `PublicSource.parse`.
 
     Returns:
         The numbers; None if one is not finite, or there are more or less than ``count``.
@@ -264,58 +287,3 @@ def path_inside(folder: Path, name: str, where: str) -> Path:
     if "\0" in name or not path.resolve().is_relative_to(folder.resolve()):
         raise InputError(f"{where}: {name!r} leads out of {folder}")
     return path
-
-
-def read_numbers(path: Path, source: str, kind: NumberKind, axes: int) -> ndarray:
-    """Read an npy file of integers or floats, and check its header before memory is allocated.
-
-    Args:
-        path: the file.
-        source: where to get the data set, for messages.
-        kind: expected numbers.
-        axes: expected number of axes.
-
-    Returns:
-        The numbers as int64 or float64.
-
-    Raises:
-        InputError: the file is missing, damaged or pickled, holds other numbers, or claims more values than
-            `candlelight.loaders.files.safe_decoding.MAX_PIXELS`.
-
-    Example:
-        >>> read_numbers(Path("nowhere/54.npy"), "https://example.org", "integers", 2)
-        Traceback (most recent call last):
-        candlelight.loaders.errors.InputError: nowhere/54.npy is missing; get it from https://example.org
-    """
-    require_path(path, source)
-    with blaming(f"{path}: cannot be read", f"get it again from {source}"):
-        mapped = _npy.open_memmap(path, "r")  # numpy refuses pickled objects here
-    if mapped.dtype.kind not in _CODES[kind] or mapped.ndim != axes:
-        found = f"{mapped.dtype} {list(mapped.shape)}"
-        raise InputError(f"{path}: expected {kind} of {axes} axes, got {found}; get it again from {source}")
-    if mapped.size > MAX_PIXELS:
-        raise InputError(f"{path}: expected at most {MAX_PIXELS} values, got {mapped.size}")
-    return np.array(mapped, np.int64 if kind == "integers" else np.float64)
-
-
-def read_json(path: Path, kind: type[_Record], source: str, context: Any = None) -> _Record:
-    """Read a JSON file and check its fields.
-
-    Args:
-        path: the file.
-        kind: model of its content.
-        source: where to get the data set, for messages.
-        context: context of the model's validators.
-
-    Raises:
-        InputError: the file is missing or damaged; the message names the field.
-    """
-    require_path(path, source)
-    try:
-        return kind.model_validate_json(path.read_bytes(), context=context)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise InputError(f"{path}: {where}: {first['msg']}; get it again from {source}") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}; get it again from {source}") from None

@@ -2,7 +2,6 @@
 
 import csv
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,9 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from candlelight.loaders.errors import InputError
-from candlelight.loaders.public.public_files import each_line, parse_lines
+from candlelight.loaders.public.public_files import PublicSource
 
-SOURCE = "https://github.com/paudauo/BBDD_Affine_Transformations"
+SOURCE = PublicSource("https://github.com/paudauo/BBDD_Affine_Transformations")
 # Prefix of the image names, to the word in the list of trials.
 _TRANSFORMATIONS = {"rot": "rotation", "trans": "translation", "scale": "scale", "gn": "gaussian_noise"}
 _IMAGES, _LEVELS = range(1, 25), range(1, 11)
@@ -84,16 +83,17 @@ def _read(
 ) -> list[tuple[Any, ...]]:
     """Parse each line below the header."""
     columns = ",".join(header)
-    if next(each_line(path, SOURCE), "").strip() != columns:
+    if next(SOURCE.lines(path), "").strip() != columns:
         raise InputError(f"{path}: expected the columns {columns}; get it from {SOURCE}")
 
     def cells(line: str) -> tuple[Any, ...] | None:
-        with suppress(csv.Error):
+        try:
             found = next(csv.reader([line]))
-            return parse(found) if len(found) == len(header) else None
-        return None
+        except csv.Error:
+            return None
+        return parse(found) if len(found) == len(header) else None
 
-    return list(parse_lines(path, SOURCE, cells, columns, skip=1))
+    return list(SOURCE.parse(path, cells, columns, skip=1))
 
 
 def _trial(cells: list[str]) -> tuple[Any, ...] | None:

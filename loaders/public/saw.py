@@ -12,9 +12,9 @@ from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.public.iiw import ComparisonRecord, PointComparisons, PointRecord, valid_comparisons
 from candlelight.loaders.public.image_formats import image_tensor, read_rgb8, same_size, to_tensor
-from candlelight.loaders.public.public_files import PublicSamples, finite_numbers, read_json, read_numbers
+from candlelight.loaders.public.public_files import PublicSamples, PublicSource, finite_numbers
 
-SOURCE = "https://github.com/kovibalu/saw_release (download_saw.sh)"
+SOURCE = PublicSource("https://github.com/kovibalu/saw_release (download_saw.sh)")
 LABELS = {0: "discontinuity of normal or depth", 1: "shadow boundary", 2: "smooth", 100: "ignore"}
 LABEL_FOLDER = "saw_data-filter_size_0-ignore_border_0.05-normal_gradmag_thres_1.5-depth_gradmag_thres_2.0"
 _Split = Literal["train", "val", "test"]
@@ -131,7 +131,7 @@ class SAW(PublicSamples):
     def _read(self, number: int) -> dict[str, Any]:
         path = self._labels / f"{self.ids[number]}.npy"
         pixels = read_rgb8(self._images / f"{path.stem}.png", SOURCE)
-        labels = read_numbers(path, SOURCE, "integers", 2)
+        labels = SOURCE.numbers(path, "integers", 2)
         if unknown := set(np.unique(labels).tolist()) - LABELS.keys():
             raise InputError(f"{path}: expected the labels 0, 1, 2 and 100, got {sorted(unknown)[0]}")
         same_size({"image": pixels, "labels": labels}, str(path))
@@ -148,7 +148,7 @@ class SAW(PublicSamples):
             InputError: the file is missing or damaged.
         """
         path = self._annotations / f"{self.ids[row]}.json"
-        found = read_json(path, _Photograph, SOURCE)
+        found = SOURCE.json(path, _Photograph)
         made = {
             quantity: [one for one in found.intrinsic_comparisons if one.compare_what == quantity]
             for quantity in ("R", "S")
@@ -167,7 +167,7 @@ class SAW(PublicSamples):
 
 
 def _read_ids(path: Path) -> tuple[str, ...]:
-    ids = read_numbers(path, SOURCE, "integers", 1)
+    ids = SOURCE.numbers(path, "integers", 1)
     if ids.size and ids.min() < 0:
         raise InputError(f"{path}: expected numbers of photographs, got {ids.min()}")
     if len(np.unique(ids)) != len(ids):

@@ -13,15 +13,9 @@ from numpy import ndarray
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.public.image_formats import image_tensor, read_rgb8
-from candlelight.loaders.public.public_files import (
-    PublicSamples,
-    categorical_factors,
-    list_names,
-    parse_lines,
-    require_path,
-)
+from candlelight.loaders.public.public_files import PublicSamples, PublicSource, categorical_factors
 
-SOURCE = "https://ponomarenko.info/tid2013.htm"
+SOURCE = PublicSource("https://ponomarenko.info/tid2013.htm")
 REFERENCES, LEVELS = 25, 5
 DISTORTIONS = (
     *("additive Gaussian noise", "noise stronger in colour", "spatially correlated noise", "masked noise"),
@@ -76,9 +70,7 @@ class TID2013(PublicSamples):
             InputError: a list is missing or damaged, or names a missing image.
         """
         self.root, self._linear = Path(root), linear
-        lines = list(
-            parse_lines(self.root / "mos_with_names.txt", SOURCE, _parse, "a score and iRR_TT_L.bmp")
-        )
+        lines = list(SOURCE.parse(self.root / "mos_with_names.txt", _parse, "a score and iRR_TT_L.bmp"))
         self.mos: Float64[ndarray, " n"] = np.array([mos for mos, _ in lines])
         self.mos_std = _numbers(self.root / "mos_std.txt", len(lines))
         self._numbers: Int[ndarray, "n 3"] = np.array([numbers for _, numbers in lines]).reshape(-1, 3)
@@ -127,7 +119,7 @@ class TID2013(PublicSamples):
             InputError: a file of values is missing or damaged.
         """
         folder = self.root / "metrics_values"
-        files = [folder / name for name in list_names(folder, SOURCE) if name.lower().endswith(".txt")]
+        files = [folder / name for name in SOURCE.names(folder) if name.lower().endswith(".txt")]
         return {path.stem.upper(): _numbers(path, len(self)) for path in files}
 
 
@@ -141,7 +133,7 @@ def _parse(line: str) -> tuple[float, tuple[int, int, int]] | None:
 
 
 def _numbers(path: Path, count: int) -> Float64[ndarray, " count"]:
-    numbers = np.array(list(parse_lines(path, SOURCE, float, "one number in each line")))
+    numbers = np.array(list(SOURCE.parse(path, float, "one number in each line")))
     if len(numbers) != count:
         raise InputError(
             f"{path}: expected {count} lines, one per image, got {len(numbers)}; get it from {SOURCE}"
@@ -151,6 +143,6 @@ def _numbers(path: Path, count: int) -> Float64[ndarray, " count"]:
 
 def _by_name(folder: Path, stems: Iterable[str]) -> list[Path]:
     """Find the images of a folder by their names in small letters, without suffix."""
-    files = {name.lower(): folder / name for name in list_names(folder, SOURCE)}
+    files = {name.lower(): folder / name for name in SOURCE.names(folder)}
     names = [f"{stem}.bmp" for stem in stems]
-    return [files[name] if name in files else require_path(folder / name, SOURCE) for name in names]
+    return [files[name] if name in files else SOURCE.require(folder / name) for name in names]

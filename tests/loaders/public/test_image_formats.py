@@ -15,7 +15,9 @@ from candlelight.loaders.public.image_formats import (
     same_size,
     to_tensor,
 )
+from candlelight.loaders.public.public_files import PublicSource
 
+THERE = PublicSource("there")
 RGB = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
 
 
@@ -23,13 +25,13 @@ RGB = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
 def test_rgb_is_read_unchanged(tmp_path, suffix):
     path = tmp_path / f"a.{suffix}"
     Image.fromarray(RGB).save(path)
-    np.testing.assert_array_equal(read_rgb8(path, "there"), RGB)
-    np.testing.assert_array_equal(read_linear(path, "there"), RGB.astype(np.float32) / np.float32(255))
+    np.testing.assert_array_equal(read_rgb8(path, THERE), RGB)
+    np.testing.assert_array_equal(read_linear(path, THERE), RGB.astype(np.float32) / np.float32(255))
 
 
 def test_jpeg_is_read(tmp_path):
     Image.new("RGB", (16, 8), (200, 200, 200)).save(tmp_path / "a.jpg", quality=95)
-    assert read_rgb8(tmp_path / "a.jpg", "there").shape == (8, 16, 3)
+    assert read_rgb8(tmp_path / "a.jpg", THERE).shape == (8, 16, 3)
 
 
 def test_gray_fills_three_channels_and_alpha_is_left_out(tmp_path):
@@ -37,9 +39,9 @@ def test_gray_fills_three_channels_and_alpha_is_left_out(tmp_path):
     for name, array in {"L": gray, "RGBA": alpha, "1": gray > 99}.items():
         Image.fromarray(array).save(tmp_path / f"{name}.png")
     three = np.repeat(gray[..., None], 3, axis=2)
-    np.testing.assert_array_equal(read_rgb8(tmp_path / "L.png", "there"), three)
-    np.testing.assert_array_equal(read_rgb8(tmp_path / "RGBA.png", "there"), RGB)
-    np.testing.assert_array_equal(read_rgb8(tmp_path / "1.png", "there"), 255 * (three > 99))
+    np.testing.assert_array_equal(read_rgb8(tmp_path / "L.png", THERE), three)
+    np.testing.assert_array_equal(read_rgb8(tmp_path / "RGBA.png", THERE), RGB)
+    np.testing.assert_array_equal(read_rgb8(tmp_path / "1.png", THERE), 255 * (three > 99))
 
 
 def test_a_palette_is_read_as_colours_or_indices(tmp_path):
@@ -48,11 +50,11 @@ def test_a_palette_is_read_as_colours_or_indices(tmp_path):
     palette.putdata(numbers.ravel().tolist())
     palette.putpalette([value for entry in range(6) for value in (entry, 10 * entry, 255 - entry)])
     palette.save(tmp_path / "a.png", transparency=bytes([0, 128]))
-    np.testing.assert_array_equal(read_indices(tmp_path / "a.png", "there"), numbers)
+    np.testing.assert_array_equal(read_indices(tmp_path / "a.png", THERE), numbers)
     expected = np.stack([numbers, 10 * numbers, 255 - numbers], axis=-1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        np.testing.assert_array_equal(read_rgb8(tmp_path / "a.png", "there"), expected)
+        np.testing.assert_array_equal(read_rgb8(tmp_path / "a.png", THERE), expected)
 
 
 def test_sixteen_bits_are_kept_or_refused_but_never_truncated(tmp_path):
@@ -60,15 +62,15 @@ def test_sixteen_bits_are_kept_or_refused_but_never_truncated(tmp_path):
     (tmp_path / "a.png").write_bytes(encode_png(wide))
     (tmp_path / "gray.png").write_bytes(encode_png(wide[..., 0]))
     expected = wide.astype(np.float32) / np.float32(65535)
-    np.testing.assert_array_equal(read_png16(tmp_path / "a.png", "there"), expected)
-    np.testing.assert_array_equal(read_linear(tmp_path / "a.png", "there"), expected)
+    np.testing.assert_array_equal(read_png16(tmp_path / "a.png", THERE), expected)
+    np.testing.assert_array_equal(read_linear(tmp_path / "a.png", THERE), expected)
     gray = np.repeat(expected[..., :1], 3, axis=2)
-    np.testing.assert_array_equal(read_linear(tmp_path / "gray.png", "there"), gray)
+    np.testing.assert_array_equal(read_linear(tmp_path / "gray.png", THERE), gray)
     for name in ("a", "gray"):
         with pytest.raises(InputError, match="expected 8 bits a channel, got 16"):
-            read_rgb8(tmp_path / f"{name}.png", "there")
+            read_rgb8(tmp_path / f"{name}.png", THERE)
     with pytest.raises(InputError, match="expected 8 bits a pixel as 1, L, P, got"):
-        read_indices(tmp_path / "gray.png", "there")
+        read_indices(tmp_path / "gray.png", THERE)
 
 
 def test_a_float_of_sixteen_bits_recovers_its_integer():
@@ -79,7 +81,7 @@ def test_a_float_of_sixteen_bits_recovers_its_integer():
 @pytest.mark.parametrize("read", [read_rgb8, read_linear, read_png16, read_indices])
 def test_a_missing_file_and_its_source_are_named(tmp_path, read):
     with pytest.raises(InputError, match=rf"{re.escape(str(tmp_path))}/a.png is missing; get it from there"):
-        read(tmp_path / "a.png", "there")
+        read(tmp_path / "a.png", THERE)
 
 
 @pytest.mark.parametrize("read", [read_rgb8, read_linear, read_indices])
@@ -98,7 +100,7 @@ def test_a_damaged_file_is_refused(tmp_path, read):
         with pytest.raises(
             InputError, match=r"a.png: cannot be read as an image: .*; get it again"
         ) as caught:
-            read(path, "there")
+            read(path, THERE)
         assert "\n" not in str(caught.value)
 
 
@@ -109,27 +111,27 @@ def test_a_bomb_is_refused(tmp_path, monkeypatch):
     data[16:24] = (30000).to_bytes(4, "big") * 2
     path.write_bytes(data)
     with pytest.raises(InputError, match="cannot be read as an image"):
-        read_rgb8(path, "there")
+        read_rgb8(path, THERE)
     Image.fromarray(RGB).save(path)
     monkeypatch.setattr("candlelight.loaders.files.safe_decoding.MAX_PIXELS", 34)
     with pytest.raises(InputError, match="7 x 5 pixels are more than 34"):
-        read_rgb8(path, "there")
+        read_rgb8(path, THERE)
 
 
 def test_several_channels_are_not_indices(tmp_path):
     Image.fromarray(RGB).save(tmp_path / "a.png")
     with pytest.raises(InputError, match="expected 8 bits a pixel as 1, L, P, got RGB"):
-        read_indices(tmp_path / "a.png", "there")
+        read_indices(tmp_path / "a.png", THERE)
 
 
 def test_other_formats_are_not_opened(tmp_path):
     Image.fromarray(RGB).save(tmp_path / "a.gif")
     (tmp_path / "a.gif").rename(tmp_path / "a.png")
     with pytest.raises(InputError, match=r"a.png: .* as an image: it is none of PNG, JPEG, BMP; get"):
-        read_rgb8(tmp_path / "a.png", "there")
+        read_rgb8(tmp_path / "a.png", THERE)
     Image.new("CMYK", (4, 4)).save(tmp_path / "a.jpg")
     with pytest.raises(InputError, match="got CMYK"):
-        read_rgb8(tmp_path / "a.jpg", "there")
+        read_rgb8(tmp_path / "a.jpg", THERE)
 
 
 def test_a_tensor_has_its_own_memory():
@@ -153,4 +155,4 @@ def test_a_folder_named_like_an_image_is_refused(tmp_path, name):
         pytest.importorskip("OpenEXR")
     (tmp_path / name).mkdir()
     with pytest.raises(InputError, match=rf"{name}.* cannot be read as .*; get it again from there"):
-        read_linear(tmp_path / name, "there")
+        read_linear(tmp_path / name, THERE)
