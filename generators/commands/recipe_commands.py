@@ -59,7 +59,7 @@ def validate(recipe: str, overrides: tuple[str, ...], assets: dict[str, Path]) -
     \b
     candlelight recipes validate mine.yaml --set seed=3
     """
-    from candlelight.generators.user_assets.open_assets import open_assets
+    from candlelight.generators.user_assets.asset_folders import open_assets
 
     plan = load_any_plan(recipe, overrides, assets=assets)
     opened = open_assets(plan)
