@@ -173,7 +173,7 @@ def counterfactual(
 
 def _warn_of_frames(frames: Path) -> None:
     from candlelight.loaders.frames import complete_indices, read_dataset_info
-    from candlelight.loaders.looking.frame_checks import (
+    from candlelight.loaders.looking.contents import (
         clipped_share,
         clipping_line,
         some_metadata,
