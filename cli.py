@@ -18,8 +18,7 @@ import click
 from candlelight.evaluation.commands.command_groups import evaluate_group, perception_group, train_group
 from candlelight.generators.commands.asset_commands import assets
 from candlelight.generators.commands.demo_command import demo
-from candlelight.generators.commands.plan_commands import load_any_plan, plan, recipe_options
-from candlelight.generators.commands.recipe_commands import recipes
+from candlelight.generators.commands.plan_commands import load_any_plan, plan, recipe_options, recipes
 from candlelight.generators.commands.render_options import (
     check_outcome,
     plan_to_repair,
@@ -173,7 +172,7 @@ def counterfactual(
 
 def _warn_of_frames(frames: Path) -> None:
     from candlelight.loaders.frames import complete_indices, read_dataset_info
-    from candlelight.loaders.looking.frame_checks import (
+    from candlelight.loaders.looking.contents import (
         clipped_share,
         clipping_line,
         some_metadata,

@@ -20,9 +20,9 @@ from .hub.read_hub import HubFrames as HubFrames
 from .hub.write_hub import pack_hub as pack_hub
 from .image_frames import ImageFrames as ImageFrames
 from .image_frames import open_image_frames as open_image_frames
-from .looking.describe import describe as describe
-from .looking.draw_sheet import draw_sheet as draw_sheet
+from .looking.look import describe as describe
 from .looking.look import look as look
+from .looking.sheet import draw_sheet as draw_sheet
 from .mixed_edges import mixed_edges as mixed_edges
 from .open_frames import open_frames as open_frames
 from .packs.split_plan import SplitPlan as SplitPlan

@@ -87,7 +87,7 @@ def list_(folder: Path | None, kind: str | None) -> None:
     candlelight assets list --kind scenes
     candlelight assets list my-assets
     """
-    from candlelight.generators.user_assets.list_assets import list_assets
+    from candlelight.generators.user_assets.asset_folders import list_assets
 
     for line in list_assets(folder, kind):
         click.echo(printable(line))
@@ -117,7 +117,7 @@ def scan(folder: Path, kind: str | None, **stated: Any) -> None:
     candlelight assets scan my-assets
     candlelight assets scan colours --kind materials --licence CC0-1.0 --source "my own"
     """
-    from candlelight.generators.user_assets.scan_assets import scan_assets
+    from candlelight.generators.user_assets.asset_folders import scan_assets
 
     for scanned in scan_assets(folder, kind, **stated):
         names = ", ".join(entry["name"] for entry in scanned.entries)

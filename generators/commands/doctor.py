@@ -3,6 +3,7 @@
 import ctypes
 import shutil
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -63,30 +64,21 @@ def _python() -> Finding:
     )
 
 
-def _packages() -> list[Finding]:
-    rendering = ("bpy", "OpenEXR", "pyoidn", "distributed")
-    remedies = dict.fromkeys(rendering, how_to_render())
-    remedies |= {
-        name: f'run `pip install "candlelight[{extra}]"`'
-        for name, extra in (("torch", "evaluate"), ("sklearn", "evaluate"), ("datasets", "hub"))
-    }
-    return [
-        Finding(name, there, "installed" if there else "not installed", remedy, needed=name in rendering)
-        for name, remedy in remedies.items()
-        for there in [find_spec(name) is not None]
-    ]
+def _packages() -> Iterator[Finding]:
+    rendering = dict.fromkeys(("bpy", "OpenEXR", "pyoidn", "distributed"), how_to_render())
+    extras = {"torch": "evaluate", "sklearn": "evaluate", "datasets": "hub"}
+    others = {name: f'run `pip install "candlelight[{extra}]"`' for name, extra in extras.items()}
+    for name, remedy in (rendering | others).items():
+        there = find_spec(name) is not None
+        yield Finding(name, there, "installed" if there else "not installed", remedy, name in rendering)
 
 
 def _libraries() -> Finding:
     absent = [package for name, package in _SYSTEM_LIBRARIES.items() if not _loads(name)]
     if sys.platform != "linux" or not absent:
         return Finding("system libraries", True, "complete")
-    return Finding(
-        "system libraries",
-        False,
-        f"missing {', '.join(absent)}",
-        f"sudo apt-get install -y {' '.join(absent)}",
-    )
+    remedy = f"sudo apt-get install -y {' '.join(absent)}"
+    return Finding("system libraries", False, f"missing {', '.join(absent)}", remedy)
 
 
 def _loads(library: str) -> bool:
@@ -97,42 +89,30 @@ def _loads(library: str) -> bool:
     return True
 
 
-def _devices() -> list[Finding]:
+def _devices() -> Iterator[Finding]:
     """Let Blender list its devices, if bpy is installed."""
     if find_spec("bpy") is None:
-        return []
+        return
     try:
-        found = find_devices()
+        named = dict.fromkeys(f"{device.kind} {device.name}" for device in find_devices())
+        yield Finding("Blender's devices", True, ", ".join(named) or "none listed")
     except InputError as error:
-        return [Finding("Blender's devices", False, str(error), "check the driver, or use the processor")]
-    named = dict.fromkeys(f"{device.kind} {device.name}" for device in found)
-    return [Finding("Blender's devices", True, ", ".join(named) or "none listed")]
+        yield Finding("Blender's devices", False, str(error), "check the driver, or use the processor")
 
 
 def _gpu() -> Finding:
     if find_spec("torch") is None:
-        return Finding(
-            "GPU",
-            False,
-            "not checked, because torch is missing",
-            "install torch first",
-            needed=False,
-        )
+        state, remedy = "not checked, because torch is missing", "install torch first"
+        return Finding("GPU", False, state, remedy, needed=False)
     import torch
 
     if torch.cuda.is_available():
         return Finding("GPU", True, torch.cuda.get_device_name(0), needed=False)
-    return Finding(
-        "GPU",
-        False,
-        "none that torch can use; everything runs on the processor",
-        "evaluation is faster with a GPU: install a CUDA build of torch on a machine with an NVIDIA GPU",
-        needed=False,
-    )
+    remedy = "evaluation is faster with a GPU: install a CUDA build of torch on a machine with an NVIDIA GPU"
+    return Finding("GPU", False, "none that torch can use; everything runs on the processor", remedy, False)
 
 
 def _disk() -> Finding:
     free = shutil.disk_usage(Path.cwd()).free
-    return Finding(
-        "disk", free >= _ENOUGH_DISK, f"{free / 1e9:.0f} GB free here", "free some space, or use another disk"
-    )
+    state = f"{free / 1e9:.0f} GB free here"
+    return Finding("disk", free >= _ENOUGH_DISK, state, "free some space, or use another disk")

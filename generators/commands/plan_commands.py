@@ -1,4 +1,4 @@
-"""The command ``candlelight plan``, and the options that name a recipe."""
+"""The commands ``candlelight plan`` and ``candlelight recipes``, and the options that name a recipe."""
 
 import dataclasses
 import time
@@ -38,8 +38,6 @@ assets_option = click.option(
     metavar="KIND=FOLDER",
     help=f"Folder of your own assets of one kind ({', '.join(ASSET_SUFFIXES)}); repeatable.",
 )
-
-
 set_option = click.option(
     "--set", "overrides", multiple=True, metavar="FIELD=VALUE", help="Override a field; repeatable."
 )
@@ -96,19 +94,18 @@ def load_any_plan(
                 raise InputError(
                     f"{flag} changes a recipe, but {recipe} is a plan, whose numbers are fixed; plan again"
                 )
-        plan = load_plan(Path(recipe), assets)
-        plan = plan if sets is None else plan.of_set(*sets)
+        found = load_plan(Path(recipe), assets)
     else:
         if seed is not None:
             overrides = (*overrides, f"seed={seed}")
         loaded = load_recipe(recipe, overrides, preset, assets)
-        if ids:
-            plan = plan_samples(loaded, ids)
-            return plan if sets is None else plan.of_set(*sets)
-        total = count_samples(loaded, AssetLibrary(loaded.assets), sets) if limit is None else None
-        with progress(total, "plan", "sample") as advance:
-            return make_plan(loaded, limit, advance, sets)
-    return plan.limit(limit) if limit else plan
+        if not ids:
+            total = count_samples(loaded, AssetLibrary(loaded.assets), sets) if limit is None else None
+            with progress(total, "plan", "sample") as advance:
+                return make_plan(loaded, limit, advance, sets)
+        found = plan_samples(loaded, ids)
+    found = found if sets is None else found.of_set(*sets)
+    return found.limit(limit) if limit else found
 
 
 def _counts(_: click.Context, __: click.Parameter, value: str | None) -> tuple[int, ...]:
@@ -251,3 +248,83 @@ def _estimate(made: Any, workers: tuple[int, ...], seconds: float, frames: Path 
         found = estimate(made, seconds=seconds, planning=planning, advance=advance)
     for line in estimate_text(made, found, workers).split("\n"):
         click.echo(printable(line))
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def recipes(ctx: click.Context) -> None:
+    """List the shipped recipes; show or check one, or describe the fields.
+
+    \b
+    candlelight recipes
+    candlelight recipes fields lights
+    candlelight recipes show candle > mine.yaml
+    candlelight recipes validate mine.yaml --set image.width=64
+    """
+    from candlelight.generators import load_recipe
+    from candlelight.generators.language.recipe_files import shipped_recipes
+
+    if ctx.invoked_subcommand is None:
+        formatter = click.HelpFormatter(width=100)
+        formatter.write_dl([(name, load_recipe(name).description) for name in shipped_recipes()])
+        click.echo(formatter.getvalue(), nl=False)
+
+
+@recipes.command()
+@click.argument("recipe")
+def show(recipe: str) -> None:
+    """Print a recipe's YAML, to copy and change.
+
+    \b
+    candlelight recipes show concepts > mine.yaml
+    """
+    from candlelight.generators.language.recipe_files import recipe_text
+
+    click.echo(recipe_text(recipe), nl=False)
+
+
+@recipes.command()
+@click.argument("recipe")
+@set_option
+@assets_option
+def validate(recipe: str, overrides: tuple[str, ...], assets: dict[str, Path]) -> None:
+    """Check a recipe down to the last asset and number, and say what it would make.
+
+    Assets in your own folders are opened in Blender, without rendering.
+
+    \b
+    candlelight recipes validate mine.yaml --set seed=3
+    """
+    from candlelight.generators.user_assets.asset_folders import open_assets
+
+    plan = load_any_plan(recipe, overrides, assets=assets)
+    opened = open_assets(plan)
+    found = f"valid, {len(plan)} samples from {len(plan.groups)} traces"
+    click.echo(printable(f"{plan.recipe.name}: {found}"))
+    if opened is None:
+        click.echo(
+            "assets of your own were not opened, because bpy is not installed here; `render` opens them"
+        )
+    elif opened:
+        click.echo(f"{opened} assets of your own were opened in Blender")
+    tell_draws(plan)
+
+
+@recipes.command()
+@click.argument("name", default="")
+@click.option("--page", is_flag=True, help="Print all fields as the page docs/recipe-fields.md.")
+def fields(name: str, page: bool) -> None:
+    """Describe the fields of a recipe: meaning, type, unit, default and an example of each.
+
+    NAME is one field, to see only it and the fields below it.
+
+    \b
+    candlelight recipes fields
+    candlelight recipes fields lights
+    candlelight recipes fields camera.location
+    """
+    from candlelight.generators.language.recipe_fields import describe_fields, fields_page
+
+    if name and page:
+        raise InputError("--page prints all fields; expected no NAME")
+    click.echo(fields_page() if page else describe_fields(name), nl=not page)

@@ -98,17 +98,12 @@ def find_devices() -> list[Device]:
     Raises:
         InputError: Blender crashed or took too long, as some drivers cause.
     """
-    try:
-        output = run_helper("candlelight.generators.blender.cycles_devices", None, retry_limits.PROBE_LIMIT)
-    except TimeoutError:
-        raise InputError(
-            f"devices: Blender did not list them within {retry_limits.PROBE_LIMIT:g} s; use "
-            f"{argument('device')} cpu"
-        ) from None
+    limit, cpu = retry_limits.PROBE_LIMIT, f"use {argument('device')} cpu"
+    late = f"devices: Blender did not list them within {limit:g} s; {cpu}"
+    output = run_helper("candlelight.generators.blender.cycles_devices", None, limit, late)
     if output.status:
         raise InputError(
-            f"devices: Blender ended with status {output.status} listing them ({output.last}); "
-            f"use {argument('device')} cpu"
+            f"devices: Blender ended with status {output.status} listing them ({output.last}); {cpu}"
         )
     return [Device(*one) for one in output.replies]
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from candlelight.loaders.errors import InputError
+
 
 @dataclass(frozen=True)
 class HelperOutput:
@@ -25,22 +27,23 @@ class HelperOutput:
     last: str
 
 
-def run_helper(module: str, request: Any, time_limit: float) -> HelperOutput:
+def run_helper(module: str, request: Any, time_limit: float, late: str) -> HelperOutput:
     """Run a helper process and wait until it ends.
 
     Args:
         module: module that the process runs; the module calls `answer_request`.
         request: any value that can be written as JSON.
         time_limit: seconds after which the process is killed.
+        late: message of the error if it is killed.
 
     Returns:
         The complete replies that the process gave before it ended.
 
     Raises:
-        TimeoutError: the process was killed.
+        InputError: the process was killed.
 
     Example:
-        >>> run_helper("candlelight.generators.nothing", None, 60.0).replies
+        >>> run_helper("candlelight.generators.nothing", None, 60.0, "it hangs").replies
         ()
     """
     with tempfile.NamedTemporaryFile("r", encoding="utf-8") as replies:
@@ -55,7 +58,7 @@ def run_helper(module: str, request: Any, time_limit: float) -> HelperOutput:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise TimeoutError from None
+            raise InputError(late) from None
         lines = replies.read().split("\n")[:-1]
     last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2][:200]
     return HelperOutput(tuple(json.loads(line) for line in lines), done.returncode, last)

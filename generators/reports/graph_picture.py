@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Collection, Iterator
 from importlib.resources import files
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +24,7 @@ _CENTRING = 0.01  # pull of every place to the middle, relative to that of an ar
 
 _Place = tuple[str, str, int]  # a node is (name, name, row), a bend (parent, child, row)
 _Rows = list[list[_Place]]
+_Routes = dict[tuple[str, str], list[PagePoint]]
 _Link = tuple[_Place, _Place]  # part of an arrow, from a row to the next
 
 
@@ -59,14 +60,14 @@ def draw_graph(
     """
     rejected = {f"selection {i}": tuple(rule.exclude) for i, rule in enumerate(selections, 1)}
     graph = {**graph, **rejected, _IMAGE: tuple(name for name in graph if name in shown)}
-    layout = _lay_out(graph)
+    centres, routes, size = _lay_out(graph)
     # Arrows to the image are drawn first, so that they lie under the others.
-    routes = sorted(layout.routes.items(), key=lambda route: route[0][1] != _IMAGE)
-    width, height = (f"{side + 2 * _MARGIN:g}" for side in layout.size)
+    ordered = sorted(routes.items(), key=lambda route: route[0][1] != _IMAGE)
+    width, height = (f"{side + 2 * _MARGIN:g}" for side in size)
     svg = fill_template(
         "causal_graph.svg",
-        arrows=[(ends, _way(points)) for ends, points in routes],
-        boxes={name: layout.centres[name] for name in graph},
+        arrows=[(ends, _way(points)) for ends, points in ordered],
+        boxes={name: centres[name] for name in graph},
         box=_BOX,
         margin=_MARGIN,
         width=width,
@@ -98,30 +99,21 @@ def _way(points: list[PagePoint]) -> str:
     return way
 
 
-class Layout(NamedTuple):
-    """Where a graph is drawn, pixels.
-
-    Attributes:
-        centres: name to the centre of its box.
-        routes: parent and child to the points of the arrow, box to box. The way from the first point to the
-            second, and every other way, leads from row to row; those between are vertical and pass a row.
-        size: width and height.
-    """
-
-    centres: dict[str, PagePoint]
-    routes: dict[tuple[str, str], list[PagePoint]]
-    size: PagePoint
-
-
-def _lay_out(graph: Graph) -> Layout:
+def _lay_out(graph: Graph) -> tuple[dict[str, PagePoint], _Routes, PagePoint]:
     """Place every node in a row below its parents and just above the highest of its children.
 
     The layout is layered, after Sugiyama, Tagawa and Toda 1981. Nodes stand in rows. An arrow that passes a
     row has a bend there, which takes a place between the nodes.
 
+    Returns:
+        The centre of each box; the points of each arrow, box to box, by parent and child; width and height.
+        The way from the first point of an arrow to the second, and every other way, leads from row to row;
+        those between are vertical and pass a row.
+
     Example:
-        >>> _lay_out({"kind": (), "color": ("kind",)}).routes
-        {('kind', 'color'): [(66.0, 34), (66.0, 98)]}
+        >>> _, routes, size = _lay_out({"kind": (), "color": ("kind",)})
+        >>> routes, size
+        ({('kind', 'color'): [(66.0, 34), (66.0, 98)]}, (132.0, 132))
     """
     rows, chains = _rows(graph)
     links = [link for chain in chains.values() for link in itertools.pairwise(chain)]
@@ -139,7 +131,7 @@ def _lay_out(graph: Graph) -> Layout:
         for arrow, chain in chains.items()
     }
     centres = {a: (across[a, b, row], top[row] + high / 2) for a, b, row in across if a == b}
-    return Layout(centres, routes, (width, top[-1] + high))
+    return centres, routes, (width, top[-1] + high)
 
 
 def _rows(graph: Graph) -> tuple[_Rows, dict[tuple[str, str], list[_Place]]]:

@@ -20,7 +20,6 @@ from candlelight.loaders.verification.checksums import file_sha256
 
 # The axis that points up, by the format (glTF) or in most files.
 _UP_AXIS = {".obj": "y", ".ply": "z", ".stl": "z", ".glb": "y"}
-_UP_AXES = ("x", "y", "z", "-x", "-y", "-z")
 _LABEL = r"[A-Za-z0-9][A-Za-z0-9_ -]{0,63}"
 _UNKNOWN = "user's own; see source"
 
@@ -76,8 +75,6 @@ convert it first
             f"{mesh}: label `{name}` is not a valid file name; expected up to 64 letters, digits, `_`, `-` "
             "and spaces, the first a letter or digit; give another with --name"
         )
-    if up is not None and up not in _UP_AXES:
-        raise InputError(f"--up: expected one of {', '.join(_UP_AXES)}, got `{up}`")
     target = folder / f"{name}.blend"
     if target.exists() and not replace:
         raise InputError(f"{target} already exists; give another --name, or --replace it")
@@ -88,15 +85,14 @@ convert it first
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(target) as partial:
             partial.write_bytes(data)
-        facts, version = reply["facts"], reply["blender"]
         known["objects", name] = manifest_entry(
             "objects",
             target,
             folder,
             licence=licence or _UNKNOWN,
             source=f"{source}; {file}" if source else file,
-            blender=version,
-            facts=facts,
+            blender=reply["blender"],
+            facts=reply["facts"],
         )
         write_asset_manifest(folder / ASSET_MANIFEST, known.values())
     except OSError as error:
@@ -115,10 +111,8 @@ def _import_in_process(
         (source := Path(scratch) / f"mesh{suffix}").symlink_to(mesh.absolute())
         target = Path(scratch) / "object.blend"
         request = {"source": str(source), "target": str(target), "label": label, "up": up}
-        try:
-            answer = run_helper("candlelight.generators.blender.mesh_files", request, time_limit)
-        except TimeoutError:
-            raise InputError(f"{mesh}: not imported within {time_limit:g} s; reduce the mesh") from None
+        late = f"{mesh}: not imported within {time_limit:g} s; reduce the mesh"
+        answer = run_helper("candlelight.generators.blender.mesh_files", request, time_limit, late)
         if not answer.replies:
             raise InputError(
                 f"{mesh}: Blender could not read it (status {answer.status}: {answer.last}); repair the mesh"

@@ -64,9 +64,8 @@ def info(path: Path | str, verify: bool, as_json: bool, sheet: Path | None, **wh
     candlelight info h5/candle.h5 --json
     candlelight info pack --set candle --sheet sheet.png --by color --layers image,albedo,depth
     """
-    from candlelight.loaders.looking.describe import describe
-    from candlelight.loaders.looking.draw_sheet import draw_sheet
-    from candlelight.loaders.looking.look import look
+    from candlelight.loaders.looking.look import describe, look
+    from candlelight.loaders.looking.sheet import draw_sheet
 
     _check_options(click.get_current_context())
     if verify:

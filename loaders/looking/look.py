@@ -1,6 +1,7 @@
-"""Read the content of a data set (`looking.contents`) from each kind of storage."""
+"""Read the content of a data set (`looking.contents`) from each kind of storage, and describe it as text."""
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -14,6 +15,7 @@ from candlelight.loaders.errors import DAMAGED, InputError, blame
 from candlelight.loaders.files.json_records import parse_record
 from candlelight.loaders.files.object_stores import Store, open_store
 from candlelight.loaders.files.urls import is_elsewhere, local_folder
+from candlelight.loaders.foreign_text import printable
 from candlelight.loaders.frame_folder import FrameFolder
 from candlelight.loaders.frames import (
     DATASET,
@@ -24,8 +26,16 @@ from candlelight.loaders.frames import (
 )
 from candlelight.loaders.hdf5.hdf5_datasets import open_file
 from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
-from candlelight.loaders.looking.contents import Contents, StoredSet, build_contents, bytes_below
-from candlelight.loaders.looking.frame_checks import some_metadata, spread_rows
+from candlelight.loaders.looking.contents import (
+    Contents,
+    SetContents,
+    bytes_below,
+    content_lines,
+    make_contents,
+    make_set_contents,
+    some_metadata,
+    spread_rows,
+)
 from candlelight.loaders.open_frames import no_frames, open_hdf5
 from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST, Shard, read_pack_manifest
 from candlelight.loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo
@@ -64,32 +74,37 @@ file or a folder of them, or a Hugging Face folder
     return _look_at_hub(path) if (path / PACK_MANIFEST).is_file() else _look_at_folder(path)
 
 
+def describe(path: Path | str) -> str:
+    """Describe a data set: origin, image sets with their samples, layers and factors, bytes on disk.
+
+    Args:
+        path: a folder of frames, an ``.h5`` file or a folder of them, or a folder that `pack_hub` made; or
+            the URL of a folder of frames.
+
+    Returns:
+        Several lines of text.
+
+    Raises:
+        InputError: the path holds no image set, or is damaged.
+    """
+    return "\n".join(map(printable, content_lines(look(path))))
+
+
 def _look_at_folder(root: Path) -> Contents:
     info = read_dataset_info(root)
     plan = (root / PLAN).read_bytes() if (root / PLAN).is_file() else None
     found = {}
     for name, set_info in info.sets.items():
         indices = complete_indices(root, name)
+        table = _planned_factors(plan, name, set_info, indices)
+        if table is None:
+            empty = np.empty((0, len(set_info.factors)))
+            table = FrameFolder(root, name).factor_table if len(indices) else empty
+        size = bytes_below(frame_path(root, name, 0).parents[1])
         some = some_metadata(root, name, indices)
-        found[name] = StoredSet(
-            set_info,
-            {"train": len(indices)},
-            bytes_below(frame_path(root, name, 0).parents[1]),
-            _FOLDER_COMPRESSION,
-            _folder_factors(plan, root, name, set_info, indices),
-            some[0] if some else None,
-            some,
-        )
-    return build_contents("folder of frames", info, found, bytes_below(root))
-
-
-def _folder_factors(
-    plan: bytes | None, root: Path, set_name: str, set_info: SetInfo, indices: Int[ndarray, " n"]
-) -> Float64[ndarray, "n k"]:
-    table = _planned_factors(plan, set_name, set_info, indices)
-    if table is not None or not len(indices):
-        return np.empty((0, len(set_info.factors))) if table is None else table
-    return FrameFolder(root, set_name).factor_table
+        splits = {"train": len(indices)}
+        found[name] = make_set_contents(set_info, splits, size, _FOLDER_COMPRESSION, table, some)
+    return make_contents("folder of frames", info, found, bytes_below(root))
 
 
 def _look_at_store(store: Store) -> Contents:
@@ -104,8 +119,9 @@ def _look_at_store(store: Store) -> Contents:
         table = _planned_factors(plan, name, set_info, indices)
         first = _first_of_store(store, name, int(indices[0])) if len(indices) else None
         size = sum(sizes.values())
-        found[name] = StoredSet(set_info, {"train": len(sizes)}, size, _FOLDER_COMPRESSION, table, first)
-    return build_contents("folder of frames", info, found, sum(one.bytes for one in found.values()))
+        splits = {"train": len(sizes)}
+        found[name] = make_set_contents(set_info, splits, size, _FOLDER_COMPRESSION, table, first=first)
+    return make_contents("folder of frames", info, found, sum(one.bytes for one in found.values()))
 
 
 def _first_of_store(store: Store, set_name: str, index: int) -> Metadata | None:
@@ -128,16 +144,12 @@ def _planned_factors(
         return None
     try:
         rows = pq.read_table(pa.BufferReader(plan), columns=["set", "index", *names])
-        mine = rows.filter(pc.equal(rows["set"], set_name)).sort_by("index")
-        planned = mine["index"].to_numpy()
-        places = np.searchsorted(planned, indices)
-        if not np.array_equal(planned[np.minimum(places, len(planned) - 1)], indices):
-            return None
-        mine = mine.take(places)
+        rows = rows.filter(pc.equal(rows["set"], set_name))
+        rows = rows.take(pc.index_in(pa.array(indices), rows["index"]))  # null for a sample that is not there
         table = np.empty((len(indices), len(names)))
         for place, (factor, name) in enumerate(zip(set_info.factors, names, strict=True)):
-            table[:, place] = _numbers(factor, mine[name].to_pylist())
-    except (OSError, pa.ArrowException, KeyError, ValueError, TypeError, IndexError):
+            table[:, place] = _numbers(factor, rows[name].to_pylist())
+    except (OSError, pa.ArrowException, KeyError, ValueError, TypeError):
         return None
     return table
 
@@ -150,21 +162,19 @@ def _numbers(factor: FactorInfo, values: list[Any]) -> list[float]:
 
 
 def _look_at_hdf5(path: Path, files: Mapping[tuple[str, str], HDF5Frames]) -> Contents:
-    found: dict[str, StoredSet] = {}
+    found = {}
     for name in dict.fromkeys(name for name, _ in files):
         readers = [reader for (owner, _), reader in files.items() if owner == name]
-        first, some = readers[0], list(_some_metadata(readers))
-        found[name] = StoredSet(
-            first.set_info,
+        found[name] = make_set_contents(
+            readers[0].set_info,
             {reader.split: len(reader) for reader in readers},
             sum(reader.path.stat().st_size for reader in readers),
-            _hdf5_compression(first),
+            _hdf5_compression(readers[0]),
             np.concatenate([reader.factor_table for reader in readers]),
-            some[0] if some else None,
-            some,
+            list(_some_metadata(readers)),
         )
     info = next(iter(files.values())).info
-    return build_contents("HDF5", info, found, bytes_below(path))
+    return make_contents("HDF5", info, found, bytes_below(path))
 
 
 def _some_metadata(readers: Sequence[HDF5Frames]) -> Iterator[Metadata]:
@@ -197,32 +207,30 @@ def _look_at_hub(path: Path) -> Contents:
         shards = manifest.of_set(name)
         if not shards:
             raise InputError(f"{path / PACK_MANIFEST} names no file of set `{name}`; pack it again")
-        splits = {
-            split: sum(shard.rows for shard in manifest.of_split(name, split))
-            for split in manifest.splits_of(name)
-        }
-        found[name] = _look_at_shards(path, set_info, shards, splits)
-    return build_contents("Hugging Face folder", info, found, bytes_below(path))
+        found[name] = _look_at_shards(path, set_info, shards)
+    return make_contents("Hugging Face folder", info, found, bytes_below(path))
 
 
-def _look_at_shards(path: Path, set_info: SetInfo, shards: list[Shard], splits: dict[str, int]) -> StoredSet:
+def _look_at_shards(path: Path, set_info: SetInfo, shards: list[Shard]) -> SetContents:
     from candlelight.loaders.hub.set_facts import metadata_of_rows, read_facts, read_footer
 
     try:
-        facts = read_facts(path, set_info, shards)
-        some = list(metadata_of_rows(path, shards, spread_rows(len(facts.table))))
+        table = read_facts(path, set_info, shards).table
+        some = list(metadata_of_rows(path, shards, spread_rows(len(table))))
         group = read_footer(path / shards[0].path).row_group(0)
         columns = [group.column(place) for place in range(group.num_columns)]
     except InputError as error:
         raise InputError(f"{path}, `{shards[0].set}`: {error}") from None
     except DAMAGED as error:
         raise blame(f"{path}, `{shards[0].set}` cannot be read", error, "pack it again") from None
-    if len(facts.table) != sum(splits.values()):
+    splits = Counter[str]()
+    for shard in shards:
+        splits[shard.split] += shard.rows
+    if len(table) != splits.total():
         raise InputError(
-            f"{path}, `{shards[0].set}`: expected {sum(splits.values())} rows, got {len(facts.table)}; "
-            "pack it again"
+            f"{path}, `{shards[0].set}`: expected {splits.total()} rows, got {len(table)}; pack it again"
         )
     codecs = {column.compression.lower() for column in columns}
     named = "PNG for 8-bit layers, " + ", ".join(sorted(codecs - {"uncompressed"}))
     size = sum(shard.bytes for shard in shards)
-    return StoredSet(set_info, splits, size, named, facts.table, facts.first, some)
+    return make_set_contents(set_info, dict(splits), size, named, table, some)

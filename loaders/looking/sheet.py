@@ -1,6 +1,6 @@
 """Contact sheets: one picture with samples of an image set as rows and their layers as columns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,9 @@ from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.layer_codecs import encode_png
 from candlelight.loaders.files.safe_writing import replacing
 from candlelight.loaders.looking.layer_pixels import Pixels, show_layer
-from candlelight.loaders.looking.sheet_rows import SheetRows, value_text
+from candlelight.loaders.looking.sheet_rows import SheetRows, choose_sheet_rows, value_text
+from candlelight.loaders.open_frames import open_frames
+from candlelight.loaders.samples import Frames
 from candlelight.loaders.schema import FactorValue, SetInfo
 
 SMALLEST_TILE, LARGEST_TILE = 128, 384  # pixels of a tile's longer side after scaling by a whole factor
@@ -20,6 +22,69 @@ TILE_GAP = 4
 MOST_PIXELS = 2**25  # of a sheet: more than any screen shows, and 100 MB in memory
 BACKGROUND, HEADING, INK = 45, 90, 235  # gray values; the background differs from black pixels
 _FONT_SIZE, _LINE = 12, 15
+_LAYERS = ("image", "albedo", "shading", "depth")
+_ROWS = 6  # samples of a sheet that is not by a factor
+
+
+def draw_sheet(
+    path: Path | str,
+    out: Path | str,
+    set_name: str | None = None,
+    split: str | None = None,
+    *,
+    layers: Collection[str] | None = None,
+    by: str | None = None,
+    rows: int | None = None,
+    seed: int = 0,
+) -> Path:
+    """Draw a contact sheet: samples of an image set as rows, their layers as columns.
+
+    Args:
+        path: a path that `candlelight.loaders.open_frames` opens.
+        out: the PNG to write; an existing file is replaced.
+        set_name: name of the image set; None for the only one.
+        split: name of the split; None for the only one, or `train` of several.
+        layers: layers to show, left to right; None for image, albedo, shading and depth, if the set has them.
+        by: a factor: show samples for each of its values that differ little in other factors; None for
+            samples that differ as much as possible.
+        rows: number of samples, with ``by`` per value; None for 6, with ``by`` for 1.
+        seed: seed of the choice between equally suitable samples.
+
+    Returns:
+        ``out``.
+
+    Raises:
+        InputError: ``path`` holds no image set, there is no such set, split, layer or factor, the sheet has
+            no room for all tiles, or the file cannot be written.
+
+    Example:
+        >>> draw_sheet(Path("frames"), Path("sheet.png"), by="color")  # doctest: +SKIP
+        PosixPath('sheet.png')
+    """
+    out = Path(out)
+    if out.suffix.lower() != ".png":
+        raise InputError(f"{out}: a sheet is a PNG; name a file that ends in .png")
+    frames = open_frames(path, set_name, split)
+    # Opened again, so that only the shown layers are decoded.
+    shown = _shown_layers(frames, layers)
+    frames = open_frames(path, frames.set_name, split, shown)
+    if not len(frames):
+        raise InputError(f"{path}: set `{frames.set_name}` has no sample of this split to show")
+    count = rows if rows is not None else _ROWS if by is None else 1
+    # Check the room before choosing rows, which takes long for many rows.
+    tile_scale(frames.set_info, min(count, len(frames)) * len(shown))
+    chosen, headings = choose_sheet_rows(frames, by, count, seed)
+    write_png(out, contact_sheet(frames, chosen, shown, headings))
+    return out
+
+
+def _shown_layers(frames: Frames, wanted: Collection[str] | None) -> list[str]:
+    if wanted is not None:
+        for name in wanted:
+            if name not in frames.layers:
+                raise InputError(f"layer `{name}` is not in this set; it has {', '.join(frames.layers)}")
+        return list(wanted)
+    return [name for name in _LAYERS if name in frames.layers] or list(frames.layers[: len(_LAYERS)])
 
 
 def contact_sheet(
@@ -46,14 +111,15 @@ def contact_sheet(
         uint8 sRGB pixels.
 
     Raises:
-        InputError: there are no rows or layers, a row or layer does not exist, or the tiles do not fit.
+        InputError: there are no rows or layers, or the tiles do not fit.
 
     Example:
         >>> from candlelight.loaders.frame_folder import FrameFolder
         >>> frames = FrameFolder(Path("frames"), "candle")  # doctest: +SKIP
         >>> sheet = contact_sheet(frames, pick_rows(frames, 4), ["image", "albedo"])  # doctest: +SKIP
     """
-    _check(frames, rows, layers)
+    if not len(rows) or not len(layers):
+        raise InputError(f"expected at least one row and one layer, got {list(rows)} and {list(layers)}")
     step, factor = tile_scale(frames.set_info, len(rows) * len(layers), largest)
     bands = []
     for row in rows:
@@ -116,17 +182,6 @@ def write_file(path: Path, data: bytes) -> None:
             partial.write_bytes(data)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}; name another file") from None
-
-
-def _check(frames: SheetRows, rows: Sequence[int], layers: Sequence[str]) -> None:
-    if not len(rows) or not len(layers):
-        raise InputError(f"expected at least one row and one layer, got {list(rows)} and {list(layers)}")
-    for row in rows:
-        if not 0 <= row < len(frames):
-            raise InputError(f"`rows` must be from 0 to {len(frames) - 1}, got {row}")
-    for name in layers:
-        if name not in frames.layers:
-            raise InputError(f"layer `{name}` is not read; expected some of {', '.join(frames.layers)}")
 
 
 def tile_scale(set_info: SetInfo, tiles: int, largest: int = LARGEST_TILE) -> tuple[int, int]:

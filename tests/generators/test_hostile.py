@@ -15,8 +15,8 @@ from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
 from candlelight.generators.planning.plan_table import load_plan, save_plan
 from candlelight.generators.reports.plan_report import write_plan_report
+from candlelight.generators.user_assets.asset_folders import scan_assets
 from candlelight.generators.user_assets.import_meshes import add_mesh
-from candlelight.generators.user_assets.scan_assets import scan_assets
 from candlelight.loaders.errors import InputError
 
 SCRIPT = "<script>alert(1)</script>"

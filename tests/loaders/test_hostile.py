@@ -25,7 +25,7 @@ from candlelight.loaders.hub.card import card
 from candlelight.loaders.hub.read_hub import HubFrames
 from candlelight.loaders.hub.set_facts import read_facts
 from candlelight.loaders.hub.write_hub import pack_hub
-from candlelight.loaders.looking.describe import describe
+from candlelight.loaders.looking.look import describe
 from candlelight.loaders.open_frames import open_frames
 from candlelight.loaders.packs.pack_manifest import read_pack_manifest
 from candlelight.loaders.schema import AssetRecord, FactorInfo

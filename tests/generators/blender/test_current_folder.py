@@ -9,8 +9,8 @@ from candlelight.generators.engine.devices import find_devices
 from candlelight.generators.engine.render_plan import render
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
+from candlelight.generators.user_assets.asset_folders import scan_assets
 from candlelight.generators.user_assets.import_meshes import add_mesh
-from candlelight.generators.user_assets.scan_assets import scan_assets
 
 pytestmark = [pytest.mark.blender, pytest.mark.slow]
 

@@ -12,7 +12,7 @@ import pytest
 from candlelight.generators.engine.render_plan import render
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
-from candlelight.generators.user_assets.scan_assets import scan_assets
+from candlelight.generators.user_assets.asset_folders import scan_assets
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.frames import frame_path, read_frame
 

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from candlelight.blender_assets import AssetLibrary, manifest, shipped
-from candlelight.generators.user_assets.scan_assets import scan_assets
+from candlelight.generators.user_assets.asset_folders import scan_assets
 from candlelight.loaders.colour import srgb_to_linear
 from candlelight.loaders.frame_folder import FrameFolder
 from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames

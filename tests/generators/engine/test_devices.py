@@ -73,8 +73,8 @@ def test_find_devices(monkeypatch):
 
 
 def test_a_driver_that_hangs(monkeypatch):
-    def hang(*_):
-        raise TimeoutError
+    def hang(module, request, limit, late):
+        raise InputError(late)
 
     monkeypatch.setattr(candlelight.generators.engine.devices, "run_helper", hang)
     with pytest.raises(InputError, match=r"did not list them within 120 s; use `device` cpu"):

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from candlelight.generators.engine.helper_process import run_helper
+from candlelight.loaders.errors import InputError
 
 COUNT = """
 import os, sys, time
@@ -34,19 +35,19 @@ def path(tmp_path, monkeypatch):
 
 
 def test_replies_come_in_order_and_other_output_is_ignored():
-    output = run_helper("counting", {"count": 3, "then": "end"}, 60.0)
+    output = run_helper("counting", {"count": 3, "then": "end"}, 60.0, "late")
     assert (output.replies, output.status) == (tuple({"number": i} for i in range(3)), 0)
 
 
 def test_a_crash_keeps_earlier_replies_and_the_last_line_of_the_log():
-    output = run_helper("counting", {"count": 2, "then": "die"}, 60.0)
+    output = run_helper("counting", {"count": 2, "then": "die"}, 60.0, "late")
     assert (len(output.replies), output.status, output.last) == (2, -11, "no such driver")
 
 
 def test_a_process_that_hangs_is_killed():
     start = time.monotonic()
-    with pytest.raises(TimeoutError):
-        run_helper("counting", {"count": 0, "then": "hang"}, 8.0)
+    with pytest.raises(InputError, match=r"^it hangs$"):
+        run_helper("counting", {"count": 0, "then": "hang"}, 8.0, "it hangs")
     assert time.monotonic() - start < 30
 
 
@@ -54,4 +55,4 @@ def test_modules_in_the_current_folder_are_not_imported(path, monkeypatch):
     for name in ("json.py", "bpy.py", "counting.py"):
         (path / name).write_text("raise SystemExit('of the current folder')")
     monkeypatch.chdir(path)
-    assert run_helper("counting", {"count": 1, "then": "end"}, 60.0).status == 0
+    assert run_helper("counting", {"count": 1, "then": "end"}, 60.0, "late").status == 0

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from candlelight.blender_assets import ASSET_SUFFIXES, shipped
 from candlelight.cli import main
-from candlelight.generators.user_assets.list_assets import list_assets
+from candlelight.generators.user_assets.asset_folders import list_assets
 from candlelight.loaders.errors import InputError
 
 

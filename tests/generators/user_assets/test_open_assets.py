@@ -14,8 +14,8 @@ from candlelight.generators.engine.helper_process import run_helper
 from candlelight.generators.engine.render_plan import render
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
-from candlelight.generators.user_assets import open_assets as module
-from candlelight.generators.user_assets.open_assets import open_assets
+from candlelight.generators.user_assets import asset_folders
+from candlelight.generators.user_assets.asset_folders import open_assets
 from candlelight.loaders.errors import InputError
 
 pytestmark = pytest.mark.blender
@@ -182,7 +182,7 @@ def test_render_scan_and_validate_say_the_same(own, tmp_path, kind):
         assert rendered[label].startswith(message)
         assert "\n" not in rendered[label]
     files = [(kind, label, str(next(own.glob(f"{kind}/{label}.*")))) for label in expected]
-    scanned = run_helper("candlelight.generators.blender.scan_file", files, 200.0).replies
+    scanned = run_helper("candlelight.generators.blender.scan_file", files, 200.0, "late").replies
     assert [reply["error"] for reply in scanned] == [rendered[label] for label in expected]
     with pytest.raises(InputError) as caught:
         open_assets(plan)
@@ -212,7 +212,7 @@ def test_a_recipe_that_does_not_fit_a_file_is_refused(own):
 
 
 def test_without_blender_validate_says_that_no_file_was_opened(own, monkeypatch):
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    monkeypatch.setattr(asset_folders, "find_spec", lambda name: None)
     assert open_assets(planned(own, "materials", ["red"])) == 0
     command = ["recipes", "validate", str(own / "own.yaml"), "--set", "sets.own.factors.look.values=[loose]"]
     done = CliRunner().invoke(main, [*command, "--assets", f"materials={own / 'materials'}"])

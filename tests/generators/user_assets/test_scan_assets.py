@@ -18,8 +18,8 @@ from candlelight.generators.engine.helper_process import run_helper
 from candlelight.generators.engine.render_plan import render
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
-from candlelight.generators.user_assets import scan_assets as scan_assets_module
-from candlelight.generators.user_assets.scan_assets import scan_assets
+from candlelight.generators.user_assets import asset_folders
+from candlelight.generators.user_assets.asset_folders import scan_assets
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.exports.export_candle import projected_bounds
 from candlelight.loaders.frame_folder import FrameFolder
@@ -207,7 +207,7 @@ def test_a_malformed_manifest_is_replaced(scanned, tmp_path):
 def test_files_that_break_the_convention_are_refused_with_a_reason(originals):
     files = [(kind, label, str(originals / "bad" / f"{label}.blend")) for label, (kind, _) in BAD.items()]
     files.append(("objects", "sunk", str(originals / "bad" / "sunk.blend")))
-    answers = run_helper("candlelight.generators.blender.scan_file", files, 200.0).replies
+    answers = run_helper("candlelight.generators.blender.scan_file", files, 200.0, "late").replies
     for answer, (_, message) in zip(answers, BAD.values(), strict=False):
         assert message in answer["error"]
         assert "\n" not in answer["error"]
@@ -241,7 +241,7 @@ def test_a_folder_without_assets_is_refused(tmp_path):
 
 def test_without_blender_no_file_is_blamed(tmp_path, monkeypatch):
     (tmp_path / "a.blend").touch()
-    monkeypatch.setattr(scan_assets_module, "find_spec", lambda name: None)
+    monkeypatch.setattr(asset_folders, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"^scanning assets needs bpy, not installed here"):
         scan_assets(tmp_path, "materials")
 

@@ -13,7 +13,7 @@ import candlelight.loaders.files.object_stores
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.object_stores import Store, open_store
 from candlelight.loaders.frames import METADATA, frame_path
-from candlelight.loaders.looking.describe import describe
+from candlelight.loaders.looking.look import describe
 
 
 class Flaky(MemoryFileSystem):

@@ -12,8 +12,7 @@ from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
 from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
 from candlelight.loaders.hub.read_hub import HubFrames
 from candlelight.loaders.hub.write_hub import pack_hub
-from candlelight.loaders.looking.describe import describe
-from candlelight.loaders.looking.look import look
+from candlelight.loaders.looking.look import describe, look
 from candlelight.loaders.open_frames import open_frames
 from candlelight.loaders.packs.split_plan import read_split_plan
 

@@ -10,9 +10,15 @@ from candlelight.loaders.errors import InputError
 from candlelight.loaders.frame_folder import FrameFolder
 from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
 from candlelight.loaders.hub.write_hub import pack_hub
-from candlelight.loaders.looking.draw_sheet import draw_sheet
 from candlelight.loaders.looking.layer_pixels import show_layer
-from candlelight.loaders.looking.sheet import BACKGROUND, HEADING, MOST_PIXELS, TILE_GAP, contact_sheet
+from candlelight.loaders.looking.sheet import (
+    BACKGROUND,
+    HEADING,
+    MOST_PIXELS,
+    TILE_GAP,
+    contact_sheet,
+    draw_sheet,
+)
 from candlelight.loaders.looking.sheet_rows import rows_by_factor
 
 TILE = 96, 128  # of frames of 24 x 32 pixels, four times as large
@@ -133,7 +139,7 @@ def test_unknown_names_and_bad_counts_are_refused(frames_root, tmp_path, options
 
 def test_too_many_rows_are_refused_before_rows_are_chosen(frames_root, tmp_path, monkeypatch):
     monkeypatch.setattr("candlelight.loaders.looking.sheet.MOST_PIXELS", 48 * 64 * 10)
-    monkeypatch.setattr("candlelight.loaders.looking.draw_sheet.choose_sheet_rows", None)
+    monkeypatch.setattr("candlelight.loaders.looking.sheet.choose_sheet_rows", None)
     for by in (None, "shape"):
         with pytest.raises(InputError, match="a sheet has no room for 20 tiles: show fewer"):
             draw_sheet(frames_root, tmp_path / "s.png", "free", rows=10**9, by=by)

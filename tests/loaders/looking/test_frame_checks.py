@@ -5,7 +5,7 @@ from candlelight.cli import main
 from candlelight.loaders.frames import METADATA, complete_indices
 from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
 from candlelight.loaders.hub.write_hub import pack_hub
-from candlelight.loaders.looking.frame_checks import clipped_share, some_metadata
+from candlelight.loaders.looking.contents import clipped_share, some_metadata
 from candlelight.loaders.packs.split_plan import read_split_plan
 from candlelight.loaders.verification.checksums import SUMS, file_sha256, parse_sums, sums_text
 
