@@ -223,13 +223,11 @@ class CUB70(PublicSamples):
             if annotated or images.labels[row] < _SPECIES
         }
         self._files: dict[int, dict[str, Path]] = {} if annotated else {row: {} for row in rows.values()}
-        for path in sorted(folder.glob("*/*.png")):
+        for path in sorted(folder.glob("*/[!.]*.png")):
             stem, part = _split_name(path.stem)
-            if part is None or path.name.startswith("."):
-                continue
-            if stem in rows:
+            if part is not None and stem in rows:
                 self._files.setdefault(rows[stem], {})[part] = path
-            elif annotated:  # else a mask of the other split
+            elif part is not None and annotated:  # else a mask of the other split
                 raise InputError(f"{path}: there is no image {stem} in {images.folder}/images.txt")
         expected = "<class>/<image>_<part>.png" if annotated else f"images of split {split}"
         self._rows = _MASKS_SOURCE.some(sorted(self._files), f"{folder}: expected {expected}")

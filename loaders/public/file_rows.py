@@ -46,8 +46,8 @@ class FileRows:
         size = math.prod(self.shape[1:])
         with _reading(self.path):
             data = np.fromfile(self.path, np.uint8, size, offset=self.offset + row * size)
-        if len(data) != size:
-            raise InputError(f"{self.path}: is cut off; get the file again")
+            if len(data) != size:
+                raise InputError("is cut off; get the file again")
         return data.reshape(self.shape[1:])
 
 
@@ -73,7 +73,7 @@ class HDF5Rows:
         with _reading(self.path):
             if self._handle is None or self._handle[0] != os.getpid():
                 file = open_file(self.path)
-                read = rows_reader(_dataset(file, self.path, (self.name,)), _CURE)
+                read = rows_reader(_dataset(file, (self.name,)), _CURE)
                 self._handle = (os.getpid(), file, read)
             return self._handle[2](row, row + 1)[0]
 
@@ -113,31 +113,32 @@ def read_table(path: Path, *names: str) -> ndarray:
     """
     if path.suffix in _HDF5:
         with _reading(path), open_file(path) as file:
-            dataset = _dataset(file, path, names)
-            _check_table(path, names[0], dataset.dtype, dataset.size)
+            dataset = _dataset(file, names)
+            _check_table(names[0], dataset.dtype, dataset.size)
             return rows_reader(dataset, _CURE)(0, len(dataset))
     with _reading(path), zipfile.ZipFile(path) as archive:
-        info = _member(archive, path, names[0])
+        info = _member(archive, names[0])
         with archive.open(info) as member:
-            shape, dtype = _read_header(member, path, names[0], info.file_size)
-            _check_table(path, names[0], dtype, math.prod(shape))
+            shape, dtype = _read_header(member, names[0], info.file_size)
+            _check_table(names[0], dtype, math.prod(shape))
             return np.frombuffer(member.read(), dtype).reshape(shape)
 
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
+    """Name the file in every error."""
     try:
         yield
     except InputError as error:
-        raise error if str(path) in str(error) else InputError(f"{path}: {error}") from None
+        raise InputError(f"{path}: {error}") from None
     except DAMAGED as error:
         raise blame(f"{path} cannot be read", error, _CURE) from None
 
 
 def _open_hdf5(path: Path, name: str, cache: Path | None) -> ArrayRows:
     with _reading(path), open_file(path) as file:
-        dataset = _dataset(file, path, (name,))
-        _check_bytes(path, name, dataset.dtype)
+        dataset = _dataset(file, (name,))
+        _check_bytes(name, dataset.dtype)
         if cache is None or dataset.chunks is None or dataset.chunks == (1, *dataset.shape[1:]):
             return HDF5Rows(path, name, dataset.shape)
         target = cache / f"{path.stem}-{name}-{file_sha256(path)[:16]}.npy"
@@ -147,17 +148,17 @@ def _open_hdf5(path: Path, name: str, cache: Path | None) -> ArrayRows:
 
 def _open_npz(path: Path, name: str, cache: Path | None) -> ArrayRows:
     with _reading(path), zipfile.ZipFile(path) as archive:
-        info = _member(archive, path, name)
+        info = _member(archive, name)
         with archive.open(info) as member:
-            shape, dtype = _read_header(member, path, name, info.file_size)
-            _check_bytes(path, name, dtype)
+            shape, dtype = _read_header(member, name, info.file_size)
+            _check_bytes(name, dtype)
             header = member.tell()
         if info.compress_type == zipfile.ZIP_STORED:
             with path.open("rb") as file:
                 return FileRows(path, shape, entry_start(file, info) + header)
         if cache is None:
             raise InputError(
-                f"{path}: `{name}` is compressed and cannot be read row by row; pass `cache` (for commands "
+                f"`{name}` is compressed and cannot be read row by row; pass `cache` (for commands "
                 f"set XDG_CACHE_HOME), a folder on a disk with {info.file_size / 1e9:.1f} GB free, to unpack "
                 "it there once"
             )
@@ -166,51 +167,49 @@ def _open_npz(path: Path, name: str, cache: Path | None) -> ArrayRows:
     return _open_npy(target)
 
 
-def _dataset(file: Any, path: Path, names: tuple[str, ...]) -> Any:
+def _dataset(file: Any, names: tuple[str, ...]) -> Any:
     found = next((file[name] for name in names if isinstance(file.get(name), h5py.Dataset)), None)
     if found is None:
-        raise InputError(f"{path}: expected a dataset `{names[0]}`, got {', '.join(file) or 'none'}")
+        raise InputError(f"expected a dataset `{names[0]}`, got {', '.join(file) or 'none'}")
     if found.external or found.is_virtual or found.file.filename != file.filename:
-        raise InputError(f"{path}: dataset `{names[0]}` refers to other files, which are not read")
+        raise InputError(f"dataset `{names[0]}` refers to other files, which are not read")
     return found
 
 
-def _member(archive: zipfile.ZipFile, path: Path, name: str) -> zipfile.ZipInfo:
+def _member(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
     known = {info.filename: info for info in archive.infolist()}
     if f"{name}.npy" not in known:
-        raise InputError(f"{path}: expected an array `{name}`, got {', '.join(known) or 'none'}")
+        raise InputError(f"expected an array `{name}`, got {', '.join(known) or 'none'}")
     return known[f"{name}.npy"]
 
 
-def _read_header(file: Any, path: Path, name: str, size: int) -> tuple[tuple[int, ...], np.dtype]:
+def _read_header(file: Any, name: str, size: int) -> tuple[tuple[int, ...], np.dtype]:
     """Read shape and dtype, and compare them with the size in bytes before memory is allocated."""
     readers = {(1, 0): _npy.read_array_header_1_0, (2, 0): _npy.read_array_header_2_0}
     version = _npy.read_magic(file)
     if version not in readers:
-        raise InputError(f"{path}: `{name}`: expected npy format 1.0 or 2.0, got {version}")
+        raise InputError(f"`{name}`: expected npy format 1.0 or 2.0, got {version}")
     shape, fortran, dtype = readers[version](file)
     if dtype.hasobject:
-        raise InputError(f"{path}: `{name}` is pickled, which is not read")
+        raise InputError(f"`{name}` is pickled, which is not read")
     if fortran or file.tell() + dtype.itemsize * math.prod(shape) != size:
-        raise InputError(f"{path}: `{name}`: expected {dtype} {list(shape)} in C order and no other bytes")
+        raise InputError(f"`{name}`: expected {dtype} {list(shape)} in C order and no other bytes")
     return shape, dtype
 
 
-def _check_bytes(path: Path, name: str, dtype: np.dtype) -> None:
+def _check_bytes(name: str, dtype: np.dtype) -> None:
     if dtype != np.uint8:
-        raise InputError(f"{path}: `{name}`: expected uint8, got {dtype}")
+        raise InputError(f"`{name}`: expected uint8, got {dtype}")
 
 
-def _check_table(path: Path, name: str, dtype: np.dtype, count: int) -> None:
+def _check_table(name: str, dtype: np.dtype, count: int) -> None:
     if dtype.kind not in "iuf" or dtype.itemsize * count > _MAX_TABLE_BYTES:
-        raise InputError(
-            f"{path}: `{name}`: expected numbers of at most {_MAX_TABLE_BYTES} bytes, got {dtype}"
-        )
+        raise InputError(f"`{name}`: expected numbers of at most {_MAX_TABLE_BYTES} bytes, got {dtype}")
 
 
 def _open_npy(path: Path) -> FileRows:
     with _reading(path), path.open("rb") as file:
-        shape, _ = _read_header(file, path, path.stem, path.stat().st_size)
+        shape, _ = _read_header(file, path.stem, path.stat().st_size)
         return FileRows(path, shape, file.tell())
 
 

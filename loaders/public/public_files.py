@@ -1,5 +1,6 @@
 """Find, list and read the files of public data sets, without trusting them: messages name file and source."""
 
+import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -264,7 +265,7 @@ def finite_numbers(words: Iterable[str], count: int) -> list[float] | None:
         ([1.0, 2.5], None)
     """
     numbers = list(map(float, words))
-    return numbers if len(numbers) == count and np.isfinite(numbers).all() else None
+    return numbers if len(numbers) == count and all(map(math.isfinite, numbers)) else None
 
 
 def path_inside(folder: Path, name: str, where: str) -> Path:
