@@ -8,7 +8,6 @@ import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 
-from candlelight.loaders.errors import InputError
 from candlelight.loaders.frames import frame_path, read_metadata
 from candlelight.loaders.schema import (
     AssetRecord,
