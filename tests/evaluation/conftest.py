@@ -225,7 +225,7 @@ def mondrian() -> Callable[[int], tuple[torch.Tensor, torch.Tensor]]:
     return make
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # its event loop runs until it is closed, and asyncio has one at a time
 def browser():
     """A browser without a window, whose screen is scaled by 150 %."""
     playwright = pytest.importorskip("playwright.sync_api", reason="drives a browser: pip install playwright")
