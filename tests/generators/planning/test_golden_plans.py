@@ -12,7 +12,7 @@ from candlelight.generators.language.load_recipe import recipe_sha256
 from candlelight.generators.language.recipe_files import shipped_recipes
 
 # Another hash of a recipe refuses folders of frames that were begun with the old one, and another hash of its
-# samples means other images. Whoever means either changes the entry:
+# samples means other images. A change that intends either changes the entry:
 # `python tests/generators/planning/test_golden_plans.py` prints all.
 GOLDEN = json.loads((Path(__file__).parent / "golden_plans.json").read_text())
 SCANS = (
