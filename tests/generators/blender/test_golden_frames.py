@@ -1,4 +1,4 @@
-"""The layers of one small frame of each shipped recipe never change, for a Blender and a processor that are known."""
+"""The layers of one small frame of each shipped recipe never change, on a known Blender and processor."""
 
 import hashlib
 import json
@@ -10,9 +10,8 @@ from candlelight.generators import load_recipe, make_plan, render
 from candlelight.generators.language.recipe_files import shipped_recipes
 from candlelight.loaders.frames import frame_path, read_metadata
 
-# By Blender and features of the processor, then by recipe. Other pixels mean that frames of two versions cannot be
-# mixed. A change that intends them changes the entries: `python tests/generators/blender/test_golden_frames.py`
-# prints those of this machine.
+# By Blender and features of the processor, then by recipe. Other pixels mean that frames of two versions do not
+# fit together. A change that intends them changes the entries, and this file as a program prints them.
 GOLDEN = json.loads((Path(__file__).parent / "golden_frames.json").read_text())
 RECIPES = [name for name in shipped_recipes() if name != "concepts-scans"]  # its objects are not shipped
 SMALL = ["image.width=64", "image.height=48", "render.preset=draft"]
