@@ -10,8 +10,8 @@ from candlelight.generators import load_recipe, make_plan, render
 from candlelight.generators.language.recipe_files import shipped_recipes
 from candlelight.loaders.frames import frame_path, read_metadata
 
-# By Blender and features of the processor, then by recipe. Other pixels mean that frames of two versions do not
-# fit together. A change that intends them changes the entries, and this file as a program prints them.
+# By Blender and features of the processor, then by recipe. Other pixels mean that frames of two versions do
+# not fit together. A change that intends them changes the entries, and this file as a program prints them.
 GOLDEN = json.loads((Path(__file__).parent / "golden_frames.json").read_text())
 RECIPES = [name for name in shipped_recipes() if name != "concepts-scans"]  # its objects are not shipped
 SMALL = ["image.width=64", "image.height=48", "render.preset=draft"]
