@@ -7,6 +7,8 @@ import pytest
 from numpy import ndarray
 
 from candlelight.loaders.frames import write_dataset_info, write_frame
+from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
+from candlelight.loaders.hub.write_hub import pack_hub
 from candlelight.loaders.samples import Frame
 from candlelight.loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInfo, array_sha256
 
@@ -130,3 +132,24 @@ def frames_root(tmp_path_factory, make_frame, info) -> Path:
 def frames_copy(tmp_path, frames_root) -> Path:
     """Copy the small data set, for tests that damage or extend it."""
     return shutil.copytree(frames_root, tmp_path / "frames")
+
+
+@pytest.fixture(scope="session")
+def stored(tmp_path_factory, frames_root) -> Path:
+    """Pack the small data set once, as HDF5 files in `h5` and as the Hugging Face folder `hub`."""
+    root = tmp_path_factory.mktemp("stored")
+    pack_hdf5(frames_root, root / "h5")
+    pack_hub(frames_root, root / "hub")
+    return root
+
+
+@pytest.fixture
+def stored_copy(tmp_path, stored) -> Path:
+    """Copy the packs, for tests that damage them."""
+    return shutil.copytree(stored, tmp_path / "stored")
+
+
+@pytest.fixture(scope="session")
+def torch():
+    """Import torch, for single tests that need it; a reader makes tensors of a sample."""
+    return pytest.importorskip("torch")
