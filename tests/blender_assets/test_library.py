@@ -1,306 +1,53 @@
+"""The library of assets: folders of users with their manifests, then the shipped assets."""
+
 import hashlib
 import json
-import math
 import os
-import subprocess
-import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from candlelight.blender_assets import ASSET_SUFFIXES, AssetLibrary, manifest, shipped
-from candlelight.loaders.errors import InputError
-
-CANDLE = {
-    "objects": {"cube", "sphere", "cylinder", "cone", "torus"},
-    "materials": {"red", "blue", "yellow", "purple", "orange"},
-    "lights": {"left", "middle", "right"},
-}
-FROM_NPM = {"bunny", "teapot"}  # meshes that the package does not carry as data
-ENTRIES = list(manifest().values())
-
-
-# ----------------------------------------------------------------------------------------------- manifest
-
-
-def test_the_manifest_lists_exactly_the_shipped_files():
-    folders = [shipped() / kind for kind in ASSET_SUFFIXES]
-    files = {path.relative_to(shipped()).as_posix() for folder in folders for path in folder.iterdir()}
-    listed = [entry["file"] for entry in json.loads((shipped() / "manifest.json").read_text())["assets"]]
-    assert sorted(files) == sorted(listed)
-    assert len(ENTRIES) == len(listed)
-
-
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["file"])
-def test_files_match_the_manifest(entry):
-    path = shipped() / entry["file"]
-    assert hashlib.sha256(path.read_bytes()).hexdigest() == entry["sha256"]
-    assert entry["file"] == f"{entry['kind']}/{entry['name']}{path.suffix}"
-    assert path.suffix in ASSET_SUFFIXES[entry["kind"]]
-    assert entry["licence"] == ("public domain" if entry["name"] in FROM_NPM else "CC0-1.0")
-    assert ("Poly Haven" if path.suffix == ".exr" else "scripts/assets/build.py") in entry["source"]
-
-
-def test_labels_are_the_file_names():
-    library = AssetLibrary()
-    for kind in ASSET_SUFFIXES:
-        assert library.labels(kind) == sorted(name for k, name in manifest() if k == kind)
-    for kind, labels in CANDLE.items():
-        assert labels <= set(library.labels(kind))
-    assert len(library.labels("scenes")) >= 4
-
-
-# ------------------------------------------------------------------------------------------------ library
+from candlelight.blender_assets import AssetLibrary, shipped
+from candlelight.blender_assets.asset_manifest import read_asset_manifest, write_asset_manifest
+from candlelight.blender_assets.texture_folders import find_images
+from tests.refusals import refused
 
 
 def test_a_users_folder_comes_first(tmp_path):
-    for name in ("pink.blend", "red.blend", "notes.txt"):
+    for name in ("pink.blend", "red.blend", "notes.txt", "._red.blend"):  # some systems write the last
         (tmp_path / name).touch()
+    (tmp_path / "folder.blend").mkdir()
     library = AssetLibrary({"materials": tmp_path})
     assert library.labels("materials") == ["pink", "red"]
-    assert library.find("materials", "pink") == tmp_path / "pink.blend"
     assert library.find("materials", "red") == tmp_path / "red.blend"
     assert library.find("materials", "blue") == shipped() / "materials" / "blue.blend"
     assert library.find("objects", "cube") == shipped() / "objects" / "cube.blend"
+    assert not library.has("materials", "folder")
     # The facts of the shipped red do not apply to the user's red.
     assert library.facts("materials", "red") == {}
     assert library.facts("materials", "blue")["base_color"] == [0.0759, 0.0768, 0.8]
 
 
-def test_facts_are_a_copy():
-    AssetLibrary().facts("materials", "red")["base_color"] = None
-    assert AssetLibrary().facts("materials", "red")["base_color"] is not None
-
-
 def test_errors_list_the_possible_choices(tmp_path):
     (tmp_path / "pink.blend").touch()
-    message = (
-        r"asset `grey` is not among the materials; expected one of: blue, green, orange, purple, red, yellow"
-    )
-    with pytest.raises(InputError, match=message):
-        AssetLibrary().find("materials", "grey")
-    with pytest.raises(InputError, match="expected one of: blue, green, orange, pink, purple, red, yellow"):
+    with refused(
+        "`grey` is not among the materials; expected one of: blue, green, orange, pink, purple, red"
+    ):
         AssetLibrary({"materials": tmp_path}).find("materials", "grey")
     for folder in ("none", "pink.blend"):
-        with pytest.raises(
-            InputError, match=rf"assets\.materials: folder `.*{folder}` does not exist; name a"
-        ):
+        with refused(rf"assets\.materials: folder `.*{folder}` does not exist; name a"):
             AssetLibrary({"materials": tmp_path / folder})
-    with pytest.raises(
-        InputError, match="assets: kind `colours` is not known; expected one of objects, materials"
-    ):
+    with refused("assets: kind `colours` is not known; expected one of objects, materials"):
         AssetLibrary({"colours": tmp_path})
 
 
-@pytest.mark.parametrize(
-    "label",
-    ["../a", "../objects/cube", "..", ".", "", "/etc/passwd", "a/b", "./red", "red.blend", "red ", "*", "\0"],
-)
+@pytest.mark.parametrize("label", ["../a", "..", "", "/etc/passwd", "a/b", "./red", "red.blend", "*", "\0"])
 def test_labels_cannot_be_paths(tmp_path, label):
     (tmp_path / "below").mkdir()
     (tmp_path / "a.blend").touch()
     library = AssetLibrary({"materials": tmp_path / "below"})
     assert not library.has("materials", label)
     assert library.facts("materials", label) == {}
-    with pytest.raises(InputError, match="is not among the materials"):
-        library.find("materials", label)
-
-
-def test_only_files_are_assets(tmp_path):
-    (tmp_path / "own.exr").touch()
-    (tmp_path / "._own.exr").touch()  # written by some systems next to each copied file
-    (tmp_path / "folder.exr").mkdir()
-    library = AssetLibrary({"scenes": tmp_path})
-    assert library.has("scenes", "own")
-    assert library.has("scenes", "garden")
-    assert not library.has("scenes", "folder")
-    assert library.labels("scenes") == ["own"]
-
-
-# ----------------------------------------------------------------------------------- content of the files
-
-LOOK = """
-import json, sys
-from pathlib import Path
-import bpy, bmesh
-from candlelight.blender_assets.asset_manifest import read_asset_manifest
-
-KINDS = ("objects", "materials", "lights", "meshes", "texts", "images", "collections", "worlds")
-
-def look_at_object(thing):
-    facts = {"location": list(thing.location), "scale": list(thing.scale), "turn": list(thing.rotation_euler)}
-    if thing.type == "MESH":
-        axes = list(zip(*(vertex.co for vertex in thing.data.vertices)))
-        facts |= {"low": [min(axis) for axis in axes], "high": [max(axis) for axis in axes]}
-        facts |= {"farthest": max(vertex.co.xy.length for vertex in thing.data.vertices)}
-        facts |= {"modifiers": len(thing.modifiers), "slots": len(thing.data.materials)}
-        mesh = bmesh.new()
-        mesh.from_mesh(thing.data)
-        facts["body"] = [len(mesh.verts), len(mesh.faces), mesh.calc_volume(signed=True)]
-        mesh.free()
-        return facts
-    lamp = thing.data
-    facts |= {"type": lamp.type, "power": lamp.energy, "radius": lamp.shadow_soft_size}
-    return facts | {"color": list(lamp.color)}
-
-def look_at_material(material):
-    nodes = material.node_tree.nodes
-    inputs = next(node for node in nodes if node.type == "BSDF_PRINCIPLED").inputs
-    color = inputs["Base Color"]
-    facts = {"linked": color.is_linked, "base_color": list(color.default_value)[:3], "nodes": nodes.keys()}
-    return facts | {name: inputs[name].default_value for name in ("Metallic", "Transmission Weight")}
-
-root, found = Path(sys.argv[1]), {}
-for entry in read_asset_manifest(root / "manifest.json").values():
-    path = root / entry["file"]
-    bpy.ops.wm.read_factory_settings(use_empty=True)
-    if path.suffix == ".exr":
-        image = bpy.data.images.load(str(path))
-        found[entry["file"]] = {"size": list(image.size), "float": image.is_float}
-        continue
-    with bpy.data.libraries.load(str(path), link=False) as (source, target):
-        blocks = {kind: list(getattr(source, kind)) for kind in KINDS}
-        target.objects, target.materials = source.objects, source.materials
-    facts = {"blocks": blocks}
-    for thing in target.objects:
-        facts |= look_at_object(thing)
-    for material in target.materials:
-        facts |= look_at_material(material)
-    found[entry["file"]] = facts
-Path(sys.argv[2]).write_text(json.dumps(found))
-"""
-ROOT = Path(__file__).parents[2]
-# All assets that are modelled in numpy, and one asset of every other kind.
-REBUILT = ("objects", "materials/red", "textures/checker", "lights/left", "scenes/garden", "scenes/tunnel")
-
-
-def python(*words):
-    if find_spec("bpy") is None:
-        pytest.skip("Blender's module bpy is not installed here")
-    done = subprocess.run([sys.executable, *map(str, words)], cwd=ROOT, capture_output=True, timeout=200)
-    assert done.returncode == 0, done.stderr.decode()
-
-
-def found_in(root, scratch):
-    """Open every file of a manifest in one Blender; return their content by file."""
-    python("-c", LOOK, root, scratch / "found.json")
-    return json.loads((scratch / "found.json").read_text())
-
-
-@pytest.fixture(scope="module")
-def look(tmp_path_factory):
-    """Return a function that lists the entries of a kind with the content of their files."""
-    found = found_in(shipped(), tmp_path_factory.mktemp("shipped"))
-    return lambda kind: [(entry, found[entry["file"]]) for entry in ENTRIES if entry["kind"] == kind]
-
-
-@pytest.mark.blender
-def test_objects_stand_on_their_origin_and_have_the_listed_size(look):
-    for entry, facts in look("objects"):
-        assert facts["blocks"]["objects"] == [entry["name"]]
-        # Only the parts of an object have materials, which name their slots.
-        parts = [part["name"] for part in entry["facts"].get("parts", [])]
-        assert sorted(facts["blocks"]["materials"]) == sorted(parts)
-        assert (facts["modifiers"], facts["slots"]) == (0, len(parts))
-        assert (facts["location"], facts["turn"], facts["scale"]) == ([0, 0, 0], [0, 0, 0], [1, 1, 1])
-        # The origin is the middle of the base.
-        middle = [(low + high) / 2 for low, high in zip(facts["low"], facts["high"], strict=True)]
-        assert (*middle[:2], facts["low"][2]) == pytest.approx((0, 0, 0), abs=1e-6)
-        lengths = [high - low for low, high in zip(facts["low"], facts["high"], strict=True)]
-        assert lengths == pytest.approx(entry["facts"]["dimensions"], abs=2e-6)
-        assert facts["farthest"] == pytest.approx(entry["facts"]["footprint"], abs=2e-6)
-        assert max(lengths) == pytest.approx(1.25 if entry["name"] == "torus" else 1, abs=1e-5)
-
-
-@pytest.mark.blender
-def test_materials_have_the_colour_of_their_name(look):
-    for entry, facts in look("materials"):
-        assert facts["blocks"]["materials"] == [entry["name"]]
-        assert not facts["linked"]
-        assert (facts["Metallic"], facts["Transmission Weight"]) == (0, 0)
-        assert facts["base_color"] == pytest.approx(entry["facts"]["base_color"], abs=1e-6)
-        red, green, blue = facts["base_color"]
-        named = {
-            "red": red > 3 * max(green, blue),
-            "green": green > 3 * max(red, blue),
-            "blue": blue > 3 * max(red, green),
-            "yellow": min(red, green) > 3 * blue,
-            "purple": min(red, blue) > 3 * green,
-            "orange": red > 2 * green > 4 * blue,
-        }
-        assert named[entry["name"]]
-
-
-@pytest.mark.blender
-def test_textures_have_their_handles(look):
-    for entry, facts in look("textures"):
-        assert facts["blocks"]["materials"] == [entry["name"]]
-        assert facts["linked"]
-        assert set(entry["facts"]["handles"]) == {"color a", "color b", "mapping"}
-        assert set(entry["facts"]["handles"]) <= set(facts["nodes"])
-
-
-@pytest.mark.blender
-def test_lights_have_the_listed_values(look):
-    for entry, facts in look("lights"):
-        assert facts["blocks"]["objects"] == [entry["name"]]
-        assert {name: facts[name] for name in entry["facts"]} == entry["facts"]
-        assert facts["type"] == "POINT"
-    # CANDLE's camera looks along -y: the left has the larger x.
-    across = {entry["name"]: entry["facts"]["location"][0] for entry, _ in look("lights")}
-    assert across["left"] > across["middle"] > across["right"]
-
-
-@pytest.mark.blender
-def test_environment_maps_are_panoramas_of_radiance(look):
-    for entry, facts in look("scenes"):
-        if not entry["file"].endswith(".exr"):
-            continue
-        width, height = facts["size"]
-        assert width == 2 * height >= 1024
-        assert facts["float"]
-        assert entry["facts"]["strength"] > 0
-        assert math.isfinite(entry["facts"]["rotation"])
-
-
-@pytest.mark.blender
-def test_modelled_scenes_are_one_collection_and_a_sky(look):
-    modelled = [(entry, facts) for entry, facts in look("scenes") if entry["file"].endswith(".blend")]
-    assert len(modelled) == 10
-    for entry, facts in modelled:
-        assert entry["facts"] == {"modelled": True}
-        assert facts["blocks"]["collections"] == facts["blocks"]["worlds"] == [entry["name"]]
-        assert (facts["blocks"]["texts"], facts["blocks"]["images"]) == ([], [])
-
-
-@pytest.mark.blender
-def test_files_contain_no_scripts_or_images(look):
-    for kind in ("objects", "materials", "textures", "lights"):
-        for _, facts in look(kind):
-            assert (facts["blocks"]["texts"], facts["blocks"]["images"]) == ([], [])
-
-
-@pytest.mark.blender
-@pytest.mark.slow
-def test_the_script_builds_the_shipped_assets(look, tmp_path):
-    # Blender writes addresses into its files: two builds of one .blend differ in their hash. The shipped
-    # files # are those of the older supported version.
-    def told(entry):
-        left_out = {"blender"} if entry["file"].endswith(".exr") else {"blender", "sha256"}
-        return {name: value for name, value in entry.items() if name not in left_out}
-
-    wanted = [word for name in REBUILT for word in ("--only", name)]
-    python("scripts/assets/build.py", tmp_path, *wanted)
-    again = json.loads((tmp_path / "manifest.json").read_text())["assets"]
-    ours = [entry for entry in ENTRIES if entry["name"] not in FROM_NPM]
-    ours = [entry for entry in ours if {entry["kind"], f"{entry['kind']}/{entry['name']}"} & {*REBUILT}]
-    assert [told(entry) for entry in again] == [told(entry) for entry in ours]
-    found = found_in(tmp_path, tmp_path)
-    for entry, facts in look("objects"):
-        assert facts["body"][2] > 0  # faces look outwards
-        if entry["name"] not in FROM_NPM:
-            assert found[entry["file"]]["body"] == pytest.approx(facts["body"], rel=1e-5)
 
 
 @pytest.mark.parametrize("name", [b"\xff", b"a\nb"])
@@ -309,5 +56,153 @@ def test_names_that_cannot_be_written_are_refused(tmp_path, name):
         Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name + b".blend")).touch()
     except OSError:
         pytest.skip("this file system has no such names")
-    with pytest.raises(InputError, match="cannot be written as one line of UTF-8; rename it"):
+    with refused("cannot be written as one line of UTF-8; rename it"):
         AssetLibrary({"materials": tmp_path}).labels("materials")
+
+
+# -------------------------------------------------------------------------------------------- manifests
+
+ENTRY = {
+    "kind": "objects",
+    "name": "spot",
+    "file": "spot.blend",
+    "licence": "mine",
+    "source": "a scan",
+    "sha256": hashlib.sha256(b"spot").hexdigest(),
+    "facts": {"dimensions": [0.5, 1.0, 0.9], "footprint": 0.55},
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Write a folder of one object and its manifest."""
+    (tmp_path / "spot.blend").write_bytes(b"spot")
+    write_asset_manifest(tmp_path / "manifest.json", [ENTRY])
+    return tmp_path
+
+
+def test_facts_of_user_assets_come_from_the_users_manifest(folder):
+    assert read_asset_manifest(folder / "manifest.json") == {("objects", "spot"): ENTRY}
+    (folder / "homer.blend").touch()
+    library = AssetLibrary({"objects": folder})
+    assert library.entry("objects", "spot") == ENTRY
+    library.facts("objects", "spot")["footprint"] = 3  # of a copy
+    assert library.facts("objects", "spot") == ENTRY["facts"]
+    assert library.facts("objects", "cube") == AssetLibrary().facts("objects", "cube") != {}
+    assert library.facts("objects", "homer") == {}
+
+
+def test_without_an_entry_of_its_kind_an_asset_has_no_facts(folder):
+    write_asset_manifest(folder / "manifest.json", [{**ENTRY, "kind": "lights"}])
+    assert AssetLibrary({"objects": folder}).facts("objects", "spot") == {}
+    (folder / "manifest.json").unlink()
+    assert AssetLibrary({"objects": folder}).facts("objects", "spot") == {}
+
+
+def test_a_changed_file_is_refused(folder):
+    (folder / "spot.blend").write_bytes(b"other")
+    with refused(
+        r"assets\.objects: `spot\.blend` is not the file that manifest\.json describes; .*`candlelight "
+    ):
+        AssetLibrary({"objects": folder}).facts("objects", "spot")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("not json", "expected JSON, got something else"),
+        ("[]", "manifest.json: manifest: .*got "),
+        ('{"schema": 2, "assets": []}', "schema: Input should be 1, got 2"),
+        ({"dimensions": [1, 2]}, r"assets\.0\.facts\.dimensions\.2: Field required"),
+        ({"footprint": 0}, r"assets\.0\.facts\.footprint: Input should be greater than 0, got 0"),
+        ({"footprint": float("nan")}, "footprint: .*nan"),
+        ({"camera": {"location": [0, 1, 2], "look_at": [0, 0, 2]}}, "camera.field_of_view: Field required"),
+    ],
+)
+def test_a_malformed_manifest_is_refused_in_one_line(folder, text, message):
+    if isinstance(text, dict):
+        text = json.dumps({"schema": 1, "assets": [{**ENTRY, "facts": text}]})
+    (folder / "manifest.json").write_text(text)
+    with refused(rf"^assets\.objects: .*{message}.*candlelight assets scan [^\n]*\Z"):
+        AssetLibrary({"objects": folder}).facts("objects", "spot")
+
+
+# --------------------------------------------------------------------------------------------- textures
+
+
+@pytest.fixture
+def dtd(tmp_path):
+    """Write a folder in the layout of the Describable Textures Dataset, with other files in it."""
+    names = ("banded/banded_0002.jpg", "banded/banded_0004.JPG", "polka-dotted/polka-dotted_0001.png")
+    for name in (*names, "banded/._banded_0002.jpg", "banded/notes.txt", "../labels/sheet.png"):
+        path = (tmp_path / "images" / name).resolve()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    (tmp_path / "images" / "banded" / "folder.jpg").mkdir()
+    return tmp_path
+
+
+def test_labels_of_textures_are_class_and_file(dtd):
+    labels = ["banded/banded_0002", "banded/banded_0004", "polka-dotted/polka-dotted_0001"]
+    assert list(find_images(dtd)) == labels
+    assert list(find_images(dtd / "images" / "banded")) == ["banded_0002", "banded_0004"]
+    (dtd / "images" / "fur.blend").touch()
+    library = AssetLibrary({"textures": dtd / "images"})
+    assert library.labels("textures") == [*labels[:2], "fur", labels[2]]
+    assert library.find("textures", labels[1]) == dtd / "images" / "banded" / "banded_0004.JPG"
+    assert library.find("textures", "wood").suffix == ".blend"
+    assert library.facts("textures", labels[0]) == {}
+    assert AssetLibrary({"materials": dtd / "images" / "banded"}).labels("materials") == []
+
+
+def test_links_out_of_a_folder_of_textures_are_left_out(dtd, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "secret.png").touch()
+    (dtd / "images" / "banded" / "link.png").symlink_to(outside / "secret.png")
+    (dtd / "images" / "away").symlink_to(outside)
+    (dtd / "images" / "banded" / "inside.jpg").symlink_to(dtd / "images" / "banded" / "banded_0002.jpg")
+    assert [label.split("/")[1] for label in find_images(dtd)] == [
+        *("banded_0002", "banded_0004", "inside", "polka-dotted_0001")
+    ]
+
+
+def test_two_textures_of_one_label_are_refused(dtd):
+    (dtd / "images" / "banded" / "banded_0002.png").touch()
+    with refused(r"assets\.textures: `banded_0002\.jpg` and `banded_0002\.png` in .* one label"):
+        AssetLibrary({"textures": dtd}).labels("textures")
+
+
+@pytest.mark.parametrize("label", ["banded/../../labels/sheet", "../labels/sheet", "/banded/banded_0002"])
+def test_labels_of_textures_cannot_leave_the_folder(dtd, label):
+    with refused("is not among the textures"):
+        AssetLibrary({"textures": dtd}).find("textures", label)
+
+
+# ----------------------------------------------------------------------------------------------- hashes
+
+
+def test_the_hash_covers_the_files_that_an_asset_may_use(tmp_path):
+    folder = tmp_path / "own"
+    folder.mkdir()
+    for name in ("pink.blend", "pink.blend1", "._wood.png"):
+        (folder / name).write_bytes(b"pink")
+    (tmp_path / "out.png").touch()
+    (folder / ".maps").mkdir()
+    (folder / ".maps" / "wood.png").touch()
+    (folder / "frames").mkdir()
+    for name in ("dataset.json", "image.png"):
+        (folder / "frames" / name).touch()
+    (folder / "gone.png").symlink_to("nowhere")
+    (folder / "out.png").symlink_to(tmp_path / "out.png")
+    os.mkfifo(folder / "pipe.png")
+    library = AssetLibrary({"materials": folder, "objects": folder})
+    alone = library.sha256("materials", "pink")
+    assert alone == hashlib.sha256(b"pink").hexdigest()  # none of the files above counts
+    (folder / "wood.png").write_bytes(b"an image that it may use")
+    library.look_again()
+    first = library.sha256("materials", "pink")
+    assert library.sha256("objects", "pink") == alone
+    (folder / "wood.png").write_bytes(b"another image")
+    assert library.sha256("materials", "pink") == first
+    library.look_again()
+    assert len({alone, first, library.sha256("materials", "pink")}) == 3
