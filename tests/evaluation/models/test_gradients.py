@@ -1,4 +1,4 @@
-"""Gradients of the log image: thresholds, and the gradients of training images."""
+"""Gradients of the log image: thresholds, decompositions, and the gradients of training images."""
 
 import numpy as np
 import pytest
@@ -8,6 +8,8 @@ from numpy import ndarray
 from candlelight.evaluation.models.gradients import (
     FLOOR,
     Gradients,
+    backward_differences,
+    decompose_by_gradients,
     differences,
     draw_places,
     extend,
@@ -66,6 +68,35 @@ def test_dark_pixels_are_raised_before_or_after_the_mean_or_not_at_all() -> None
     assert plain_gray(pixels / 100).item() == pytest.approx(0.001)
     assert plain_gray(-pixels).item() == 0
     assert np.isfinite(split_colour(np.zeros((3, 2, 2))).gray).all()
+
+
+# -------------------------------------------------------------------------------------- decompositions
+
+
+def halves(row: int, pixels: ndarray, mask: ndarray) -> Gradients:
+    gradients = backward_differences(np.log(gray_of_raised(pixels)))
+    return Gradients(gradients.down / 2, gradients.right / 2)
+
+
+def test_half_of_all_gradients_gives_the_square_root() -> None:
+    image = torch.from_numpy(np.random.default_rng(0).uniform(0.05, 1, (2, 1, 5, 6))).expand(2, 3, 5, 6)
+    reflectance, shading = decompose_by_gradients(image, None, halves)
+    root = image.sqrt() / image.amax((1, 2, 3), keepdim=True).sqrt()
+    torch.testing.assert_close(reflectance, root)
+    torch.testing.assert_close(reflectance * shading, image)
+
+
+def test_infinite_pixels_matter_inside_the_mask_alone() -> None:
+    image = torch.rand(2, 3, 4, 5, generator=torch.Generator().manual_seed(0)) + 0.05
+    mask = torch.ones(2, 4, 5, dtype=torch.bool)
+    mask[:, 0] = False
+    wanted = decompose_by_gradients(image, mask, halves)
+    changed = image.clone()
+    changed[1, :, 0] = changed[0, 1, 2, 3] = torch.inf
+    for part, whole in zip(decompose_by_gradients(changed, mask, halves), wanted, strict=True):
+        assert torch.equal(part[1], whole[1])
+        assert part[0, :, 1:].isnan().all()
+        assert (part[0, :, 0] == 0).all()
 
 
 # ------------------------------------------------------------------------------------- training images
