@@ -8,7 +8,7 @@ from torch.nn import functional
 from candlelight.evaluation.models.backbones import Backbone
 from candlelight.evaluation.models.build_backbone import BACKBONES, build_backbone, load_backbone
 from candlelight.evaluation.run.hidden_layers import run_recorded
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 SMALL = ("vgg_small", "densenet_small", "resnet_small")
 # Totals of torchvision's networks with 1000 classes.
@@ -111,10 +111,9 @@ def test_names_and_shapes_are_those_of_public_weights(name: str) -> None:
 def test_shapes(name: str, channels: int, stride: int) -> None:
     network = empty(name, classes=7).eval()
     assert network.classes == 7
-    for size in (32, 64, 96, 224):
-        maps = network.maps(torch.empty(2, 3, size, size + 32, device="meta"))
-        assert maps.shape == (2, channels, size // stride, (size + 32) // stride)
-        assert network.logits(maps).shape == (2, 7)
+    maps = network.maps(torch.empty(2, 3, 64, 96, device="meta"))
+    assert maps.shape == (2, channels, 64 // stride, 96 // stride)
+    assert network.logits(maps).shape == (2, 7)
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -126,12 +125,6 @@ def test_explained_layer_gives_the_maps(name: str) -> None:
     assert torch.equal(network.logits(maps), output)
     assert (maps >= 0).all()
     assert (maps > 0).any()
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_images_of_a_batch_do_not_influence_each_other(name: str) -> None:
-    network, batch = drawn(name), images(count=3)
-    assert torch.allclose(network(batch)[1:2], network(batch[1:2]), rtol=1e-4, atol=1e-6)
 
 
 def norm(state: dict[str, Tensor], name: str, values: Tensor) -> Tensor:
@@ -217,18 +210,6 @@ def test_logits_equal_the_layers_written_out(name: str, by_hand) -> None:
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_initial_weights_depend_on_the_seed_alone(name: str) -> None:
-    before = torch.get_rng_state()
-    one, same, other = (build_backbone(name, 5, seed=seed) for seed in (1, 1, 2))
-    assert torch.equal(torch.get_rng_state(), before)
-    states = one.state_dict(), same.state_dict()
-    assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
-    assert not torch.equal(one.head.weight, other.head.weight)
-    assert not one.training
-    assert one.name == name
-
-
-@pytest.mark.parametrize("name", SMALL)
 def test_initial_activations_neither_vanish_nor_explode(name: str) -> None:
     network = build_backbone(name, 5, seed=0).train()
     maps = network.maps(images(count=4))
@@ -242,12 +223,20 @@ def stored(network: Backbone, path: Path, **changes: object) -> Path:
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_public_weights_are_loaded(name: str, tmp_path: Path) -> None:
-    network = drawn(name)
-    path = stored(network, tmp_path / "public.pth")
+def test_public_weights_are_loaded_and_another_number_of_classes_keeps_a_random_head(
+    name: str, tmp_path: Path
+) -> None:
+    public = drawn(name)
+    path = stored(public, tmp_path / "public.pth")
     found = load_backbone(name, path, 5)
-    assert torch.equal(found(images()), network(images()))
+    assert torch.equal(found(images()), public(images()))
     assert not found.training
+    found = load_backbone(name, path, 3, seed=4)
+    assert torch.equal(found.head.weight, build_backbone(name, 3, seed=4).head.weight)
+    assert torch.equal(found.head.bias, torch.zeros(3))
+    assert torch.equal(found.maps(images()), public.maps(images()))
+    if name == "vgg_small":  # the hidden linear layers are no head
+        assert torch.equal(found.classifier[3].weight, public.classifier[3].weight)
 
 
 def test_old_spelling_of_densenet_and_missing_counters(tmp_path: Path) -> None:
@@ -264,17 +253,6 @@ def test_old_spelling_of_densenet_and_missing_counters(tmp_path: Path) -> None:
     assert torch.equal(load_backbone("densenet_small", tmp_path / "old.pth", 5)(images()), network(images()))
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_another_number_of_classes_keeps_a_random_head(name: str, tmp_path: Path) -> None:
-    public = drawn(name)
-    found = load_backbone(name, stored(public, tmp_path / "public.pth"), 3, seed=4)
-    assert torch.equal(found.head.weight, build_backbone(name, 3, seed=4).head.weight)
-    assert torch.equal(found.head.bias, torch.zeros(3))
-    assert torch.equal(found.maps(images()), public.maps(images()))
-    if name == "vgg_small":  # the hidden linear layers are no head
-        assert torch.equal(found.classifier[3].weight, public.classifier[3].weight)
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -284,30 +262,16 @@ def test_another_number_of_classes_keeps_a_random_head(name: str, tmp_path: Path
         ({"fc.weight": torch.zeros(5, 256, 1)}, r"other shapes: fc\.weight \[5, 256, 1\] instead"),
         ({"bn1.weight": torch.full((16,), torch.nan)}, r"`bn1\.weight` has a value that is nan or infinite"),
         ({"epoch": 3}, "expected tensors by name, got epoch of int"),
+        ({"state": Path("x")}, "would run code in the file"),
     ],
 )
 def test_other_files_are_refused(tmp_path: Path, changes: dict[str, object], message: str) -> None:
     path = stored(build_backbone("resnet_small", 5, seed=0), tmp_path / "public.pth", **changes)
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         load_backbone("resnet_small", path, 5)
 
 
 def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
     path = stored(build_backbone("vgg_small", 5, seed=0), tmp_path / "public.pth")
-    with pytest.raises(InputError, match=r"expected the weights of ResNet; missing: conv1\.weight, .* more"):
+    with refused(r"expected the weights of ResNet; missing: conv1\.weight, .* more"):
         load_backbone("resnet_small", path, 5)
-
-
-def test_code_in_a_file_is_not_run(tmp_path: Path) -> None:
-    torch.save({"state": Path("x")}, tmp_path / "public.pth")
-    with pytest.raises(InputError, match="would run code in the file"):
-        load_backbone("resnet_small", tmp_path / "public.pth")
-
-
-def test_bad_arguments() -> None:
-    with pytest.raises(InputError, match=r"`name` must be one of: vgg19, .*; did you mean `resnet50`"):
-        build_backbone("resnet5", 5, seed=0)
-    with pytest.raises(InputError, match="`classes` must be at least 2, got 1"):
-        build_backbone("resnet50", 1, seed=0)
-    with pytest.raises(InputError, match=r"at least 32 x 32 pixels, got 31 x 40 \(height x width\); render"):
-        build_backbone("resnet_small", 5, seed=0)(torch.zeros(1, 3, 31, 40))

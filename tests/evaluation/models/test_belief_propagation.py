@@ -23,11 +23,9 @@ def exact_log_odds(evidence: np.ndarray, agreements: list[np.ndarray]) -> np.nda
     return np.log(totals[1] / totals[0])
 
 
-@pytest.mark.parametrize("damping", [0.0, 0.5])
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("shape", [(1, 7), (7, 1), (1, 1, 6)], ids=str)
-def test_chain_has_exact_marginals(shape: tuple[int, ...], seed: int, damping: float) -> None:
-    rng = np.random.default_rng(seed)
+@pytest.mark.parametrize(("shape", "damping"), [((1, 7), 0.0), ((7, 1), 0.5), ((1, 1, 6), 0.5)])
+def test_chain_has_exact_marginals(shape: tuple[int, ...], damping: float) -> None:
+    rng = np.random.default_rng(0)
     evidence = rng.normal(0, 2, shape)
     agreements = [rng.uniform(0.05, 0.95, shape) for _ in shape]
     found = propagate_beliefs(evidence, agreements, sweeps=100, damping=damping)

@@ -20,6 +20,7 @@ from candlelight.evaluation.models.retinex import BASELINES
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.verification.checksums import file_sha256
 from candlelight.version import RELEASE
+from tests.refusals import refused
 
 
 def write(path: Path, text: str) -> Path:
@@ -28,31 +29,29 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["retinex", "gray-retinex", "constant-reflectance", "constant-shading"])
-def test_shipped_models_by_name(name: str) -> None:
-    found = open_model(name)
-    assert found.identity == ModelIdentity(name, "shipped", f"candlelight {RELEASE}", None)
-    assert found.model is SHIPPED[name]
-    assert found.colour_space == "linear"
-
-
-def test_shipped_names_are_those_of_the_baselines_and_retinex() -> None:
+def test_shipped_models_are_the_baselines_retinex_and_weiss_by_name() -> None:
     assert SHIPPED == {
         "retinex": ColourRetinex(),
         "gray-retinex": GrayRetinex(),
         "weiss": Weiss(),
         **BASELINES,
     }
+    for name, model in SHIPPED.items():
+        found = open_model(name)
+        assert found.identity == ModelIdentity(name, "shipped", f"candlelight {RELEASE}", None)
+        assert found.model is model
+        assert found.colour_space == "linear"
 
 
-def test_weights_are_identified_by_their_hash(tmp_path: Path) -> None:
-    path = save_model(IntrinsicNet(width=2, seed=0), tmp_path / "small.pt")
+def test_weights_are_identified_by_their_hash(tmp_path: Path, monkeypatch) -> None:
+    path = save_model(IntrinsicNet(width=2, seed=0), tmp_path / "lr=0.1.pt")
     found = open_model(f"mine={path}")
     assert found.identity == ModelIdentity("mine", "weights", None, file_sha256(path))
     assert found.model.width == 2
     assert not found.model.training
-    assert open_model(str(path)).identity.name == "small"
     assert found.colour_space == "linear"
+    monkeypatch.chdir(tmp_path)
+    assert open_model("lr=0.1.pt").identity.name == "lr=0.1"  # its "=" follows no name
 
 
 def test_classifiers_take_srgb_images(tmp_path: Path) -> None:
@@ -78,12 +77,6 @@ def test_classifiers_take_srgb_images(tmp_path: Path) -> None:
 )
 def test_name_and_spec_are_split(spec: str, expected: tuple[str | None, str]) -> None:
     assert split_spec(spec) == expected
-
-
-def test_a_file_with_an_equals_sign_in_its_name_is_a_file(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    save_model(IntrinsicNet(width=2, seed=0), Path("lr=0.1.pt"))
-    assert open_model("lr=0.1.pt").identity.name == "lr=0.1"
 
 
 MODELS = """
@@ -114,6 +107,9 @@ def model(image):
 
 def broken():
     return 3
+
+def odd(image): ...
+odd.colour_space = "sRGB"
 
 ready = Halves()
 number = 4
@@ -155,19 +151,13 @@ def test_a_module_is_identified_by_the_version_of_its_distribution() -> None:
         ("number", "expected a callable `number` in the module, found int"),
         ("Wide", r"the class needs arguments \(width\); write a function without parameters"),
         ("broken", "expected it to make a callable, it made int"),
+        ("odd", r"models.py:odd.colour_space` must be one of: linear, srgb; got sRGB"),
     ],
 )
 def test_invalid_models_are_named(tmp_path: Path, name: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        open_model(f"{write(tmp_path / 'models.py', MODELS)}:{name}")
-
-
-def test_colour_space_is_one_of_two(tmp_path: Path) -> None:
-    path = write(tmp_path / "models.py", "def model(image): ...\nmodel.colour_space = 'sRGB'\n")
-    with pytest.raises(
-        InputError, match=r"models.py:model.colour_space` must be one of: linear, srgb; got sRGB"
-    ):
-        open_model(f"{path}:model")
+    path = write(tmp_path / "models.py", MODELS)
+    with refused(message):
+        open_model(f"{path}:{name}")
 
 
 NETWORK_OF_PARTS = """
@@ -207,35 +197,25 @@ def test_a_module_of_the_standard_library_is_not_replaced(tmp_path: Path) -> Non
     [
         ("import no_such_module", ModuleNotFoundError, "net.py: cannot be imported: No module named"),
         ("def make(:\n", SyntaxError, r"net.py: cannot be imported: .*net.py, line 1"),
+        ("1 / 0\n", ZeroDivisionError, "cannot be imported: ZeroDivisionError: division by zero"),
+        ("import sys\nsys.exit(0)\n", SystemExit, "cannot be imported: SystemExit"),
     ],
 )
-def test_an_import_error_is_one_line_with_its_cause(
-    tmp_path: Path, text: str, cause: type[Exception], message: str
+def test_an_error_of_the_users_code_is_one_line_with_its_cause(
+    tmp_path: Path, text: str, cause: type[BaseException], message: str
 ) -> None:
     before = list(sys.path)
     with pytest.raises(InputError, match=message) as caught:
         open_model(f"{write(tmp_path / 'net.py', text)}:make")
     assert isinstance(caught.value.__cause__, cause)
+    assert "\n" not in str(caught.value)
     assert sys.path == before
-
-
-def test_any_error_of_the_users_code_is_one_line_with_its_cause(tmp_path: Path) -> None:
-    path = write(tmp_path / "net.py", "1 / 0\n")
-    with pytest.raises(InputError, match="cannot be imported: ZeroDivisionError: division by zero") as caught:
-        open_model(f"{path}:make")
-    assert isinstance(caught.value.__cause__, ZeroDivisionError)
-    path = write(tmp_path / "ends.py", "import sys\nsys.exit(0)\n")
-    with pytest.raises(InputError, match="cannot be imported: SystemExit"):
-        open_model(f"{path}:make")
 
 
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        (
-            "retinx",
-            "expected one of retinex, gray-retinex, weiss, constant-reflectance, .*did you mean `retinex`",
-        ),
+        ("retinx", "one of retinex, gray-retinex, weiss, constant-reflectance, .*did you mean `retinex`"),
         ("constant shading", "did you mean `constant-shading`"),
         ("no_such_package.models:make", "cannot import `no_such_package.models`: No module named"),
         (".models:make", r"cannot import `.models`"),
@@ -244,22 +224,21 @@ def test_any_error_of_the_users_code_is_one_line_with_its_cause(tmp_path: Path) 
     ],
 )
 def test_an_unknown_model_is_one_line(spec: str, message: str) -> None:
-    with pytest.raises(InputError, match=message) as caught:
+    with refused(rf"\A.*{message}.*\Z"):
         open_model(spec)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_file_of_python_without_a_callable_and_a_folder_without_a_model(tmp_path: Path) -> None:
     path = write(tmp_path / "net.py", "")
-    with pytest.raises(InputError, match=r"name a callable of this file: .*net.py:CALLABLE"):
+    with refused(r"name a callable of this file: .*net.py:CALLABLE"):
         open_model(str(path))
-    with pytest.raises(InputError, match=r"there is no config.json in it"):
+    with refused(r"there is no config.json in it"):
         open_model(str(tmp_path))
 
 
 def test_two_models_of_one_name_are_refused() -> None:
-    with pytest.raises(InputError, match="two models are named `retinex`; give another name: NAME=retinex"):
+    with refused("two models are named `retinex`; give another name: NAME=retinex"):
         open_models(["retinex", "constant-shading", "retinex"])
     assert list(open_models(["b=retinex", "a=retinex"])) == ["b", "a"]
-    with pytest.raises(InputError, match=r"expected a printable text, got 'a.udcff=retinex'"):
+    with refused(r"expected a printable text, got 'a.udcff=retinex'"):
         open_models(["a\udcff=retinex"])

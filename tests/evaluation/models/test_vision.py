@@ -14,7 +14,7 @@ from torch import nn
 from candlelight.evaluation.models.model_spec import open_model
 from candlelight.evaluation.models.vision import read_preprocessing, token_maps
 from candlelight.evaluation.run.hidden_layers import run_recorded
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 try:
     import transformers
@@ -134,6 +134,11 @@ def test_identity_is_the_hash_of_configuration_and_weights(tmp_path: Path) -> No
     assert first != open_model(str(folder)).identity.sha256
 
 
+@pytest.fixture
+def vit(tmp_path: Path) -> Path:
+    return save(tmp_path / "vit", transformers.ViTForImageClassification(vit_config()))
+
+
 @needs_transformers
 def test_half_precision_weights_run_in_float32(tmp_path: Path) -> None:
     folder = save(tmp_path / "vit", transformers.ViTForImageClassification(vit_config()).half())
@@ -141,35 +146,25 @@ def test_half_precision_weights_run_in_float32(tmp_path: Path) -> None:
 
 
 @needs_transformers
-def test_missing_weights_are_refused(tmp_path: Path) -> None:
-    folder = save(tmp_path / "vit", transformers.ViTForImageClassification(vit_config()))
-    drop(folder, lambda name: not name.startswith("classifier."))
-    with pytest.raises(
-        InputError, match=r"its weights lack `classifier.bias` and 1 more; save the whole model"
-    ):
-        open_model(str(folder))
+def test_damaged_files_are_one_line(vit: Path) -> None:
+    drop(vit, lambda name: not name.startswith("classifier."))
+    with refused(r"its weights lack `classifier.bias` and 1 more; save the whole model"):
+        open_model(str(vit))
+    for name in ("model.safetensors", "config.json"):
+        (vit / name).write_bytes((vit / name).read_bytes()[:50])
+        with refused(r"\A.*cannot be read as a transformers model.*\Z"):
+            open_model(str(vit))
 
 
 @needs_transformers
 def test_a_model_of_texts_is_refused(tmp_path: Path) -> None:
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     folder = save(tmp_path / "bert", transformers.BertModel(transformers.BertConfig(**sizes, vocab_size=9)))
-    with pytest.raises(InputError, match="expected a model of images, BertModel takes `input_ids`"):
+    with refused("expected a model of images, BertModel takes `input_ids`"):
         open_model(str(folder))
     (folder / "preprocessor_config.json").unlink()
-    with pytest.raises(InputError, match=r"preprocessor_config.json is missing: expected a vision model"):
+    with refused(r"preprocessor_config.json is missing: expected a vision model"):
         open_model(str(folder))
-
-
-@needs_transformers
-@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
-def test_damaged_files_are_one_line(tmp_path: Path, name: str) -> None:
-    folder = save(tmp_path / "vit", transformers.ViTForImageClassification(vit_config()))
-    path = folder / name
-    path.write_bytes(path.read_bytes()[:50])
-    with pytest.raises(InputError, match="cannot be read as a transformers model") as caught:
-        open_model(str(folder))
-    assert "\n" not in str(caught.value)
 
 
 class Malicious:
@@ -178,18 +173,17 @@ class Malicious:
 
 
 @needs_transformers
-def test_code_of_the_folder_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_of_the_folder_is_not_run(vit: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    folder = save(tmp_path / "vit", transformers.ViTForImageClassification(vit_config()))
-    (folder / "model.safetensors").unlink()
-    torch.save({"classifier.bias": Malicious()}, folder / "pytorch_model.bin")
-    with pytest.raises(InputError, match="cannot be read as a transformers model"):
-        open_model(str(folder))
+    (vit / "model.safetensors").unlink()
+    torch.save({"classifier.bias": Malicious()}, vit / "pytorch_model.bin")
+    with refused("cannot be read as a transformers model"):
+        open_model(str(vit))
     config = {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config", "AutoModel": "mine.Model"}}
-    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    (folder / "mine.py").write_text("from pathlib import Path\nPath('was-run').touch()\n", encoding="utf-8")
-    with pytest.raises(InputError, match="cannot be read as a transformers model"):
-        open_model(str(folder))
+    (vit / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    (vit / "mine.py").write_text("from pathlib import Path\nPath('was-run').touch()\n", encoding="utf-8")
+    with refused("cannot be read as a transformers model"):
+        open_model(str(vit))
     assert not Path("was-run").exists()
 
 
@@ -218,9 +212,7 @@ def test_a_hub_that_cannot_be_reached_gives_one_line(monkeypatch: pytest.MonkeyP
         raise ConnectionError("no route\nto host")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-    with pytest.raises(
-        InputError, match="hf:a/b: cannot be downloaded from the Hugging Face Hub: no route to host"
-    ):
+    with refused("hf:a/b: cannot be downloaded from the Hugging Face Hub: no route to host"):
         open_model("hf:a/b")
 
 
@@ -228,19 +220,19 @@ def test_without_transformers_the_extra_is_named(tmp_path: Path, monkeypatch: py
     monkeypatch.setitem(sys.modules, "transformers", None)
     (tmp_path / "config.json").write_text("{}", encoding="utf-8")
     for spec in (str(tmp_path), "hf:owner/name"):
-        with pytest.raises(InputError, match=r'need transformers; .*"candlelight\[transformers\]"`'):
+        with refused(r'need transformers; .*"candlelight\[transformers\]"`'):
             open_model(spec)
 
 
-@pytest.mark.parametrize(("count", "first"), [(4, 0), (5, 1), (6, 2), (261, 5)])
+@pytest.mark.parametrize(("count", "first"), [(4, 0), (5, 1), (261, 5)])
 def test_tokens_before_the_patches_are_left_out(count: int, first: int) -> None:
     tokens = torch.arange(float(count)).reshape(1, count, 1)
     assert token_maps(tokens).flatten().tolist() == list(range(first, count))
 
 
-@pytest.mark.parametrize("count", [0, 35, 99])
+@pytest.mark.parametrize("count", [0, 35])
 def test_tokens_that_make_no_square_are_refused(count: int) -> None:
-    with pytest.raises(InputError, match=f"expected tokens of square images, got {count}"):
+    with refused(f"expected tokens of square images, got {count}"):
         token_maps(torch.zeros(1, count, 1))
 
 

@@ -31,8 +31,8 @@ def test_arrows_come_from_tables_expressions_and_targets_but_not_from_selections
 
 def test_parents_come_before_their_children():
     rng = np.random.default_rng(0)
+    names = [f"v{i}" for i in range(7)]
     for _ in range(100):
-        names = [f"v{i}" for i in range(7)]
         shuffled = list(rng.permutation(names))
         graph = {
             name: tuple(p for p in shuffled[: shuffled.index(name)] if rng.random() < 0.35) for name in names
