@@ -1,4 +1,4 @@
-"""The contract of all metrics of codes and factors; `test_degenerate.py` has their undefined and refused input."""
+"""The contract of all metrics of codes and factors; `test_degenerate.py` has undefined and refused input."""
 
 from functools import partial
 from typing import NamedTuple
