@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from candlelight.evaluation.intrinsic.benchmark_methods import choose_left_out, two_halves
-from candlelight.loaders.errors import InputError
 from candlelight.loaders.public.mit import MIT_SETS
+from tests.refusals import refused
 
 
 def test_choice_equals_a_loop() -> None:
@@ -28,9 +28,9 @@ def test_the_first_of_equals_is_chosen() -> None:
 
 @pytest.mark.parametrize("groups", [["a"], ["a", "a"]])
 def test_one_object_is_refused(groups: list[str]) -> None:
-    with pytest.raises(InputError, match="leave-one-out needs at least two objects or scenes, got one"):
+    with refused("leave-one-out needs at least two objects or scenes, got one"):
         choose_left_out(np.ones((len(groups), 2)), groups)
-    with pytest.raises(InputError, match="two-fold cross-validation needs at least two"):
+    with refused("two-fold cross-validation needs at least two"):
         two_halves(groups, 0)
 
 

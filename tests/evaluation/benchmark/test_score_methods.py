@@ -20,7 +20,7 @@ from candlelight.evaluation.models import (
 )
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.steps import FinishedSteps
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 GRADIENT = ("BAS", *GRADIENT_METHODS)
 
@@ -187,14 +187,12 @@ def test_a_model_may_have_a_name_that_ends_like_p_1(objects) -> None:
 def test_methods_that_cannot_run(objects, methods, message) -> None:
     view = objects()
     view.items = [replace(item, lights=None) for item in view.items]
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         evaluate("methods", view, methods=",".join(methods))
 
 
 def test_one_object_is_refused(objects) -> None:
-    with pytest.raises(
-        InputError, match="candidates are chosen on other objects: expected two or more, got one"
-    ):
+    with refused("candidates are chosen on other objects: expected two or more, got one"):
         evaluate("methods", objects(1), methods="GR-RET")
 
 

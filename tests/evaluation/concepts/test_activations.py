@@ -1,5 +1,3 @@
-from inspect import unwrap
-
 import numpy as np
 import pytest
 import torch
@@ -13,18 +11,15 @@ from candlelight.evaluation.concepts.activations import (
 )
 from candlelight.evaluation.concepts.cav import fit_cavs
 from candlelight.evaluation.concepts.sensitivity import sensitivity
-from candlelight.loaders.errors import InputError
-
-
-def _generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.evaluation.concepts.conftest import generator
+from tests.refusals import refused
 
 
 @pytest.fixture
 def pair():
-    prediction = torch.rand(3, 3, 4, 5, generator=_generator(0), dtype=torch.float64)
-    target = torch.rand(3, 3, 4, 5, generator=_generator(1), dtype=torch.float64)
-    return prediction, target, torch.rand(3, 4, 5, generator=_generator(2)) > 0.4
+    prediction = torch.rand(3, 3, 4, 5, generator=generator(0), dtype=torch.float64)
+    target = torch.rand(3, 3, 4, 5, generator=generator(1), dtype=torch.float64)
+    return prediction, target, torch.rand(3, 4, 5, generator=generator(2)) > 0.4
 
 
 class Split(nn.Module):
@@ -65,7 +60,7 @@ def test_closed_form_equals_automatic_differentiation(pair, align, masked):
     pixel_loss(leaf, target, mask, align).sum().backward()
     torch.testing.assert_close(output_gradient(prediction, target, mask, align), leaf.grad.flatten(1))
     assert torch.autograd.gradcheck(
-        lambda p: ((pixel_loss(p, target, mask, align)),), (leaf.detach().requires_grad_(),)
+        lambda p: pixel_loss(p, target, mask, align), leaf.detach().requires_grad_()
     )
 
 
@@ -92,11 +87,6 @@ def test_aligned_loss_ignores_scales_whose_square_no_float32_can_hold(pair, fact
     torch.testing.assert_close(gradient, plain, rtol=1e-3, atol=1e-6)
 
 
-def test_subnormal_prediction_is_black():
-    one = torch.ones(1, 3, 2, 2)
-    assert pixel_loss(1e-42 * one, one, align_scale=True).item() == pytest.approx(1)
-
-
 @pytest.mark.parametrize("align", [False, True])
 def test_empty_mask_and_black_prediction(align):
     one, black = torch.ones(1, 3, 2, 2), torch.zeros(1, 3, 2, 2)
@@ -104,10 +94,12 @@ def test_empty_mask_and_black_prediction(align):
     assert pixel_loss(one, 2 * one, nothing, align).tolist() == [0]
     assert (output_gradient(one, 2 * one, nothing, align) == 0).all()
     assert output_gradient(black, one, None, align).isfinite().all()
+    # The square of a subnormal prediction is 0.
+    assert pixel_loss(1e-42 * one, one, None, align).item() == pytest.approx(1)
 
 
 def test_activations_are_those_of_evaluation_mode_in_any_batches():
-    model, images = Split(), torch.rand(5, 3, 6, 6, generator=_generator())
+    model, images = Split(), torch.rand(5, 3, 6, 6, generator=generator())
     found = layer_activations(model, ["shared.0", "norm"], images, batch_size=2)
     expected = model.shared[0](images).detach()
     torch.testing.assert_close(found["shared.0"], expected.flatten(1))
@@ -119,7 +111,7 @@ def test_activations_are_those_of_evaluation_mode_in_any_batches():
 @pytest.mark.parametrize("frozen", [False, True])
 def test_gradients_equal_finite_differences(frozen):
     model = Split().double().eval().requires_grad_(not frozen)
-    images = torch.rand(3, 3, 4, 4, generator=_generator(), dtype=torch.float64)
+    images = torch.rand(3, 3, 4, 4, generator=generator(), dtype=torch.float64)
 
     def loss(output, rows):
         assert len(output[0]) == rows.stop - rows.start
@@ -141,7 +133,7 @@ def test_gradients_equal_finite_differences(frozen):
 
 @pytest.mark.parametrize("layer", ["tokens_first", "attention"])
 def test_as_many_tokens_as_images_are_not_transposed(attention, layer):
-    model, images = attention(), torch.rand(4, 3, 2, 2, generator=_generator())
+    model, images = attention(), torch.rand(4, 3, 2, 2, generator=generator())
     rows = layer_activations(model, [layer, "images_first"], images, batch_size=4)
     torch.testing.assert_close(rows[layer], rows["images_first"])
     assert not torch.allclose(
@@ -161,26 +153,10 @@ def test_gradients_work_under_no_grad():
     assert found.abs().sum() > 0
 
 
-@pytest.mark.parametrize("frozen", [False, True])
-def test_layer_of_the_other_branch(frozen):
-    model = Split().requires_grad_(not frozen)
-    with pytest.raises(
-        InputError, match="the loss or target does not depend on layer `shading`; choose a layer on"
-    ):
-        layer_gradients(model, "shading", torch.rand(1, 3, 4, 4), lambda y, _: y[0].flatten(1).sum(1))
-
-
-def test_unknown_layer():
-    with pytest.raises(
-        InputError, match=r"layer `encoder` is not in the model; expected one of: shared, shared\.0"
-    ):
-        layer_activations(Split(), ["encoder"], torch.rand(1, 3, 4, 4))
-
-
 def _exact_up_to_scale(dtype=torch.float32):
     """A ground truth, and an image divided by its shading: a multiple of the ground truth up to rounding."""
-    target = torch.rand(4, 3, 16, 16, generator=_generator(7), dtype=dtype) + 0.05
-    light = torch.rand(4, 3, 16, 16, generator=_generator(8), dtype=dtype) + 0.05
+    target = torch.rand(4, 3, 16, 16, generator=generator(7), dtype=dtype) + 0.05
+    light = torch.rand(4, 3, 16, 16, generator=generator(8), dtype=dtype) + 0.05
     scale = torch.tensor([0.37, 1.0, 2.9, 1e-3], dtype=dtype)[:, None, None, None]
     return scale * (target * light / light), target
 
@@ -194,9 +170,9 @@ def test_rounding_errors_of_a_prediction_exact_up_to_scale_have_no_gradient(dtyp
     assert (pixel_loss(prediction, target, None, True) == 0).all()
     # Without alignment only the second image, whose scale is 1, is exact.
     assert (output_gradient(prediction, target) == 0).all(1).tolist() == [False, True, False, False]
-    concept = torch.rand(9, gradient.shape[1], generator=_generator(9))
-    negatives = torch.rand(9, gradient.shape[1], generator=_generator(10))
-    cavs = fit_cavs(concept, negatives, generator=_generator(), runs=5)
+    concept = torch.rand(9, gradient.shape[1], generator=generator(9))
+    negatives = torch.rand(9, gradient.shape[1], generator=generator(10))
+    cavs = fit_cavs(concept, negatives, generator=generator(), runs=5)
     assert (sensitivity(cavs, gradient) == 0).all()
 
 
@@ -245,46 +221,63 @@ def test_values_that_are_not_finite_do_not_count_as_rounding(pair, align, bad):
     assert output_gradient(prediction, target, None, align).isfinite().all(1).tolist() == [False, True, True]
 
 
+ONE, THREE = torch.ones(2, 1, 4, 4), torch.ones(2, 3, 4, 4)
+
+
 @pytest.mark.parametrize("function", [pixel_loss, output_gradient])
-def test_images_that_cannot_be_compared(function):
-    one, three = torch.ones(2, 1, 4, 4), torch.ones(2, 3, 4, 4)
-    with pytest.raises(InputError, match=r"expected `prediction` .*got \[2, 1, 4, 4\], \[2, 3, 4, 4\]$"):
-        unwrap(function)(one, three)
-    with pytest.raises(InputError, match=r"got \[2, 3, 4, 4\], \[2, 3, 4, 4\], \[1, 4, 4\]$"):
-        unwrap(function)(three, three, torch.ones(1, 4, 4, dtype=torch.bool))
-    with pytest.raises(InputError, match=r"`mask` must be boolean, got torch\.float32; pass `mask > 0`"):
-        unwrap(function)(three, three, torch.ones(2, 4, 4))
-    assert len(function(three[:0], three[:0])) == 0
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        ((ONE, THREE), r"expected `prediction` .*got \[2, 1, 4, 4\], \[2, 3, 4, 4\]$"),
+        ((THREE, THREE, torch.ones(1, 4, 4).bool()), r"got \[2, 3, 4, 4\], \[2, 3, 4, 4\], \[1, 4, 4\]$"),
+        ((THREE, THREE, torch.ones(2, 4, 4)), r"must be boolean, got torch\.float32; pass `mask > 0`"),
+    ],
+)
+def test_images_that_cannot_be_compared(function, images, message):
+    with refused(message):
+        function(*images)
 
 
-def test_no_images_and_no_batches():
-    model, images = Split(), torch.rand(2, 3, 4, 4)
-    with pytest.raises(InputError, match="`images` needs at least one image, got none"):
-        layer_activations(model, ["norm"], images[:0])
-    with pytest.raises(InputError, match="`images` needs at least one image, got none"):
-        layer_gradients(model, "norm", images[:0], lambda y, _: y[0].flatten(1).sum(1))
-    with pytest.raises(InputError, match="`batch_size` must be at least 1, got 0"):
-        layer_activations(model, ["norm"], images, batch_size=0)
-    with pytest.raises(InputError, match=r"`images` \[images, channels, height, width\], got \[3, 4, 4\]"):
-        unwrap(layer_activations)(model, ["norm"], images[0])
+class Twice(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.shared = nn.Conv2d(3, 3, 1)
+
+    def forward(self, image: Tensor) -> Tensor:
+        return self.shared(self.shared(image))
 
 
-def test_layer_that_runs_again_behind_the_others_is_refused():
-    class Again(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.shared = nn.Conv2d(3, 3, 1)
+@pytest.mark.parametrize(
+    ("model", "layer", "images", "message"),
+    [
+        (
+            Split(),
+            "encoder",
+            THREE,
+            r"`encoder` is not in the model; expected one of: shared, shared\.0",
+        ),
+        (Twice(), "shared", THREE, "layer `shared` runs more than once"),
+        (
+            *(nn.Sequential(nn.Flatten(0), nn.ReLU()), "1", THREE),
+            r"layer `1` gives shape \[96\] for 2 images and \[48\] for one; choose one with",
+        ),
+        (Split(), "norm", THREE[:0], "`images` needs at least one image, got none"),
+        (Split(), "norm", THREE[0], r"`images` \[images, channels, height, width\], got \[3, 4, 4\]"),
+    ],
+)
+def test_layers_and_images_without_activations(model, layer, images, message):
+    with refused(message):
+        layer_activations(model, [layer], images)
 
-        def forward(self, image: Tensor) -> Tensor:
-            return self.shared(self.shared(image))
 
-    with pytest.raises(InputError, match="layer `shared` runs more than once"):
-        layer_activations(Again(), ["shared"], torch.rand(2, 3, 4, 4))
+def test_refused_gradients():
+    def loss(output, _rows):
+        return output[0].flatten(1).sum(1)
 
-
-def test_layer_without_a_row_for_each_image_is_refused():
-    model = nn.Sequential(nn.Flatten(0), nn.ReLU())
-    with pytest.raises(
-        InputError, match=r"layer `1` gives shape \[96\] for 2 images and \[48\] for one; choose one with"
-    ):
-        layer_activations(model, ["1"], torch.rand(2, 3, 4, 4))
+    for model in (Split(), Split().requires_grad_(False)):
+        with refused("the loss or target does not depend on layer `shading`; choose a layer on"):
+            layer_gradients(model, "shading", THREE, loss)
+    with refused("`images` needs at least one image, got none"):
+        layer_gradients(Split(), "norm", THREE[:0], loss)
+    with refused("`batch_size` must be at least 1, got 0"):
+        layer_gradients(Split(), "norm", THREE, loss, batch_size=0)

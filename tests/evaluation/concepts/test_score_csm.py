@@ -34,7 +34,7 @@ from candlelight.evaluation.run.named_models import identify_models
 from candlelight.evaluation.run.predictions import open_predictions
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.views import ConceptSet, DecomposedImage
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 HEIGHT, WIDTH = 6, 8
 
@@ -327,28 +327,26 @@ def test_significance_decides_about_the_rules_alone(sets):
 
 @pytest.mark.parametrize("varies", ["albedo", "illumination"])
 def test_controls_in_which_a_concept_varies_are_refused(sets, varies):
-    with pytest.raises(InputError, match=f"`{varies}` was given as the control of albedo, but in its sets"):
+    with refused(f"`{varies}` was given as the control of albedo, but in its sets"):
         score(_blurry, sets, controls={"albedo": sets[varies]})
     unchecked = unwrap(choose_sets)  # without the checks of types, which come before the message
-    with pytest.raises(InputError, match="`controls` must be one of: albedo, illumination"):
+    with refused("`controls` must be one of: albedo, illumination"):
         unchecked(sets["albedo"], sets["illumination"], {"colour": sets[varies]}, max_sets=None, seed=0)
 
 
 def test_controls_without_concept_sets_are_refused(sets, memory_view):
     moved = control_of(memory_view, sets["albedo"])
-    with pytest.raises(InputError, match="control of albedo: there are no albedo sets to compare with it"):
+    with refused("control of albedo: there are no albedo sets to compare with it"):
         score(_blurry, {**sets, "albedo": None}, controls={"albedo": moved}, runs=2)
 
 
 def test_sets_of_one_image_are_named(sets, memory_view):
     moved = control_of(memory_view, sets["albedo"])
     moved.sets = (moved.sets[0], ConceptSet(moved.sets[1].fixed, moved.sets[1].rows[:1]))
-    with pytest.raises(
-        InputError, match=r"control of the albedo set with .*light=right.*: expected at least 2 images, got 1"
-    ):
+    with refused(r"control of the albedo set with .*light=right.*: expected at least 2 images, got 1"):
         score(_blurry, sets, controls={"albedo": moved}, runs=2)
     sets["albedo"].sets = (ConceptSet({"light": "left"}, (3,)), sets["albedo"].sets[1])
-    with pytest.raises(InputError, match=r"^albedo set with light=left: expected at least 2 images, got 1"):
+    with refused(r"^albedo set with light=left: expected at least 2 images, got 1"):
         score(_blurry, sets, runs=2)
 
 
@@ -365,7 +363,7 @@ def test_classifiers_are_recorded_and_change_the_vectors(sets):
         assert found[one, 0.01] != found[one, 1.0]
     kinds = [found[one, 0.01] for one in get_args(Classifier)]
     assert all(one not in kinds[:number] for number, one in enumerate(kinds))
-    with pytest.raises(InputError, match=r"`classifier`: expected one of svm, .*, got svn; did you mean"):
+    with refused(r"`classifier`: expected one of svm, .*, got svn; did you mean"):
         score(_blurry, sets, classifier="svn")
 
 
@@ -420,12 +418,12 @@ def test_resizing_removes_mixed_pixels_from_the_mask(decompositions):
 def test_sizes_may_differ_if_one_is_given(sets, memory_view):
     sets["negatives"] = memory_view([torch.zeros(3, 2 + row, 5) for row in range(8)])
     for batch_size in (1, 16):
-        with pytest.raises(InputError, match=r"images have several sizes, .* give one `size` to resize them"):
+        with refused(r"images have several sizes, .* give one `size` to resize them"):
             score(_blurry, sets, runs=2, batch_size=batch_size)
     assert score(_blurry, sets, runs=2, size=(5, 5)).about.settings["size"] == [5, 5]
     # As many pixels as the other images, but height and width are exchanged.
     sets["negatives"] = memory_view([torch.zeros(3, WIDTH, HEIGHT)] * 8)
-    with pytest.raises(InputError, match=r"several sizes, \[\(6, 8\), \(8, 6\)\]; give one `size`"):
+    with refused(r"several sizes, \[\(6, 8\), \(8, 6\)\]; give one `size`"):
         score(_blurry, sets, runs=2)
 
 
@@ -568,13 +566,13 @@ def test_predictions_score_like_their_model(sets, tmp_path):
     one, other = (score(model, sets, runs=5) for model in (_blurry, open_predictions(tmp_path)))
     assert one.details == other.details
     assert one.scores == other.scores
-    with pytest.raises(InputError, match="predictions are scored at their own size"):
+    with refused("predictions are scored at their own size"):
         score(open_predictions(tmp_path), sets, runs=2, size=(3, 3))
 
 
 def test_swapped_concept_sets_are_refused(sets):
     swapped = {**sets, "albedo": sets["illumination"], "illumination": sets["albedo"]}
-    with pytest.raises(InputError, match="given for albedo, but in its sets the illumination varies; swap"):
+    with refused("given for albedo, but in its sets the illumination varies; swap"):
         score(_blurry, swapped, runs=2)
 
 
@@ -583,7 +581,7 @@ def test_controls_are_no_concept_sets(memory_view):
     message = (
         "`moved` was given for albedo, but in its sets the camera varies; name a set in which the albedo"
     )
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         check_kind("albedo", moved)
 
 
@@ -594,24 +592,24 @@ def test_one_kind_of_concept_is_enough(sets):
 
 def test_invalid_arguments_are_refused(sets, memory_view, decompositions):
     for layer in ("a,b,c", "a,"):
-        with pytest.raises(InputError, match=f"`layer` {layer}: expected NAME, or REFLECTANCE,SHADING"):
+        with refused(f"`layer` {layer}: expected NAME, or REFLECTANCE,SHADING"):
             score(Net(), sets, runs=2, layer=[layer])
-    with pytest.raises(InputError, match="as many layers of the reflectance as of the shading, got 1 and 3"):
+    with refused("as many layers of the reflectance as of the shading, got 1 and 3"):
         score(Net(), sets, runs=2, layer=["encoder,*"])
-    with pytest.raises(InputError, match="`albedo`: the data are open already; omit it"):
+    with refused("`albedo`: the data are open already; omit it"):
         score(_blurry, sets, runs=2, albedo="none")
-    with pytest.raises(InputError, match="`planted`: needs the ground truth of all images, `truth` of"):
+    with refused("`planted`: needs the ground truth of all images, `truth` of"):
         score(_blurry, sets, runs=2, planted=True)
-    with pytest.raises(InputError, match="layer encoder: `model` has no hidden layers"):
+    with refused("layer encoder: `model` has no hidden layers"):
         score(_blurry, sets, runs=2, layer=["encoder"])
-    with pytest.raises(InputError, match="expected concept sets of albedo or illumination, got none"):
+    with refused("expected concept sets of albedo or illumination, got none"):
         score(_blurry, {**sets, "albedo": None, "illumination": None}, runs=2)
-    with pytest.raises(InputError, match="no rows to read: `row` is empty"):
+    with refused("no rows to read: `row` is empty"):
         score(_blurry, {**sets, "negatives": memory_view([])}, runs=2)
     black = torch.zeros(1, 3, HEIGHT, WIDTH)
-    with pytest.raises(InputError, match="a test frame has no pixel with an albedo above 0"):
+    with refused("a test frame has no pixel with an albedo above 0"):
         score(_blurry, {**sets, "test": decompositions(black, black, name="test")}, runs=2)
-    with pytest.raises(InputError, match="gives nan, inf or nothing for `negative-0`"):
+    with refused("gives nan, inf or nothing for `negative-0`"):
         score(lambda image: (image / 0, image), sets, runs=2)
 
 
@@ -647,5 +645,5 @@ class Broken(Net):
     ],
 )
 def test_values_at_hidden_layers_must_be_finite(sets, part, message):
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         score(Broken(part, -1.0), sets, runs=2, layer=["encoder"])

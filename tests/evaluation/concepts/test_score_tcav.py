@@ -23,7 +23,7 @@ from candlelight.evaluation.run.result_files import read_results, write_results
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.views import ConceptSet
 from candlelight.evaluation.views.named_streams import named_generator
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 SIDE = 6
 
@@ -405,7 +405,7 @@ def test_images_of_a_concept_are_no_negatives(noisy, memory_view):
     red = noisy["concepts"]["red"].items
     noisy["negatives"] = memory_view([*noisy["negatives"].items, red[3].clone(), red[7]], name="others")
     message = r"concept `red`: 2 of 22 images, such as `red-3`, are negatives too; give other `negatives`"
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         score(Network(), **noisy, runs=2)
 
 
@@ -413,9 +413,7 @@ def test_layers_may_be_patterns(noisy):
     named = score(Network(), **noisy | {"layers": ["???"]}, runs=2)
     assert named.about.settings["layers"] == ["one", "two"]
     assert named.columns == score(Network(), **noisy, runs=2).columns
-    with pytest.raises(
-        InputError, match=r"layer `three\*` is not in the model; expected one of: one, .*head"
-    ):
+    with refused(r"layer `three\*` is not in the model; expected one of: one, .*head"):
         score(Network(), **noisy | {"layers": ["one", "three*"]})
 
 
@@ -447,15 +445,13 @@ class Broken(Network):
 
 
 def test_nan_names_the_image(noisy):
-    with pytest.raises(
-        InputError, match=r"target `logit:1` of model `model`: .* nan or inf for image `test-2`"
-    ):
+    with refused(r"target `logit:1` of model `model`: .* nan or inf for image `test-2`"):
         score(Broken("output", 0.35), **noisy, runs=2)
     noisy["negatives"].items = [0.5 * image for image in noisy["negatives"].items]
-    with pytest.raises(InputError, match=r"model `model`, layer `one`: .* nan or inf for image `red-\d+`"):
+    with refused(r"model `model`, layer `one`: .* nan or inf for image `red-\d+`"):
         score(Broken("input", 0.4), **noisy, runs=2)
     infinite = Target("root", lambda output: (output - output.detach())[:, 0].sqrt())
-    with pytest.raises(InputError, match=r"gradient of model `model`, layer `one`: .* for image `test-0`"):
+    with refused(r"gradient of model `model`, layer `one`: .* for image `test-0`"):
         score(Network(), **noisy | {"target": infinite}, runs=2)
 
 
@@ -487,24 +483,24 @@ def test_nan_names_the_image(noisy):
     ],
 )
 def test_bad_arguments(noisy, changed, message):
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         score(Network(), **{**noisy, "runs": 2, **changed})
 
 
 def test_layers_that_do_not_fit(noisy, memory_view):
-    with pytest.raises(InputError, match=r"layer `unused` did not run in a forward pass"):
+    with refused(r"layer `unused` did not run in a forward pass"):
         score(Means(), **noisy | {"layers": ["unused"]})
-    with pytest.raises(InputError, match=r"`model` has no hidden layers: TCAV needs a torch.nn.Module"):
+    with refused(r"`model` has no hidden layers: TCAV needs a torch.nn.Module"):
         score(lambda image: image.mean((2, 3)), **noisy)
-    with pytest.raises(InputError, match=r"control `green`: expected one of the concepts, red, blue"):
+    with refused(r"control `green`: expected one of the concepts, red, blue"):
         score(Network(), **noisy, controls={"green": noisy["negatives"]})
     one = memory_view([noisy["test"].items[0]], name="one")
-    with pytest.raises(InputError, match=r"^concept `one`: expected at least 2 images, got 1; add images"):
+    with refused(r"^concept `one`: expected at least 2 images, got 1; add images"):
         score(Network(), **noisy | {"concepts": {"one": one}})
-    with pytest.raises(InputError, match=r"^control of concept `red`: expected at least 2 images, got 1"):
+    with refused(r"^control of concept `red`: expected at least 2 images, got 1"):
         score(Network(), **noisy, controls={"red": one})
     noisy["negatives"] = memory_view([], name="negative")
-    with pytest.raises(InputError, match=r"no rows to read: `negative` is empty"):
+    with refused(r"no rows to read: `negative` is empty"):
         score(Network(), **noisy)
 
 
@@ -520,12 +516,12 @@ def test_tokens_may_come_before_images_and_with_other_values(noisy, attention):
 def test_sizes_may_differ_if_one_is_given(noisy, memory_view):
     wide = [torch.rand(3, SIDE, SIDE + 2) for _ in range(20)]
     for name in ("negatives", "test"):
-        with pytest.raises(InputError, match=r"several sizes, \[\(6, 6\), \(6, 8\)\]; give one `size`"):
+        with refused(r"several sizes, \[\(6, 6\), \(6, 8\)\]; give one `size`"):
             score(Network(), **noisy | {name: memory_view(wide, name=name)}, runs=2)
-    with pytest.raises(InputError, match=r"several sizes, \[\(6, 6\), \(6, 8\)\]; give one `size`"):
+    with refused(r"several sizes, \[\(6, 6\), \(6, 8\)\]; give one `size`"):
         score(Network(), **noisy | {"concepts": {"wide": memory_view(wide)}}, runs=2)
     mixed = memory_view([*(image / 2 for image in wide), torch.rand(3, 9, 9)], name="mixed")
-    with pytest.raises(InputError, match=r"several sizes, \[\(6, 8\), \(9, 9\)\]; give one `size`"):
+    with refused(r"several sizes, \[\(6, 8\), \(9, 9\)\]; give one `size`"):
         score(
             Network(),
             **noisy

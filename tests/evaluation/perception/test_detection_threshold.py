@@ -1,5 +1,4 @@
 import math
-from inspect import unwrap
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from candlelight.evaluation.perception.detection import (
 )
 from candlelight.evaluation.perception.psychometric import DETECTION_LEVELS
 from candlelight.evaluation.perception.transforms import paper_families
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 RMSE = published_transduction("RMSE")
 LOW, D_T, HIGH = DETECTION_LEVELS
@@ -165,5 +164,5 @@ def test_refused_arguments(changed: dict[str, object], message: str) -> None:
         **{"distances": torch.tensor([[0.0, 1.0]]), "magnitudes": torch.tensor([0.0, 1.0])},
         **{"transduction": Transduction(1.0, 1.0), **changed},
     }
-    with pytest.raises(InputError, match=message):
-        unwrap(detection_threshold)(**given)
+    with refused(message):
+        detection_threshold(**given)

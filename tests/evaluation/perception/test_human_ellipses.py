@@ -11,8 +11,8 @@ from candlelight.evaluation.perception.people import (
     macadam_ellipse,
 )
 from candlelight.evaluation.perception.transforms import hue_chromaticities
-from candlelight.loaders.errors import InputError
 from candlelight.loaders.illuminants import hue_direction
+from tests.refusals import refused
 
 HUES = (
     *(611, 591, 582, 574, 565, 554, 533, 510, 501, 495),
@@ -79,5 +79,5 @@ def test_chromaticities_lie_at_their_radius() -> None:
 
 @pytest.mark.parametrize("hue", [0.0, 439.0, -651.0, math.nan])
 def test_hues_beyond_the_table(hue: float) -> None:
-    with pytest.raises(InputError, match="expected a dominant wavelength of 440 to 650 nm"):
+    with refused("expected a dominant wavelength of 440 to 650 nm"):
         hue_chromaticities(torch.tensor([574.0, hue]), torch.ones(2))

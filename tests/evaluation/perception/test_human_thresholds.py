@@ -10,7 +10,7 @@ from candlelight.evaluation.perception.people import (
     screen_pixels_per_degree,
 )
 from candlelight.evaluation.perception.transforms import PAPER_PIXELS_PER_DEGREE
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 
 def test_shifts_of_the_paper_with_and_without_its_slip() -> None:
@@ -69,5 +69,5 @@ def test_verdicts_beyond_the_range(threshold: float, uncertainty: float, below: 
 
 
 def test_human_threshold_without_a_number() -> None:
-    with pytest.raises(InputError, match="`human` must be finite, got nan; HUMAN_THRESHOLDS"):
+    with refused("`human` must be finite, got nan; HUMAN_THRESHOLDS"):
         human_verdict(1.0, 0.1, math.nan)

@@ -1,5 +1,4 @@
 import math
-from inspect import unwrap
 
 import numpy as np
 import pytest
@@ -16,8 +15,8 @@ from candlelight.evaluation.perception.people import (
     experimental_ellipse,
     macadam_ellipse,
 )
-from candlelight.loaders.errors import InputError
 from candlelight.loaders.illuminants import hue_direction
+from tests.refusals import refused
 
 HUES = torch.tensor(
     [
@@ -116,5 +115,5 @@ def test_refused_arguments(changed: dict[str, object], message: str) -> None:
         **{"distances": (40 * RADII).expand(1, 20, 8), "transduction": LINEAR},
         **{"hues": HUES, "radii": RADII, **changed},
     }
-    with pytest.raises(InputError, match=message):
-        unwrap(illuminant_thresholds)(**given)
+    with refused(message):
+        illuminant_thresholds(**given)

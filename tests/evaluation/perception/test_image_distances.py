@@ -14,7 +14,7 @@ from candlelight.evaluation.perception.distances import (
     rmse_distance,
     ssim_distance,
 )
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 SIDE = {"ms-ssim": 161}
 NAN = float("nan")
@@ -114,5 +114,5 @@ def test_values_that_are_not_finite_give_nan_in_their_row_alone(name):
 )
 def test_small_images(name, side, message):
     images = torch.zeros(1, 3, side, side)
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         DISTANCES[name][0](images, images)

@@ -13,8 +13,8 @@ from candlelight.evaluation.perception import (
     translate_images,
 )
 from candlelight.evaluation.views import MovedImages
-from candlelight.loaders.errors import InputError
 from candlelight.loaders.illuminants import EQUAL_ENERGY
+from tests.refusals import refused
 
 IMAGE = torch.rand(3, 12, 16, generator=torch.Generator().manual_seed(0))
 
@@ -58,5 +58,5 @@ def test_distances_have_the_form_of_those_of_the_frames(memory_view, name, batch
 
 
 def test_frames_without_a_camera_have_no_visual_angle():
-    with pytest.raises(InputError, match="`pixels_per_degree` must be above 0, got nan"):
+    with refused("`pixels_per_degree` must be above 0, got nan"):
         image_plane_family(frames("translation x", (0, 1), math.nan))

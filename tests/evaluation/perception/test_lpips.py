@@ -1,4 +1,3 @@
-from inspect import unwrap
 from pathlib import Path
 
 import pytest
@@ -7,7 +6,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from candlelight.evaluation.perception.lpips import FEATURE_STACKS, LPIPS, load_lpips
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 # Every convolution of torchvision's files: name, output channels, input channels, side of the kernel.
 VGG = (
@@ -173,7 +172,7 @@ def test_smallest_image(loaded) -> None:
     assert metric(image, image.flip(3), torch.ones(1, side, side + 3)) > 0
     with pytest.raises(RuntimeError, match=r"too small|can't be greater than"):  # hence the check
         metric.features(image[:, :, 1:])
-    with pytest.raises(InputError, match=f"at least {side}x{side} pixels, got {side - 1}x{side + 3}"):
+    with refused(f"at least {side}x{side} pixels, got {side - 1}x{side + 3}"):
         metric(image[:, :, 1:], image[:, :, 1:], torch.ones(1, side - 1, side + 3))
 
 
@@ -236,13 +235,13 @@ def test_half_precision_in_a_file_is_widened(tmp_path: Path) -> None:
 @pytest.mark.parametrize("network", FEATURE_STACKS)
 def test_missing_files_are_named(tmp_path: Path, network: str) -> None:
     names = {"alex": "alexnet-owt-7be5be79", "vgg": "vgg16-397923af", "squeeze": "squeezenet1_1-b8a52dc0"}
-    with pytest.raises(InputError, match=rf"^expected {names[network]}\.pth .*none\.pth does not exist"):
+    with refused(rf"^expected {names[network]}\.pth .*none\.pth does not exist"):
         load_lpips(network, tmp_path / "none.pth", tmp_path / "none.pth")
 
 
 def test_missing_heads_are_named(tmp_path: Path) -> None:
     backbone, *_ = made_files(tmp_path, "squeeze")
-    with pytest.raises(InputError, match=r"^expected lpips/weights/v0\.1/squeeze\.pth .* does not exist"):
+    with refused(r"^expected lpips/weights/v0\.1/squeeze\.pth .* does not exist"):
         load_lpips("squeeze", backbone, tmp_path / "none")
 
 
@@ -261,30 +260,30 @@ def test_other_content_of_the_backbone(tmp_path: Path, content: object, reason: 
     path = tmp_path / "other.pth"
     torch.save(content, path)
     message = rf"other\.pth is not squeezenet1_1-b8a52dc0\.pth from [^\n]*, or is damaged: .*{reason}"
-    with pytest.raises(InputError, match=message) as caught:
+    with refused(message) as caught:
         load_lpips("squeeze", path, path)
     assert "\n" not in str(caught.value)
 
 
 def test_files_in_the_wrong_order_and_of_another_network(tmp_path: Path) -> None:
     backbone, heads, _ = made_files(tmp_path, "squeeze")
-    with pytest.raises(InputError, match=r"heads\.pth is not squeezenet1_1"):
+    with refused(r"heads\.pth is not squeezenet1_1"):
         load_lpips("squeeze", heads, backbone)
-    with pytest.raises(InputError, match=r"backbone\.pth is not lpips/weights/v0\.1/squeeze\.pth"):
+    with refused(r"backbone\.pth is not lpips/weights/v0\.1/squeeze\.pth"):
         load_lpips("squeeze", backbone, backbone)
     (tmp_path / "alex").mkdir()
     _, other, _ = made_files(tmp_path / "alex", "alex")
-    with pytest.raises(InputError, match=r"expected `lin1\.model\.1\.weight` \[1, 128, 1, 1\], got \[1, 192"):
+    with refused(r"expected `lin1\.model\.1\.weight` \[1, 128, 1, 1\], got \[1, 192"):
         load_lpips("squeeze", backbone, other)
 
 
 def test_damaged_files(tmp_path: Path) -> None:
     backbone, heads, _ = made_files(tmp_path, "squeeze")
     backbone.write_bytes(backbone.read_bytes()[:1000])
-    with pytest.raises(InputError, match=r"backbone\.pth is not .*, or is damaged: "):
+    with refused(r"backbone\.pth is not .*, or is damaged: "):
         load_lpips("squeeze", backbone, heads)
     backbone.write_bytes(b"<html>404</html>")
-    with pytest.raises(InputError, match=r"backbone\.pth is not .*, or is damaged: "):
+    with refused(r"backbone\.pth is not .*, or is damaged: "):
         load_lpips("squeeze", backbone, heads)
 
 
@@ -294,21 +293,21 @@ def test_heads_below_zero(tmp_path: Path, value: float) -> None:
     content = torch.load(heads, weights_only=True)
     content["lin0.model.1.weight"][0, 0] = value
     torch.save(content, heads)
-    with pytest.raises(InputError, match=r"heads\.pth is not .*: expected weights of at least 0, got others"):
+    with refused(r"heads\.pth is not .*: expected weights of at least 0, got others"):
         load_lpips("squeeze", backbone, heads)
 
 
 @pytest.mark.parametrize("device", ["abacus", "cuda:99"])
 def test_a_device_that_cannot_be_used(tmp_path: Path, device: str) -> None:
     backbone, heads, _ = made_files(tmp_path, "squeeze")
-    with pytest.raises(InputError, match=f"^`device` {device}: not usable here: .") as caught:
+    with refused(f"^`device` {device}: not usable here: .") as caught:
         load_lpips("squeeze", backbone, heads, device)
     assert "\n" not in str(caught.value)
 
 
 def test_shapes() -> None:
     metric = LPIPS(FEATURE_STACKS["squeeze"], torch.nn.Sequential(), ())
-    with pytest.raises(InputError, match=r"`prediction` \[batch, 3, height, width\].*got \[1, 1, 20, 20\]"):
-        unwrap(type(metric).__call__)(
+    with refused(r"`prediction` \[batch, 3, height, width\].*got \[1, 1, 20, 20\]"):
+        type(metric).__call__(
             metric, torch.ones(1, 1, 20, 20), torch.ones(1, 1, 20, 20), torch.ones(1, 20, 20)
         )

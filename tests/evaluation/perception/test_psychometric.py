@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from candlelight.evaluation.perception.psychometric import psychometric
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 
 def test_equation_4_of_the_paper() -> None:
@@ -21,5 +21,5 @@ def test_ends_and_threshold() -> None:
 
 @pytest.mark.parametrize(("guess", "lapse"), [(-0.1, 0.0), (0.5, -0.1), (0.9, 0.1), (math.nan, 0.0)])
 def test_refused_rates(guess: float, lapse: float) -> None:
-    with pytest.raises(InputError, match="`guess` and `lapse` must be at least 0, together below 1, got"):
+    with refused("`guess` and `lapse` must be at least 0, together below 1, got"):
         psychometric(torch.zeros(1), 0.0, 1.0, guess, lapse)

@@ -13,7 +13,7 @@ from candlelight.evaluation import evaluate
 from candlelight.evaluation.perception import rmse_distance
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.result_files import read_results
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 HEADER = "Reference,Distorted,Curve_Value,Sigmas,Response,Estimated_MOS\n"
 # By reference: gray steps of each level, and response of people to the last level.
@@ -101,7 +101,7 @@ def test_a_metric_that_is_the_response_agrees_and_one_that_never_moves_is_undefi
 def test_rounding_below_0_counts_as_0(raid):
     found = scored(raid, below=lambda one, _: -1e-9 + 0 * one[:, 0, 0, 0])
     assert math.isnan(found["below"].scores["rotation"].value)
-    with pytest.raises(InputError, match="`distances of mine` must be at least 0, got -1"):
+    with refused("`distances of mine` must be at least 0, got -1"):
         scored(raid, mine=lambda one, _: -1 + 0 * one[:, 0, 0, 0])
 
 
@@ -115,26 +115,21 @@ def test_some_photographs_and_the_command(raid):
     assert list(metric.scores) == list(level.scores) == ["translation"]
     assert metric.about.data["rows"] == 4
     assert "level" in (raid / "a.html").read_text()
-    with pytest.raises(InputError, match="`split`: RAID has one set of images; leave it out"):
+    with refused("`split`: RAID has one set of images; leave it out"):
         evaluate("raid", raid, ["rmse"], split="test")
 
 
 def test_damaged_layouts_are_refused(raid):
     lines = (raid / "responses.csv").read_text().splitlines()
     (raid / "responses.csv").write_text("\n".join(lines[:-1]))
-    with pytest.raises(
-        InputError,
-        match="rotation: expected levels 1 to 10 of each image, once, got 69 responses of 7 images",
-    ):
+    with refused("rotation: expected levels 1 to 10 of each image, once, got 69 responses of 7 images"):
         scored(raid)
     (raid / "responses.csv").write_text("\n".join(lines))
     gray(raid / "rot" / "rot_img_02_level_03.png", 100, side=5)
-    with pytest.raises(
-        InputError, match=r"rot_img_02_level_03\.png: expected the 4x4 pixels of its reference, got 5x5"
-    ):
+    with refused(r"rot_img_02_level_03\.png: expected the 4x4 pixels of its reference, got 5x5"):
         scored(raid)
     (raid / "rot" / "rot_img_02_level_03.png").unlink()
-    with pytest.raises(InputError, match=r"rot_img_02_level_03\.png is missing; get it from https"):
+    with refused(r"rot_img_02_level_03\.png is missing; get it from https"):
         scored(raid)
-    with pytest.raises(InputError, match="nowhere is missing; get it from https"):
+    with refused("nowhere is missing; get it from https"):
         scored("nowhere")

@@ -1,12 +1,11 @@
 import math
-from inspect import unwrap
 
 import numpy as np
 import pytest
 import torch
 
 from candlelight.evaluation.perception.detection import check_magnitudes, invert_curves, mean_response
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 
 def _slow_inverse(curve: list[float], magnitudes: list[float], level: float) -> float:
@@ -51,7 +50,7 @@ def test_integers_are_averaged_in_float64() -> None:
     ],
 )
 def test_refused_distances(distances: torch.Tensor, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         mean_response(distances)
 
 
@@ -94,10 +93,10 @@ def test_plateaus_and_one_magnitude() -> None:
 
 @pytest.mark.parametrize("magnitudes", [[0.0, 0.0], [1.0, 0.0], [0.0, math.nan], []])
 def test_refused_magnitudes(magnitudes: list[float]) -> None:
-    with pytest.raises(InputError, match="`magnitudes` must increase strictly from the identity"):
+    with refused("`magnitudes` must increase strictly from the identity"):
         check_magnitudes(torch.tensor(magnitudes))
 
 
 def test_unequal_lengths() -> None:
-    with pytest.raises(InputError, match=r"`magnitudes` \[magnitudes\], got \[2, 3\], \[2\]"):
-        unwrap(invert_curves)(torch.zeros(2, 3), torch.tensor([0.0, 1.0]), 0.5)
+    with refused(r"`magnitudes` \[magnitudes\], got \[2, 3\], \[2\]"):
+        invert_curves(torch.zeros(2, 3), torch.tensor([0.0, 1.0]), 0.5)

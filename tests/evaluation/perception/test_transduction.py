@@ -7,7 +7,7 @@ from scipy.optimize import curve_fit
 
 from candlelight.evaluation.perception import detection as module
 from candlelight.evaluation.perception.detection import Transduction, fit_transduction, normalised_dmos
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 
 def _rated(scale: float, exponent: float, largest: float, noise: float, seed: int = 0):
@@ -69,7 +69,7 @@ def test_similarities_do_not_converge_and_say_so() -> None:
     found = fit_transduction(1 - distances.clamp(max=1), ratings)
     assert not found.converged
     assert found.note == "scale or exponent at its bound, 0: the distances do not rise with the ratings"
-    with pytest.raises(InputError, match="expected a transduction that converged and rises, got D = "):
+    with refused("expected a transduction that converged and rises, got D = "):
         found.invert(0.445)
 
 
@@ -92,7 +92,7 @@ def test_scores_of_tid2013() -> None:
 
 @pytest.mark.parametrize("scores", [[-1.0, 3.0], [5.0, 11.0], [math.nan]])
 def test_other_scales_of_scores(scores: list[float]) -> None:
-    with pytest.raises(InputError, match="`scores` must lie from 0 to 10, got"):
+    with refused("`scores` must lie from 0 to 10, got"):
         normalised_dmos(torch.tensor(scores))
 
 
@@ -109,10 +109,10 @@ def test_other_scales_of_scores(scores: list[float]) -> None:
     ],
 )
 def test_refused_pairs(distances: list[float], ratings: list[float], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         fit_transduction(torch.tensor(distances), torch.tensor(ratings))
 
 
 def test_constants_that_do_not_rise_have_no_inverse() -> None:
-    with pytest.raises(InputError, match=r"got D = 0\.5 d\^0 \(no note\)"):
+    with refused(r"got D = 0\.5 d\^0 \(no note\)"):
         Transduction(0.5, 0.0).invert(0.445)

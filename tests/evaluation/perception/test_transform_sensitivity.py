@@ -6,7 +6,7 @@ import torch
 
 from candlelight.evaluation.perception.curve_scores import sensitivity_order, transform_sensitivity
 from candlelight.evaluation.perception.people import HUMAN_ORDER
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 MAGNITUDES = torch.tensor([0.0, 1.0, 3.0])
 ENERGIES = torch.tensor([[0.0, 0.1, 0.5], [0.0, 0.3, 0.7]])
@@ -35,12 +35,12 @@ def test_thresholds_without_a_number() -> None:
 @pytest.mark.parametrize("threshold", [-0.1, 3.1])
 def test_threshold_outside_the_magnitudes(threshold: float) -> None:
     message = f"`threshold` must lie within the magnitudes, 0 to 3, got {threshold:g}; measure larger"
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         transform_sensitivity(ENERGIES, MAGNITUDES, threshold)
 
 
 def test_negative_energies() -> None:
-    with pytest.raises(InputError, match="must be at least 0, got -1"):
+    with refused("must be at least 0, got -1"):
         transform_sensitivity(-torch.ones(1, 3), MAGNITUDES, 1.0)
 
 
@@ -84,7 +84,7 @@ def test_fewer_than_two(given: dict[str, float]) -> None:
 
 
 def test_refused_sensitivities() -> None:
-    with pytest.raises(InputError, match=r"`sensitivities` must be one of: scale, .*; got zoom"):
+    with refused(r"`sensitivities` must be one of: scale, .*; got zoom"):
         sensitivity_order({"zoom": 1.0})
-    with pytest.raises(InputError, match="sensitivities must be at least 0, got -1 for RG"):
+    with refused("sensitivities must be at least 0, got -1 for RG"):
         sensitivity_order({"RG": -1.0})

@@ -5,7 +5,7 @@ import pytest
 
 from candlelight.evaluation.perception.experiment import read_answers
 from candlelight.evaluation.perception.experiment.answers import AnswerLog, AnswerRecord
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 SETTINGS = {"levels": 3, "data": {"name": "photographs", "split": None}, "seed": 0}
 
@@ -76,13 +76,13 @@ def test_other_settings_are_refused_in_one_line(path):
         ({"data": {"name": "b"}}, "was begun with data name photographs, got name b"),
         ({"pitch": 0.2}, "was begun with pitch none, got 0.2"),
     ):
-        with pytest.raises(InputError, match=message):
+        with refused(message):
             AnswerLog(path, {**SETTINGS, **changes})
     assert path.read_bytes() == before
 
 
 def test_a_second_program_is_refused_while_the_first_writes(path):
-    with AnswerLog(path, SETTINGS), pytest.raises(InputError, match="another experiment writes to it"):
+    with AnswerLog(path, SETTINGS), refused("another experiment writes to it"):
         AnswerLog(path, SETTINGS)
     with AnswerLog(path, SETTINGS) as log:
         assert log.records == []
@@ -92,7 +92,7 @@ def test_a_second_program_is_refused_while_the_first_writes(path):
 def test_another_file_is_refused_and_kept(path, text):
     path.write_text(text)
     for call in (lambda: AnswerLog(path, SETTINGS), lambda: read_answers(path)):
-        with pytest.raises(InputError, match='expected a first line with `format` "candlelight answers 1"'):
+        with refused('expected a first line with `format` "candlelight answers 1"'):
             call()
     assert path.read_text() == text
 
@@ -111,12 +111,12 @@ def test_a_damaged_line_is_named(path, changes, place):
         log.append(answer(0))
     line = "{" if changes is None else json.dumps({**answer(1).model_dump(), **changes})
     path.write_text(f"{path.read_text()}{line}\n")
-    with pytest.raises(InputError, match=f"line 3 is damaged at {place}: .*; remove the line"):
+    with refused(f"line 3 is damaged at {place}: .*; remove the line"):
         read_answers(path)
 
 
 def test_a_folder_is_refused(tmp_path):
-    with pytest.raises(InputError, match="cannot be written"):
+    with refused("cannot be written"):
         AnswerLog(tmp_path, SETTINGS)
 
 
@@ -158,9 +158,7 @@ def test_no_answer_goes_to_a_file_that_left_its_place(path, change, problem):
     with AnswerLog(path, SETTINGS) as log:
         log.append(answer(0))
         change(path)
-        with pytest.raises(
-            InputError, match=f"{problem} during the experiment, so this answer is not logged"
-        ):
+        with refused(f"{problem} during the experiment, so this answer is not logged"):
             log.append(answer(1))
         assert log.answered("ann") == {0}
 
@@ -173,5 +171,5 @@ def test_a_repeated_answer_is_refused(path):
         file.write(f"{answer(0, correct=False).model_dump_json()}\n")
     message = "line 4 answers trial 0 of ann again, after line 2; remove one of the two"
     for call in (lambda: AnswerLog(path, SETTINGS), lambda: read_answers(path)):
-        with pytest.raises(InputError, match=message):
+        with refused(message):
             call()

@@ -15,6 +15,7 @@ from candlelight.evaluation.perception import fit_psychometric, psychometric
 from candlelight.evaluation.perception.experiment import ExperimentSettings, fit_answers, read_answers
 from candlelight.evaluation.perception.experiment.session import ExperimentServer, run_experiment
 from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 LEVELS = tuple(np.linspace(0.1, 0.9, 5).round(3).tolist())
 
@@ -188,7 +189,7 @@ def test_images_of_two_sizes_are_told(serve, memory_stimuli):
 
 
 def test_a_taken_port_is_refused(server):
-    with pytest.raises(InputError, match=r"port \d+: .*leave `port` out for a free one"):
+    with refused(r"port \d+: .*leave `port` out for a free one"):
         ExperimentServer({}, dict, server.server_port)
 
 
@@ -268,6 +269,6 @@ def test_a_picture_that_cannot_be_shown_is_found_before_the_first_trial(memory_s
         return (original[:, 1:], distorted) if stimulus.level == 4 else (original, distorted)
 
     log = tmp_path / "answers.jsonl"
-    with pytest.raises(InputError, match="pair-4-0: expected two images of one size"):
+    with refused("pair-4-0: expected two images of one size"):
         run_experiment(replace(stimuli, pictures=damaged), ExperimentSettings(), log, "ann", browser=False)
     assert not log.exists()

@@ -5,7 +5,7 @@ import torch
 from candlelight.evaluation.perception import DetectionLevels, fit_psychometric, psychometric
 from candlelight.evaluation.perception.experiment import measured_thresholds
 from candlelight.evaluation.perception.experiment.answers import AnswerLog, AnswerRecord
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 
 @pytest.fixture
@@ -72,9 +72,9 @@ def test_a_threshold_below_the_unchanged_image_is_none(write_log):
 
 
 def test_logs_without_answers(write_log):
-    with pytest.raises(InputError, match="at least one log of answers, got none"):
+    with refused("at least one log of answers, got none"):
         measured_thresholds([])
-    with pytest.raises(InputError, match=r"a\.jsonl: has no answers yet; continue the experiment"):
+    with refused(r"a\.jsonl: has no answers yet; continue the experiment"):
         measured_thresholds([write_log("a", [])])
 
 
@@ -83,7 +83,5 @@ def test_an_answer_in_two_logs_is_refused(write_log, tmp_path):
     copy = tmp_path / "merged.jsonl"
     copy.write_bytes(log.read_bytes())
     for other in (log, copy):
-        with pytest.raises(
-            InputError, match=r"the answer of ann to trial 0 stands in .*a.jsonl too; name one "
-        ):
+        with refused(r"the answer of ann to trial 0 stands in .*a.jsonl too; name one "):
             measured_thresholds([log, other])

@@ -19,7 +19,7 @@ from candlelight.evaluation.perception.experiment.stimuli import (
 from candlelight.evaluation.views import DataIdentity, MovedImages
 from candlelight.evaluation.views.moved_frames import _MOVES, MovedRows, _Frame, _Scene
 from candlelight.evaluation.views.named_rows import name_items
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 
 def test_rated_pairs_are_spaced_in_d(write_tid):
@@ -60,7 +60,7 @@ def test_an_empty_level_takes_the_nearest_pair():
 
 
 def test_equal_ratings_are_refused(write_tid):
-    with pytest.raises(InputError, match=r"expected pairs of different D, got D from 0\.5 to 0\.5"):
+    with refused(r"expected pairs of different D, got D from 0\.5 to 0\.5"):
         open_stimuli(write_tid([5.0, 5.0]), ExperimentSettings())
 
 
@@ -68,7 +68,7 @@ def test_levels_end_at_the_largest_d(write_tid, photographs):
     settings = ExperimentSettings(levels=3, repeats=1, largest=0.5)
     shown = open_stimuli(write_tid([9.0, 7.1, 5.2, 3.0, 1.0]), settings).stimuli
     assert [one.magnitude for one in shown] == pytest.approx([0.1, 0.29, 0.48])
-    with pytest.raises(InputError, match="a largest D is for rated pairs"):
+    with refused("a largest D is for rated pairs"):
         open_stimuli(photographs, settings)
 
 
@@ -125,7 +125,7 @@ def test_transforms_by_default(photographs):
     ],
 )
 def test_wrong_transforms_are_refused_before_the_experiment(photographs, transform, message):
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         open_stimuli(photographs, ExperimentSettings((transform,), size=32))
 
 
@@ -138,12 +138,12 @@ def test_a_short_translation_has_a_level_for_each_pixel(photographs):
 
 
 def test_few_levels_are_refused():
-    with pytest.raises(InputError, match="`levels`: expected at least 2, got 1"):
+    with refused("`levels`: expected at least 2, got 1"):
         ExperimentSettings(levels=1)
 
 
 def test_moved_frames_have_no_range_of_their_own():
-    with pytest.raises(InputError, match="moved frames have the magnitudes that were rendered"):
+    with refused("moved frames have the magnitudes that were rendered"):
         open_stimuli("frames", ExperimentSettings(("rotation=3",), moved=True))
 
 
@@ -151,7 +151,7 @@ def test_moved_frames_have_no_range_of_their_own():
     ("data", "moved"), [("tid2013:nowhere", False), ("frames", True)], ids=["rated", "moved"]
 )
 def test_a_size_is_for_pictures(data, moved):
-    with pytest.raises(InputError, match="a size is for pictures of a folder; leave it out"):
+    with refused("a size is for pictures of a folder; leave it out"):
         open_stimuli(data, ExperimentSettings(moved=moved, size=64))
 
 
@@ -211,9 +211,9 @@ def test_moved_frames_are_shown_at_rendered_magnitudes():
 
 
 def test_moved_frames_lack_transforms_or_magnitudes():
-    with pytest.raises(InputError, match="`transform` must be one of: rotation, translation x; got scale"):
+    with refused("`transform` must be one of: rotation, translation x; got scale"):
         moved_stimuli(moved_view(), ExperimentSettings(("scale",)), 29.2)
-    with pytest.raises(InputError, match="at least 2 magnitudes of rotation above the reference, got 1"):
+    with refused("at least 2 magnitudes of rotation above the reference, got 1"):
         moved_stimuli(moved_view({"rotation": (-1.0, 0.0, 3.0)}), ExperimentSettings(), 29.2)
 
 
