@@ -1,9 +1,6 @@
 import json
 import math
-import sys
 from dataclasses import replace
-from functools import partial
-from inspect import unwrap
 from typing import get_args
 
 import numpy as np
@@ -15,7 +12,6 @@ from candlelight.evaluation import evaluate
 from candlelight.evaluation.catalogue.concepts_options import Classifier
 from candlelight.evaluation.concepts import CSMData, set_images
 from candlelight.evaluation.concepts.branches import branch_activations, branch_gradients
-from candlelight.evaluation.concepts.csm import csm
 from candlelight.evaluation.concepts.permutation import exchange_derivatives, input_scores, permutation_test
 from candlelight.evaluation.concepts.probe import Probe
 from candlelight.evaluation.concepts.set_scores import (
@@ -27,31 +23,16 @@ from candlelight.evaluation.concepts.set_scores import (
     SetScore,
     merge_controls,
 )
-from candlelight.evaluation.concepts.sets import check_kind, choose_sets
+from candlelight.evaluation.concepts.sets import choose_sets
 from candlelight.evaluation.models.model_spec import open_model
-from candlelight.evaluation.run.intervals import resampled_interval
 from candlelight.evaluation.run.named_models import identify_models
 from candlelight.evaluation.run.predictions import open_predictions
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.views import ConceptSet, DecomposedImage
+from candlelight.evaluation.views.image_tensors import decode, encode
 from tests.refusals import refused
 
 HEIGHT, WIDTH = 6, 8
-
-
-@pytest.fixture(autouse=True)
-def _few_resamples(monkeypatch):
-    """Shorten the intervals of CSM by factor, which no test here looks at."""
-    few = partial(resampled_interval, resamples=20)
-    # The package has a function of the module's name.
-    monkeypatch.setattr(sys.modules["candlelight.evaluation.concepts.csm"], "resampled_interval", few)
-
-
-def _encoded(image):
-    """Encode an image with the sRGB curve, as in items of a view."""
-    from candlelight.evaluation.views.image_tensors import encode
-
-    return encode(image.clamp(0, 1))
 
 
 def _scene(generator, albedos, lights):
@@ -75,7 +56,7 @@ def sets(memory_view, decompositions):
             order = (level, base) if varies == "albedo" else (base, level)
             albedo, shading = _scene(generator, *order)
             rows = tuple(range(len(images), len(images) + 12))
-            images += list(_encoded(albedo * shading))
+            images += list(encode((albedo * shading).clamp(0, 1)))
             found.append(ConceptSet({fixed: value}, rows))
         return memory_view(images, name=varies, sets=tuple(found), varies=varies)
 
@@ -111,22 +92,22 @@ class Net(nn.Module):
         return self.reflectance(hidden).sigmoid(), self.shading(hidden).exp()
 
 
-def score(model, sets, permutations=99, controls=None, **options):
-    data = CSMData(**sets, controls=controls or {})
+def score(model, sets, permutations=99, **options):
+    data = CSMData(**{"controls": {}, **sets})
     return evaluate("csm", data, {"model": model}, permutations=permutations, **options)["model"]
 
 
 def test_black_box_is_scored(sets):
     result = score(_blurry, sets, runs=20)
     found = result.details["sets"]
-    assert [(one["concept"], one["images"]) for one in found] == [("albedo", 12)] * 2 + [
-        ("illumination", 12)
-    ] * 3
+    assert [(one["concept"], one["images"]) for one in found] == [
+        *[("albedo", 12)] * 2,
+        *[("illumination", 12)] * 3,
+    ]
     assert [one["fixed"] for one in found[1:3]] == [{"light": "right"}, {"material": "a"}]
     for branch in [one[name][alignment] for one in found for name in BRANCHES for alignment in ALIGNMENTS]:
         assert 0 <= branch["sensitivity"] <= 1
         assert 0.4 < branch["accuracy"] <= 1
-        assert branch["significant"] == (branch["t_test_p"] < 0.01)
     assert list(result.scores) == [
         f"{metric} {alignment}, {rule}"
         for rule in RULES
@@ -142,13 +123,10 @@ def test_black_box_is_scored(sets):
         assert len(frames[f"{branch} to illumination, unaligned"]) == 10
 
 
-def alone(result):
+def uncorrected(result):
     """Leave out the p-values that are corrected for the number of sets."""
-    return [json.loads(json.dumps(one), object_hook=_uncorrected) for one in result.details["sets"]]
-
-
-def _uncorrected(values):
-    return {name: value for name, value in values.items() if name != "adjusted_p"}
+    text = json.dumps(result.details["sets"])
+    return json.loads(text, object_hook=lambda one: {k: v for k, v in one.items() if k != "adjusted_p"})
 
 
 def test_same_seed_same_scores_and_max_sets_is_a_subset(sets):
@@ -157,7 +135,25 @@ def test_same_seed_same_scores_and_max_sets_is_a_subset(sets):
     assert score(_blurry, sets, runs=5, seed=1).to_json() != whole.to_json()
     part = score(_blurry, sets, runs=5, max_sets=1)
     assert [one["concept"] for one in part.details["sets"]] == ["albedo", "illumination"]
-    assert all(one in alone(whole) for one in alone(part))
+    assert all(one in uncorrected(whole) for one in uncorrected(part))
+
+
+def test_significance_decides_about_the_rules_alone(sets):
+    one, other = (score(_blurry, sets, runs=5, significance=kind) for kind in ("t-test", "permutation"))
+    for result, name in ((one, "t_test_p"), (other, "adjusted_p")):
+        for branch in (found["reflectance"]["aligned"] for found in result.details["sets"]):
+            assert branch["significant"] == (branch[name] < 0.01)
+            assert branch["adjusted_p"] >= branch["permutation_p"] >= 0.01
+    assert one.scores["csm_s aligned, all sets"] == other.scores["csm_s aligned, all sets"]
+
+
+def test_classifiers_are_recorded_and_change_the_vectors(sets):
+    found = []
+    for options in [{"classifier": one} for one in get_args(Classifier)] + [{"regularisation": 1.0}]:
+        result = score(_blurry, sets, runs=3, max_sets=1, **options)
+        assert {name: result.about.settings[name] for name in options} == options
+        found.append(result.details)
+    assert all(one not in found[:number] for number, one in enumerate(found))
 
 
 def control_of(memory_view, view, varies="pose"):
@@ -176,8 +172,8 @@ def test_controls_stand_beside_negatives(sets, memory_view, tmp_path):
     controls = {"albedo": control_of(memory_view, sets["albedo"])}
     first, steps = (FinishedSteps(tmp_path / "csm.partial") for _ in range(2))
     model = open_model("constant-shading")  # a model with an identity, whose steps are kept
-    result = score(model, sets, runs=5, controls=controls, steps=first)
-    assert score(model, sets, runs=5, controls=controls, steps=steps).to_json() == result.to_json()
+    result = score(model, sets | {"controls": controls}, runs=5, steps=first)
+    assert score(model, sets | {"controls": controls}, runs=5, steps=steps).to_json() == result.to_json()
     assert (first.computed, steps.reused) == (5, 5)
     plain = score(model, sets, runs=5)
     for name in ("csm_s aligned, all sets", "csm_r unaligned, all sets"):
@@ -211,8 +207,9 @@ def test_scores_are_means_over_several_controls(sets, memory_view):
         for some in one.sets
     ]
     control = memory_view(images, name="control", sets=tuple(many), varies="pose")
-    result = score(_blurry, sets | {"illumination": None}, runs=5, controls={"albedo": control})
-    alone = score(_blurry, sets | {"illumination": None}, runs=5, controls={"albedo": one})
+    plain = sets | {"illumination": None}
+    result = score(_blurry, plain | {"controls": {"albedo": control}}, runs=5)
+    alone = score(_blurry, plain | {"controls": {"albedo": one}}, runs=5)
     name = "csm_s aligned against control, all sets"
     assert next(iter(result.scores)) == name
     of_one = result.details["by_control"][name]
@@ -269,33 +266,9 @@ def test_intervals_against_controls_are_over_scenes_and_controls():
     assert ratios(np.array([3] * 8)) == ratios(np.array([3] * 8))
 
 
-def test_ideal_and_constant_models_are_told_apart(sets):
-    half = torch.full((3, HEIGHT, WIDTH), 0.5)
-    truth = {_key(one.image): (one.reflectance, one.shading) for one in sets["test"].items}
-
-    def ideal(image):
-        pairs = [truth.get(_key(one), (one, one)) for one in image]
-        return tuple(torch.stack(some) for some in zip(*pairs, strict=True))
-
-    def constant(image):
-        return half.expand_as(image), torch.ones_like(image)
-
-    notes = [score(model, sets, runs=3).details["notes"][1:] for model in (ideal, constant)]
-    assert [note.partition(":")[0] for note in notes[0]] == [
-        f"`model`, {branch} aligned and unaligned" for branch in BRANCHES
-    ]
-    assert all("an ideal branch" in note for note in notes[0])
-    assert [note.partition(":")[0] for note in notes[1]] == [f"`model`, {branch}" for branch in BRANCHES]
-    assert all("a constant branch" in note for note in notes[1])
-
-
-def _key(image):
-    return tuple(image.flatten()[50:60].mul(1e4).round().tolist())
-
-
 def test_permutation_test_of_a_set_is_that_of_its_activations(sets, memory_view):
     control = control_of(memory_view, sets["albedo"])
-    result = score(_blurry, sets, runs=2, controls={"albedo": control}, permutations=99, max_sets=1)
+    result = score(_blurry, sets | {"controls": {"albedo": control}}, runs=2, max_sets=1)
     chosen = result.details["sets"][0]
     probe = Probe(identify_models({"m": _blurry}, [], "linear", None)["m"])
     slopes = branch_gradients(probe, None, sets["test"])
@@ -311,71 +284,6 @@ def test_permutation_test_of_a_set_is_that_of_its_activations(sets, memory_view)
         assert score_found["permutation_p"] == pytest.approx(float(test.p_value))
         assert score_found["effect"][0] == pytest.approx(float(test.effect))
         assert score_found["adjusted_p"] == score_found["permutation_p"]  # one set
-
-
-def test_significance_decides_about_the_rules_alone(sets):
-    results = {kind: score(_blurry, sets, runs=5, significance=kind) for kind in ("t-test", "permutation")}
-    for kind, result in results.items():
-        for one in result.details["sets"]:
-            branch = one["reflectance"]["aligned"]
-            p_value = branch["t_test_p" if kind == "t-test" else "adjusted_p"]
-            assert branch["significant"] == (p_value < 0.01)
-            assert branch["adjusted_p"] >= branch["permutation_p"] >= 0.01
-    one, other = (result.scores["csm_s aligned, all sets"] for result in results.values())
-    assert one == other
-
-
-@pytest.mark.parametrize("varies", ["albedo", "illumination"])
-def test_controls_in_which_a_concept_varies_are_refused(sets, varies):
-    with refused(f"`{varies}` was given as the control of albedo, but in its sets"):
-        score(_blurry, sets, controls={"albedo": sets[varies]})
-    unchecked = unwrap(choose_sets)  # without the checks of types, which come before the message
-    with refused("`controls` must be one of: albedo, illumination"):
-        unchecked(sets["albedo"], sets["illumination"], {"colour": sets[varies]}, max_sets=None, seed=0)
-
-
-def test_controls_without_concept_sets_are_refused(sets, memory_view):
-    moved = control_of(memory_view, sets["albedo"])
-    with refused("control of albedo: there are no albedo sets to compare with it"):
-        score(_blurry, {**sets, "albedo": None}, controls={"albedo": moved}, runs=2)
-
-
-def test_sets_of_one_image_are_named(sets, memory_view):
-    moved = control_of(memory_view, sets["albedo"])
-    moved.sets = (moved.sets[0], ConceptSet(moved.sets[1].fixed, moved.sets[1].rows[:1]))
-    with refused(r"control of the albedo set with .*light=right.*: expected at least 2 images, got 1"):
-        score(_blurry, sets, controls={"albedo": moved}, runs=2)
-    sets["albedo"].sets = (ConceptSet({"light": "left"}, (3,)), sets["albedo"].sets[1])
-    with refused(r"^albedo set with light=left: expected at least 2 images, got 1"):
-        score(_blurry, sets, runs=2)
-
-
-def test_classifiers_are_recorded_and_change_the_vectors(sets):
-    found = {}
-    for classifier in get_args(Classifier):
-        for regularisation in (0.01, 1.0):
-            options = {"classifier": classifier, "regularisation": regularisation}
-            result = score(_blurry, sets, runs=4, max_sets=1, **options)
-            assert {name: result.about.settings[name] for name in options} == options
-            found[classifier, regularisation] = result.details
-    assert found["mean", 0.01] == found["mean", 1.0]
-    for one in ("svm", "logistic", "sgd"):
-        assert found[one, 0.01] != found[one, 1.0]
-    kinds = [found[one, 0.01] for one in get_args(Classifier)]
-    assert all(one not in kinds[:number] for number, one in enumerate(kinds))
-    with refused(r"`classifier`: expected one of svm, .*, got svn; did you mean"):
-        score(_blurry, sets, classifier="svn")
-
-
-@pytest.mark.parametrize(
-    ("layer", "read"), [("encoder", "encoder"), ("reflectance,shad*", ["reflectance", "shading"])]
-)
-def test_hidden_layers(sets, layer, read):
-    model = Net()
-    result = score(model, sets, runs=6, layer=[layer])
-    assert result.about.model["layer"] == read
-    assert len(result.details["sets"]) == 5
-    assert all(parameter.grad is None for parameter in model.parameters())
 
 
 @pytest.mark.parametrize("known", ["all channels", "some channels"])
@@ -415,18 +323,6 @@ def test_resizing_removes_mixed_pixels_from_the_mask(decompositions):
     assert (found[:, :, 7] != 0).all()
 
 
-def test_sizes_may_differ_if_one_is_given(sets, memory_view):
-    sets["negatives"] = memory_view([torch.zeros(3, 2 + row, 5) for row in range(8)])
-    for batch_size in (1, 16):
-        with refused(r"images have several sizes, .* give one `size` to resize them"):
-            score(_blurry, sets, runs=2, batch_size=batch_size)
-    assert score(_blurry, sets, runs=2, size=(5, 5)).about.settings["size"] == [5, 5]
-    # As many pixels as the other images, but height and width are exchanged.
-    sets["negatives"] = memory_view([torch.zeros(3, WIDTH, HEIGHT)] * 8)
-    with refused(r"several sizes, \[\(6, 8\), \(8, 6\)\]; give one `size`"):
-        score(_blurry, sets, runs=2)
-
-
 def _gray(memory_view, predicted_albedo, predicted_shading):
     """Bright concept images, black negatives, and a model whose errors are known factors."""
     bright = [torch.full((3, HEIGHT, WIDTH), 0.9)] * 4
@@ -450,15 +346,48 @@ def _gray(memory_view, predicted_albedo, predicted_shading):
     return score(model, {**concept, **rest}, runs=3)
 
 
+def test_constant_models_have_no_metrics_and_are_told_from_ideal_ones(sets):
+    def constant(image):
+        return torch.full_like(image, 0.5), torch.ones_like(image)
+
+    def key(image):
+        return tuple(image.flatten()[50:60].mul(1e4).round().tolist())
+
+    truth = {key(one.image): (one.reflectance, one.shading) for one in sets["test"].items}
+
+    def ideal(image):
+        pairs = [truth.get(key(one), (one, one)) for one in image]
+        return tuple(torch.stack(some) for some in zip(*pairs, strict=True))
+
+    perfect, still = (score(model, sets, runs=3) for model in (ideal, constant))
+    for result, names, words in (
+        (perfect, [f"{branch} aligned and unaligned" for branch in BRANCHES], "an ideal branch"),
+        (still, BRANCHES, "a constant branch"),
+    ):
+        _, *notes = result.details["notes"]
+        assert [note.partition(":")[0] for note in notes] == [f"`model`, {name}" for name in names]
+        assert all(words in note for note in notes)
+    for branch in (one[name]["unaligned"] for one in still.details["sets"] for name in BRANCHES):
+        assert (branch["sensitivity"], branch["accuracy"], branch["t_test_p"]) == (0, 0.5, 1)
+    assert all(math.isnan(one.value) for one in still.scores.values())
+    assert json.loads(still.to_json())["scores"]["csm_s aligned, all sets"]["value"] is None
+
+
+def test_scale_of_the_reflectance_changes_unaligned_scores_only(sets):
+    def reflectances(factor):
+        result = score(lambda image: (factor * _blurry(image)[0], _blurry(image)[1]), sets, runs=10)
+        return [one["reflectance"] for one in result.details["sets"]]
+
+    pairs = list(zip(reflectances(1), reflectances(4), strict=True))
+    for one, other in pairs:
+        assert one["aligned"]["sensitivity"] == pytest.approx(other["aligned"]["sensitivity"], abs=0.02)
+    assert any(one["unaligned"] != other["unaligned"] for one, other in pairs)
+
+
 @pytest.mark.parametrize(
     ("albedo", "shading", "r", "s"),
     [(0.4, 0.6, 1, 0), (0.6, 0.4, 0, 1), (0.4, 0.4, 1, 1), (0.5, 0.4, 0, 1)],
-    ids=[
-        "too dark and too bright",
-        "too bright and too dark",
-        "both too dark",
-        "right counts as insensitive",
-    ],
+    ids=["too dark and bright", "too bright and dark", "both too dark", "right counts as insensitive"],
 )
 def test_known_sensitivities(memory_view, albedo, shading, r, s):
     # Along the concept a branch becomes brighter, which lowers the loss only if it was too dark.
@@ -496,15 +425,10 @@ def test_ideal_model_has_ratios_unless_the_papers_rule_drops_its_sets():
     assert math.isnan(found["csm_s aligned, both branches"])
 
 
-def test_ratios_equal_the_metric():
-    values = np.random.default_rng(0).random((5, 2))
-    sets = [_set("albedo", *pair) for pair in values[:3]] + [
-        _set("illumination", *pair) for pair in values[3:]
-    ]
-    expected = csm(*(torch.from_numpy(part[:, k]) for part in (values[:3], values[3:]) for k in (0, 1)))
-    found = Ratios(sets)(np.arange(2))
-    assert found["csm_s aligned, all sets"] == pytest.approx(float(expected.csm_s))
-    assert found["csm_r aligned, all sets"] == pytest.approx(float(expected.csm_r))
+def test_scores_of_chosen_frames_use_these_frames_alone():
+    branches = {"reflectance": _branch((0.0, 1.0)), "shading": _branch((0.5, 0.25))}
+    sets = [SetScore("albedo", {}, 9, {name: dict.fromkeys(ALIGNMENTS, b) for name, b in branches.items()})]
+    assert Ratios(sets)(np.array([1, 1]))["csm_s aligned, all sets"] == 4
 
 
 def test_rules_keep_the_right_sets():
@@ -520,44 +444,7 @@ def test_rules_keep_the_right_sets():
     assert not any(name.startswith("csm_r") for name in found)
 
 
-def test_scores_of_chosen_frames_use_these_frames_alone():
-    one = {name: _branch((0.0, 1.0)) for name in ("reflectance",)}
-    one["shading"] = _branch((0.5, 0.25))
-    sets = [SetScore("albedo", {}, 9, {name: dict.fromkeys(ALIGNMENTS, b) for name, b in one.items()})]
-    assert Ratios(sets)(np.array([1, 1]))["csm_s aligned, all sets"] == 4
-
-
-def test_constant_model_has_no_metrics(sets):
-    result = score(lambda image: (torch.full_like(image, 0.5), torch.ones_like(image)), sets, runs=5)
-    for one in result.details["sets"]:
-        for branch in BRANCHES:
-            assert one[branch]["unaligned"]["sensitivity"] == 0
-            assert one[branch]["unaligned"]["accuracy"] == 0.5
-            assert one[branch]["unaligned"]["t_test_p"] == 1
-    assert all(math.isnan(one.value) for one in result.scores.values())
-    assert json.loads(result.to_json())["scores"]["csm_s aligned, all sets"]["value"] is None
-
-
-def test_scale_of_the_reflectance_changes_unaligned_scores_only(sets):
-    def scaled(factor):
-        return lambda image: (factor * _blurry(image)[0], _blurry(image)[1])
-
-    one, other = (
-        [
-            branch
-            for found in score(scaled(factor), sets, runs=10).details["sets"]
-            for branch in [found["reflectance"]]
-        ]
-        for factor in (1, 4)
-    )
-    for a, b in zip(one, other, strict=True):
-        assert a["aligned"]["sensitivity"] == pytest.approx(b["aligned"]["sensitivity"], abs=0.02)
-    assert any(a["unaligned"] != b["unaligned"] for a, b in zip(one, other, strict=True))
-
-
 def test_predictions_score_like_their_model(sets, tmp_path):
-    from candlelight.evaluation.views.image_tensors import decode
-
     for view in sets.values():
         for name, item in zip(view.ids, view.items, strict=True):
             image = item.image.clamp(max=1) if hasattr(item, "image") else decode(item)
@@ -568,49 +455,6 @@ def test_predictions_score_like_their_model(sets, tmp_path):
     assert one.scores == other.scores
     with refused("predictions are scored at their own size"):
         score(open_predictions(tmp_path), sets, runs=2, size=(3, 3))
-
-
-def test_swapped_concept_sets_are_refused(sets):
-    swapped = {**sets, "albedo": sets["illumination"], "illumination": sets["albedo"]}
-    with refused("given for albedo, but in its sets the illumination varies; swap"):
-        score(_blurry, swapped, runs=2)
-
-
-def test_controls_are_no_concept_sets(memory_view):
-    moved = memory_view([], name="moved", sets=(), varies="camera")
-    message = (
-        "`moved` was given for albedo, but in its sets the camera varies; name a set in which the albedo"
-    )
-    with refused(message):
-        check_kind("albedo", moved)
-
-
-def test_one_kind_of_concept_is_enough(sets):
-    result = score(_blurry, {**sets, "albedo": None}, runs=3)
-    assert {name.split()[0] for name in result.scores} == {"csm_r"}
-
-
-def test_invalid_arguments_are_refused(sets, memory_view, decompositions):
-    for layer in ("a,b,c", "a,"):
-        with refused(f"`layer` {layer}: expected NAME, or REFLECTANCE,SHADING"):
-            score(Net(), sets, runs=2, layer=[layer])
-    with refused("as many layers of the reflectance as of the shading, got 1 and 3"):
-        score(Net(), sets, runs=2, layer=["encoder,*"])
-    with refused("`albedo`: the data are open already; omit it"):
-        score(_blurry, sets, runs=2, albedo="none")
-    with refused("`planted`: needs the ground truth of all images, `truth` of"):
-        score(_blurry, sets, runs=2, planted=True)
-    with refused("layer encoder: `model` has no hidden layers"):
-        score(_blurry, sets, runs=2, layer=["encoder"])
-    with refused("expected concept sets of albedo or illumination, got none"):
-        score(_blurry, {**sets, "albedo": None, "illumination": None}, runs=2)
-    with refused("no rows to read: `row` is empty"):
-        score(_blurry, {**sets, "negatives": memory_view([])}, runs=2)
-    black = torch.zeros(1, 3, HEIGHT, WIDTH)
-    with refused("a test frame has no pixel with an albedo above 0"):
-        score(_blurry, {**sets, "test": decompositions(black, black, name="test")}, runs=2)
-    with refused("gives nan, inf or nothing for `negative-0`"):
-        score(lambda image: (image / 0, image), sets, runs=2)
 
 
 class Broken(Net):
@@ -647,3 +491,115 @@ class Broken(Net):
 def test_values_at_hidden_layers_must_be_finite(sets, part, message):
     with refused(message):
         score(Broken(part, -1.0), sets, runs=2, layer=["encoder"])
+
+
+def test_one_kind_of_concept_is_enough(sets):
+    result = score(_blurry, {**sets, "albedo": None}, runs=3)
+    assert {name.split()[0] for name in result.scores} == {"csm_r"}
+
+
+@pytest.mark.parametrize(
+    ("layer", "read"), [("encoder", "encoder"), ("reflectance,shad*", ["reflectance", "shading"])]
+)
+def test_hidden_layers(sets, layer, read):
+    model = Net()
+    result = score(model, sets, runs=3, layer=[layer])
+    assert result.about.model["layer"] == read
+    assert len(result.details["sets"]) == 5
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_sizes_may_differ_if_one_is_given(sets, memory_view):
+    sets["negatives"] = memory_view([torch.zeros(3, 2 + row, 5) for row in range(8)])
+    for batch_size in (1, 16):
+        with refused("images have several sizes, .* give one `size` to resize them"):
+            score(_blurry, sets, runs=2, batch_size=batch_size)
+    assert score(_blurry, sets, runs=2, size=(5, 5)).about.settings["size"] == [5, 5]
+    # As many pixels as the other images, but height and width are exchanged.
+    sets["negatives"] = memory_view([torch.zeros(3, WIDTH, HEIGHT)] * 8)
+    with refused(r"several sizes, \[\(6, 8\), \(8, 6\)\]; give one `size`"):
+        score(_blurry, sets, runs=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"layer": ["a,b,c"]}, "`layer` a,b,c: expected NAME, or REFLECTANCE,SHADING"),
+        ({"layer": ["a,"]}, "`layer` a,: expected NAME, or REFLECTANCE,SHADING"),
+        ({"layer": ["encoder,*"]}, "as many layers of the reflectance as of the shading, got 1 and 3"),
+        ({"albedo": "none"}, "`albedo`: the data are open already; omit it"),
+        ({"planted": True}, "`planted`: needs the ground truth of all images, `truth` of"),
+        ({"classifier": "svn"}, "`classifier`: expected one of svm, .*, got svn; did you mean"),
+    ],
+)
+def test_refused_options(sets, options, message):
+    with refused(message):
+        score(Net(), sets, runs=2, **options)
+
+
+def test_refused_models(sets):
+    with refused("layer encoder: `model` has no hidden layers"):
+        score(_blurry, sets, runs=2, layer=["encoder"])
+    with refused("gives nan, inf or nothing for `negative-0`"):
+        score(lambda image: (image / 0, image), sets, runs=2)
+
+
+def first_alone(view, fixed):
+    """Keep one image of a set with a fixed factor."""
+    kept = (ConceptSet(one.fixed, one.rows[:1]) if dict(one.fixed) == fixed else one for one in view.sets)
+    view.sets = tuple(kept)
+    return view
+
+
+LEFT, RIGHT = {"light": "left"}, {"light": "right"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda sets, _: {"albedo": sets["illumination"], "illumination": sets["albedo"]},
+            "given for albedo, but in its sets the illumination varies; swap",
+        ),
+        (
+            lambda sets, view: {"albedo": control_of(view, sets["albedo"], "camera")},
+            "was given for albedo, but in its sets the camera varies; name a set in which the albedo",
+        ),
+        (
+            lambda sets, _: {"albedo": first_alone(sets["albedo"], LEFT)},
+            "^albedo set with light=left: expected at least 2 images, got 1",
+        ),
+        (
+            lambda *_: {"albedo": None, "illumination": None},
+            "expected concept sets of albedo or illumination, got none",
+        ),
+        (lambda _, view: {"negatives": view([])}, "no rows to read: `row` is empty"),
+        (
+            lambda sets, _: {"controls": {"albedo": sets["albedo"]}},
+            "`albedo` was given as the control of albedo, but in its sets",
+        ),
+        (
+            lambda sets, _: {"controls": {"albedo": sets["illumination"]}},
+            "`illumination` was given as the control of albedo, but in its sets",
+        ),
+        (
+            lambda sets, view: {"albedo": None, "controls": {"albedo": control_of(view, sets["albedo"])}},
+            "control of albedo: there are no albedo sets to compare with it",
+        ),
+        (
+            lambda sets, view: {"controls": {"albedo": first_alone(control_of(view, sets["albedo"]), RIGHT)}},
+            "control of the albedo set with .*light=right.*: expected at least 2 images, got 1",
+        ),
+    ],
+)
+def test_refused_sets(sets, memory_view, change, message):
+    with refused(message):
+        score(_blurry, **{"sets": {**sets, **change(sets, memory_view)}}, runs=2)
+
+
+def test_refused_test_frames_and_controls(sets, decompositions):
+    black = torch.zeros(1, 3, HEIGHT, WIDTH)
+    with refused("a test frame has no pixel with an albedo above 0"):
+        score(_blurry, {**sets, "test": decompositions(black, black, name="test")}, runs=2)
+    with refused("`controls` must be one of: albedo, illumination"):
+        choose_sets(sets["albedo"], sets["illumination"], {"colour": sets["albedo"]}, max_sets=None, seed=0)

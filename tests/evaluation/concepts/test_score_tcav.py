@@ -66,7 +66,12 @@ def planted(memory_view):
         image[0] = red
         return memory_view([image] * count, name=name)
 
-    return {"concepts": {"red": flat(20, 0.75, "red")}, "negatives": flat(24, 0.25, "negative")}
+    tests = memory_view([torch.full((3, SIDE, SIDE), (row + 1) / 4) for row in range(3)], name="test")
+    return {
+        "concepts": {"red": flat(20, 0.75, "red")},
+        "negatives": flat(24, 0.25, "negative"),
+        "test": tests,
+    }
 
 
 @pytest.fixture
@@ -103,11 +108,6 @@ def score(model, **options):
     return score_all({"model": model}, **options)["model"]
 
 
-def one_image(memory_view, count=3):
-    return memory_view([torch.full((3, SIDE, SIDE), (row + 1) / 4) for row in range(count)], name="test")
-
-
-@pytest.mark.parametrize("classifier", ["svm", "mean"])
 @pytest.mark.parametrize(
     ("target", "share", "derivative"),
     [
@@ -118,11 +118,8 @@ def one_image(memory_view, count=3):
         ("norm", 1, 2**0.5),  # the norm is sqrt(2) times red
     ],
 )
-def test_planted_channel_in_closed_form(planted, memory_view, target, share, derivative, classifier):
-    test = one_image(memory_view)
-    result = score(
-        Means(), **planted, test=test, layers=["hidden"], target=target, runs=3, classifier=classifier
-    )
+def test_planted_channel_in_closed_form(planted, target, share, derivative):
+    result = score(Means(), **planted, layers=["hidden"], target=target, runs=3, classifier="svm")
     assert result.columns["red at hidden"] == (share,) * 3
     torch.testing.assert_close(
         torch.tensor(result.columns["red at hidden, derivative"]), torch.full((3,), float(derivative))
@@ -221,7 +218,7 @@ def test_captum_agrees_within_the_spread(noisy, memory_view, tmp_path):
     assert abs(found["score"] - np.mean(scores)) < max(found["spread"], np.std(scores))
 
 
-def test_same_seed_same_scores_and_concepts_do_not_depend_on_each_other(noisy):
+def test_scores_depend_on_the_seed_alone(noisy):
     whole = score(Network(), **noisy, runs=4)
     assert score(Network(), **noisy, runs=4).to_json() == whole.to_json()
     assert score(Network(), **noisy, runs=4, seed=1).columns != whole.columns
@@ -229,6 +226,10 @@ def test_same_seed_same_scores_and_concepts_do_not_depend_on_each_other(noisy):
     assert alone.columns["blue at two"] == whole.columns["blue at two"]
     batches = score(Network(), **noisy, runs=4, batch_size=5)
     assert batches.columns["blue at two"] == whole.columns["blue at two"]
+    model = Network().train()
+    assert score(model, **noisy, runs=4).columns == whole.columns
+    assert model.training
+    assert all(parameter.grad is None for parameter in model.parameters())
 
 
 def test_networks_may_take_linear_images(noisy):
@@ -237,13 +238,6 @@ def test_networks_may_take_linear_images(noisy):
     both = score_all({"srgb": Network(), "linear": linear}, **noisy, runs=4)
     assert both["srgb"].columns != both["linear"].columns
     assert score(Network(), **noisy, runs=4).columns == both["srgb"].columns
-
-
-def test_parameters_and_modes_stay_as_they_are(noisy):
-    model = Network().train()
-    score(model, **noisy, runs=2)
-    assert model.training
-    assert all(parameter.grad is None for parameter in model.parameters())
 
 
 def test_a_control_tells_a_concept_from_its_scene(memory_view, noisy):
@@ -327,9 +321,8 @@ def test_t_test_compares_with_random_vectors(noisy):
     assert red["random_spread"] > 0.4
 
 
-def test_dead_layer_is_undefined(planted, memory_view):
-    test = one_image(memory_view)
-    options = {**planted, "test": test, "layers": ["dead", "hidden"], "target": "logit:0"}
+def test_dead_layer_is_undefined(planted):
+    options = {**planted, "layers": ["dead", "hidden"], "target": "logit:0"}
     options["controls"] = {"red": planted["negatives"]}
     result = score(Means(), **options, runs=3, permutations=9)
     dead, hidden = result.details["scores"]
@@ -413,8 +406,6 @@ def test_layers_may_be_patterns(noisy):
     named = score(Network(), **noisy | {"layers": ["???"]}, runs=2)
     assert named.about.settings["layers"] == ["one", "two"]
     assert named.columns == score(Network(), **noisy, runs=2).columns
-    with refused(r"layer `three\*` is not in the model; expected one of: one, .*head"):
-        score(Network(), **noisy | {"layers": ["one", "three*"]})
 
 
 def test_set_images_are_the_rows_of_one_set(noisy, memory_view):
@@ -459,27 +450,12 @@ def test_nan_names_the_image(noisy):
     ("changed", "message"),
     [
         ({"layers": ["three"]}, r"layer `three` is not in the model; expected one of: one, .*head"),
-        ({"layers": []}, r"`layer`: expected at least one hidden layer, got none"),
-        ({"layers": "one"}, r"`layer`: expected a list, got 'one'"),
+        ({"layers": ["one", "three*"]}, r"layer `three\*` is not in the model; expected one of: one, .*head"),
+        ({"layers": []}, "`layer`: expected at least one hidden layer, got none"),
         ({"target": "logit:3"}, r"target logit:3: .* a class 3, counted from 0, got float32 \[\d+, 3\]"),
-        ({"target": "logit:-1"}, r"target `logit:-1`: expected logit:K"),
-        (
-            {"target": Target("all", lambda output: output)},
-            r"target `all`: expected one number for each image",
-        ),
-        (
-            {"target": Target("sum", lambda output: output.sum())},
-            r"got float32 \[\]; reduce all axes but the",
-        ),
-        (
-            {"target": Target("class", lambda output: output.detach()[:, 0])},
-            r"the loss or target does not depend on layer",
-        ),
-        ({"classifier": "svn"}, r"`classifier`: expected one of svm"),
-        ({"concepts": {}}, r"`concept`: expected at least one concept, got none"),
-        ({"concept": ["red=red"]}, r"`concept`: the data are open already; omit it"),
-        ({"runs": 1}, r"`runs`: expected at least 2, got 1"),
-        ({"p": 1.0}, r"`p`: expected above 0 and below 1, got 1"),
+        ({"target": Target("no", lambda output: output.detach()[:, 0])}, "target does not depend on layer"),
+        ({"concepts": {}}, "`concept`: expected at least one concept, got none"),
+        ({"concept": ["red=red"]}, "`concept`: the data are open already; omit it"),
     ],
 )
 def test_bad_arguments(noisy, changed, message):
@@ -487,21 +463,20 @@ def test_bad_arguments(noisy, changed, message):
         score(Network(), **{**noisy, "runs": 2, **changed})
 
 
-def test_layers_that_do_not_fit(noisy, memory_view):
-    with refused(r"layer `unused` did not run in a forward pass"):
+def test_models_and_images_that_do_not_fit(noisy, memory_view):
+    with refused("layer `unused` did not run in a forward pass"):
         score(Means(), **noisy | {"layers": ["unused"]})
-    with refused(r"`model` has no hidden layers: TCAV needs a torch.nn.Module"):
+    with refused("`model` has no hidden layers: TCAV needs a torch.nn.Module"):
         score(lambda image: image.mean((2, 3)), **noisy)
-    with refused(r"control `green`: expected one of the concepts, red, blue"):
+    with refused("control `green`: expected one of the concepts, red, blue"):
         score(Network(), **noisy, controls={"green": noisy["negatives"]})
     one = memory_view([noisy["test"].items[0]], name="one")
-    with refused(r"^concept `one`: expected at least 2 images, got 1; add images"):
+    with refused("^concept `one`: expected at least 2 images, got 1; add images"):
         score(Network(), **noisy | {"concepts": {"one": one}})
-    with refused(r"^control of concept `red`: expected at least 2 images, got 1"):
+    with refused("^control of concept `red`: expected at least 2 images, got 1"):
         score(Network(), **noisy, controls={"red": one})
-    noisy["negatives"] = memory_view([], name="negative")
-    with refused(r"no rows to read: `negative` is empty"):
-        score(Network(), **noisy)
+    with refused("no rows to read: `negative` is empty"):
+        score(Network(), **noisy | {"negatives": memory_view([], name="negative")})
 
 
 def test_tokens_may_come_before_images_and_with_other_values(noisy, attention):
@@ -522,11 +497,7 @@ def test_sizes_may_differ_if_one_is_given(noisy, memory_view):
         score(Network(), **noisy | {"concepts": {"wide": memory_view(wide)}}, runs=2)
     mixed = memory_view([*(image / 2 for image in wide), torch.rand(3, 9, 9)], name="mixed")
     with refused(r"several sizes, \[\(6, 8\), \(9, 9\)\]; give one `size`"):
-        score(
-            Network(),
-            **noisy
-            | {"concepts": {"mixed": mixed}, "negatives": memory_view(wide), "test": memory_view(wide)},
-            runs=2,
-        )
+        others = {"negatives": memory_view(wide), "test": memory_view(wide)}
+        score(Network(), **noisy | {"concepts": {"mixed": mixed}} | others, runs=2)
     result = score(Network(), **noisy | {"concepts": {"mixed": mixed}}, runs=2, size=(7, 7))
     assert result.about.settings["size"] == [7, 7]
