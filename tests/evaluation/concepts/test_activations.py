@@ -9,8 +9,6 @@ from candlelight.evaluation.concepts.activations import (
     output_gradient,
     pixel_loss,
 )
-from candlelight.evaluation.concepts.cav import fit_cavs
-from candlelight.evaluation.concepts.sensitivity import sensitivity
 from tests.evaluation.concepts.conftest import generator
 from tests.refusals import refused
 
@@ -58,22 +56,16 @@ def test_closed_form_equals_automatic_differentiation(pair, align, masked):
     mask = mask if masked else None
     leaf = prediction.clone().requires_grad_()
     pixel_loss(leaf, target, mask, align).sum().backward()
-    torch.testing.assert_close(output_gradient(prediction, target, mask, align), leaf.grad.flatten(1))
+    gradient = output_gradient(prediction, target, mask, align)
+    torch.testing.assert_close(gradient, leaf.grad.flatten(1))
+    if align:  # a scale changes nothing
+        assert (gradient * prediction.flatten(1)).sum(1).abs().max() < 1e-15
     assert torch.autograd.gradcheck(
         lambda p: pixel_loss(p, target, mask, align), leaf.detach().requires_grad_()
     )
 
 
-def test_aligned_loss_ignores_scale(pair):
-    prediction, target, mask = pair
-    torch.testing.assert_close(
-        pixel_loss(7 * prediction, target, mask, True), pixel_loss(prediction, target, mask, True)
-    )
-    gradient = output_gradient(prediction, target, mask, True)
-    assert (gradient * prediction.flatten(1)).sum(1).abs().max() < 1e-15
-
-
-@pytest.mark.parametrize("factor", [1e-30, 1e-20, 1e20, 1e30])
+@pytest.mark.parametrize("factor", [1e-30, 1e30])
 def test_aligned_loss_ignores_scales_whose_square_no_float32_can_hold(pair, factor):
     prediction, target, mask = pair
     expected = pixel_loss(prediction.float(), target.float(), mask, align_scale=True)
@@ -87,15 +79,13 @@ def test_aligned_loss_ignores_scales_whose_square_no_float32_can_hold(pair, fact
     torch.testing.assert_close(gradient, plain, rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize("align", [False, True])
-def test_empty_mask_and_black_prediction(align):
-    one, black = torch.ones(1, 3, 2, 2), torch.zeros(1, 3, 2, 2)
-    nothing = torch.zeros(1, 2, 2, dtype=torch.bool)
-    assert pixel_loss(one, 2 * one, nothing, align).tolist() == [0]
-    assert (output_gradient(one, 2 * one, nothing, align) == 0).all()
-    assert output_gradient(black, one, None, align).isfinite().all()
-    # The square of a subnormal prediction is 0.
-    assert pixel_loss(1e-42 * one, one, None, align).item() == pytest.approx(1)
+def test_empty_mask_and_black_prediction():
+    one, nothing = torch.ones(1, 3, 2, 2), torch.zeros(1, 2, 2, dtype=torch.bool)
+    for align in (False, True):
+        assert (output_gradient(one, 2 * one, nothing, align) == 0).all()
+        assert output_gradient(0 * one, one, None, align).isfinite().all()
+        # The square of a subnormal prediction is 0.
+        assert pixel_loss(1e-42 * one, one, None, align).item() == pytest.approx(1)
 
 
 def test_activations_are_those_of_evaluation_mode_in_any_batches():
@@ -117,7 +107,8 @@ def test_gradients_equal_finite_differences(frozen):
         assert len(output[0]) == rows.stop - rows.start
         return output[0].square().flatten(1).sum(1)
 
-    found = layer_gradients(model, "shared.1", images, loss, batch_size=2)
+    with torch.no_grad():
+        found = layer_gradients(model, "shared.1", images, loss, batch_size=2)
     hidden = layer_activations(model, ["shared.1"], images)["shared.1"].reshape(3, 4, 4, 4)
     step = torch.zeros_like(hidden)
     step[:, 2, 1, 3] = 1e-6
@@ -147,12 +138,6 @@ def test_as_many_tokens_as_images_are_not_transposed(attention, layer):
     torch.testing.assert_close(*slopes)
 
 
-def test_gradients_work_under_no_grad():
-    with torch.no_grad():
-        found = layer_gradients(Split(), "norm", torch.rand(1, 3, 4, 4), lambda y, _: y[1].flatten(1).sum(1))
-    assert found.abs().sum() > 0
-
-
 def _exact_up_to_scale(dtype=torch.float32):
     """A ground truth, and an image divided by its shading: a multiple of the ground truth up to rounding."""
     target = torch.rand(4, 3, 16, 16, generator=generator(7), dtype=dtype) + 0.05
@@ -165,27 +150,18 @@ def _exact_up_to_scale(dtype=torch.float32):
 def test_rounding_errors_of_a_prediction_exact_up_to_scale_have_no_gradient(dtype):
     prediction, target = _exact_up_to_scale(dtype)
     assert not torch.equal(prediction[1], target[1])
-    gradient = output_gradient(prediction, target, None, True)
-    assert (gradient == 0).all()
+    assert (output_gradient(prediction, target, None, True) == 0).all()
     assert (pixel_loss(prediction, target, None, True) == 0).all()
     # Without alignment only the second image, whose scale is 1, is exact.
     assert (output_gradient(prediction, target) == 0).all(1).tolist() == [False, True, False, False]
-    concept = torch.rand(9, gradient.shape[1], generator=generator(9))
-    negatives = torch.rand(9, gradient.shape[1], generator=generator(10))
-    cavs = fit_cavs(concept, negatives, generator=generator(), runs=5)
-    assert (sensitivity(cavs, gradient) == 0).all()
-
-
-def test_hidden_layer_of_an_exact_model_has_no_gradient():
-    prediction, target = _exact_up_to_scale()
-
-    def loss(output, rows):
-        return pixel_loss(output, target[rows], None, True)
-
-    scaler = nn.Sequential(nn.Identity(), nn.Conv2d(3, 3, 1, bias=False))
+    # At a hidden layer, too.
+    scaler = nn.Sequential(nn.Identity(), nn.Conv2d(3, 3, 1, bias=False, dtype=dtype))
     with torch.no_grad():
         scaler[1].weight.copy_(torch.eye(3)[:, :, None, None] * 1.7)
-    assert (layer_gradients(scaler, "0", prediction, loss) == 0).all()
+    found = layer_gradients(
+        scaler, "0", prediction, lambda some, rows: pixel_loss(some, target[rows], None, True)
+    )
+    assert (found == 0).all()
 
 
 def test_small_true_errors_have_a_gradient():
@@ -200,22 +176,18 @@ def test_small_true_errors_have_a_gradient():
 
 @pytest.mark.parametrize("align", [False, True])
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
-def test_nothing_is_read_outside_the_mask(pair, align, bad):
+def test_values_that_are_not_finite(pair, align, bad):
     prediction, target, mask = pair
     plain = pixel_loss(*pair, align), output_gradient(*pair, align)
-    prediction, target = (x.masked_fill(~mask[:, None], bad) for x in (prediction, target))
-    leaf = prediction.clone().requires_grad_()
-    loss = pixel_loss(leaf, target, mask, align)
+    # Nothing is read outside the mask.
+    given = [x.masked_fill(~mask[:, None], bad) for x in (prediction, target)]
+    leaf = given[0].clone().requires_grad_()
+    loss = pixel_loss(leaf, given[1], mask, align)
     loss.sum().backward()
     assert torch.equal(loss.detach(), plain[0])
-    assert torch.equal(output_gradient(prediction, target, mask, align), plain[1])
+    assert torch.equal(output_gradient(*given, mask, align), plain[1])
     torch.testing.assert_close(leaf.grad.flatten(1), plain[1])
-
-
-@pytest.mark.parametrize("align", [False, True])
-@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
-def test_values_that_are_not_finite_do_not_count_as_rounding(pair, align, bad):
-    prediction, target, _ = pair
+    # Inside it, they do not count as rounding.
     prediction[0, 0, 0, 0] = bad
     assert pixel_loss(prediction, target, None, align).isfinite().tolist() == [False, True, True]
     assert output_gradient(prediction, target, None, align).isfinite().all(1).tolist() == [False, True, True]

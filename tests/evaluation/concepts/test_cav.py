@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 import torch
 
@@ -25,6 +24,8 @@ def test_vectors_point_towards_the_concept_and_classify(classifier):
     assert (decision[30:] < 0).all()
     assert (cavs.accuracy == 1).all()
     torch.testing.assert_close(cavs.norm, vectors.norm(dim=1), rtol=1e-6, atol=0)
+    assert cavs.rows[0] is concept
+    assert cavs.rows[1] is negatives
 
 
 def test_accuracy_is_measured_on_the_held_out_rows():
@@ -70,23 +71,6 @@ def test_regularisation_is_relative_to_the_variance_of_the_rows():
     torch.testing.assert_close(vectors_of(scaled) * 1000, vectors_of(plain), rtol=1e-5, atol=1e-7)
 
 
-def test_the_origin_of_float32_rows_does_not_matter():
-    concept, negatives = rows(20, shift=2), rows(20, seed=1)
-    near = fit_cavs(concept, negatives, generator=generator(), runs=3)
-    far = fit_cavs(concept + 512, negatives + 512, generator=generator(), runs=3)
-    np.testing.assert_allclose(far.accuracy, near.accuracy)
-    np.testing.assert_allclose(vectors_of(far), vectors_of(near), atol=1e-3)
-
-
-@of_all_classifiers
-def test_equal_rows_have_no_vector_and_chance_accuracy(classifier):
-    same = torch.rand(1, 9, generator=generator()).expand(6, -1)
-    cavs = fit_cavs(same, same, generator=generator(), runs=3, classifier=classifier)
-    assert (cavs.norm == 0).all()
-    assert (cavs.accuracy == 0.5).all()
-    assert (cavs.intercept == 0).all()
-
-
 @of_all_classifiers
 def test_two_images_are_one_to_train_on_and_one_to_test_on(classifier):
     options = {"generator": generator(), "runs": 6, "classifier": classifier}
@@ -99,21 +83,27 @@ def test_two_images_are_one_to_train_on_and_one_to_test_on(classifier):
     assert (cavs.norm > 0).all()
 
 
+SAME = torch.rand(1, 9, generator=generator()).expand(6, -1)
+
+
 @of_all_classifiers
-@pytest.mark.parametrize("dim", [1, 0], ids=["one feature", "no features"])
-def test_few_features(classifier, dim):
+@pytest.mark.parametrize(
+    ("concept", "negatives", "separable"),
+    [
+        (SAME, SAME, False),
+        (rows(12, 0), rows(12, 0), False),
+        (rows(12, 1, shift=20.0), rows(12, 1, seed=1), True),
+        (torch.full((9, 20), 6.0), rows(12, 20, seed=1), True),
+    ],
+    ids=["equal rows", "no features", "one feature", "constant concept"],
+)
+def test_rows_with_few_directions(classifier, concept, negatives, separable):
     options = {"generator": generator(), "runs": 3, "classifier": classifier}
-    cavs = fit_cavs(rows(12, dim, shift=20.0), rows(12, dim, seed=1), **options)
-    assert (cavs.accuracy == (1.0 if dim else 0.5)).all()
-    assert ((cavs.norm > 0) == bool(dim)).all()
-
-
-@of_all_classifiers
-def test_constant_activations_of_one_class_have_a_direction(classifier):
-    options = {"generator": generator(), "runs": 4, "classifier": classifier}
-    cavs = fit_cavs(torch.full((9, 20), 6.0), rows(12, 20, seed=1), **options)
-    assert (cavs.accuracy >= 0.5).all()
-    assert (vectors_of(cavs).sum(1) > 0.5 * 20**0.5 * cavs.norm).all()
+    cavs = fit_cavs(concept, negatives, **options)
+    assert (cavs.accuracy == (1 if separable else 0.5)).all()
+    assert (cavs.intercept.isfinite() if separable else cavs.intercept == 0).all()
+    vectors = vectors_of(cavs)
+    assert (vectors.sum(1) > 0.5 * cavs.norm).all() if separable else (cavs.norm == 0).all()
 
 
 def test_random_vectors_use_disjoint_halves_and_are_at_chance():
@@ -125,16 +115,6 @@ def test_random_vectors_use_disjoint_halves_and_are_at_chance():
     assert ((small.weights != 0).sum(1) == 8).all()
 
 
-def test_a_million_features_need_little_memory():
-    concept, negatives = torch.zeros(2, 4, 1_000_000, dtype=torch.float16)
-    concept[:, 7] = 1
-    cavs = fit_cavs(concept, negatives, generator=generator(), runs=2)
-    assert cavs.weights.shape == (2, 8)
-    assert (cavs.accuracy == 1).all()
-    assert cavs.rows[0] is concept
-    assert cavs.rows[1] is negatives
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -144,7 +124,6 @@ def test_a_million_features_need_little_memory():
         ({"runs": 0}, "`runs` must be at least 1, got 0"),
         ({"test_share": 1.0}, "`test_share` must lie between 0 and 1, got 1.0"),
         ({"regularisation": 0.0}, r"`regularisation` must be above 0 and at most 1e\+12, got 0.0"),
-        ({"regularisation": 1e300}, r"`regularisation` must be above 0 and at most 1e\+12, got 1e\+300"),
         ({"regularisation": torch.nan}, r"`regularisation` must be above 0 and at most 1e\+12, got nan"),
         ({"regularisation": 1e-30}, "`regularisation` is too small for the precision of these rows"),
         ({"classifier": "svn"}, "`classifier` must be one of: svm, .*; got svn"),

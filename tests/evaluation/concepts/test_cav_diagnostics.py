@@ -11,7 +11,6 @@ from candlelight.evaluation.concepts import (
     fit_cavs,
     layer_consistency,
     mean_cav,
-    random_cavs,
     run_consistency,
     run_cosines,
 )
@@ -65,12 +64,7 @@ def test_consistency_of_known_vectors():
     assert float(run_consistency(given(one, -one))) == pytest.approx(-1)
     assert float(run_consistency(given(one, other))) == pytest.approx(math.sqrt(0.5))
     assert float(run_consistency(given(one, 0 * one))) == 0
-
-
-def test_consistency_of_random_vectors_is_near_zero():
-    cavs = random_cavs(rows(80, dim=400), generator=generator(), runs=20)
-    assert abs(float(run_consistency(cavs))) < 0.05
-    assert float(run_consistency(fitted(runs=20))) > 0.5
+    assert (mean_cav(given(0 * one)) == 0).all()
 
 
 def test_layers_agree_where_one_vector_is_the_image_of_the_other():
@@ -100,28 +94,6 @@ def test_entanglement_of_known_vectors():
     found = concept_entanglement([given(x), given(y), given(x, y), given(-x)])
     torch.testing.assert_close(found[:3], expected.double())
     assert concept_entanglement([given(x), given(0 * x)]).tolist() == [[1, 0], [0, 0]]
-
-
-def test_shared_negatives_entangle_differences_of_means():
-    corners = 100 * torch.eye(3)
-    negatives = corners[2] + torch.randn(20, 3, generator=generator())
-    one, other = (
-        fit_cavs(
-            corner + torch.randn(20, 3, generator=generator(7)),
-            negatives,
-            generator=generator(),
-            classifier="mean",
-        )
-        for corner in corners[:2]
-    )
-    assert float(concept_entanglement([one, other])[0, 1]) == pytest.approx(0.5, abs=0.02)
-
-
-def test_equal_rows_have_no_direction():
-    cavs = fit_cavs(torch.ones(4, 3), torch.ones(4, 3), generator=generator(), runs=2)
-    assert (mean_cav(cavs) == 0).all()
-    assert run_consistency(cavs) == 0
-    assert concept_entanglement([cavs]).tolist() == [[0]]
 
 
 @pytest.mark.parametrize(

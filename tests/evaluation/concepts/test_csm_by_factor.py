@@ -1,4 +1,4 @@
-"""CSM of groups of concept sets, and after growing numbers of runs."""
+"""Ratios of the sensitivities of concept sets: by rule, by control, by factor and by number of runs."""
 
 import math
 from dataclasses import replace
@@ -14,17 +14,25 @@ from candlelight.evaluation.concepts.csm import (
     score_by_runs,
     table_factors,
 )
-from candlelight.evaluation.concepts.set_scores import ALIGNMENTS, BranchScore, Ratios, SetScore
+from candlelight.evaluation.concepts.set_scores import (
+    ALIGNMENTS,
+    BRANCHES,
+    RULES,
+    BranchScore,
+    Ratios,
+    SetScore,
+    merge_controls,
+)
 from candlelight.evaluation.run.intervals import resampled_interval
 from tests.refusals import refused
 
 FRAMES = [f"frame {number}" for number in range(8)]
 
 
-def one_set(concept, fixed, reflectance, shading, objects=None, passed=True):
+def one_set(concept, fixed, reflectance, shading, objects=None, passed=(True, True)):
     """A set with a sensitivity, or one for each test frame, of each branch; unaligned ones are half."""
 
-    def branch(values):
+    def branch(values, passed):
         frames = tuple(np.broadcast_to(values, len(FRAMES)).astype(float).tolist())
         halves = tuple(value / 2 for value in frames)
         return {
@@ -32,8 +40,64 @@ def one_set(concept, fixed, reflectance, shading, objects=None, passed=True):
             for name, some in zip(ALIGNMENTS, (frames, halves), strict=True)
         }
 
-    branches = {"reflectance": branch(reflectance), "shading": branch(shading)}
-    return SetScore(concept, fixed, 20, branches, objects)
+    some = zip(BRANCHES, (reflectance, shading), passed, strict=True)
+    return SetScore(concept, fixed, 20, {name: branch(*one) for name, *one in some}, objects)
+
+
+# ----------------------------------------------------------------------------------------- rules and controls
+
+
+def test_rules_keep_the_right_sets():
+    sets = [
+        one_set("albedo", {}, 0.8, 0.4),
+        one_set("albedo", {}, 0.9, 0.1, passed=(True, False)),
+        one_set("albedo", {}, 0.6, 0.6, passed=(False, True)),
+        one_set("illumination", {}, 0.2, 0.8, passed=(False, True)),  # the unwanted branch is insensitive
+    ]
+    found = Ratios(sets)(np.arange(len(FRAMES)))
+    assert found["csm_s aligned, all sets"] == pytest.approx((2 + 9 + 1) / 3)
+    assert found["csm_s aligned, both branches"] == pytest.approx(2)
+    assert found["csm_s aligned, wanted branch"] == pytest.approx((2 + 9) / 2)
+    assert found["csm_r aligned, all sets"] == found["csm_r aligned, wanted branch"] == pytest.approx(4)
+    assert math.isnan(found["csm_r aligned, both branches"])
+    assert not any(name.startswith("csm_r") for name in Ratios(sets[:3])(np.arange(len(FRAMES))))
+    assert Ratios([one_set("albedo", {}, [0, 1] * 4, [0.5, 0.25] * 4)])(np.array([1, 1])) == {
+        f"csm_s {alignment}, {rule}": 4 for rule in RULES for alignment in ALIGNMENTS
+    }
+
+
+def test_intervals_against_controls_are_over_scenes_and_controls():
+    def branch(significant, *shares):
+        return {
+            f"aligned against control {k}": BranchScore((share,) * 8, 0.1, 0.9, 0.001 if significant else 0.5)
+            for k, share in enumerate(shares, 1)
+        }
+
+    made = [
+        SetScore(
+            "albedo",
+            {"scene": scene},
+            9,
+            {"reflectance": branch(scene == "a", *r), "shading": branch(True, *s)},
+        )
+        for scene, r, s in (("a", (0.4, 0.8), (0.4, 0.2)), ("b", (0.6, 0.2), (0.4, 0.2)))
+    ]
+    ratios = Ratios([merge_controls(one) for one in made])
+    name = "csm_s aligned against control, all sets"
+    assert ratios(np.arange(8))[name] == pytest.approx(2.0 / 1.2)
+    assert ratios.by_control() == {name: [pytest.approx(1.0 / 0.8), pytest.approx(1.0 / 0.4)]}
+    scenes = {"all sets": 2, "both branches": 1, "wanted branch": 1}
+    assert ratios.units() == {
+        f"csm_s aligned against control, {rule}": {"scenes": count, "controls": 2}
+        for rule, count in scenes.items()
+    }
+    # All frames are equal, so only scenes and controls can change the score.
+    drawn = {round(ratios(np.array([row] * 8))[name], 6) for row in range(8)}
+    assert len(drawn) > 2
+    assert ratios(np.array([3] * 8)) == ratios(np.array([3] * 8))
+
+
+# ---------------------------------------------------------------------------------------------------- groups
 
 
 def values(group, alignment="aligned"):
@@ -48,10 +112,10 @@ def test_groups_by_hand():
         one_set("albedo", {"temperature": 2500}, 0.6, 0.3),
     ]
     found = csm_by_factor(sets, ["temperature"], FRAMES)
-    assert [(one.concept, one.values, one.sets) for one in found] == [
-        ("albedo", {"temperature": 6500}, {"aligned": 1, "unaligned": 1}),
-        ("albedo", {"temperature": 2500}, {"aligned": 1, "unaligned": 1}),
-        ("illumination", {"temperature": 6500}, {"aligned": 2, "unaligned": 2}),
+    assert [(one.concept, one.values["temperature"], one.sets["aligned"]) for one in found] == [
+        ("albedo", 6500, 1),
+        ("albedo", 2500, 1),
+        ("illumination", 6500, 2),
     ]
     assert values(found[0])["mean_of_ratios"] == values(found[0])["ratio_of_means"] == 0.5
     expected = {
@@ -144,8 +208,8 @@ def test_zero_sensitivity_of_a_model():
 def test_a_rule_that_keeps_no_set_leaves_an_undefined_group():
     sets = [
         one_set("albedo", {"scene": "cube"}, 0.8, 0.4),
-        one_set("albedo", {"scene": "cube"}, 0.8, 0.1, passed=False),
-        one_set("albedo", {"scene": "vase"}, 0.8, 0.4, passed=False),
+        one_set("albedo", {"scene": "cube"}, 0.8, 0.1, passed=(False, False)),
+        one_set("albedo", {"scene": "vase"}, 0.8, 0.4, passed=(False, False)),
     ]
     cube, vase = csm_by_factor(sets, ["scene"], FRAMES, rule="both branches")
     assert (cube.sets["aligned"], values(cube)["mean_of_ratios"]) == (1, 2)
@@ -165,6 +229,9 @@ def test_factors_of_tables(random_sets):
     ]
     assert table_factors(warm)[:2] == [combined, ("temperature", *combined)]
     assert table_factors([one_set("albedo", {"scene": "cube"}, 1, 1, objects=1)]) == []
+
+
+# ------------------------------------------------------------------------------------------------------ runs
 
 
 def runs_set(concept, reflectance, shading):
@@ -201,14 +268,8 @@ def test_numbers_of_runs_by_hand():
     assert three.mean["reflectance"] == 0.5
     assert three.spread["reflectance"] == pytest.approx(math.sqrt((0.25**2 * 2 + 0.5**2) / 2))
     assert [one.csm for one in aligned(found, "illumination")] == [2, 2, 2]
-
-
-def test_the_last_number_is_that_of_the_runs():
-    runs = np.random.default_rng(0).binomial(1, 0.3, (2, 300)).astype(float)
-    found = aligned(score_by_runs([runs_set("albedo", *runs)]), "albedo")
-    assert [one.runs for one in found] == [*(number for number in NUMBERS_OF_RUNS if number < 300), 300]
-    assert found[-1].mean["reflectance"] == pytest.approx(runs[0].mean())
-    assert found[-1].spread["shading"] == pytest.approx(runs[1].std(ddof=1))
+    many = score_by_runs([runs_set("albedo", (1.0,) * 300, (0.5,) * 300)])
+    assert [one.runs for one in aligned(many, "albedo")] == [*(n for n in NUMBERS_OF_RUNS if n < 300), 300]
 
 
 def test_zero_sensitivity_in_all_runs():

@@ -11,13 +11,9 @@ from candlelight.evaluation.concepts.permutation import (
     exchange_derivatives,
     exchanged_members,
     gram_exchange_derivatives,
-    input_scores,
-    permutation_test,
 )
-from candlelight.evaluation.concepts.rows import SharedRows
 from candlelight.evaluation.concepts.sensitivity import COSINE_FLOOR
-from candlelight.evaluation.concepts.solvers import train_classifiers
-from tests.evaluation.concepts.conftest import generator, rows
+from tests.evaluation.concepts.conftest import rows
 from tests.refusals import refused
 
 DIM = 40
@@ -63,20 +59,6 @@ def test_derivatives_equal_vectors_that_are_fitted_one_by_one(fit, length, sizes
     np.testing.assert_allclose(found, slow, atol=1e-5 * np.abs(slow).max())
 
 
-def test_ridge_is_the_classifier_of_cavs_on_all_images():
-    concept, control, gradients = rows(9, DIM), rows(9, DIM, 1), rows(5, DIM, 2)
-    gram, (products,) = SharedRows(control, [gradients]).stacked(concept)
-    gram = (gram + gram.T) / 2
-    means = gram.mean(0)
-    gram = gram - means - means[:, None] + means.mean()
-    labels = torch.tensor([1.0, -1.0], dtype=torch.float64).repeat_interleave(9)
-    penalty = 0.01 * float(gram.diagonal().mean())
-    beta, _ = train_classifiers(gram, torch.arange(18)[None], labels, "ridge", penalty, torch.Generator())
-    expected = (products @ beta[0]) / (beta[0] @ gram @ beta[0]).sqrt()
-    options = {"seed": 0, "permutations": 2, "fit": "ridge", "length": "unit"}
-    torch.testing.assert_close(exchange_derivatives(concept, control, gradients, **options)[0], expected)
-
-
 def test_mean_of_student_derivatives_is_welchs_t():
     concept, control, gradients = 2 * rows(6, DIM), rows(9, DIM, 1), rows(3, DIM, 2)
     along = gradients.mean(0).double()
@@ -104,20 +86,15 @@ def test_gradient_at_right_angles_to_all_images_scores_zero(fit, dtype):
 
 
 @of_all_vectors
-def test_equal_images_and_zero_gradients_give_zero(fit, length):
+def test_equal_images_and_gradients_of_any_scale(fit, length):
     options = {"seed": 0, "permutations": 5, "fit": fit, "length": length}
     same = rows(1).expand(6, -1)
     assert (exchange_derivatives(same, same, rows(3), **options) == 0).all()
-    assert (exchange_derivatives(rows(6), rows(6, seed=1), torch.zeros(3, 6), **options) == 0).all()
-
-
-@pytest.mark.parametrize(("length", "kept"), [("student", 1), ("fitted", 1e-12), ("unit", 1e-12)])
-def test_scale_of_gradients(length, kept):
     concept, control, gradients = rows(6, DIM), rows(7, DIM, 1), rows(3, DIM, 2)
-    options = {"seed": 0, "permutations": 5, "length": length}
+    assert (exchange_derivatives(concept, control, 0 * gradients, **options) == 0).all()
     whole = exchange_derivatives(concept, control, gradients, **options)
     small = exchange_derivatives(concept, control, 1e-12 * gradients, **options)
-    torch.testing.assert_close(small / kept, whole, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(small / (1 if length == "student" else 1e-12), whole, rtol=1e-5, atol=1e-6)
 
 
 def test_sets_without_spread_are_finite_and_significant():
@@ -143,32 +120,9 @@ def test_sets_of_one_size_and_seed_are_exchanged_alike():
     assert not torch.equal(drawn[1:], exchanged_members(4, 7, 20, seed=1)[1:, :10])
 
 
-SCENES = [f"{scene}" for scene in range(4) for _ in range(8)]
-OTHERS = [f"other {scene}" for scene in SCENES]
-
-
-def p_value(seed, groups):
-    """Test activations in which scenes differ, and concept and control do not."""
-    stream = generator(seed)
-    concept, control = (
-        torch.randn(4, 20, generator=stream).repeat_interleave(8, 0) + torch.randn(32, 20, generator=stream)
-        for _ in range(2)
-    )
-    slopes = torch.ones(3, 20)
-    found = exchange_derivatives(concept, control, slopes, seed=seed, permutations=99, groups=groups)
-    return float(permutation_test(input_scores(found).mean(1)[None]).p_value)
-
-
-def test_scenes_alone_are_no_concept():
-    images, scenes = (
-        sum(p_value(seed, groups) <= 0.05 for seed in range(60)) for groups in (None, (SCENES, OTHERS))
-    )
-    assert images >= 15
-    assert scenes <= 7
-
-
 def test_groups_of_one_set_are_exchanged_whole_and_keep_their_number():
-    members = exchanged_members(32, 32, 50, 0, (SCENES, OTHERS)).reshape(51, 8, 8)
+    scenes = [[f"{name}{scene}" for scene in range(4) for _ in range(8)] for name in ("concept", "control")]
+    members = exchanged_members(32, 32, 50, 0, tuple(scenes)).reshape(51, 8, 8)
     assert torch.equal(members.all(2), members.any(2))
     assert (members.all(2).sum(1) == 4).all()
     assert members[0, :4].all()

@@ -69,12 +69,9 @@ def test_outputs_that_do_not_fit(text, output, message):
 @pytest.mark.parametrize(
     ("function", "got"),
     [
-        (lambda output: output, r"float32 \[2, 3\]"),
         (lambda output: output.sum(), r"float32 \[\]"),
         (lambda output: output.argmax(1), r"int64 \[2\]"),
         (lambda output: output[:, 0].numpy(), "ndarray"),
-        (lambda output: 1.0, "float"),
-        (lambda output: None, "NoneType"),
     ],
 )
 def test_functions_give_one_number_for_each_image(function, got):
