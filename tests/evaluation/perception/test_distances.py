@@ -1,21 +1,119 @@
+"""Distances of pairs of images: their functions, and the specs that open them."""
+
+import math
 import sys
 from types import ModuleType
 
+import numpy as np
 import pytest
 import torch
+from numpy.lib.stride_tricks import sliding_window_view
+from torch import Tensor
 
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
-from candlelight.evaluation.perception import (
+from candlelight.evaluation.perception import check_distance, open_distance, pair_distances
+from candlelight.evaluation.perception.distances import (
     DISTANCES,
-    check_distance,
-    open_distance,
-    pair_distances,
+    dssim_distance,
+    lmse_distance,
+    ms_ssim_distance,
     rmse_distance,
+    ssim_distance,
 )
 from candlelight.evaluation.perception.lpips import FEATURE_STACKS
 from tests.refusals import refused
 
 IMAGES = torch.rand(2, 3, 24, 24, generator=torch.Generator().manual_seed(0))
+
+
+def pair(name: str) -> tuple[Tensor, Tensor]:
+    """Draw images, and the same with some noise."""
+    side = 161 if name == "ms-ssim" else 24
+    reference, noise = torch.rand(2, 2, 3, side, side, generator=torch.Generator().manual_seed(1))
+    return 0.8 * reference + 0.2 * noise, reference
+
+
+@pytest.mark.parametrize("name", DISTANCES)
+def test_each_pair_has_its_distance(name):
+    named = open_distance(f"mine={name}")
+    assert named.identity == ModelIdentity("mine", "shipped", open_distance(name).identity.version)
+    assert named.colour_space == ("linear" if name == "lmse" else "srgb")
+    distance, _ = DISTANCES[name]
+    transformed, reference = pair(name)
+    assert distance(reference, reference).tolist() == pytest.approx([0, 0], abs=1e-7)
+    found = distance(transformed, reference)
+    assert found.shape == (2,)
+    assert bool((found > 0.001).all())
+    # Values that are not finite give nan in their row alone.
+    for place in (0, 1):
+        given = [transformed, reference]
+        given[place] = given[place].clone()
+        given[place][1, 0, 3, 3] = torch.nan
+        assert distance(*given).isnan().tolist() == [False, True]
+
+
+def test_rmse_of_one_changed_value():
+    reference = torch.full((1, 3, 2, 2), 0.5)
+    changed = reference.clone()
+    changed[0, 1, 0, 1] = 0.9
+    assert rmse_distance(changed, reference).item() == pytest.approx(0.4 / math.sqrt(12))
+
+
+def test_ssim_equals_windows_of_the_paper_s_constants():
+    transformed, reference = (images.double().numpy() for images in pair("ssim"))
+    across = np.exp(-((np.arange(11) - 5) ** 2) / (2 * 1.5**2))
+    weights = np.outer(across, across) / across.sum() ** 2
+    wanted = []
+    for one, other in zip(transformed.reshape(-1, 24, 24), reference.reshape(-1, 24, 24), strict=True):
+        a, b = (sliding_window_view(values, (11, 11)) for values in (one, other))
+        mean_a, mean_b = (weights * a).sum((2, 3)), (weights * b).sum((2, 3))
+        variance = (weights * (a**2 + b**2)).sum((2, 3)) - mean_a**2 - mean_b**2
+        product = (weights * a * b).sum((2, 3)) - mean_a * mean_b
+        map_ = (2 * mean_a * mean_b + 0.01**2) * (2 * product + 0.03**2)
+        map_ /= (mean_a**2 + mean_b**2 + 0.01**2) * (variance + 0.03**2)
+        wanted.append(1 - map_.mean())
+    found = ssim_distance(torch.from_numpy(transformed), torch.from_numpy(reference))
+    np.testing.assert_allclose(found, np.reshape(wanted, (2, 3)).mean(1), atol=1e-10)
+
+
+def test_closed_forms_of_constant_images():
+    """Only the luminance of Wang et al. differs: (2 a b + C1) / (a^2 + b^2 + C1)."""
+    a, b = 0.25, 0.75
+    luminance = (2 * a * b + 1e-4) / (a**2 + b**2 + 1e-4)
+    one, other = torch.full((1, 3, 176, 176), a).double(), torch.full((1, 3, 176, 176), b).double()
+    small = one[..., :12, :12], other[..., :12, :12]
+    assert ssim_distance(*small).item() == pytest.approx(1 - luminance)
+    assert ms_ssim_distance(one, other).item() == pytest.approx(1 - luminance**0.1333)
+    assert dssim_distance(*small).item() == pytest.approx(0)
+    assert rmse_distance(one, other).item() == pytest.approx(0.5)
+
+
+def test_lmse_ignores_a_scale_of_each_window_and_colour():
+    reference = IMAGES[:1, :, :20, :20]
+    gray = reference.mean(1, keepdim=True).expand(-1, 3, -1, -1)
+    assert lmse_distance(0.3 * gray, reference).item() == pytest.approx(0, abs=1e-7)
+    assert lmse_distance(torch.zeros_like(gray), reference).item() == 1
+    assert math.isnan(lmse_distance(gray, torch.zeros_like(gray)).item())
+
+
+@pytest.mark.parametrize(
+    ("name", "side", "message"),
+    [
+        ("ssim", 10, "SSIM needs images of at least 11x11 pixels, got 10x10"),
+        ("dssim", 10, "SSIM needs images of at least 11x11 pixels, got 10x10"),
+        ("ms-ssim", 160, "MS-SSIM needs images of at least 161x161 pixels, got 160x160"),
+        ("lmse", 19, "got 19x19"),
+    ],
+)
+def test_small_images(name, side, message):
+    images = torch.zeros(1, 3, side, side)
+    with refused(message):
+        DISTANCES[name][0](images, images)
+
+
+# ----------------------------------------------------------------------------------------------------- specs
+
+
 OWN = """
 import torch
 
@@ -54,36 +152,20 @@ def own(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("name", DISTANCES)
-def test_shipped_distances(name):
-    named = open_distance(f"mine={name}")
-    assert named.identity == ModelIdentity("mine", "shipped", open_distance(name).identity.version)
-    assert named.colour_space == ("linear" if name == "lmse" else "srgb")
-
-
-def test_linear_distances_get_decoded_images():
-    darker = 0.5 * IMAGES
-    assert (
-        float(pair_distances(open_distance("lmse"), darker, IMAGES).max()) > 1e-6
-    )  # half is no scale in light
-    named = NamedModel(ModelIdentity("raw", "callable"), DISTANCES["lmse"][0], "srgb")
-    assert float(pair_distances(named, darker, IMAGES).max()) < 1e-6
+def test_linear_distances_get_decoded_images(own):
+    # Half is no scale in light.
+    assert float(pair_distances(open_distance("lmse"), 0.5 * IMAGES, IMAGES).max()) > 1e-6
+    named = open_distance(f"{own}:Linear")
+    half = pair_distances(named, torch.full_like(IMAGES, 0.5), torch.zeros_like(IMAGES))
+    assert half.tolist() == pytest.approx([0.2140] * 2, abs=1e-4)
 
 
 @pytest.mark.parametrize("attribute", ["plain", "column", "make"])
 def test_own_code_in_a_file(own, attribute):
     named = open_distance(f"{own}:{attribute}")
-    assert named.identity.source == "callable"
-    assert named.identity.sha256 is not None
+    assert (named.identity.source, len(named.identity.sha256)) == ("callable", 64)
     wanted = (IMAGES - 0.5).abs().mean((1, 2, 3)).double()
     torch.testing.assert_close(pair_distances(named, torch.full_like(IMAGES, 0.5), IMAGES), wanted)
-
-
-def test_own_code_may_ask_for_linear_images(own):
-    named = open_distance(f"{own}:Linear")
-    assert named.colour_space == "linear"
-    half = pair_distances(named, torch.full_like(IMAGES, 0.5), torch.zeros_like(IMAGES))
-    assert half.tolist() == pytest.approx([0.2140] * 2, abs=1e-4)
 
 
 def test_own_code_in_a_package():
@@ -95,10 +177,7 @@ def test_own_code_in_a_package():
 @pytest.mark.parametrize(
     ("attribute", "message"),
     [
-        (
-            "total",
-            r"distance `own.py:total`: expected one number for each of 2 pairs, got \[\]; return a tens",
-        ),
+        ("total", r"`own.py:total`: expected one number for each of 2 pairs, got \[\]; return a tens"),
         ("text", "expected one number for each of 2 pairs, got str"),
         ("fails", r"`own.py:fails` raised KeyError: 'gain' \(own.py, line"),
     ],
@@ -113,7 +192,6 @@ def test_wrong_results(own, attribute, message):
     [
         ("retinex", "distance `retinex`: expected one of rmse, ssim, ms-ssim, lmse, dssim; or lpips:FOLDER"),
         ("ms_ssim", "did you mean `ms-ssim`"),
-        ("hf:me/model", "distance `hf:me/model`: expected one of"),
         ("cgintrinsics:checkout:weights", "expected one of rmse"),
         ("lpips:", "expected one of rmse"),
         ("lpips:nowhere", "expected alexnet-owt-7be5be79.pth from https.*nowhere.*does not exist"),
@@ -122,7 +200,7 @@ def test_wrong_results(own, attribute, message):
         ("no_such_package.metrics:one", "cannot import `no_such_package.metrics`"),
     ],
 )
-def test_messages(spec, message):
+def test_specs_that_are_refused(spec, message):
     with refused(message):
         open_distance(spec)
 
@@ -134,16 +212,14 @@ def test_lpips_reads_both_files_of_a_folder(tmp_path):
     heads = {f"lin{n}.model.1.weight": torch.ones(1, width, 1, 1) for n, width in enumerate(stack.channels)}
     torch.save(heads, tmp_path / "squeeze.pth")
     named = open_distance(f"lpips:squeeze:{tmp_path}")
-    assert named.identity.name == "lpips-squeeze"
-    before = named.identity.sha256
     check_distance(named, IMAGES)
     found = pair_distances(named, IMAGES.flip(0), IMAGES)
     assert bool((found > 0).all())
     torch.save({name: 2 * values for name, values in heads.items()}, tmp_path / "squeeze.pth")
     again = open_distance(f"own=lpips:squeeze:{tmp_path}")
     torch.testing.assert_close(pair_distances(again, IMAGES.flip(0), IMAGES), 2 * found)
-    assert again.identity.name == "own"
-    assert again.identity.sha256 != before
+    assert (named.identity.name, again.identity.name) == ("lpips-squeeze", "own")
+    assert again.identity.sha256 != named.identity.sha256
 
 
 def test_a_similarity_is_refused_and_an_undefined_distance_is_not():
@@ -188,10 +264,7 @@ def test_metrics_of_pyiqa_become_distances(pyiqa, metric):
 @pytest.mark.parametrize(
     ("metric", "message"),
     [
-        (
-            "decibels",
-            "distance `pyiqa:decibels`: expected 0 or 1 for equal images, got 80; make a distance of",
-        ),
+        ("decibels", "`pyiqa:decibels`: expected 0 or 1 for equal images, got 80; make a distance of"),
         ("alone", "`pyiqa:alone`: expected a full-reference metric, got one that takes no reference"),
         ("other", "`pyiqa:other`: cannot be made: KeyError: 'other'"),
     ],
