@@ -75,20 +75,6 @@ def test_inverse_at_the_end_is_not_beyond_it() -> None:
     assert float(invert_curves(magnitudes, magnitudes, 0.82)) <= 0.82
 
 
-def test_linear_metric_in_closed_form() -> None:
-    # D = 2 d and d = s theta: every curve is a line, so interpolation is exact.
-    magnitudes = torch.linspace(0, 10, 4, dtype=torch.float64)
-    slopes = torch.tensor([0.1, 0.2, 0.3, 0.4, 0.5, 0.6]).double()
-    found = detection_threshold(slopes[:, None] * magnitudes, magnitudes, Transduction(2.0, 1.0))
-    assert found.score == pytest.approx(D_T / 2 / 0.35)
-    assert (found.low, found.high) == pytest.approx((LOW / 2 / 0.35, HIGH / 2 / 0.35))
-    assert found.uncertainty == pytest.approx((HIGH - LOW) / 4 / 0.35)
-    torch.testing.assert_close(found.scenes, D_T / 2 / slopes)
-    assert found.state == "reached"
-    # The mean of the scenes' thresholds is not the threshold of their mean.
-    assert float(found.scenes.mean()) > 1.15 * found.score
-
-
 def test_uncertainties_of_the_papers_example() -> None:
     # Thresholds of RMSE on one picture at the three levels, and half the distance of the outer ones.
     for thresholds, uncertainty in (

@@ -168,12 +168,6 @@ def test_own_code_in_a_file(own, attribute):
     torch.testing.assert_close(pair_distances(named, torch.full_like(IMAGES, 0.5), IMAGES), wanted)
 
 
-def test_own_code_in_a_package():
-    named = open_distance("candlelight.evaluation.perception:rmse_distance")
-    assert named.identity.name == "candlelight.evaluation.perception:rmse_distance"
-    assert named.model is rmse_distance
-
-
 @pytest.mark.parametrize(
     ("attribute", "message"),
     [

@@ -10,7 +10,7 @@ from candlelight.evaluation.perception.detection import (
     published_transduction,
 )
 from candlelight.evaluation.perception.people import ellipse_error, experimental_ellipse, macadam_ellipse
-from candlelight.evaluation.perception.transforms import PAPER_HUES, hue_chromaticities
+from candlelight.evaluation.perception.transforms import PAPER_HUES
 from candlelight.loaders.illuminants import hue_direction
 from tests.refusals import refused
 
@@ -97,15 +97,3 @@ def test_refused_arguments(changed: dict[str, object], message: str) -> None:
     given = {"distances": (40 * RADII).expand(1, 20, 8), "transduction": LINEAR, "hues": HUES, "radii": RADII}
     with refused(message):
         illuminant_thresholds(**{**given, **changed})
-
-
-def test_chromaticities_lie_in_their_direction_at_their_radius() -> None:
-    radii = torch.linspace(0, 0.04, 20, dtype=torch.float64)
-    directions = torch.tensor([hue_direction(hue) for hue in PAPER_HUES], dtype=torch.float64)
-    torch.testing.assert_close(hue_chromaticities(HUES, radii) - 1 / 3, radii[:, None] * directions)
-
-
-@pytest.mark.parametrize("hue", [439.0, -651.0, math.nan])
-def test_hues_beyond_the_table(hue: float) -> None:
-    with refused("expected a dominant wavelength of 440 to 650 nm"):
-        hue_chromaticities(torch.tensor([574.0, hue]), torch.ones(2))
