@@ -1,10 +1,10 @@
-from collections.abc import Callable
+"""Painted objects under several lights."""
 
 import numpy as np
-import pytest
 import torch
 
 from candlelight.evaluation.views import DecomposedImage
+from tests.evaluation.conftest import MemoryView
 
 
 def painted(seed: int, lights: int = 5, height: int = 30, width: int = 34) -> DecomposedImage:
@@ -30,9 +30,6 @@ def painted(seed: int, lights: int = 5, height: int = 30, width: int = 34) -> De
     )
 
 
-@pytest.fixture
-def objects(memory_view) -> Callable[..., object]:
+def painted_objects(count: int = 4) -> MemoryView:
     """Make a view of painted objects."""
-    return lambda count=4, **options: memory_view(
-        [painted(seed, **options) for seed in range(count)], explains="image"
-    )
+    return MemoryView([painted(seed) for seed in range(count)], None, "row", explains="image")

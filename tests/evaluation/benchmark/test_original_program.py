@@ -10,6 +10,7 @@ from benchmarks.trials.grosse import Capture, chosen, decompose, local_error, sc
 from candlelight.evaluation import evaluate
 from candlelight.evaluation.models import ColourRetinex, GrayRetinex, Weiss
 from candlelight.evaluation.views import DecomposedImage
+from tests.evaluation.benchmark.conftest import painted_objects
 
 WHITE = 257.0  # of the authors' images
 
@@ -25,9 +26,9 @@ def dark_light() -> torch.Tensor:
 
 
 @pytest.fixture
-def dark_objects(objects, dark_light):
+def dark_objects(dark_light):
     """Make a view of objects whose image, but not every lit image, has dark pixels."""
-    view = objects()
+    view = painted_objects()
     for row, item in enumerate(view.items):
         lights = torch.where(torch.arange(5)[:, None, None, None] < 3, item.lights * dark_light, item.lights)
         view.items[row] = replace(item, image=item.image * dark_light, lights=lights)

@@ -5,25 +5,21 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression, Ridge, SGDClassifier
 from sklearn.model_selection import train_test_split
-from sklearn.svm import SVC, LinearSVC
+from sklearn.svm import LinearSVC
 
 from candlelight.evaluation.concepts.cav import fit_cavs
 from candlelight.evaluation.concepts.sensitivity import directional_derivatives, sensitivity
-from candlelight.loaders.errors import InputError
+from tests.evaluation.concepts.conftest import generator
 
 RUNS = 3
 PENALTY = 0.03
 
 
-def _generator(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
-def _rows(count, dim=400, shift=0.0, seed=0):
+def _rows(count, dim, shift=0.0, seed=0):
     """Draw rows far from the origin, whose first features tell the concept."""
-    rows = torch.randn(count, dim, generator=_generator(seed)) * 3 + 20
-    rows[:, :5] += shift
-    return rows
+    drawn = torch.randn(count, dim, generator=generator(seed)) * 3 + 20
+    drawn[:, :5] += shift
+    return drawn
 
 
 def _unit(rows):
@@ -61,7 +57,7 @@ EXPLICIT = {"ridge": _ridge, "logistic": _logistic, "svm": _svm, "mean": _half_p
 
 def _explicit(concept, negatives, classifier):
     """Train the runs of `fit_cavs` on the centred rows of full length."""
-    size, drawn = min(len(concept), len(negatives)), _generator(7)
+    size, drawn = min(len(concept), len(negatives)), generator(7)
     sets = (concept.double(), negatives.double())
     orders = [torch.rand(RUNS, len(rows), generator=drawn).argsort(1)[:, :size] for rows in sets]
     seeds = torch.randint(1 << 31, (RUNS,), generator=drawn).tolist()
@@ -81,11 +77,11 @@ def _explicit(concept, negatives, classifier):
 def test_derivatives_equal_those_of_explicit_vectors(classifier, dim, sizes):
     concept, negatives = _rows(sizes[0], dim, 1.5), _rows(sizes[1], dim, seed=1)
     cavs = fit_cavs(
-        concept, negatives, generator=_generator(7), runs=RUNS, classifier=classifier, regularisation=PENALTY
+        concept, negatives, generator=generator(7), runs=RUNS, classifier=classifier, regularisation=PENALTY
     )
     vectors = _explicit(concept, negatives, classifier)
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    gradients = torch.randn(9, dim, generator=_generator(3))
+    gradients = torch.randn(9, dim, generator=generator(3))
     gradients /= gradients.norm(dim=1, keepdim=True)
     expected = vectors @ gradients.double().numpy().T
     found = directional_derivatives(cavs, gradients).numpy()
@@ -98,9 +94,9 @@ def test_derivatives_equal_those_of_explicit_vectors(classifier, dim, sizes):
 def test_sgd_scores_agree_with_scikit_learn_on_whole_rows(raw):
     """Mean scores over other splits and orders differ by less than the spread over seeds."""
     concept, negatives = _rows(30, 60, 3.0), _rows(30, 60, seed=1)
-    gradients = torch.randn(40, 60, generator=_generator(3))
+    gradients = torch.randn(40, 60, generator=generator(3))
     gradients[:, :5] -= 0.5
-    ours = fit_cavs(concept, negatives, generator=_generator(), runs=40, classifier="sgd", regularisation=0.1)
+    ours = fit_cavs(concept, negatives, generator=generator(), runs=40, classifier="sgd", regularisation=0.1)
     x, y = torch.cat([concept, negatives]).double(), np.repeat([1.0, -1.0], 30)
     alpha = 0.1 * _unit(x) ** 2 if raw else 0.1
     x = x.numpy() if raw else ((x - x.mean(0)) / _unit(x)).numpy()
@@ -120,77 +116,3 @@ def test_sgd_scores_agree_with_scikit_learn_on_whole_rows(raw):
         if raw
         else accuracy == pytest.approx(np.mean(accuracies), abs=0.05)
     )
-
-
-def test_sgd_is_close_to_the_minimum_of_the_hinge_loss():
-    concept, negatives = _rows(24, 10, 1.5), _rows(24, 10, seed=1)
-    cavs = fit_cavs(concept, negatives, generator=_generator(), runs=5, classifier="sgd", regularisation=0.1)
-    stacked = torch.cat([concept, negatives]).double()
-    for weights in cavs.weights:
-        used = (weights != 0).numpy()
-        assert used.sum() == 32
-        x, y = stacked.numpy()[used], np.repeat([1.0, -1.0], 16)
-        exact = SVC(kernel="linear", C=1 / (0.1 * _unit(stacked) ** 2 * 32)).fit(x, y).coef_[0]
-        vector = (weights @ stacked).numpy()
-        assert vector @ exact > 0.95 * np.linalg.norm(vector) * np.linalg.norm(exact)
-
-
-@pytest.mark.parametrize("classifier", EXPLICIT)
-def test_runs_repeat_with_the_seed(classifier):
-    def fit(seed):
-        given = {"generator": _generator(seed), "runs": 3, "classifier": classifier}
-        return fit_cavs(_rows(9, shift=1.0), _rows(12, seed=1), **given).weights
-
-    assert torch.equal(fit(0), fit(0))
-    assert not torch.equal(fit(0), fit(1))
-
-
-def test_all_classifiers_get_the_same_rows():
-    drawn = [
-        fit_cavs(_rows(9), _rows(12, seed=1), generator=_generator(), runs=3, classifier=one).weights != 0
-        for one in ("mean", "ridge", "logistic", "sgd")
-    ]
-    assert all(torch.equal(one, drawn[0]) for one in drawn)
-
-
-@pytest.mark.parametrize("classifier", EXPLICIT)
-def test_few_images(classifier):
-    """Two images of a class are one to train on and one to test on; one image is refused."""
-    concept, negatives = _rows(2, 30, 9.0), _rows(25, 30, seed=1)
-    cavs = fit_cavs(concept, negatives, generator=_generator(), runs=6, classifier=classifier)
-    assert ((cavs.weights != 0).sum(1) == 2).all()
-    # Two rows have one direction, whatever the classifier.
-    pairs = cavs.weights / cavs.weights.abs().amax(1, keepdim=True)
-    torch.testing.assert_close(pairs.abs().sum(1), torch.full((6,), 2.0, dtype=torch.float64))
-    assert cavs.norm.isfinite().all()
-    assert (cavs.norm > 0).all()
-    for one, other in ((concept[:1], negatives), (negatives, concept[:1])):
-        with pytest.raises(InputError, match="needs at least 2 rows to train on and to test on, got 1"):
-            fit_cavs(one, other, generator=_generator(), classifier=classifier)
-
-
-@pytest.mark.parametrize("classifier", EXPLICIT)
-def test_equal_classes_are_at_chance(classifier):
-    same = _rows(30, 12)
-    cavs = fit_cavs(same, same, generator=_generator(), runs=60, classifier=classifier)
-    assert cavs.weights.isfinite().all()
-    # A row that is held out of one class may train the other, which costs accuracy.
-    assert 0.2 < float(cavs.accuracy.mean()) < 0.55
-
-
-@pytest.mark.parametrize("classifier", EXPLICIT)
-@pytest.mark.parametrize("dim", [1, 0], ids=["one feature", "no features"])
-def test_few_features(classifier, dim):
-    concept, negatives = _rows(12, dim, 20.0), _rows(12, dim, seed=1)
-    cavs = fit_cavs(concept, negatives, generator=_generator(), runs=3, classifier=classifier)
-    assert (cavs.accuracy == (1.0 if dim else 0.5)).all()
-    assert ((cavs.norm > 0) == bool(dim)).all()
-
-
-@pytest.mark.parametrize("classifier", EXPLICIT)
-def test_one_constant_class(classifier):
-    """Constant activations of one class still have a direction."""
-    concept, negatives = torch.full((9, 20), 26.0), _rows(12, 20, seed=1)
-    cavs = fit_cavs(concept, negatives, generator=_generator(), runs=4, classifier=classifier)
-    assert (cavs.accuracy >= 0.5).all()
-    assert (directional_derivatives(cavs, torch.ones(1, 20), "cosine") > 0.5).all()

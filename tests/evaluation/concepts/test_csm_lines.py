@@ -1,7 +1,6 @@
 """A verdict names its score and its reference, and there is none where a single control reverses it."""
 
 import numpy as np
-import pytest
 
 from benchmarks.null_rates import controls_pair
 from candlelight.evaluation.concepts.concepts_pictures import csm_lines
@@ -53,8 +52,7 @@ def test_few_controls_leave_it_undecided():
     assert numbers.endswith("(no interval, 8 groups, 6 scenes, 5 controls)")
 
 
-@pytest.mark.parametrize(("controls", "winner"), [(6, "first"), (5, None)])
-def test_a_large_difference_over_scenes_and_controls_is_found(controls, winner):
+def test_a_large_difference_over_scenes_and_controls_is_found():
     rng = np.random.default_rng(0)
-    pair = controls_pair(rng, images=30, scenes=6, controls=controls, spread=(0.3, 0.3), ratio=8)
-    assert [compare(*pair, name).winner for name in pair[0].scores] == [winner, winner]
+    pair = controls_pair(rng, images=12, scenes=6, controls=6, spread=(0.3, 0.3), ratio=8)
+    assert [compare(*pair, name).winner for name in pair[0].scores] == ["first"] * 2

@@ -1,14 +1,11 @@
 """``candlelight evaluate csm`` with all sources of negative images, and with all classifiers."""
 
-from typing import get_args
-
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from PIL import Image
 
 from candlelight.cli import main
-from candlelight.evaluation.catalogue.concepts_options import Classifier
 from candlelight.evaluation.run.result_files import read_results
 from candlelight.generators.engine.dataset_description import dataset_info
 from candlelight.generators.engine.dead_leaves import DeadLeavesRenderer
@@ -86,47 +83,35 @@ def test_negatives_from_the_data_a_pack_a_folder_and_hugging_face(frames, photos
     for name, options in (
         ("set", ()),
         ("pack", ("--negatives", pack)),
-        ("other frames", ("--negatives", f"{frames}:negatives")),
         ("folder", ("--negatives", photos)),
         ("some", ("--negatives", photos, "--negatives-limit", "5")),
         ("hf", ("--negatives", f"hf:{saved}")),
     ):
         result, found[name] = evaluate(frames, tmp_path, *options)
         assert result.exit_code == 0, result.output
-    assert found["set"].details == found["pack"].details == found["other frames"].details
+    assert found["set"].details == found["pack"].details
     assert found["folder"].details == found["hf"].details != found["set"].details
     assert found["some"].details != found["folder"].details
 
 
-def test_every_classifier_reaches_the_result(frames, tmp_path):
-    for classifier in get_args(Classifier):
-        result, found = evaluate(frames, tmp_path, "--classifier", classifier, "--regularisation", "0.1")
-        assert result.exit_code == 0, result.output
-        settings = found.about.settings
-        assert [settings[name] for name in ("classifier", "regularisation", "runs")] == [classifier, 0.1, 3]
-    for options in (
-        ("--classifier", "lasso"),
-        ("--regularisation", "0"),
-        ("--runs", "1"),
-        ("--png", "srgb"),
-    ):
-        result, _ = evaluate(frames, tmp_path, *options)
+def test_the_classifier_reaches_the_result(frames, tmp_path):
+    result, found = evaluate(frames, tmp_path, "--classifier", "ridge", "--regularisation", "0.1")
+    assert result.exit_code == 0, result.output
+    settings = found.about.settings
+    assert [settings[name] for name in ("classifier", "regularisation", "runs")] == ["ridge", 0.1, 3]
+    for name, value in (("--classifier", "lasso"), ("--regularisation", "0"), ("--png", "srgb")):
+        result, _ = evaluate(frames, tmp_path, name, value)
         assert result.exit_code == 2
-        assert options[0] in result.output
+        assert name in result.output
 
 
-def test_errors_of_the_negatives_are_one_line(frames, photos, tmp_path, monkeypatch):
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # else 20 seconds of retries
-    (tmp_path / "empty").mkdir()
+def test_errors_of_the_negatives_are_one_line(frames, photos, tmp_path):
     (photos / "b.jpg").write_bytes(b"no picture")
     for name, message in (
         ("no-such", "set `no-such` is not there; expected one of: albedo, illumination, negatives"),
-        (tmp_path / "empty", "found none"),
         (photos, "b.jpg: cannot be read as an image"),
-        ("hf:nobody/nothing", "cannot be loaded"),
     ):
         result, _ = evaluate(frames, tmp_path, "--negatives", name)
         assert result.exit_code == 2
         assert message in result.output
         assert result.output.strip().count("\n") == 0
-        assert "Traceback" not in result.output

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from candlelight.evaluation.concepts import planted_decompositions
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 
 @pytest.fixture
@@ -35,7 +35,5 @@ def test_faults_are_those_of_their_names(view):
 
 
 def test_an_id_of_two_data_sets_is_refused(view):
-    with pytest.raises(
-        InputError, match=r"`test-0` is in two data sets; render one of them with another seed"
-    ):
+    with refused(r"`test-0` is in two data sets; render one of them with another seed"):
         planted_decompositions([view, view])

@@ -1,4 +1,5 @@
 import math
+import re
 
 import pytest
 import torch
@@ -6,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from candlelight.evaluation.concepts.sensitivity import Target, parse_target
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 
 @given(st.integers(0, 4), st.booleans())
@@ -46,10 +47,8 @@ def test_function_of_a_file(tmp_path):
     ],
 )
 def test_texts_of_another_form(text, message):
-    with pytest.raises(InputError) as caught:
+    with refused(f"^[^\n]*{re.escape(message)}[^\n]*$"):
         parse_target(text)
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -63,24 +62,21 @@ def test_texts_of_another_form(text, message):
     ],
 )
 def test_outputs_that_do_not_fit(text, output, message):
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         parse_target(text).values(output, 2)
 
 
 @pytest.mark.parametrize(
     ("function", "got"),
     [
-        (lambda output: output, r"float32 \[2, 3\]"),
         (lambda output: output.sum(), r"float32 \[\]"),
         (lambda output: output.argmax(1), r"int64 \[2\]"),
         (lambda output: output[:, 0].numpy(), "ndarray"),
-        (lambda output: 1.0, "float"),
-        (lambda output: None, "NoneType"),
     ],
 )
 def test_functions_give_one_number_for_each_image(function, got):
     message = (
         rf"target `own`: expected one number for each image, a floating-point tensor \[2\], got {got}; red"
     )
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         Target("own", function).values(torch.ones(2, 3), 2)

@@ -1,64 +1,78 @@
+"""Response curves, their inverse, and the detection thresholds that are read from them."""
+
 import math
-from inspect import unwrap
 
 import numpy as np
 import pytest
 import torch
 
 from candlelight.evaluation.perception.detection import (
-    PUBLISHED_TRANSDUCTIONS,
     STILL,
     Transduction,
     curve_thresholds,
     detection_threshold,
+    invert_curves,
+    mean_response,
     published_transduction,
 )
 from candlelight.evaluation.perception.psychometric import DETECTION_LEVELS
-from candlelight.evaluation.perception.transforms import paper_families
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 RMSE = published_transduction("RMSE")
 LOW, D_T, HIGH = DETECTION_LEVELS
-FAMILIES = paper_families()[1:5]  # with one of the illuminants
+NAN, INF = math.nan, math.inf
 
 
-def test_linear_metric_in_closed_form() -> None:
-    # D = 2 d and d = s theta: every curve is a line, so interpolation is exact.
-    magnitudes = torch.linspace(0, 10, 4, dtype=torch.float64)
-    slopes = torch.tensor([0.1, 0.2, 0.3, 0.4, 0.5, 0.6]).double()
-    found = detection_threshold(slopes[:, None] * magnitudes, magnitudes, Transduction(2.0, 1.0))
-    assert found.score == pytest.approx(D_T / 2 / 0.35)
-    assert (found.low, found.high) == pytest.approx((LOW / 2 / 0.35, HIGH / 2 / 0.35))
-    assert found.uncertainty == pytest.approx((HIGH - LOW) / 4 / 0.35)
-    torch.testing.assert_close(found.scenes, D_T / 2 / slopes)
-    assert found.state == "reached"
-    # The mean of the scenes' thresholds is not the threshold of their mean.
-    assert float(found.scenes.mean()) > 1.15 * found.score
+def test_mean_over_scenes() -> None:
+    # Rounding below 0 counts as 0, and integers are averaged in float64.
+    assert mean_response(torch.tensor([[-2e-7, 0.5], [0.0, 1.5], [0.0, 4.0]])).tolist() == [0.0, 2.0]
+    assert mean_response(torch.tensor([[1], [2]])).tolist() == [1.5]
+    distances = torch.rand(3, 4, 5, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(mean_response(distances), sum(one.double() / 3 for one in distances))
 
 
-@pytest.mark.parametrize("name", PUBLISHED_TRANSDUCTIONS)
-@pytest.mark.parametrize("share", [0.01, 0.5, 2.3])  # of the first step
-def test_a_metric_that_is_linear_in_the_magnitude_has_exact_thresholds(name: str, share: float) -> None:
-    transduction = published_transduction(name)
-    low, level, high = (transduction.invert(one) for one in DETECTION_LEVELS)
-    for family in FAMILIES:
-        magnitudes = torch.tensor(family.magnitudes, dtype=torch.float64)
-        moved = magnitudes - magnitudes[0]
-        wanted = share * float(moved[1])
-        found = detection_threshold((level * moved / wanted)[None], magnitudes, transduction)
-        assert found.score - float(magnitudes[0]) == pytest.approx(wanted, rel=1e-9)
-        assert found.uncertainty == pytest.approx((high - low) / 2 / level * wanted, rel=1e-9)
+def _slow_inverse(curve: list[float], magnitudes: list[float], level: float) -> float:
+    """Walk along the curve and interpolate in the first step that ends at the level or above."""
+    if curve[0] >= level:
+        return magnitudes[0]
+    for place in range(1, len(curve)):
+        if curve[place] >= level:
+            share = (level - curve[place - 1]) / (curve[place] - curve[place - 1])
+            return magnitudes[place - 1] + share * (magnitudes[place] - magnitudes[place - 1])
+    return math.nan
 
 
-@pytest.mark.parametrize("name", PUBLISHED_TRANSDUCTIONS)
-@pytest.mark.parametrize("power", [0.5, 2.0])
-def test_known_thresholds_of_a_curved_metric_come_back(name: str, power: float) -> None:
-    transduction = published_transduction(name)
-    magnitudes = torch.linspace(0, 1, 2001, dtype=torch.float64)
-    at_end = transduction.invert(0.55)
-    found = detection_threshold((at_end * magnitudes**power)[None], magnitudes, transduction)
-    wanted = [(transduction.invert(level) / at_end) ** (1 / power) for level in DETECTION_LEVELS]
-    assert [found.low, found.score, found.high] == pytest.approx(wanted, rel=1e-2)
+def test_inverse_equals_the_walk() -> None:
+    rng = np.random.default_rng(0)
+    curves = rng.uniform(0, 1, (5, 10, 7))  # neither rising nor falling
+    magnitudes = np.sort(rng.uniform(-3, 3, 7))
+    for level in (0.2, 0.6, 0.9, 0.99):
+        expected = [
+            [_slow_inverse(curve.tolist(), magnitudes.tolist(), level) for curve in some] for some in curves
+        ]
+        found = invert_curves(torch.from_numpy(curves), torch.from_numpy(magnitudes), level)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert np.isnan(expected).any()
+
+
+@pytest.mark.parametrize(
+    ("curve", "levels", "wanted"),
+    [
+        ([0.1, 0.5, 0.5, 0.7], (0.05, 0.1, 0.5, 0.7, 0.71), (0, 0, 1, 3, NAN)),
+        ([0.0, 0.0, 1.0, 1.0], (1.0,), (2,)),
+        ([1.0], (0.5, 2.0), (0, NAN)),
+    ],
+    ids=["at the magnitudes", "plateaus", "one magnitude"],
+)
+def test_levels_at_the_ends_and_on_plateaus(curve, levels, wanted) -> None:
+    values, magnitudes = torch.tensor(curve, dtype=torch.float64), torch.arange(len(curve)).double()
+    found = [float(invert_curves(values, magnitudes, level)) for level in levels]
+    assert found == pytest.approx(wanted, nan_ok=True)
+
+
+def test_inverse_at_the_end_is_not_beyond_it() -> None:
+    magnitudes = torch.tensor([0.3, 0.82], dtype=torch.float64)  # 0.3 + (0.82 - 0.3) > 0.82
+    assert float(invert_curves(magnitudes, magnitudes, 0.82)) <= 0.82
 
 
 def test_uncertainties_of_the_papers_example() -> None:
@@ -91,59 +105,39 @@ def test_equals_a_slow_restatement() -> None:
     assert found.scenes.tolist() == pytest.approx([threshold(scene, D_T) for scene in distances])
 
 
-def test_not_reached() -> None:
-    magnitudes = torch.linspace(0, 1, 11)
-    found = detection_threshold(0.4 * magnitudes.expand(8, 11), magnitudes, Transduction(1.0, 1.0))
-    assert math.isnan(found.score)
-    assert math.isnan(found.uncertainty)
-    assert found.state == "not reached"
-    assert found.scenes.isnan().all()
-    assert found.low == pytest.approx(LOW / 0.4)
-
-
-def test_upper_level_not_reached_leaves_no_uncertainty() -> None:
-    magnitudes = torch.linspace(0, 1, 11)
-    found = detection_threshold(0.46 * magnitudes[None], magnitudes, Transduction(1.0, 1.0))
-    assert found.state == "reached"
-    assert math.isnan(found.high)
-    assert math.isnan(found.uncertainty)
-
-
-def test_a_metric_that_never_moves_is_infinite() -> None:
-    magnitudes = torch.linspace(0, 1, 11)
-    for noise in (0.0, 1e-7):  # rounding of float32
-        distances = noise * torch.rand(8, 11, generator=torch.Generator().manual_seed(0))
-        found = detection_threshold(distances, magnitudes, RMSE)
-        assert found.score == math.inf
-        assert found.state == "infinite"
-        assert found.scenes.isinf().all()
+@pytest.mark.parametrize(
+    ("distances", "state", "low", "score", "uncertainty"),
+    [
+        ([0.0, 0.4], "not reached", LOW / 0.4, NAN, NAN),
+        ([0.0, 0.46], "reached", LOW / 0.46, D_T / 0.46, NAN),  # the upper level is not
+        ([0.0, 1e-7], "infinite", INF, INF, NAN),  # rounding of float32
+        ([0.5, 0.6], "at the start", 0.0, 0.0, 0.0),
+        ([0.0, 0.89, 0.2, 0.1, 0.9], "reached", LOW / 3.56, D_T / 3.56, (HIGH - LOW) / 7.12),  # first rise
+    ],
+)
+def test_states(distances, state, low, score, uncertainty) -> None:
+    curves = torch.tensor([distances] * 2).double()
+    magnitudes = torch.linspace(0, 1, len(distances), dtype=torch.float64)
+    found = detection_threshold(curves, magnitudes, Transduction(1.0, 1.0))
+    assert found.state == state
+    assert [found.low, found.score, found.uncertainty] == pytest.approx(
+        [low, score, uncertainty], nan_ok=True
+    )
+    assert found.scenes.tolist() == pytest.approx([score] * 2, nan_ok=True)
 
 
 def test_still_curves_are_told_by_the_distance_at_the_level() -> None:
     curves = torch.tensor([[0.0, 0.9 * STILL], [0.0, 1.1 * STILL]]).double()
     found = curve_thresholds(curves, torch.tensor([0.0, 1.0]), Transduction(1.0, 1.0), 1.0)
-    assert found.tolist() == pytest.approx([math.inf, math.nan], nan_ok=True)
+    assert found.tolist() == pytest.approx([INF, NAN], nan_ok=True)
 
 
 def test_some_scenes_move_and_others_do_not() -> None:
     magnitudes = torch.linspace(0, 1, 11)
     distances = torch.stack([magnitudes, 0.1 * magnitudes, 0 * magnitudes])
-    found = detection_threshold(distances.repeat(4, 1), magnitudes, Transduction(3.0, 1.0))
+    found = detection_threshold(distances, magnitudes, Transduction(3.0, 1.0))
     assert found.state == "reached"
-    assert found.scenes[:3].tolist() == pytest.approx([D_T / 3, math.nan, math.inf], nan_ok=True)
-
-
-def test_a_curve_that_starts_above_the_level() -> None:
-    magnitudes = torch.tensor([0.0, 1.0, 2.0])
-    found = detection_threshold(torch.tensor([[0.5, 0.6, 0.7]]), magnitudes, Transduction(1.0, 1.0))
-    assert (found.score, found.uncertainty, found.state) == (0.0, 0.0, "at the start")
-
-
-def test_a_curve_that_falls_is_read_at_its_first_rise() -> None:
-    magnitudes = torch.arange(5.0)
-    distances = torch.tensor([[0.0, 0.89, 0.2, 0.1, 0.9]])
-    found = detection_threshold(distances, magnitudes, Transduction(1.0, 1.0))
-    assert found.score == pytest.approx(0.5)
+    assert found.scenes.tolist() == pytest.approx([D_T / 3, NAN, INF], nan_ok=True)
 
 
 @pytest.mark.parametrize(
@@ -151,11 +145,11 @@ def test_a_curve_that_falls_is_read_at_its_first_rise() -> None:
     [
         ({"levels": (0.5, 0.4, 0.6)}, "`levels` must be positive and in order"),
         ({"levels": (0.0, 0.4, 0.6)}, "`levels` must be positive and in order"),
-        ({"levels": (math.nan, 0.4, 0.6)}, "`levels` must be positive and in order"),
-        ({"magnitudes": torch.tensor([1.0, 0.0])}, "`magnitudes` must increase"),
+        ({"levels": (NAN, 0.4, 0.6)}, "`levels` must be positive and in order"),
+        ({"magnitudes": torch.tensor([1.0, 0.0])}, "`magnitudes` must increase strictly from the identity"),
+        ({"magnitudes": torch.tensor([0.0, NAN])}, "`magnitudes` must increase strictly from the identity"),
         ({"magnitudes": torch.tensor([0.0])}, r"`magnitudes` \[magnitudes\], got \[1, 2\], \[1\]"),
-        ({"distances": torch.tensor([[0.0, -1.0]])}, "`distances` must be at least 0"),
-        ({"distances": torch.zeros(0, 2)}, "`distances` needs at least one value"),
+        ({"distances": torch.tensor([[0.0, -0.1]])}, "`distances` must be at least 0, got -0.1; pass a dist"),
         ({"transduction": Transduction(1.0, 0.0)}, "expected a transduction that converged and rises"),
         ({"transduction": Transduction(1.0, 0.3, converged=False, note="stopped")}, r"\(stopped\)"),
     ],
@@ -165,5 +159,5 @@ def test_refused_arguments(changed: dict[str, object], message: str) -> None:
         **{"distances": torch.tensor([[0.0, 1.0]]), "magnitudes": torch.tensor([0.0, 1.0])},
         **{"transduction": Transduction(1.0, 1.0), **changed},
     }
-    with pytest.raises(InputError, match=message):
-        unwrap(detection_threshold)(**given)
+    with refused(message):
+        detection_threshold(**given)

@@ -1,12 +1,10 @@
-from inspect import unwrap
-
 import numpy as np
 import pytest
 import torch
 
 from candlelight.evaluation.concepts import rows as module
 from candlelight.evaluation.concepts.rows import SharedRows, mean_row, products_about_mean
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 
 def _blocks(seed, dtype=torch.float32):
@@ -61,13 +59,6 @@ def test_equal_rows_give_exact_zeros(dtype):
     assert torch.equal(mean_row(rows.expand(7, -1)).to(dtype), rows[0])
 
 
-def test_small_differences_between_large_rows_survive():
-    rows = torch.full((4, 10), 1000.0)
-    rows[0, 0] += 2.0**-10
-    gram, _ = SharedRows(rows).stacked()
-    np.testing.assert_allclose(gram[0, 0], (0.75 * 2.0**-10) ** 2, rtol=1e-12)
-
-
 @pytest.mark.parametrize("scale", [1e-30, 1e-20, 1e25])
 def test_products_beyond_the_range_of_float32(scale):
     others, rows = ((block - 100) * scale for block in _blocks(4))
@@ -82,9 +73,9 @@ def test_products_beyond_the_range_of_float32(scale):
 def test_rows_of_another_length_are_refused(monkeypatch):
     monkeypatch.setattr(module, "_SLICE_ELEMENTS", 1)
     short, long = torch.ones(2, 5), torch.ones(2, 6)
-    with pytest.raises(InputError, match=r"`others` \[others, dim\].*got \[2, 5\], \[2, 6\]"):
-        unwrap(SharedRows.stacked)(SharedRows(long), short)
-    with pytest.raises(InputError, match=r"`vectors\[0\]` \[_, dim\].*got \[2, 6\], \[2, 5\]"):
-        unwrap(SharedRows.__init__)(object.__new__(SharedRows), long, [short])
-    with pytest.raises(InputError, match=r"`vectors` \[vectors, dim\].*got \[2, 6\], \[2, 5\]"):
-        unwrap(products_about_mean)(long, [short])
+    with refused(r"`others` \[others, dim\].*got \[2, 5\], \[2, 6\]"):
+        SharedRows.stacked(SharedRows(long), short)
+    with refused(r"`vectors\[0\]` \[_, dim\].*got \[2, 6\], \[2, 5\]"):
+        SharedRows(long, [short])
+    with refused(r"`vectors` \[vectors, dim\].*got \[2, 6\], \[2, 5\]"):
+        products_about_mean(long, [short])

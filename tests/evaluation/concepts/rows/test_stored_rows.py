@@ -19,13 +19,11 @@ from candlelight.evaluation.concepts.permutation import exchange_derivatives
 from candlelight.evaluation.concepts.rows import (
     RecomputedRows,
     RowStorage,
-    SharedRows,
     StoredRows,
     columns_of,
-    row_norms,
 )
 from candlelight.evaluation.concepts.sensitivity import directional_derivatives
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 CPU = torch.device("cpu")
 
@@ -51,8 +49,8 @@ def draw(seed, count, dim, dtype=torch.float32):
     return (torch.randn(count, dim, generator=torch.Generator().manual_seed(seed)) + 3).to(dtype)
 
 
-@pytest.mark.parametrize("dim", [1, 17, 18, 19, 100], ids=lambda dim: f"{dim} columns")
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("dim", [1, 18, 19, 100], ids=lambda dim: f"{dim} columns")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("source", [stored, recomputed])
 def test_slices_are_those_of_the_rows(tmp_path, source, dtype, dim):
     rows = draw(0, 7, dim, dtype)  # blocks of 18 columns in a file, and of 9
@@ -63,15 +61,7 @@ def test_slices_are_those_of_the_rows(tmp_path, source, dtype, dim):
     assert torch.equal(columns_of(found, slice(None)), columns_of(rows, slice(None)))
 
 
-def test_gram_matrix_of_stored_rows_in_closed_form(tmp_path):
-    rows = torch.tensor([[1.0], [3.0]]).expand(2, 300)  # a mean of 2, five blocks of 64 columns
-    gram, (products,) = SharedRows(stored(rows, tmp_path), [stored(torch.ones(1, 300), tmp_path)]).stacked()
-    assert gram.tolist() == [[300.0, -300.0], [-300.0, 300.0]]
-    assert products.tolist() == [[-300.0, 300.0]]
-    assert row_norms(stored(rows, tmp_path)).tolist() == pytest.approx([300**0.5, 3 * 300**0.5], rel=1e-15)
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
 @pytest.mark.parametrize("source", [stored, partial(recomputed, width=777)], ids=["stored", "recomputed"])
 def test_vectors_and_derivatives_are_equal_to_those_in_memory(tmp_path, monkeypatch, source, dtype):
     monkeypatch.setattr(row_module, "_BLOCK_ELEMENTS", 1 << 14)
@@ -128,9 +118,9 @@ def test_activations_are_recomputed_in_blocks():
     assert torch.equal(found.columns(slice(None)), columns_of(compute(slice(0, 5)), slice(None)))
     # The first row gives the length of the rows; then three blocks of at most 12 columns are computed.
     assert computed == [slice(0, 1), *[slice(0, 2), slice(2, 4), slice(4, 5)] * 3, slice(0, 5)]
-    with pytest.raises(InputError, match="`memory` must hold a column of 5 rows, 20 bytes, got 19"):
+    with refused("`memory` must hold a column of 5 rows, 20 bytes, got 19"):
         RecomputedRows(compute, rows=5, memory=19)
-    with pytest.raises(InputError, match="`rows` must be at least 1, got 0"):
+    with refused("`rows` must be at least 1, got 0"):
         RecomputedRows(compute, rows=0, memory=19)
 
 
@@ -192,22 +182,14 @@ def test_memory_is_bounded_and_a_killed_process_leaves_nothing(tmp_path):
 def test_rows_that_are_not_written_are_refused(tmp_path):
     found = StoredRows((4, 3), torch.float32, CPU, tmp_path)
     found.write(torch.ones(3, 3), 0)
-    with pytest.raises(InputError, match="1 of 4 rows are not written yet"):
+    with refused("1 of 4 rows are not written yet"):
         found.columns(slice(0, 1))
 
 
-@pytest.mark.parametrize(("folder", "reason"), [("missing", "No such file"), ("file", "Not a directory")])
-def test_unusable_folders_give_one_line(tmp_path, folder, reason):
-    (tmp_path / "file").write_text("")
-    storage = RowStorage(memory=0, folder=tmp_path / folder)
-    expected = rf"{folder}: cannot keep 2e-06 GB .*: {reason}.*; use another folder \(TMPDIR"
-    with pytest.raises(InputError, match=expected) as caught:
-        storage.fill(None, torch.ones(1, 100), 0, 5)
-    assert "\n" not in str(caught.value)
-
-
-def test_too_little_room_is_told_before_writing(tmp_path):
-    with pytest.raises(InputError, match=r"cannot keep 4e\+06 GB .*: No space left on device; use another"):
+def test_folders_without_room_are_told_before_writing(tmp_path):
+    with refused(r"^[^\n]*missing: cannot keep 2e-06 GB .*: No such file.*; use another folder[^\n]*$"):
+        RowStorage(memory=0, folder=tmp_path / "missing").fill(None, torch.ones(1, 100), 0, 5)
+    with refused(r"cannot keep 4e\+06 GB .*: No space left on device; use another"):
         RowStorage(folder=tmp_path).fill(None, torch.ones(1, 10**6), 0, 10**9)
     assert list(tmp_path.iterdir()) == []
 
@@ -232,7 +214,7 @@ def test_a_disk_that_becomes_full_gives_one_line_and_frees_its_room(tmp_path, mo
     small = stored(torch.arange(50.0)[None], tmp_path)  # 200 bytes, in two short writes
     assert torch.equal(small.columns(slice(None)), torch.arange(50.0)[None])
     model = nn.Sequential(nn.Flatten())
-    with pytest.raises(InputError, match=r"cannot keep .*: No space left on device; use another"):
+    with refused(r"cannot keep .*: No space left on device; use another"):
         layer_activations(model, ["0"], torch.rand(4, 3, 8, 8), 2, RowStorage(memory=0, folder=tmp_path))
     assert [file.closed for file in files] == [False, True]
 

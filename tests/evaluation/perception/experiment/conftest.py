@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from candlelight.evaluation.perception.experiment.answers import AnswerLog
+from candlelight.evaluation.perception.experiment.answers import AnswerLog, AnswerRecord
 from candlelight.evaluation.perception.experiment.session import ExperimentServer, TrialSession, summarise_log
 from candlelight.evaluation.perception.experiment.stimuli import Stimulus, StimulusSet, plan_trials
 from candlelight.evaluation.views import DataIdentity
@@ -60,6 +60,15 @@ def flat_pairs(levels: Sequence[float], repeats: int, kind: Any = "rated", side:
         return original, distorted
 
     return StimulusSet(DataIdentity("flat", "memory"), stimuli, pictures)
+
+
+def answer(trial: int, **changes: Any) -> AnswerRecord:
+    given = {
+        **{"session": "s", "observer": "ann", "trial": trial, "kind": "transform", "image": "a.png"},
+        **{"transform": "rotation", "magnitude": 0.5, "correct": True, "seconds": 1.25, "side": "left"},
+        "time": "t",
+    }
+    return AnswerRecord(**{**given, **changes})
 
 
 @pytest.fixture

@@ -4,8 +4,9 @@ import torch
 
 from candlelight.evaluation.perception import DetectionLevels, fit_psychometric, psychometric
 from candlelight.evaluation.perception.experiment import measured_thresholds
-from candlelight.evaluation.perception.experiment.answers import AnswerLog, AnswerRecord
-from candlelight.loaders.errors import InputError
+from candlelight.evaluation.perception.experiment.answers import AnswerLog
+from tests.evaluation.perception.experiment.conftest import answer
+from tests.refusals import refused
 
 
 @pytest.fixture
@@ -17,33 +18,22 @@ def write_log(tmp_path):
         with AnswerLog(path, {"experiment": name}) as log:
             for transform, magnitudes, correct in answers:
                 kind = "rated" if transform is None else "transform"
-                for magnitude, is_right in zip(magnitudes.tolist(), correct.tolist(), strict=True):
-                    log.append(
-                        AnswerRecord(
-                            **{
-                                "session": "",
-                                "observer": "ann",
-                                "trial": len(log.records),
-                                "kind": kind,
-                                "image": "a",
-                            },
-                            **{"transform": transform, "magnitude": magnitude, "correct": is_right},
-                            **{"seconds": 1.0, "side": "left", "time": ""},
-                        )
-                    )
+                for magnitude, right in zip(magnitudes.tolist(), correct.tolist(), strict=True):
+                    shown = {"transform": transform, "magnitude": magnitude}
+                    log.append(answer(len(log.records), kind=kind, correct=right, **shown))
         return path
 
     return write
 
 
-def answer(threshold, slope, levels, repeats=30):
+def answers_of(threshold, slope, levels, repeats=30):
     shown = torch.tensor(levels, dtype=torch.float64).repeat_interleave(repeats)
     shares = psychometric(shown, threshold, slope)
     return shown, torch.arange(len(shown)) % repeats < (repeats * shares).round()
 
 
 def test_both_axes_and_all_logs_are_one_threshold(write_log):
-    x, y = answer(0.2, 40, np.linspace(0.05, 0.5, 8)), answer(0.25, 40, np.linspace(0.05, 0.5, 8))
+    x, y = answers_of(0.2, 40, np.linspace(0.05, 0.5, 8)), answers_of(0.25, 40, np.linspace(0.05, 0.5, 8))
     logs = [write_log("a", [("translation x", *x)]), write_log("b", [("translation y", *y)])]
     found = measured_thresholds(logs)
     shown, correct = (torch.cat(both) for both in zip(x, y, strict=True))
@@ -57,13 +47,13 @@ def test_both_axes_and_all_logs_are_one_threshold(write_log):
 
 def test_parallax_may_have_its_own_threshold(write_log):
     levels = np.linspace(0.05, 0.5, 8)
-    answers = [("parallax x", *answer(0.3, 40, levels)), ("translation x", *answer(0.2, 40, levels))]
+    answers = [("parallax x", *answers_of(0.3, 40, levels)), ("translation x", *answers_of(0.2, 40, levels))]
     found = measured_thresholds([write_log("a", answers)])
     assert found.human == pytest.approx({"parallax x": 0.3, "translation": 0.2}, abs=0.01)
 
 
 def test_a_threshold_below_the_unchanged_image_is_none(write_log):
-    answers = [("scale", *answer(0.995, 30, np.linspace(1.01, 1.2, 8), 60))]
+    answers = [("scale", *answers_of(0.995, 30, np.linspace(1.01, 1.2, 8), 60))]
     found = measured_thresholds([write_log("a", answers)])
     assert found.human == {}
     [note] = found.notes
@@ -72,18 +62,16 @@ def test_a_threshold_below_the_unchanged_image_is_none(write_log):
 
 
 def test_logs_without_answers(write_log):
-    with pytest.raises(InputError, match="at least one log of answers, got none"):
+    with refused("at least one log of answers, got none"):
         measured_thresholds([])
-    with pytest.raises(InputError, match=r"a\.jsonl: has no answers yet; continue the experiment"):
+    with refused(r"a\.jsonl: has no answers yet; continue the experiment"):
         measured_thresholds([write_log("a", [])])
 
 
 def test_an_answer_in_two_logs_is_refused(write_log, tmp_path):
-    log = write_log("a", [("rotation", *answer(3, 2, np.linspace(1, 6, 8)))])
+    log = write_log("a", [("rotation", *answers_of(3, 2, np.linspace(1, 6, 8)))])
     copy = tmp_path / "merged.jsonl"
     copy.write_bytes(log.read_bytes())
     for other in (log, copy):
-        with pytest.raises(
-            InputError, match=r"the answer of ann to trial 0 stands in .*a.jsonl too; name one "
-        ):
+        with refused(r"the answer of ann to trial 0 stands in .*a.jsonl too; name one "):
             measured_thresholds([log, other])

@@ -11,15 +11,17 @@ from candlelight.evaluation.perception import rotate_images
 from candlelight.evaluation.perception.experiment import ExperimentSettings
 from candlelight.evaluation.perception.experiment.session import log_settings
 from candlelight.evaluation.perception.experiment.stimuli import (
+    Stimulus,
     default_largest,
     moved_stimuli,
     nearest_pairs,
     open_stimuli,
+    plan_trials,
 )
 from candlelight.evaluation.views import DataIdentity, MovedImages
 from candlelight.evaluation.views.moved_frames import _MOVES, MovedRows, _Frame, _Scene
 from candlelight.evaluation.views.named_rows import name_items
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 
 def test_rated_pairs_are_spaced_in_d(write_tid):
@@ -59,17 +61,10 @@ def test_an_empty_level_takes_the_nearest_pair():
     assert found == [[0, 1], [1], [2]]
 
 
-def test_equal_ratings_are_refused(write_tid):
-    with pytest.raises(InputError, match=r"expected pairs of different D, got D from 0\.5 to 0\.5"):
-        open_stimuli(write_tid([5.0, 5.0]), ExperimentSettings())
-
-
-def test_levels_end_at_the_largest_d(write_tid, photographs):
+def test_levels_end_at_the_largest_d(write_tid):
     settings = ExperimentSettings(levels=3, repeats=1, largest=0.5)
     shown = open_stimuli(write_tid([9.0, 7.1, 5.2, 3.0, 1.0]), settings).stimuli
     assert [one.magnitude for one in shown] == pytest.approx([0.1, 0.29, 0.48])
-    with pytest.raises(InputError, match="a largest D is for rated pairs"):
-        open_stimuli(photographs, settings)
 
 
 @pytest.fixture
@@ -113,22 +108,6 @@ def test_transforms_by_default(photographs):
     assert default_largest("illuminant -565") == 8
 
 
-@pytest.mark.parametrize(
-    ("transform", "message"),
-    [
-        ("rotate=3", "`name` must be one of: translation x"),
-        ("rotation=0", "expected a largest magnitude above 0, which changes nothing, got 0"),
-        ("rotation=-6", "expected a largest magnitude above 0, which changes nothing, got -6"),
-        ("scale=0.9", "expected a largest magnitude above 1, which changes nothing, got 0.9"),
-        ("illuminant red=3", "expected illuminant HUE"),
-        ("translation y=0.05", r"of at least 2 pixels, 0\.068 degrees, got 0\.05"),
-    ],
-)
-def test_wrong_transforms_are_refused_before_the_experiment(photographs, transform, message):
-    with pytest.raises(InputError, match=message):
-        open_stimuli(photographs, ExperimentSettings((transform,), size=32))
-
-
 def test_a_short_translation_has_a_level_for_each_pixel(photographs):
     settings = ExperimentSettings(
         ("translation y=0.16",), levels=20, repeats=2, size=32, pixels_per_degree=20
@@ -137,29 +116,30 @@ def test_a_short_translation_has_a_level_for_each_pixel(photographs):
     assert [(one.level, one.magnitude) for one in shown] == [(n, (n + 1) / 20) for n in (0, 0, 1, 1, 2, 2)]
 
 
-def test_few_levels_are_refused():
-    with pytest.raises(InputError, match="`levels`: expected at least 2, got 1"):
-        ExperimentSettings(levels=1)
-
-
-def test_moved_frames_have_no_range_of_their_own():
-    with pytest.raises(InputError, match="moved frames have the magnitudes that were rendered"):
-        open_stimuli("frames", ExperimentSettings(("rotation=3",), moved=True))
-
-
 @pytest.mark.parametrize(
-    ("data", "moved"), [("tid2013:nowhere", False), ("frames", True)], ids=["rated", "moved"]
+    ("data", "options", "message"),
+    [
+        ("{photographs}", {"transform": ("rotate=3",)}, "`name` must be one of: translation x"),
+        ("{photographs}", {"transform": ("rotation=0",)}, "a largest magnitude above 0, which .*, got 0"),
+        ("{photographs}", {"transform": ("scale=0.9",)}, "a largest magnitude above 1, which .*, got 0.9"),
+        ("{photographs}", {"transform": ("illuminant red=3",)}, "expected illuminant HUE"),
+        (
+            "{photographs}",
+            {"transform": ("translation y=0.05",), "size": 32},
+            r"of at least 2 pixels, 0\.068 degrees, got 0\.05",
+        ),
+        ("{photographs}", {"largest": 0.5}, "a largest D is for rated pairs"),
+        ("{equal}", {}, r"expected pairs of different D, got D from 0\.5 to 0\.5"),
+        ("tid2013:nowhere", {"size": 64}, "a size is for pictures of a folder; leave it out"),
+        ("frames", {"moved": True, "size": 64}, "a size is for pictures of a folder; leave it out"),
+        ("frames", {"moved": True, "transform": ("rotation=3",)}, "have the magnitudes that were rendered"),
+        ("frames", {"levels": 1}, "`levels`: expected at least 2, got 1"),
+    ],
 )
-def test_a_size_is_for_pictures(data, moved):
-    with pytest.raises(InputError, match="a size is for pictures of a folder; leave it out"):
-        open_stimuli(data, ExperimentSettings(moved=moved, size=64))
-
-
-def test_the_default_size_is_logged_as_a_number(photographs):
-    both = [ExperimentSettings(levels=2, repeats=1, size=size) for size in (None, 256)]
-    logs = [log_settings(one, open_stimuli(photographs, one)) for one in both]
-    assert logs[0] == logs[1]
-    assert logs[0]["size"] == 256
+def test_settings_that_are_refused_before_the_experiment(photographs, write_tid, data, options, message):
+    data = data.format(photographs=photographs, equal=write_tid([5.0, 5.0]))
+    with refused(message):
+        open_stimuli(data, ExperimentSettings(**options))
 
 
 MAGNITUDES = {"rotation": (0.0, 1.0, 2.0, 4.0, 8.0), "translation x": (0.0, 0.1, 0.2)}
@@ -195,11 +175,8 @@ def moved_view(magnitudes=MAGNITUDES):
 def test_moved_frames_are_shown_at_rendered_magnitudes():
     stimuli = moved_stimuli(moved_view(), ExperimentSettings(levels=3, repeats=2), 29.2)
     rotations = [one for one in stimuli.stimuli if one.transform == "rotation"]
-    assert sorted({one.magnitude for one in rotations}) == [
-        1,
-        4,
-        8,
-    ]  # of 1, 2, 4 and 8, nearest to 1, 4.5 and 8
+    # Of 1, 2, 4 and 8, nearest to 1, 4.5 and 8.
+    assert sorted({one.magnitude for one in rotations}) == [1, 4, 8]
     shifts = [one for one in stimuli.stimuli if one.transform == "translation x"]
     # A shift by 0.1 degrees of the camera, 4 pixels, is 4 / 29.2 degrees on the screen.
     assert sorted({one.magnitude for one in shifts}) == pytest.approx([4 / 29.2, 8 / 29.2])
@@ -211,31 +188,74 @@ def test_moved_frames_are_shown_at_rendered_magnitudes():
 
 
 def test_moved_frames_lack_transforms_or_magnitudes():
-    with pytest.raises(InputError, match="`transform` must be one of: rotation, translation x; got scale"):
+    with refused("`transform` must be one of: rotation, translation x; got scale"):
         moved_stimuli(moved_view(), ExperimentSettings(("scale",)), 29.2)
-    with pytest.raises(InputError, match="at least 2 magnitudes of rotation above the reference, got 1"):
+    with refused("at least 2 magnitudes of rotation above the reference, got 1"):
         moved_stimuli(moved_view({"rotation": (-1.0, 0.0, 3.0)}), ExperimentSettings(), 29.2)
 
 
-def test_magnitudes_below_the_reference_are_another_family():
-    view = moved_view({"scale": (0.8, 0.9, 1.0, 1.1, 1.3)})
-    stimuli = moved_stimuli(view, ExperimentSettings(levels=4), 29.2)
-    assert sorted({one.magnitude for one in stimuli.stimuli}) == [1.1, 1.3]
-
-
-def test_parallax_counts_in_degrees_of_the_observer():
-    stimuli = moved_stimuli(moved_view({"parallax x": (0.0, 0.1, 0.2)}), ExperimentSettings(levels=2), 29.2)
-    assert sorted({one.magnitude for one in stimuli.stimuli}) == pytest.approx([4 / 29.2, 8 / 29.2])
+@pytest.mark.parametrize(
+    ("transform", "magnitudes", "shown"),
+    [
+        ("scale", (0.8, 0.9, 1.0, 1.1, 1.3), [1.1, 1.3]),  # below the reference is another family
+        ("parallax x", (0.0, 0.1, 0.2), [4 / 29.2, 8 / 29.2]),  # in degrees of the observer
+    ],
+)
+def test_magnitudes_of_scale_and_parallax(transform, magnitudes, shown):
+    stimuli = moved_stimuli(moved_view({transform: magnitudes}), ExperimentSettings(levels=4), 29.2)
+    assert sorted({one.magnitude for one in stimuli.stimuli}) == pytest.approx(shown)
 
 
 def test_settings_of_a_log_tell_pairs_apart(photographs, write_tid):
-    first = ExperimentSettings(levels=2, repeats=2, size=32)
-    other = ExperimentSettings(levels=2, repeats=2, size=32, seed=1)
-    logs = [log_settings(one, open_stimuli(photographs, one)) for one in (first, first, other)]
-    assert logs[0] == logs[1]
-    assert logs[0]["stimuli"] != logs[2]["stimuli"]
-    assert logs[0]["trials"] == 12
-    assert logs[0]["reminder"] is True
+    settings = {"levels": 2, "repeats": 1}
+    first, same, other = (
+        log_settings(one, open_stimuli(photographs, one))
+        for one in (
+            ExperimentSettings(**settings),
+            ExperimentSettings(**settings, size=256),  # the default is logged as a number
+            ExperimentSettings(**settings, seed=1),
+        )
+    )
+    assert first == same
+    assert first["stimuli"] != other["stimuli"]
+    assert (first["size"], first["trials"], first["reminder"]) == (256, 6, True)
     rated = open_stimuli(write_tid([1.0, 5.0]), ExperimentSettings())
     assert log_settings(ExperimentSettings(), rated)["reminder"] is False
     assert log_settings(ExperimentSettings(reminder=True), rated)["reminder"] is True
+
+
+# --------------------------------------------------------------------------------------------- plan of trials
+
+
+def pairs(levels, repeats):
+    return [
+        Stimulus("transform", f"{name}{level}{repeat}", name, float(level), level, repeat)
+        for name in ("rotation", "scale")
+        for level in range(levels)
+        for repeat in range(repeats)
+    ]
+
+
+@pytest.mark.parametrize(("levels", "repeats"), [(1, 1), (3, 4), (2, 7)])
+def test_every_pair_is_shown_once_and_sides_are_balanced_in_each_level(levels, repeats):
+    trials = plan_trials(pairs(levels, repeats), 1, "ann")
+    assert [trial.number for trial in trials] == list(range(2 * levels * repeats))
+    assert Counter(trial.stimulus for trial in trials) == Counter(pairs(levels, repeats))
+    cells = Counter((t.stimulus.transform, t.stimulus.level, t.side) for t in trials)
+    for name, level in {(t.stimulus.transform, t.stimulus.level) for t in trials}:
+        assert abs(cells[name, level, "left"] - cells[name, level, "right"]) == repeats % 2
+
+
+def test_the_order_depends_on_seed_and_observer_alone():
+    first = plan_trials(pairs(5, 6), 1, "ann")
+    assert plan_trials(pairs(5, 6), 1, "ann") == first
+    for seed, observer in ((2, "ann"), (1, "bob")):
+        other = plan_trials(pairs(5, 6), seed, observer)
+        assert [t.stimulus for t in other] != [t.stimulus for t in first]
+        sides = [{t.stimulus: t.side for t in plan} for plan in (first, other)]
+        assert sides[0] != sides[1]
+
+
+def test_the_extra_side_and_the_first_side_are_drawn():
+    sides = Counter(plan_trials(pairs(1, 1)[:1], seed, "ann")[0].side for seed in range(200))
+    assert sides["left"] == pytest.approx(100, abs=35)  # five standard deviations
