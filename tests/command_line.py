@@ -11,7 +11,7 @@ PROGRESS = re.compile(r"it/s|row/s|batch/s|\?it|: +[0-9]+%")
 
 def run(*words: object, code: int = 0) -> str:
     """Run a command, which must end with this exit status, and return what it prints."""
-    done = CliRunner().invoke(main, [str(word) for word in words], terminal_width=110)
+    done = CliRunner().invoke(main, [str(word) for word in words], terminal_width=200)
     assert done.exit_code == code, (done.output, done.exc_info)
     return done.output
 

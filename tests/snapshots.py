@@ -1,4 +1,4 @@
-"""Snapshots that a person can read in a diff; `pytest --snapshot-update FILE` writes those of a test file anew."""
+"""Snapshots that a person can read in a diff; `pytest --snapshot-update FILE` writes those of a file anew."""
 
 import re
 from html.parser import HTMLParser
@@ -17,21 +17,24 @@ MARKS = {
     **{"h1": "# ", "h2": "## ", "h3": "### ", "p": "", "li": "- ", "tr": "", "th": "| ", "td": "| "},
     **{"caption": "Table: ", "summary": "Folded table: ", "figcaption": "Caption: ", "label": "Switch: "},
 }
-NO_END = {"meta", "img", "input"}
+NO_END = {"meta", "img", "input", "wbr"}
 
 
 class PageText(HTMLParser):
-    """Collects the readable lines of a page, and checks that all its tags are closed in order."""
+    """Collects elements, readable lines and texts of drawings, and checks that tags are closed in order."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
-        self.lines, self.open = [""], []
+        self.lines, self.open, self.elements, self.drawn = [""], [], [], ""
         self.feed(page)
         self.close()
         assert self.open == []
 
     def handle_starttag(self, tag, attrs):
         attrs = dict(attrs)
+        self.elements.append((tag, attrs))
+        if tag == "section":
+            self.lines.append(f"Section #{attrs['id']}")
         if tag == "img":
             self.lines.append(f"Picture: {attrs['alt']}")
         if attrs.get("role") == "img":
@@ -44,13 +47,15 @@ class PageText(HTMLParser):
             self.open.append(tag)
 
     def handle_startendtag(self, tag, attrs):
-        pass  # shapes of a drawing
+        self.elements.append((tag, dict(attrs)))  # shapes of a drawing
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        if not {"svg", "style", "title"} & {*self.open}:
+        if "svg" in self.open:
+            self.drawn += data
+        elif not {"style", "title"} & {*self.open}:
             self.lines[-1] += data
 
 
