@@ -83,6 +83,14 @@ def shown_block():
     return find
 
 
+@pytest.fixture
+def snapshot(snapshot):
+    """Compare texts with files beside the test; `--snapshot-update` writes them anew."""
+    from tests.snapshots import TextFile  # only tests with snapshots need syrupy
+
+    return snapshot.use_extension(TextFile)
+
+
 @pytest.fixture(scope="session")
 def datasets(tmp_path_factory):
     """Import `datasets` so that it stays offline, quiet, and out of the user's cache."""

@@ -26,6 +26,7 @@ from candlelight.loaders.schema import DatasetInfo, FactorInfo, Metadata, SetInf
 HEIGHT, WIDTH = 6, 8
 EXPOSURE = 0.5
 HOSTILE = "<script>alert('1')</script>"
+RECIPE = {"name": "tiny", "sha256": "a" * 64}
 LAYERS = ("image", "radiance", "albedo", "depth", "normal", "object", "light/left")
 FACTORS = (
     FactorInfo(name="color", kind="categorical", values=("red", HOSTILE, "never")),
@@ -47,30 +48,26 @@ def _array(name: str, rng: np.random.Generator) -> ndarray:
     return rng.random(shape).astype(np.float16)
 
 
-def _metadata(set_name: str, index: int, layers: dict[str, ndarray]) -> Metadata:
+def tiny_frame(set_name: str, index: int, layers: dict[str, ndarray], factors: dict, **fields) -> Frame:
+    """Make a frame with these layers and factors, and further fields of its metadata."""
     text = {
         **{"id": f"{set_name}-{index}", "set": set_name, "index": index, "unit": "u", "group": "g"},
-        "recipe": {"name": "tiny", "sha256": "a" * 64},
-        "factors": {
-            "color": FACTORS[0].values[index % 2],
-            "size": FACTORS[1].values[index // 2 % 2],
-            "angle": 10.0 * index,
-        },
-        **{"exogenous": {}, "intervention": {}, "objects": [], "lights": [], "environment": None},
+        **{"recipe": RECIPE, "factors": factors, "exogenous": {}, "intervention": {}, "exposure": 1.0},
+        **{"objects": [], "lights": [], "environment": None},
         "camera": {"intrinsics": np.eye(3).tolist(), "world_to_camera": np.eye(4).tolist()},
-        "exposure": EXPOSURE,
         "renderer": {
             **{"blender": "5.0.1", "device": "CPU", "cpu_features": "avx2"},
             **{"samples": 16, "denoiser": "none", "cycles_seed": 7},
         },
-        "checks": {
-            "identity_error": None if set_name == "caught" else 1e-7 * (index + 1),
-            "stored_error": 0.0004,
-            "clipped": 0.01 * index,
-        },
+        "checks": {"identity_error": None, "stored_error": 0.0, "clipped": 0.0},
         "layers": {name: array_sha256(array) for name, array in layers.items()},
     }
-    return Metadata.model_validate(text)
+    return Frame(Metadata.model_validate(text | fields), layers)
+
+
+def write_info(root: Path, sets: dict[str, SetInfo], description: str = "d") -> None:
+    about = {"licence": "CC0-1.0", "seed": 3, "candlelight": "0.1.0", "recipe": RECIPE}
+    write_dataset_info(root, DatasetInfo(name="tiny", description=description, sets=sets, **about))
 
 
 @pytest.fixture(scope="session")
@@ -82,16 +79,18 @@ def report_root(tmp_path_factory) -> Path:
         "plain": SetInfo(count=9, layers=LAYERS, varies=("color",), **common),
         "caught": SetInfo(count=2, layers=("image",), **common),
     }
-    info = DatasetInfo(
-        **{"name": "tiny", "description": f"Noise {HOSTILE}", "licence": "CC0-1.0", "seed": 3, "sets": sets},
-        **{"recipe": {"name": "tiny", "sha256": "a" * 64}, "candlelight": "0.1.0"},
-    )
-    write_dataset_info(root, info)
+    write_info(root, sets, f"Noise {HOSTILE}")
     for name, count in (("plain", 8), ("caught", 2)):
         for index in range(count):
             rng = np.random.default_rng(index)
+            color, size = FACTORS[0].values[index % 2], FACTORS[1].values[index // 2 % 2]
+            checks = {
+                "identity_error": None if name == "caught" else 1e-7 * (index + 1),
+                **{"stored_error": 0.0004, "clipped": 0.01 * index},
+            }
             layers = {key: _array(key, rng) for key in sets[name].layers}
-            write_frame(root, Frame(_metadata(name, index, layers), layers))
+            factors = {"color": color, "size": size, "angle": 10.0 * index}
+            write_frame(root, tiny_frame(name, index, layers, factors, exposure=EXPOSURE, checks=checks))
     return root
 
 
