@@ -17,8 +17,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = Path(__file__).parents[1]
 # Modules that annotate arrays are checked; with all modules, planning would take twice as long. An int is
 # accepted as a float, as in PEP 484. jaxtyping's own pytest option is not used: with arguments for the
-# checker, it accepts only one package. On older Pythons, which run a part of the tests again, functions are as users
-# have them.
+# checker, it accepts only one package. Older Pythons, which run a part of the tests again, have the
+# functions as users do.
 if sys.version_info >= (3, 13):
     install_import_hook(
         [
