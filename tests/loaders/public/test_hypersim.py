@@ -9,60 +9,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from candlelight.loaders.colour import linear_to_srgb, srgb_to_linear
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.colour import srgb_to_linear
 from candlelight.loaders.public import Hypersim
-from candlelight.loaders.public.hypersim import cut_off, hypersim_truth, read_frame_list, tone_map
+from candlelight.loaders.public.hypersim import cut_off, hypersim_truth, tone_map
+from tests.loaders.public.copies import (
+    HEIGHT,
+    HYPERSIM,
+    WIDTH,
+    hypersim_file,
+    hypersim_layers,
+    hypersim_line,
+    pixels,
+)
+from tests.refusals import refused
 
 torch = pytest.importorskip("torch")
 
-HEIGHT, WIDTH = 5, 7
-FRAMES = ("ai_001_010/cam_00_fr0000", "ai_001_010/cam_01_fr0007", "ai_054_007/cam_00_fr0094")
-KINDS = {"rgb": "png", "albedo": "npy", "shading": "npy", "residual": "npy", "shading_stats": "json"}
 RELEASED = {"albedo": "diffuse_reflectance", "shading": "diffuse_illumination", "residual": "residual"}
 
 
-def line_of(frame, folder="test"):
-    scene, _, name = frame.partition("/")
-    return " ".join(f"{folder}/{scene}/{kind}_{name}.{suffix}" for kind, suffix in KINDS.items())
-
-
-def layers_of(number):
-    """Make layers as the script stores them: float64, shading and residual unbounded and of two ranges."""
-    rng = np.random.default_rng(number)
-    made = {
-        "albedo": rng.uniform(0.05, 1, (HEIGHT, WIDTH, 3)),
-        "shading": rng.lognormal(0, 2, (HEIGHT, WIDTH, 3)),
-        "residual": rng.lognormal(-3, 2, (HEIGHT, WIDTH, 3)),
-    }
-    made["residual"][0, 0] = -0.5  # renderers filter the image, and so make negative values
+@pytest.fixture
+def layers():
+    """Make layers without unknown pixels."""
+    made = hypersim_layers(0)
+    made["albedo"][1, 2], made["albedo"][3, 4] = 0.5, 0.25
     return made
 
 
-def pixels(number):
-    return np.random.default_rng([number, 9]).integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8)
-
-
-def file_of(root, kind, frame=FRAMES[0], folder="test"):
-    scene, _, name = frame.partition("/")
-    return root / folder / scene / f"{kind}_{name}.{KINDS[kind]}"
-
-
-def write_list(root, lines, name="hypersim_test.txt"):
-    (root / name).write_text("\n".join(lines))
-
-
 @pytest.fixture
-def copy(tmp_path):
-    root = tmp_path / "hypersim"
-    for number, frame in enumerate(FRAMES):
-        image = file_of(root, "rgb", frame)
-        image.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(pixels(number)).save(image)
-        for kind, array in layers_of(number).items():
-            np.save(file_of(root, kind, frame), array)
-    write_list(root, map(line_of, FRAMES))
-    return root
+def copy(own_copy):
+    return own_copy("hypersim")
 
 
 def slow_cut(*layers):
@@ -84,48 +60,30 @@ def slow_scale(layer, cut):
     return scaled
 
 
-# ---------------------------------------------------------------------------------------------------- rows
-
-
-def test_rows_follow_the_list(copy):
-    data = Hypersim(str(copy), "test")
-    assert (len(data), data.ids) == (3, FRAMES)
-    assert [(item["id"], item["scene"]) for item in data] == [(key, key[:10]) for key in FRAMES]
-    write_list(copy, [line_of(FRAMES[2]), "", line_of(FRAMES[0]) + "\r"])
-    assert Hypersim(copy, "test").ids == (FRAMES[2], FRAMES[0])
-
-
-def test_a_row_has_the_layers_of_its_frame(copy):
-    item = Hypersim(copy, "test")[1]
-    made = layers_of(1)
-    for name in ("image", "reflectance", "shading", "residual"):
-        assert (item[name].dtype, item[name].shape) == (torch.float32, (3, HEIGHT, WIDTH))
-    for name in ("mask", "reflectance_mask", "shading_mask", "residual_mask"):
-        assert (item[name].dtype, item[name].shape) == (torch.bool, (HEIGHT, WIDTH))
-        assert item[name].all()
-    np.testing.assert_array_equal(item["reflectance"], np.moveaxis(made["albedo"], 2, 0).astype(np.float32))
+@pytest.mark.parametrize("dtype", [np.float64, np.float16])
+def test_a_row_has_the_layers_of_its_frame(copy, dtype):
+    made = {name: layer.astype(dtype) for name, layer in hypersim_layers(1).items()}
+    for kind, layer in made.items():
+        np.save(hypersim_file(copy, kind, HYPERSIM[1]), layer)
+    made = {name: layer.astype(np.float64) for name, layer in made.items()}
+    item = Hypersim(str(copy), "test")[1]
+    assert (item["id"], item["scene"]) == (HYPERSIM[1], "ai_001_010")
+    np.testing.assert_array_equal(
+        item["image"], np.moveaxis(srgb_to_linear(pixels(1) / 255), 2, 0).astype(np.float32)
+    )
+    known = np.ones((HEIGHT, WIDTH), bool)
+    known[1, 2] = known[3, 4] = False
+    expected = np.where(known, np.moveaxis(made["albedo"], 2, 0), 0).astype(np.float32)
+    np.testing.assert_array_equal(item["reflectance"], expected)
     cut = slow_cut(made["shading"], made["residual"])
-    np.testing.assert_allclose(item["shading"], slow_scale(made["shading"], cut), rtol=1e-6)
-    np.testing.assert_allclose(item["residual"], slow_scale(made["residual"], cut), rtol=1e-6)
+    for name in ("shading", "residual"):
+        assert item[name].dtype == torch.float32
+        np.testing.assert_allclose(item[name], slow_scale(made[name], cut), rtol=1e-6)
+        assert item[f"{name}_mask"].all()
+    for name in ("reflectance_mask", "mask"):
+        np.testing.assert_array_equal(item[name], known)
     assert item["shading"].max() == 1  # values above the percentile are clipped
-    assert 0 < item["residual"].max() < 1
     assert item["residual"].min() == 0
-
-
-def test_the_image_is_decoded_so_that_encoding_gives_the_pixels_of_the_file(copy):
-    image = Hypersim(copy, "test")[2]["image"]
-    stored = np.moveaxis(pixels(2), 2, 0)
-    np.testing.assert_array_equal(image, srgb_to_linear(stored / 255).astype(np.float32))
-    np.testing.assert_allclose(linear_to_srgb(image.numpy()) * 255, stored, atol=1e-3)
-
-
-def test_any_floats_are_read(copy):
-    for kind, array in layers_of(0).items():
-        np.save(file_of(copy, kind), array.astype(np.float16))
-    half = {kind: array.astype(np.float16).astype(float) for kind, array in layers_of(0).items()}
-    item = Hypersim(copy, "test")[0]
-    cut = slow_cut(half["shading"], half["residual"])
-    np.testing.assert_allclose(item["shading"], slow_scale(half["shading"], cut), rtol=1e-6)
 
 
 # ----------------------------------------------------------------------------------------- scale and masks
@@ -150,27 +108,24 @@ def test_the_cut_off_is_over_all_channels_at_once():
 @pytest.mark.parametrize("brighter", ["shading", "residual"])
 def test_both_layers_have_the_unit_of_the_brighter_one(brighter):
     gray = np.full((1, 1, 3), 2.0)
-    layers = {"shading": gray, "residual": gray, brighter: 4 * gray}
-    truth = hypersim_truth(gray / 4, **layers)
-    other = "shading" if brighter == "residual" else "residual"
-    assert (truth[brighter].max(), truth[other].max()) == (1, 0.25)
+    truth = hypersim_truth(gray / 4, **{"shading": gray, "residual": gray, brighter: 4 * gray})
+    assert {truth[name].max() for name in ("shading", "residual")} == {1, 0.25}
+    assert truth[brighter].max() == 1
 
 
-def test_albedo_is_unknown_where_it_is_not_finite_or_black():
-    layers = layers_of(0)
+def test_albedo_is_unknown_where_it_is_not_finite_or_black(layers):
     albedo = layers["albedo"]
     albedo[0, 0], albedo[1, 1, 2], albedo[2, 2, 0], albedo[3, 3, 1] = 0, np.nan, np.inf, -np.inf
-    albedo[4, 4, :2] = 0  # two channels are 0, as in pure blue
+    albedo[3, 4, :2] = 0  # two channels are 0, as in pure blue
     truth = hypersim_truth(**layers)
     assert np.argwhere(~truth["reflectance_mask"]).tolist() == [[0, 0], [1, 1], [2, 2], [3, 3]]
     assert (truth["reflectance"][~truth["reflectance_mask"]] == 0).all()
-    assert truth["reflectance"][4, 4].tolist() == [0, 0, np.float32(albedo[4, 4, 2])]
+    assert truth["reflectance"][3, 4].tolist() == [0, 0, np.float32(albedo[3, 4, 2])]
     assert truth["shading_mask"].all()
     assert truth["residual_mask"].all()
 
 
-def test_a_nan_is_unknown_and_does_not_change_the_scale():
-    layers = layers_of(0)
+def test_a_nan_is_unknown_and_does_not_change_the_scale(layers):
     whole = hypersim_truth(**layers)
     cut = slow_cut(layers["shading"], layers["residual"])
     layers["shading"][1, 2, 0], layers["residual"][3, 4] = np.nan, np.nan
@@ -184,8 +139,7 @@ def test_a_nan_is_unknown_and_does_not_change_the_scale():
     np.testing.assert_allclose(truth["shading"][below] * ratio, whole["shading"][below], rtol=1e-6)
 
 
-def test_infinities_are_clipped_as_any_value_above_the_cut_off():
-    layers = layers_of(0)
+def test_infinities_are_clipped_as_any_value_above_the_cut_off(layers):
     layers["shading"][1, 2, 0], layers["residual"][1, 2, 1] = np.inf, -np.inf
     truth = hypersim_truth(**layers)
     assert truth["shading_mask"].all()
@@ -195,7 +149,7 @@ def test_infinities_are_clipped_as_any_value_above_the_cut_off():
 
 @pytest.mark.parametrize(
     ("value", "infinite"),
-    [(0.0, 0), (-1.0, 0), (np.nan, 0), (np.inf, 0), (1.0, 2)],  # the last percentile is at 75.46 of 78
+    [(-1.0, 0), (np.nan, 0), (np.inf, 0), (1.0, 2)],  # the last percentile is at 75.46 of 78
 )
 def test_frames_without_a_scale_have_no_known_pixel(value, infinite):
     flat = np.full((2, 13, 3), value)
@@ -207,161 +161,46 @@ def test_frames_without_a_scale_have_no_known_pixel(value, infinite):
     assert truth["reflectance_mask"].all()
 
 
-def test_the_mask_is_where_reflectance_and_shading_are_known(copy):
-    layers = layers_of(0)
+def test_the_mask_is_where_reflectance_and_shading_are_known(copy, layers):
     layers["albedo"][0, 0], layers["albedo"][0, 1] = 0, np.inf
     layers["shading"][0, 2], layers["residual"][0, 3] = np.nan, np.nan
     for kind, array in layers.items():
-        np.save(file_of(copy, kind), array)
+        np.save(hypersim_file(copy, kind), array)
     item = Hypersim(copy, "test")[0]
     assert (~item["mask"]).nonzero().tolist() == [[0, 0], [0, 1], [0, 2]]
     assert (~item["residual_mask"]).nonzero().tolist() == [[0, 3]]
     assert torch.isfinite(torch.cat([item["reflectance"], item["shading"], item["residual"]])).all()
 
 
-# -------------------------------------------------------------------------------------------------- splits
+# --------------------------------------------------------------------------------------------------- lists
 
 
 def test_splits_follow_the_lists_beside_the_data(copy):
-    write_list(copy, [line_of(FRAMES[1])], "hypersim_val.txt")
-    write_list(copy, [line_of(FRAMES[0], "train")], "hypersim_train_filtered.txt")
-    assert Hypersim(copy, "val").ids == FRAMES[1:2]
-    assert torch.equal(Hypersim(copy, "val")[0]["image"], Hypersim(copy, "test")[1]["image"])
-    assert Hypersim(copy, "train").ids == FRAMES[:1]
-    with pytest.raises(InputError, match=r"train/ai_001_010/rgb_cam_00_fr0000.png is missing; get it from"):
+    (copy / "hypersim_val.txt").write_text(f"{hypersim_line(HYPERSIM[2])}\n\n{hypersim_line(HYPERSIM[1])}\r")
+    (copy / "hypersim_train_filtered.txt").write_text(hypersim_line(HYPERSIM[0], "train"))
+    assert Hypersim(copy, "val").ids == HYPERSIM[:0:-1]
+    assert torch.equal(Hypersim(copy, "val")[1]["image"], Hypersim(copy, "test")[1]["image"])
+    assert Hypersim(copy, "train").ids == HYPERSIM[:1]
+    with refused(r"train/ai_001_010/rgb_cam_00_fr0000.png is missing; get it from"):
         Hypersim(copy, "train")[0]
 
 
-@pytest.mark.parametrize("split", ["train", "val", "test"])
-def test_lists_of_the_script_are_read_without_those_of_the_repository(copy, split):
-    name = "hypersim_train_filtered.txt" if split == "train" else f"hypersim_{split}.txt"
-    (copy / name).unlink(missing_ok=True)
-    with pytest.raises(InputError, match=rf"hypersim/{name} is missing; get it from https://github.com/prs-"):
-        Hypersim(copy, split)
-    write_list(copy, [line_of(FRAMES[2])], f"filename_list_{split}.txt")
-    assert Hypersim(copy, split).ids == FRAMES[2:]
-    write_list(copy, [line_of(FRAMES[0])], name)
-    assert Hypersim(copy, split).ids == FRAMES[:1]
-
-
-# ------------------------------------------------------------------------------------------- damaged lists
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        line_of(FRAMES[0]).replace("test/ai", "../ai"),
-        line_of(FRAMES[0]).replace("test/ai", "test/../../ai"),
-        line_of(FRAMES[0]).replace("test/ai", "/ai"),
-        line_of(FRAMES[0], "vis"),
-        line_of("../cam_00_fr0000"),
-        line_of("ai_001_010/cam_00_fr0000/../../x"),
-        line_of(FRAMES[0]).replace("test/ai_001_010/albedo", "../secret/albedo"),
-        line_of(FRAMES[0]).replace("albedo_cam_00_fr0000", "albedo_cam_00_fr0001"),
-        line_of(FRAMES[0]).replace("albedo", "shading", 1).replace("/shading", "/albedo", 2),
-        line_of(FRAMES[0]).rpartition(" ")[0],
-        line_of(FRAMES[0]) + " more.npy",
-        line_of(FRAMES[0]).replace("0000", "٠٠٠٠"),
-        line_of(FRAMES[0]).replace("cam_00", "cam\0_00"),
-        line_of(FRAMES[0]).replace(".png", ".png.npy"),
-        "test/ai_001_010/rgb_cam_00_fr0000.png",
-    ],
-)
-def test_lines_that_do_not_name_one_frame_are_refused(copy, line):
-    write_list(copy, [line_of(FRAMES[1]), line])
-    expected = r"hypersim_test.txt, line 2: expected the names of one frame, such as test/ai_001_010/rgb_"
-    with pytest.raises(InputError, match=expected) as caught:
-        Hypersim(copy, "test")
-    assert "\n" not in str(caught.value)
-
-
-def test_lists_with_a_frame_twice_or_without_frames_are_refused(copy):
-    write_list(copy, [line_of(FRAMES[0]), line_of(FRAMES[1]), line_of(FRAMES[0])])
-    with pytest.raises(
-        InputError, match=rf"line 3: expected one line for `{FRAMES[0]}`, got 'test/ai_001_01"
-    ):
-        read_frame_list(copy / "hypersim_test.txt")
-    write_list(copy, ["", " "])
-    with pytest.raises(InputError, match=r"hypersim_test.txt: expected frames, found none; get them from"):
-        Hypersim(copy, "test")
-    (copy / "hypersim_test.txt").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match=r"hypersim_test.txt: cannot be read as text: "):
-        Hypersim(copy, "test")
-
-
-# ------------------------------------------------------------------------------------------- damaged files
-
-
-@pytest.mark.parametrize("kind", ["rgb", "albedo", "shading", "residual"])
-def test_missing_files_are_named(copy, kind):
-    data = Hypersim(copy, "test")
-    file_of(copy, kind).unlink()
-    with pytest.raises(
-        InputError, match=rf"{kind}_cam_00_fr0000\.\w+ is missing; get it from https://github"
-    ):
-        data[0]
-    assert data[1]["id"] == FRAMES[1]
-
-
-@pytest.mark.parametrize("kind", ["albedo", "shading", "residual"])
-@pytest.mark.parametrize(
-    ("array", "message"),
-    [
-        (np.ones((HEIGHT, WIDTH)), r"expected floats of 3 axes, got float64 \[5, 7\]"),
-        (np.ones((3, HEIGHT, WIDTH)), r"expected \[height, width, 3\], got \[3, 5, 7\]"),
-        (np.ones((HEIGHT, WIDTH, 4)), r"expected \[height, width, 3\], got \[5, 7, 4\]"),
-        (np.ones((HEIGHT, WIDTH, 3), np.uint8), r"expected floats of 3 axes, got uint8 \[5, 7, 3\]"),
-        (np.ones((HEIGHT, WIDTH, 3), complex), r"expected floats of 3 axes, got complex128 \[5, 7, 3\]"),
-        (np.array([[[{}]]], object), "cannot be read: "),
-    ],
-)
-def test_arrays_of_other_shapes_and_dtypes_are_refused(copy, kind, array, message):
-    np.save(file_of(copy, kind), array, allow_pickle=True)
-    with pytest.raises(InputError, match=rf"{kind}_cam_00_fr0000.npy: {message}") as caught:
-        Hypersim(copy, "test")[0]
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("kind", ["albedo", "shading", "residual"])
-def test_layers_of_another_size_than_the_image_are_refused(copy, kind):
-    np.save(file_of(copy, kind), np.ones((HEIGHT, WIDTH + 1, 3)))
-    with pytest.raises(
-        InputError, match=rf"expected images of one size, got `image` 5 x 7 and `{kind}` 5 x 8"
-    ):
-        Hypersim(copy, "test")[0]
-
-
-def test_damaged_files_are_refused(copy):
-    whole = file_of(copy, "shading").read_bytes()
-    claims = whole.replace(b"(5, 7, 3), }", b"(66666666, 7, 3), }")
-    assert claims != whole
-    for damaged in (b"", whole[:60], whole[:-8], claims):
-        file_of(copy, "shading").write_bytes(damaged)
-        with pytest.raises(InputError, match=r"shading_cam_00_fr0000.npy: cannot be read: .*; get it again"):
-            Hypersim(copy, "test")[0]
-    file_of(copy, "rgb", FRAMES[1]).write_bytes(b"no image")
-    with pytest.raises(InputError, match=r"rgb_cam_01_fr0007.png: cannot be read as an image: "):
-        Hypersim(copy, "test")[1]
-
-
-@pytest.mark.parametrize(("low", "high"), [(-0.25, 1.0), (0.0, 255.0)])
-def test_albedo_of_another_range_is_refused(copy, low, high):
-    albedo = layers_of(0)["albedo"]
-    albedo[0, 0], albedo[0, 1], albedo[0, 2] = low, high, np.inf
-    np.save(file_of(copy, "albedo"), albedo)
-    with pytest.raises(InputError, match=r"albedo_cam_00_fr0000.npy: expected albedo from 0 to 1, got .* to"):
-        Hypersim(copy, "test")[0]
+def test_lists_of_the_script_are_read_without_those_of_the_repository(copy):
+    (copy / "filename_list_train.txt").write_text(hypersim_line(HYPERSIM[2], "train"))
+    assert Hypersim(copy, "train").ids == HYPERSIM[2:]
+    (copy / "hypersim_train_filtered.txt").write_text(hypersim_line(HYPERSIM[0], "train"))
+    assert Hypersim(copy, "train").ids == HYPERSIM[:1]
 
 
 # ------------------------------------------------------------------------------------------------- release
 
 
 def colour_of(number):
-    layers = layers_of(number)
-    return layers["albedo"] * layers["shading"] + layers["residual"]
+    layers = hypersim_layers(number)
+    return np.nan_to_num(layers["albedo"]) * layers["shading"] + layers["residual"]
 
 
-def released_file(root, name, frame=FRAMES[0]):
+def released_file(root, name, frame=HYPERSIM[0]):
     scene, camera, number = frame[:10], frame[11:17], frame[-4:]
     return root / scene / "images" / f"scene_{camera}_final_hdf5" / f"frame.{number}.{name}.hdf5"
 
@@ -372,22 +211,16 @@ def write_dataset(path, array, name="dataset"):
         file[name] = array
 
 
-def write_release(root):
-    """Write the frames as half floats."""
-    for number, frame in enumerate(FRAMES):
-        arrays = {"color": colour_of(number)}
-        arrays |= {RELEASED[kind]: array for kind, array in layers_of(number).items()}
-        for name, array in arrays.items():
-            write_dataset(released_file(root, name, frame), array.astype(np.float16))
-    write_list(root, map(line_of, FRAMES))
-
-
 @pytest.fixture
 def release(tmp_path):
-    root = tmp_path / "release"
-    root.mkdir()
-    write_release(root)
-    return root
+    """Write the frames as half floats."""
+    for number, frame in enumerate(HYPERSIM):
+        arrays = {"color": colour_of(number)}
+        arrays |= {RELEASED[kind]: array for kind, array in hypersim_layers(number).items()}
+        for name, array in arrays.items():
+            write_dataset(released_file(tmp_path, name, frame), array.astype(np.float16))
+    (tmp_path / "hypersim_test.txt").write_text("\n".join(map(hypersim_line, HYPERSIM)))
+    return tmp_path
 
 
 def slow_tone_map(colour):
@@ -403,22 +236,21 @@ def slow_tone_map(colour):
     return mapped
 
 
-def test_the_release_is_read_as_the_prepared_folder(release, copy):
-    for number, frame in enumerate(FRAMES):
-        half = {kind: array.astype(np.float16).astype(float) for kind, array in layers_of(number).items()}
-        for kind, array in half.items():
-            np.save(file_of(copy, kind, frame), array)
+def test_the_release_is_read_as_the_prepared_folder(release, own_copy):
+    copy = own_copy("hypersim")
+    for number, frame in enumerate(HYPERSIM):
+        for kind, array in hypersim_layers(number).items():
+            np.save(hypersim_file(copy, kind, frame), array.astype(np.float16).astype(float))
         colour = colour_of(number).astype(np.float16).astype(float)
-        Image.fromarray(slow_tone_map(colour)).save(file_of(copy, "rgb", frame))
-    prepared, released = Hypersim(copy, "test"), Hypersim(release, "test")
-    for one, other in zip(prepared, released, strict=True):
+        Image.fromarray(slow_tone_map(colour)).save(hypersim_file(copy, "rgb", frame))
+    for one, other in zip(Hypersim(copy, "test"), Hypersim(release, "test"), strict=True):
         assert one.keys() == other.keys()
         for key, value in one.items():
             assert torch.equal(value, other[key]) if torch.is_tensor(value) else value == other[key]
 
 
 def test_albedo_of_the_release_is_clipped(release):
-    albedo = layers_of(0)["albedo"].astype(np.float16)
+    albedo = np.full((HEIGHT, WIDTH, 3), 0.5, np.float16)
     albedo[0, 0], albedo[0, 1], albedo[0, 2] = 1.5, np.inf, -0.1
     write_dataset(released_file(release, "diffuse_reflectance"), albedo)
     item = Hypersim(release, "test")[0]
@@ -453,7 +285,7 @@ def test_dark_and_damaged_colours_are_mapped():
 @pytest.mark.parametrize("name", ["color", *RELEASED.values()])
 def test_missing_files_of_the_release_are_named(release, name):
     released_file(release, name).unlink()
-    with pytest.raises(InputError, match=rf"frame.0000.{name}.hdf5 is missing; get it from .*ml-hypersim"):
+    with refused(rf"frame.0000.{name}.hdf5 is missing; get it from .*ml-hypersim"):
         Hypersim(release, "test")[0]
 
 
@@ -461,23 +293,21 @@ def test_missing_files_of_the_release_are_named(release, name):
     ("array", "name", "message"),
     [
         (np.ones((HEIGHT, WIDTH, 3), int), "dataset", "expected floats, got int64; get it again from"),
-        (np.ones((HEIGHT, WIDTH)), "dataset", r"expected \[height, width, 3\], got \[5, 7\]"),
-        (np.ones((HEIGHT, WIDTH, 1, 3)), "dataset", r"expected \[height, width, 3\], got \[5, 7, 1, 3\]"),
+        (np.ones((HEIGHT, WIDTH)), "dataset", r"expected \[height, width, 3\], got \[4, 6\]"),
+        (np.ones((HEIGHT, WIDTH, 1, 3)), "dataset", r"expected \[height, width, 3\], got \[4, 6, 1, 3\]"),
         (np.ones((HEIGHT, WIDTH, 3)), "data", "expected a dataset `dataset`, got data"),
-        (np.ones((HEIGHT, 2, 3)), "dataset", "expected images of one size, got `image` 5 x"),
+        (np.ones((HEIGHT, 2, 3)), "dataset", "expected images of one size, got `image` 4 x"),
     ],
 )
 @pytest.mark.parametrize("kind", ["color", "residual"])
 def test_wrong_files_of_the_release_are_refused(release, kind, array, name, message):
     write_dataset(released_file(release, kind), array, name)
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         Hypersim(release, "test")[0]
 
 
-def test_damaged_files_of_the_release_are_refused(release):
+def test_a_damaged_file_of_the_release_is_refused(release):
     path = released_file(release, "residual")
-    for damaged in (b"", b"no HDF5", path.read_bytes()[:700]):
-        path.write_bytes(damaged)
-        with pytest.raises(InputError, match=r"frame.0000.residual.hdf5 cannot be read: ") as caught:
-            Hypersim(release, "test")[0]
-        assert "\n" not in str(caught.value)
+    path.write_bytes(path.read_bytes()[:700])
+    with refused(r"\A.*frame.0000.residual.hdf5 cannot be read: .*\Z"):
+        Hypersim(release, "test")[0]

@@ -1,21 +1,19 @@
-import re
 import warnings
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.layer_codecs import encode_png
 from candlelight.loaders.public.image_formats import (
     read_indices,
     read_linear,
     read_png16,
     read_rgb8,
-    same_size,
     to_tensor,
 )
 from candlelight.loaders.public.public_files import PublicSource
+from tests.refusals import refused
 
 THERE = PublicSource("there")
 RGB = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
@@ -27,11 +25,6 @@ def test_rgb_is_read_unchanged(tmp_path, suffix):
     Image.fromarray(RGB).save(path)
     np.testing.assert_array_equal(read_rgb8(path, THERE), RGB)
     np.testing.assert_array_equal(read_linear(path, THERE), RGB.astype(np.float32) / np.float32(255))
-
-
-def test_jpeg_is_read(tmp_path):
-    Image.new("RGB", (16, 8), (200, 200, 200)).save(tmp_path / "a.jpg", quality=95)
-    assert read_rgb8(tmp_path / "a.jpg", THERE).shape == (8, 16, 3)
 
 
 def test_gray_fills_three_channels_and_alpha_is_left_out(tmp_path):
@@ -67,9 +60,9 @@ def test_sixteen_bits_are_kept_or_refused_but_never_truncated(tmp_path):
     gray = np.repeat(expected[..., :1], 3, axis=2)
     np.testing.assert_array_equal(read_linear(tmp_path / "gray.png", THERE), gray)
     for name in ("a", "gray"):
-        with pytest.raises(InputError, match="expected 8 bits a channel, got 16"):
+        with refused("expected 8 bits a channel, got 16"):
             read_rgb8(tmp_path / f"{name}.png", THERE)
-    with pytest.raises(InputError, match="expected 8 bits a pixel as 1, L, P, got"):
+    with refused("expected 8 bits a pixel as 1, L, P, got"):
         read_indices(tmp_path / "gray.png", THERE)
 
 
@@ -78,30 +71,17 @@ def test_a_float_of_sixteen_bits_recovers_its_integer():
     assert (np.rint(values.astype(np.float32) / np.float32(65535) * 65535) == values).all()
 
 
-@pytest.mark.parametrize("read", [read_rgb8, read_linear, read_png16, read_indices])
-def test_a_missing_file_and_its_source_are_named(tmp_path, read):
-    with pytest.raises(InputError, match=rf"{re.escape(str(tmp_path))}/a.png is missing; get it from there"):
-        read(tmp_path / "a.png", THERE)
-
-
 @pytest.mark.parametrize("read", [read_rgb8, read_linear, read_indices])
 def test_a_damaged_file_is_refused(tmp_path, read):
     path = tmp_path / "a.png"
     Image.fromarray(RGB[..., 0]).save(path)
     data = path.read_bytes()
     middle = data.index(b"IDAT") + 10
-    for damaged in (
-        data[:-20],
-        data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :],
-        b"",
-        b"GIF89a",
-    ):
+    flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+    for damaged in (data[:-20], flipped, b"", b"GIF89a"):
         path.write_bytes(damaged)
-        with pytest.raises(
-            InputError, match=r"a.png: cannot be read as an image: .*; get it again"
-        ) as caught:
+        with refused(r"\A.*a.png: cannot be read as an image: .*; get it again.*\Z"):
             read(path, THERE)
-        assert "\n" not in str(caught.value)
 
 
 def test_a_bomb_is_refused(tmp_path, monkeypatch):
@@ -110,27 +90,27 @@ def test_a_bomb_is_refused(tmp_path, monkeypatch):
     data = bytearray(path.read_bytes())
     data[16:24] = (30000).to_bytes(4, "big") * 2
     path.write_bytes(data)
-    with pytest.raises(InputError, match="cannot be read as an image"):
+    with refused("cannot be read as an image"):
         read_rgb8(path, THERE)
     Image.fromarray(RGB).save(path)
     monkeypatch.setattr("candlelight.loaders.files.safe_decoding.MAX_PIXELS", 34)
-    with pytest.raises(InputError, match="7 x 5 pixels are more than 34"):
+    with refused("7 x 5 pixels are more than 34"):
         read_rgb8(path, THERE)
 
 
 def test_several_channels_are_not_indices(tmp_path):
     Image.fromarray(RGB).save(tmp_path / "a.png")
-    with pytest.raises(InputError, match="expected 8 bits a pixel as 1, L, P, got RGB"):
+    with refused("expected 8 bits a pixel as 1, L, P, got RGB"):
         read_indices(tmp_path / "a.png", THERE)
 
 
 def test_other_formats_are_not_opened(tmp_path):
     Image.fromarray(RGB).save(tmp_path / "a.gif")
     (tmp_path / "a.gif").rename(tmp_path / "a.png")
-    with pytest.raises(InputError, match=r"a.png: .* as an image: it is none of PNG, JPEG, BMP; get"):
+    with refused(r"a.png: .* as an image: it is none of PNG, JPEG, BMP; get"):
         read_rgb8(tmp_path / "a.png", THERE)
     Image.new("CMYK", (4, 4)).save(tmp_path / "a.jpg")
-    with pytest.raises(InputError, match="got CMYK"):
+    with refused("got CMYK"):
         read_rgb8(tmp_path / "a.jpg", THERE)
 
 
@@ -143,16 +123,10 @@ def test_a_tensor_has_its_own_memory():
     assert to_tensor(RGB)[:, 1, 2].tolist() == RGB[1, 2].tolist()
 
 
-def test_different_sizes_are_refused():
-    same_size({"image": np.zeros((2, 3, 3)), "mask": np.zeros((2, 3))}, "cup")
-    with pytest.raises(InputError, match="cup: expected images of one size, got `a` 2 x 3 and `b` 3 x 2"):
-        same_size({"a": np.zeros((2, 3)), "b": np.zeros((3, 2))}, "cup")
-
-
 @pytest.mark.parametrize("name", ["a.png", "a.hdr", "a.exr"])
 def test_a_folder_named_like_an_image_is_refused(tmp_path, name):
     if name == "a.exr":
         pytest.importorskip("OpenEXR")
     (tmp_path / name).mkdir()
-    with pytest.raises(InputError, match=rf"{name}.* cannot be read as .*; get it again from there"):
+    with refused(rf"{name}.* cannot be read as .*; get it again from there"):
         read_linear(tmp_path / name, THERE)

@@ -1,18 +1,16 @@
+"""Read RAID's tables, and FiveK as photographs for negatives."""
+
 import struct
-import subprocess
-import sys
 import zlib
 
 import numpy as np
 import pytest
-from PIL import Image, ImageCms
+from PIL import ImageCms
 
-from candlelight.loaders.errors import InputError
-from candlelight.loaders.public.dtd import DTD
-from candlelight.loaders.public.fivek import open_fivek
-from candlelight.loaders.public.raid import read_raid_responses, read_raid_trials
+from candlelight.loaders.public import open_fivek, read_raid_responses, read_raid_trials
+from tests.refusals import refused
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
 
 def tiff16(pixels, profile, deflate):
@@ -32,8 +30,7 @@ def tiff16(pixels, profile, deflate):
     return head + b"".join(struct.pack("<HHII", *e) for e in entries) + bytes(4) + bits + profile + data
 
 
-@pytest.mark.parametrize("deflate", [False, True], ids=["plain", "deflate"])
-@pytest.mark.parametrize("place", ["", "img", "processed"])
+@pytest.mark.parametrize(("place", "deflate"), [("", False), ("img", True), ("processed", True)])
 def test_fivek_expert_pictures_are_read(tmp_path, place, deflate):
     folder = tmp_path / place / "tiff16_c"
     folder.mkdir(parents=True)
@@ -55,58 +52,8 @@ def test_fivek_with_only_raw_photographs_is_refused(tmp_path):
     folder = tmp_path / "raw_photos" / "HQa1to700" / "photos"
     folder.mkdir(parents=True)
     (folder / "a0001-jmac_DSC1459.dng").write_bytes(b"II*\0")
-    with pytest.raises(InputError, match=r"only raw photographs \(\.dng\), which are not read; get tiff16_b"):
+    with refused(r"only raw photographs \(\.dng\), which are not read; get tiff16_b"):
         open_fivek(tmp_path, (8, 8), "b")
-
-
-@pytest.fixture
-def dtd(tmp_path):
-    root = tmp_path / "dtd"
-    for k, name in enumerate(("banded", "lined", "polka-dotted")):
-        folder = root / "images" / name
-        folder.mkdir(parents=True)
-        for number in (2, 4, 14):
-            pixels = np.full((7 + k, 9, 3), 10 * number, np.uint8)
-            Image.fromarray(pixels).save(folder / f"{name}_{number:04d}.jpg")
-    labels = root / "labels"
-    labels.mkdir()
-    (labels / "train3.txt").write_text("banded/banded_0002.jpg\npolka-dotted/polka-dotted_0004.jpg\n")
-    (labels / "labels_joint_anno.txt").write_text("banded/banded_0002.jpg banded lined \n")
-    return tmp_path
-
-
-def test_dtd_splits_and_items_are_read(dtd):
-    data = DTD(dtd, "train", 3)
-    assert data.classes == ("banded", "lined", "polka-dotted")
-    item = data[1]
-    assert item["id"] == "polka-dotted/polka-dotted_0004"
-    assert item["label"] == 2
-    assert item["image"].shape == (3, 9, 9)
-    assert len(DTD(dtd / "dtd")) == 9
-    assert data.words == {"banded/banded_0002": ("banded", "lined")}
-    with pytest.raises(InputError, match=r"test1\.txt is missing; get it from https"):
-        DTD(dtd, "test")
-    with pytest.raises(InputError, match="and fold 1 to 10, got train 11"):
-        DTD(dtd, "train", 11)
-
-
-def test_dtd_is_read_as_unpacked_by_torchvision(dtd, tmp_path):
-    (tmp_path / "torchvision" / "dtd").mkdir(parents=True)
-    (dtd / "dtd").rename(tmp_path / "torchvision" / "dtd" / "dtd")
-    inner = tmp_path / "torchvision" / "dtd" / "dtd"
-    (inner / "images" / "__MACOSX").mkdir()
-    found = [DTD(root) for root in (inner, inner.parent, inner.parent.parent)]
-    assert {data.names for data in found} == {found[0].names}
-    assert all("__MACOSX" not in data.classes for data in found)
-
-
-def test_dtd_names_cannot_leave_the_folder(dtd):
-    (dtd / "dtd" / "labels" / "train3.txt").write_text("banded/../../../secret.jpg\n")
-    with pytest.raises(InputError, match="leads out of"):
-        DTD(dtd, "train", 3)[0]
-    (dtd / "dtd" / "labels" / "train3.txt").write_text("dotted/dotted_0002.jpg\n")
-    with pytest.raises(InputError, match=r"line 1: expected <class>/<image>\.jpg"):
-        DTD(dtd, "train", 3)
 
 
 TRIALS = (
@@ -155,48 +102,15 @@ def test_raid_trials_and_responses_are_read(tmp_path):
 )
 def test_raid_damaged_lines_are_refused(tmp_path, line):
     (tmp_path / "answers.csv").write_text(TRIALS + line + "\n")
-    with pytest.raises(InputError, match=r"answers\.csv, line 2: expected gender,age_group"):
+    with refused(r"answers\.csv, line 2: expected gender,age_group"):
         read_raid_trials(tmp_path / "answers.csv")
 
 
 def test_raid_other_columns_are_refused(tmp_path):
     (tmp_path / "answers.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(InputError, match="expected the columns gender,age_group"):
+    with refused("expected the columns gender,age_group"):
         read_raid_trials(tmp_path / "answers.csv")
     for name in ("blur_img_01_level_02", "rot_img_25_level_02", "rot_img_01_level_11"):
         (tmp_path / "responses.csv").write_text(f"{CURVES}img_01.png,{name}.png,1,1,1,1\n")
-        with pytest.raises(InputError, match=r"responses\.csv, line 2: expected Reference"):
+        with refused(r"responses\.csv, line 2: expected Reference"):
             read_raid_responses(tmp_path / "responses.csv")
-
-
-CHOICES = """
-from candlelight.loaders.errors import InputError
-from candlelight.loaders.public import candle, celebamask, cub, dtd, fivek, grid_images, hypersim
-for wrong in (
-    lambda: candle.Candle("x", codes="paper"),
-    lambda: celebamask.CelebAMaskHQ("x", "valid"),
-    lambda: cub.CUB200("x", "val"),
-    lambda: dtd.DTD("x", "valid"),
-    lambda: fivek.open_fivek("x", (8, 8), "f"),
-    lambda: grid_images.MPI3D("x", "fake"),
-    lambda: hypersim.Hypersim("x", "vis"),
-):
-    try:
-        wrong()
-    except InputError as error:
-        print(error)
-"""
-
-
-def test_wrong_choices_are_refused():
-    # In a separate process, because tests check the types of arguments before their values.
-    done = subprocess.run([sys.executable, "-c", CHOICES], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [
-        "`codes` must be one of: simulator, disentanglement_lib; got paper",
-        "`split` must be one of: all, train, val, test; got valid; did you mean `val`?",
-        "`split` must be one of: all, train, test; got val; did you mean `all`?",
-        "expected split all, train, val or test, and fold 1 to 10, got valid 1",
-        "`expert` must be one of: a, b, c, d, e; got f",
-        "`variant` must be one of: toy, realistic, real, complex; got fake",
-        "`split` must be one of: train, val, test; got vis",
-    ]

@@ -1,7 +1,7 @@
-import pytest
+from pydantic import BaseModel
 
-from candlelight.loaders.errors import InputError
 from candlelight.loaders.public.public_files import PublicSource, natural
+from tests.refusals import refused
 
 THERE = PublicSource("there")
 
@@ -18,16 +18,17 @@ def test_digits_of_other_scripts_are_letters():
 
 def test_a_file_instead_of_a_folder_is_refused(tmp_path):
     (tmp_path / "data").write_text("")
-    with pytest.raises(InputError, match=r"data: expected a folder, got a file; get it from there"):
+    with refused(r"data: expected a folder, got a file; get it from there"):
         THERE.names(tmp_path / "data")
 
 
-def test_an_existing_path_is_returned(tmp_path):
-    assert THERE.require(tmp_path) == tmp_path
-    with pytest.raises(InputError, match=r"nowhere is missing; get it from there"):
-        THERE.require(tmp_path / "nowhere")
-
-
 def test_a_name_that_is_too_long_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"a (cannot be reached: .*|is missing); get it from there"):
+    with refused(r"a (cannot be reached: .*|is missing); get it from there"):
         THERE.require(tmp_path / ("a" * 5000))
+
+
+def test_a_folder_instead_of_a_file_is_refused(tmp_path):
+    with refused(r"cannot be read: .*; get it again from there"):
+        THERE.json(tmp_path, BaseModel)
+    with refused(r"cannot be read as text: .*; get it from there"):
+        list(THERE.lines(tmp_path))

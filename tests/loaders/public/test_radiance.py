@@ -3,9 +3,9 @@ import math
 import numpy as np
 import pytest
 
-from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.safe_decoding import MAX_PIXELS
 from candlelight.loaders.public.radiance import decode_radiance
+from tests.refusals import refused
 
 
 def head(height, width, lines=b"FORMAT=32-bit_rle_rgbe\n"):
@@ -85,12 +85,12 @@ def test_exposures_are_divided_out(pixels):
     ],
 )
 def test_damaged_data_are_refused(data, message):
-    with pytest.raises(InputError, match=f"Radiance image: {message}"):
+    with refused(f"Radiance image: {message}"):
         decode_radiance(data)
 
 
 def test_a_file_truncated_anywhere_is_refused(pixels):
     data = head(5, 300) + runs(pixels)
-    for end in range(0, len(data), 37):
-        with pytest.raises(InputError):
+    for end in range(0, len(data), 101):
+        with refused("Radiance image: "):
             decode_radiance(data[:end])

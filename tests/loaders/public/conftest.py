@@ -1,0 +1,44 @@
+import shutil
+
+import pytest
+
+from tests.loaders.public.copies import WRITERS
+
+
+@pytest.fixture(scope="session")
+def public_folder(tmp_path_factory):
+    """Return a function that writes a copy of a public data set at its first use, and returns its folder."""
+    root = tmp_path_factory.mktemp("public")
+
+    def folder(name):
+        if not (root / name).exists():
+            (root / name).mkdir()
+            WRITERS[name](root / name)
+        return root / name
+
+    return folder
+
+
+@pytest.fixture
+def own_copy(public_folder, tmp_path):
+    """Return a function that copies the copy of a data set, for a test that damages or extends it."""
+    return lambda name: shutil.copytree(public_folder(name), tmp_path / name, dirs_exist_ok=True)
+
+
+@pytest.fixture
+def replaced(public_folder):
+    """Return a function that replaces or removes a file of a copy for the test, and returns the folder."""
+    restore = []
+
+    def replace(name, file, content):
+        path = public_folder(name) / file
+        if path.exists():
+            path.rename(path.parent / ".whole")
+            restore.append(path)
+        if content is not None:
+            path.write_bytes(content)
+        return public_folder(name)
+
+    yield replace
+    for path in restore:
+        (path.parent / ".whole").replace(path)
