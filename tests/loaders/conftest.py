@@ -136,9 +136,9 @@ def frames_copy(tmp_path, frames_root) -> Path:
 
 @pytest.fixture(scope="session")
 def stored(tmp_path_factory, frames_root) -> Path:
-    """Pack the small data set once, as HDF5 files in `h5` and as the Hugging Face folder `hub`."""
+    """Pack the small data set once, as HDF5 files in `hdf5` and as the Hugging Face folder `hub`."""
     root = tmp_path_factory.mktemp("stored")
-    pack_hdf5(frames_root, root / "h5")
+    pack_hdf5(frames_root, root / "hdf5")
     pack_hub(frames_root, root / "hub")
     return root
 

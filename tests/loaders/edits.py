@@ -5,12 +5,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy import ndarray
 
 from candlelight.loaders.frames import write_dataset_info, write_frame
 from candlelight.loaders.samples import Frame
 from candlelight.loaders.schema import DatasetInfo, array_sha256
-from candlelight.loaders.verification.checksums import SUMS, file_sha256, parse_sums, sums_text
+from candlelight.loaders.verification.checksums import SUMS, file_sha256, parse_sums, replace_files, sums_text
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -35,6 +37,27 @@ def write_set(root: Path, info: DatasetInfo, frames: Iterable[Frame], **changes:
     for frame in frames:
         write_frame(root, frame)
     return root
+
+
+def write_plan(root: Path, samples: list[tuple[str, int]]) -> None:
+    """Describe a folder like `render`: write a plan, of which tests use four columns, and its checksums."""
+    text = (root / "dataset.json").read_bytes()
+    rows = [
+        {
+            "id": f"{name}-{index:06d}",
+            "set": name,
+            "index": index,
+            "group": f"group-{index // 2}",
+            "gain": 1.0,
+        }
+        for name, index in samples
+    ]
+    table = pa.Table.from_pylist(rows)
+    writers = {
+        "dataset.json": lambda path: path.write_bytes(text),
+        "plan.parquet": lambda path: pq.write_table(table, path),
+    }
+    replace_files(root, writers)
 
 
 def edit_json(path: Path, edit: Callable[[Any], object]) -> None:

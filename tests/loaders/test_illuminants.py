@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from candlelight.loaders.errors import InputError
 from candlelight.loaders.illuminants import illuminant, observer, xyz_to_rec709
+from tests.refusals import refused
 
 LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
 REC709_TO_XYZ = np.array(
@@ -24,28 +24,8 @@ LOCUS = {
     610: (0.6658, 0.3340),
     650: (0.7260, 0.2740),
 }
-PAPER = (
-    611,
-    591,
-    582,
-    574,
-    565,
-    554,
-    533,
-    510,
-    501,
-    495,
-    491,
-    486,
-    481,
-    467,
-    -565,
-    -554,
-    -533,
-    -510,
-    -501,
-    -495,
-)
+GREENS = (565, 554, 533, 510, 501, 495)
+PAPER = (611, 591, 582, 574, *GREENS, 491, 486, 481, 467, *(-hue for hue in GREENS))
 
 
 def chromaticity(rgb):
@@ -82,16 +62,19 @@ def test_no_saturation_is_equal_energy_and_not_the_white_of_a_display():
     assert xyz_to_rec709(np.array([0.95047, 1.0, 1.08883])) == pytest.approx((1, 1, 1), abs=1e-4)
 
 
-@pytest.mark.parametrize("hue", [0, 439, 651, -651, float("nan")])
-def test_hue_range(hue):
-    with pytest.raises(InputError, match="expected a dominant wavelength of 440 to 650 nm, negative for its"):
-        illuminant(hue, 1)
-
-
-@pytest.mark.parametrize("saturation", [-0.1, 8.1, float("nan")])
-def test_saturation_range(saturation):
-    with pytest.raises(InputError, match="expected a saturation of 0 to 8 steps, got"):
-        illuminant(611, saturation)
+@pytest.mark.parametrize(
+    ("hue", "saturation", "message"),
+    [
+        *(
+            (hue, 1, "expected a dominant wavelength of 440 to 650 nm, negative for its")
+            for hue in (0, 439, 651, -651, float("nan"))
+        ),
+        *((611, steps, "expected a saturation of 0 to 8 steps, got") for steps in (-0.1, 8.1, float("nan"))),
+    ],
+)
+def test_hues_and_saturations_out_of_range_are_refused(hue, saturation, message):
+    with refused(message):
+        illuminant(hue, saturation)
 
 
 def test_the_observer_agrees_with_its_tables():

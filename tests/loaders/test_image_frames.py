@@ -7,13 +7,13 @@ import pytest
 from PIL import Image, ImageCms
 
 from candlelight.loaders.colour import srgb_to_linear
-from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.decode_image import decode_image
 from candlelight.loaders.files.layer_codecs import encode_png, png_file
 from candlelight.loaders.files.safe_decoding import MAX_PIXELS
 from candlelight.loaders.image_frames import ImageFolder, ImageFrames, ImageTable, open_image_frames
 from candlelight.loaders.samples import Frames, collate
 from candlelight.loaders.schema import array_sha256
+from tests.refusals import refused
 
 SIZE = (6, 8)
 
@@ -102,10 +102,19 @@ def test_pictures_are_rotated_by_their_exif():
     assert turned[:, :4].max() == 0
 
 
+def test_encoded_values_of_pictures_are_averaged(tmp_path):
+    # Pictures are scaled before they are decoded to linear light, like in image viewers.
+    half = np.zeros((12, 16, 3), np.uint8)
+    half[:, ::2] = 255
+    Image.fromarray(half).save(tmp_path / "stripes.png")
+    image = open_image_frames(str(tmp_path), (6, 8)).frame(0).layers["image"]
+    assert abs(float(srgb_to_linear(image[3, 4] / 255).mean()) - 0.214) < 0.01
+
+
 # ------------------------------------------------------------------------------------------ kinds of pixels
 
 
-@pytest.mark.parametrize("value", [0, 257, 128 * 257 + 90, 65535])
+@pytest.mark.parametrize("value", [257, 128 * 257 + 90, 65535])
 def test_sixteen_bits_are_reduced_to_eight(value):
     colour = decode_image(encode_png(np.full((*SIZE, 3), value, np.uint16)), "x", SIZE)
     gray = decode_image(encode_png(np.full(SIZE, value, np.uint16)), "x", SIZE)
@@ -148,6 +157,31 @@ def test_pixel_modes_are_converted_to_rgb(image, expected):
     assert decode_image(encoded(image), "x", SIZE)[0, 0].tolist() == expected
 
 
+def tiff16(array):
+    """Encode an uncompressed RGB TIFF with 16 bits a channel, which Pillow cannot write."""
+    height, width = array.shape[:2]
+    pixels = array.astype("<u2").tobytes()
+    entries = 9
+    bits_at = 8 + 2 + 12 * entries + 4
+    tags = [
+        (256, 4, 1, width),
+        (257, 4, 1, height),
+        (258, 3, 3, bits_at),
+        *((259, 3, 1, 1), (262, 3, 1, 2)),  # not compressed; RGB
+        (273, 4, 1, bits_at + 6),
+        (277, 3, 1, 3),
+        (278, 4, 1, height),
+        (279, 4, 1, len(pixels)),
+    ]
+    directory = struct.pack("<H", entries) + b"".join(struct.pack("<HHII", *tag) for tag in tags)
+    return b"II*\0" + struct.pack("<I", 8) + directory + bytes(4) + struct.pack("<HHH", 16, 16, 16) + pixels
+
+
+def test_a_tiff_with_16_bits_a_channel_is_read():
+    colour = np.full((*SIZE, 3), (65535, 30000, 257))
+    assert decode_image(tiff16(colour), "x", SIZE)[2, 3].tolist() == [255, 30000 // 256, 1]
+
+
 # ------------------------------------------------------------------------------------------ refusals
 
 
@@ -165,27 +199,25 @@ def test_pixel_modes_are_converted_to_rgb(image, expected):
     ],
     ids=["empty", "postscript", "cut", "large", "bomb", "huge bomb", "floats", "32 bits"],
 )
-def test_unreadable_pictures_are_named_in_one_line(tmp_path, data, why):
+def test_unreadable_pictures_are_named(tmp_path, data, why):
     (tmp_path / "own.png").write_bytes(data)
-    with pytest.raises(InputError, match=why) as caught:
+    with refused(f"^{tmp_path}: own.png: cannot be read as an image: .*{why}"):
         open_image_frames(str(tmp_path), SIZE).frame(0)
-    assert str(caught.value).startswith(f"{tmp_path}: own.png: cannot be read as an image: ")
-    assert "\n" not in str(caught.value)
 
 
 def test_missing_folders_and_bad_numbers_are_refused(tmp_path, folder):
-    with pytest.raises(InputError, match="expected a folder of images, found no folder"):
+    with refused("expected a folder of images, found no folder"):
         open_image_frames(str(tmp_path / "nowhere"), SIZE)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match=r"expected images \(.bmp, .gif, .*\), found none"):
+    with refused(r"expected images \(.bmp, .gif, .*\), found none"):
         open_image_frames(str(tmp_path / "empty"), SIZE)
     for size, limit in (((0, 4), None), (SIZE, 0)):
-        with pytest.raises(InputError, match="expected a size and a limit of at least 1"):
+        with refused("expected a size and a limit of at least 1"):
             open_image_frames(str(folder), size, limit)
     (folder / "zz.png").unlink()
     pictures = open_image_frames(str(folder), SIZE)
     next(folder.glob("HQa0/*0000*")).unlink()
-    with pytest.raises(InputError, match=r"a0000-jmac MG_0.JPG: cannot be read: No such file"):
+    with refused(r"a0000-jmac MG_0.JPG: cannot be read: No such file"):
         pictures.frame(0)
 
 
@@ -213,7 +245,7 @@ def test_a_hugging_face_data_set_is_read_from_disk(datasets, table, tmp_path):
         reds = [int(pictures[row]["image"][0, 0, 0]) for row in range(len(pictures))]
         assert reds == [50 * i for i in numbers]
     assert len(open_image_frames(f"hf:{tmp_path / 'one'}", SIZE, limit=2)) == 2
-    with pytest.raises(InputError, match=r"hf:.*two, split none: cannot be loaded: "):
+    with refused(r"hf:.*two, split none: cannot be loaded: "):
         open_image_frames(f"hf:{tmp_path / 'two'}:none", SIZE)
 
 
@@ -231,50 +263,15 @@ def test_a_folder_in_the_layout_of_the_hub_is_read_anew(table, tmp_path):
 
 
 def test_data_sets_without_pictures_are_refused(datasets, table, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "huggingface_hub.constants.HF_HUB_OFFLINE", True
-    )  # otherwise it retries for 20 seconds
+    # Otherwise it retries for 20 seconds.
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     table.remove_columns("photo").save_to_disk(tmp_path / "words")
-    with pytest.raises(InputError, match="expected rows with one column of images, got 5 rows with none"):
+    with refused("expected rows with one column of images, got 5 rows with none"):
         open_image_frames(f"hf:{tmp_path / 'words'}", SIZE)
-    with pytest.raises(InputError, match="got 0 rows with photo"):
+    with refused("got 0 rows with photo"):
         ImageTable(table.select([]), "empty")
     for name in ("hf:", "hf:a:b:c:d"):
-        with pytest.raises(InputError, match="expected hf:NAME, hf:NAME:SPLIT or hf:NAME:SPLIT:CONFIG"):
+        with refused("expected hf:NAME, hf:NAME:SPLIT or hf:NAME:SPLIT:CONFIG"):
             open_image_frames(name, SIZE)
-    with pytest.raises(InputError, match=r"hf:nobody/nothing, split train: cannot be loaded: "):
+    with refused(r"hf:nobody/nothing, split train: cannot be loaded: "):
         open_image_frames("hf:nobody/nothing", SIZE)
-
-
-def test_encoded_values_of_pictures_are_averaged(tmp_path):
-    # Pictures are scaled before they are decoded to linear light, like in image viewers.
-    half = np.zeros((12, 16, 3), np.uint8)
-    half[:, ::2] = 255
-    Image.fromarray(half).save(tmp_path / "stripes.png")
-    image = open_image_frames(str(tmp_path), (6, 8)).frame(0).layers["image"]
-    assert abs(float(srgb_to_linear(image[3, 4] / 255).mean()) - 0.214) < 0.01
-
-
-def tiff16(array):
-    """Encode an uncompressed RGB TIFF with 16 bits a channel, which Pillow cannot write."""
-    height, width = array.shape[:2]
-    pixels = array.astype("<u2").tobytes()
-    entries = 9
-    bits_at = 8 + 2 + 12 * entries + 4
-    tags = [
-        (256, 4, 1, width),
-        (257, 4, 1, height),
-        (258, 3, 3, bits_at),
-        *((259, 3, 1, 1), (262, 3, 1, 2)),  # not compressed; RGB
-        (273, 4, 1, bits_at + 6),
-        (277, 3, 1, 3),
-        (278, 4, 1, height),
-        (279, 4, 1, len(pixels)),
-    ]
-    directory = struct.pack("<H", entries) + b"".join(struct.pack("<HHII", *tag) for tag in tags)
-    return b"II*\0" + struct.pack("<I", 8) + directory + bytes(4) + struct.pack("<HHH", 16, 16, 16) + pixels
-
-
-def test_a_tiff_with_16_bits_a_channel_is_read():
-    colour = np.full((*SIZE, 3), (65535, 30000, 257))
-    assert decode_image(tiff16(colour), "x", SIZE)[2, 3].tolist() == [255, 30000 // 256, 1]

@@ -9,18 +9,6 @@ def marked(text: str) -> str:
     return "\n".join("".join(row) for row in np.where(mixed_edges(layer), "#", "."))
 
 
-def test_one_object_marks_itself_and_a_ring_of_two_pixels():
-    assert marked("000000000 000000000 000000000 000020000 000000000 000000000 000000000") == (
-        ".........\n"
-        "..#####..\n"
-        "..#####..\n"
-        "..#####..\n"
-        "..#####..\n"
-        "..#####..\n"
-        "........."
-    )  # fmt: skip
-
-
 def test_both_sides_of_an_outline_are_marked_and_nothing_else():
     assert marked("000000000 011111000 011111000 011111000 011111000 011111000") == (
         "########.\n"
@@ -32,22 +20,12 @@ def test_both_sides_of_an_outline_are_marked_and_nothing_else():
     )  # fmt: skip
 
 
-def test_touching_objects_without_background_are_marked():
-    assert marked("111222 111222") == ".####.\n.####."
-    assert marked("10 01") == "##\n##"
-
-
-@pytest.mark.parametrize("text", ["0", "3", "77777", "00 00 00"])
-def test_one_surface_has_no_edges(text):
-    assert "#" not in marked(text)
-
-
 def neighbours_differ(layer, row, column):
     rows, columns = slice(max(row - 2, 0), row + 3), slice(max(column - 2, 0), column + 3)
     return any(index != layer[row, column] for index in layer[rows, columns].flat)
 
 
-@pytest.mark.parametrize("shape", [(1, 9), (9, 1), (13, 17)], ids=str)
+@pytest.mark.parametrize("shape", [(1, 1), (1, 9), (9, 1), (13, 17)], ids=str)
 def test_edges_match_a_loop_over_pixels(shape):
     rng = np.random.default_rng(5)
     for _ in range(20):
@@ -58,15 +36,6 @@ def test_edges_match_a_loop_over_pixels(shape):
         found = mixed_edges(layer)
         assert found.dtype == bool
         np.testing.assert_array_equal(found, expected)
-
-
-def test_object_numbers_and_orientation_do_not_matter():
-    rng = np.random.default_rng(6)
-    layer = rng.integers(0, 2, (12, 15), np.uint8).repeat(4, 0).repeat(3, 1)
-    mixed = mixed_edges(layer)
-    np.testing.assert_array_equal(mixed_edges(7 - 3 * layer), mixed)
-    np.testing.assert_array_equal(mixed_edges(layer.T), mixed.T)
-    np.testing.assert_array_equal(mixed_edges(layer[::-1]), mixed[::-1])
 
 
 @pytest.mark.parametrize("reach", [0, 1, 3])

@@ -38,7 +38,7 @@ def form(request):
 
 @pytest.fixture
 def path(form, frames_root, stored):
-    return {"folder": frames_root, "hdf5": stored / "h5", "hub": stored / "hub"}[form]
+    return {"folder": frames_root, "hdf5": stored / "hdf5", "hub": stored / "hub"}[form]
 
 
 def in_all_formats(root, folder, name="free", **options):
@@ -103,7 +103,12 @@ def test_samples_are_tensors_of_the_frames(path, make_frame, info, torch):
 @pytest.mark.parametrize("row", [5, -6])
 def test_rows_outside_of_a_set_raise_index_errors(path, row, torch):
     frames = open_frames(path, "free")
-    for read in (frames.__getitem__, frames.metadata, frames.frame, lambda row: frames.__getitems__([0, row])):
+    for read in (
+        frames.__getitem__,
+        frames.metadata,
+        frames.frame,
+        lambda row: frames.__getitems__([0, row]),
+    ):
         with pytest.raises(IndexError):
             read(row)
 
@@ -140,7 +145,7 @@ def last_frame(reader):
 
 
 def test_spawned_processes_and_copies_read_equal_frames(frames_root, stored):
-    readers = [open_frames(path, "free") for path in (frames_root, stored / "h5", stored / "hub")]
+    readers = [open_frames(path, "free") for path in (frames_root, stored / "hdf5", stored / "hub")]
     expected = [last_frame(reader) for reader in readers]  # opens files, which are not sent
     assert [last_frame(pickle.loads(pickle.dumps(copy.deepcopy(reader)))) for reader in readers] == expected
     with multiprocessing.get_context("spawn").Pool(1) as pool:

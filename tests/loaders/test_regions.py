@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from PIL import Image
 
 from candlelight.loaders.mixed_edges import mixed_edges
 from candlelight.loaders.regions import constant_regions, scale_regions
@@ -31,7 +32,7 @@ def slow_regions(objects, albedo, least):
     return regions, np.array(colours).reshape(-1, 3)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_regions_match_a_flood_of_single_pixels(seed):
     rng = np.random.default_rng(seed)
     objects = rng.integers(0, 3, (4, 5)).repeat(9, 0).repeat(8, 1).astype(np.uint8)
@@ -81,19 +82,8 @@ def test_frames_of_a_line_and_without_objects(size):
     assert found.colours.shape == (0, 3)
 
 
-@pytest.mark.parametrize("size", [(1, 1), (3, 5), (12, 9), (24, 320)])
-def test_scaled_maps_take_the_pixel_under_the_centre(size):
-    regions = np.arange(12 * 9).reshape(12, 9)
-    found = scale_regions(regions, size)
-    for row in range(size[0]):
-        for column in range(size[1]):
-            under = regions[int((row + 0.5) * 12 / size[0]), int((column + 0.5) * 9 / size[1])]
-            assert found[row, column] == under
-
-
-def test_scaled_maps_equal_those_of_pillow():
-    from PIL import Image
-
+@pytest.mark.parametrize("size", [(1, 1), (3, 5), (213, 341), (240, 320)])
+def test_scaled_maps_equal_those_of_pillow(size):
     regions = np.random.default_rng(0).integers(0, 9, (213, 341))
-    image = Image.fromarray(regions.astype(np.uint8)).resize((320, 240), Image.Resampling.NEAREST)
-    np.testing.assert_array_equal(scale_regions(regions, (240, 320)), np.asarray(image))
+    image = Image.fromarray(regions.astype(np.uint8)).resize(size[::-1], Image.Resampling.NEAREST)
+    np.testing.assert_array_equal(scale_regions(regions, size), np.asarray(image))

@@ -10,10 +10,11 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
 import candlelight.loaders.files.object_stores
-from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.object_stores import Store, open_store
 from candlelight.loaders.frames import METADATA, frame_path
 from candlelight.loaders.looking.look import describe
+from tests.loaders.edits import contents
+from tests.refusals import refused
 
 
 class Flaky(MemoryFileSystem):
@@ -53,11 +54,8 @@ def pauses(monkeypatch):
 def store(request, tmp_path):
     """Open an empty store in memory, on the disk, or as hdfs:// is read."""
     if request.param == "arrow":
-        pyarrow_fs, arrow = (
-            pytest.importorskip("pyarrow.fs"),
-            pytest.importorskip("fsspec.implementations.arrow"),
-        )
-        fs = arrow.ArrowFSWrapper(pyarrow_fs.LocalFileSystem())
+        arrow = pytest.importorskip("fsspec.implementations.arrow")
+        fs = arrow.ArrowFSWrapper(pytest.importorskip("pyarrow.fs").LocalFileSystem())
         yield Store(f"hdfs://{tmp_path}/far/away", fs, f"{tmp_path}/far/away")
         return
     if request.param == "disk":
@@ -90,18 +88,14 @@ def put_samples(store, root, *indices):
 
 
 def test_unknown_protocols_are_refused():
-    with pytest.raises(
-        InputError, match=r"^nix://bucket: cannot be opened: .* not known: nix; expected s3://"
-    ):
+    with refused(r"^nix://bucket: cannot be opened: .* not known: nix; expected s3://"):
         open_store("nix://bucket")
 
 
-@pytest.mark.parametrize(
-    ("url", "package"), [("s3://bucket/frames", "s3fs"), ("gs://b", "gcsfs"), ("az://b", "adlfs")]
-)
+@pytest.mark.parametrize(("url", "package"), [("s3://bucket/frames", "s3fs"), ("gs://b", "gcsfs")])
 def test_a_missing_package_is_named(url, package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(InputError, match=rf"^{url}: needs a package; run `pip install {package}`$"):
+    with refused(rf"^{url}: needs a package; run `pip install {package}`$"):
         open_store(url)
 
 
@@ -113,9 +107,8 @@ def test_the_url_of_a_store_has_no_final_slash(frames_root):
 def test_messages_hide_passwords():
     store = Store("flaky://me:secret@host/far", Flaky([PermissionError("no")] * 2), "/far")
     for fail in (lambda: store.read("a"), lambda: open_store("nix://me:secret@host")):
-        with pytest.raises(InputError, match=r"://me:\*\*\*@host") as caught:
+        with refused(r"^(?!.*secret).*://me:\*\*\*@host"):
             fail()
-        assert "secret" not in str(caught.value)
 
 
 # ------------------------------------------------------------------------------------------ files
@@ -138,34 +131,28 @@ def test_complete_samples_are_listed_with_their_bytes_and_fetched(store, frames_
     assert store.complete("grid") == {}
     assert store.complete("grid", [0, 7]) == {}
     put_samples(store, frames_root, 4, 1)
-    sizes = {
-        index: sum(path.stat().st_size for path in frame_path(frames_root, "grid", index).iterdir())
-        for index in (1, 4)
-    }
-    assert store.complete("grid") == sizes
+    folders = {index: contents(frame_path(frames_root, "grid", index)) for index in (1, 4)}
+    assert store.complete("grid") == {i: sum(map(len, files.values())) for i, files in folders.items()}
     assert list(store.complete("grid", [0])) == [1, 4]
     assert store.complete("grid", [1]) == {}
     assert store.complete("free") == {}
-    folder = frame_path(frames_root, "grid", 4)
-    store.fetch(folder.relative_to(frames_root).as_posix(), tmp_path / "back")
-    assert {p.name: p.read_bytes() for p in (tmp_path / "back").iterdir()} == {
-        p.name: p.read_bytes() for p in folder.iterdir()
-    }
+    store.fetch(frame_path(Path(), "grid", 4).as_posix(), tmp_path / "back")
+    assert contents(tmp_path / "back") == folders[4]
 
 
 def test_incomplete_and_misplaced_samples_are_not_listed(store):
-    for name in (
-        "samples/grid/0000/000001/image.png",
-        "samples/grid/0000/000002/metadata.json",
-        "samples/grid/0000/2/metadata.json",
-        "samples/grid/0001/000003/metadata.json",
-        "samples/grid/0001/001003/metadata.json",
-        "samples/grid/0001/001004/deeper/metadata.json",
-        "samples/grid/0001/metadata.json",
-        "samples/grid/metadata.json",
-        "samples/grids/0000/000009/metadata.json",
+    for folder in (
+        *(
+            "grid/0000/000002",
+            "grid/0000/2",
+            "grid/0001/000003",
+            "grid/0001/001003",
+            "grid/0001/001004/deeper",
+        ),
+        *("grid/0001", "grid", "grids/0000/000009"),
     ):
-        put(store, name, b"{}")
+        put(store, f"samples/{folder}/metadata.json", b"{}")
+    put(store, "samples/grid/0000/000001/image.png", b"{}")
     assert store.complete("grid") == {2: 2, 1003: 2}
 
 
@@ -180,7 +167,7 @@ def test_samples_of_several_folders_are_listed_in_order(store):
 # ------------------------------------------------------------------------------------------ faults
 
 
-@pytest.mark.parametrize("fault", [OSError(5, "Input/output error"), TimeoutError(), RuntimeError("reset")])
+@pytest.mark.parametrize("fault", [OSError(5, "Input/output error"), RuntimeError("reset")])
 def test_temporary_faults_are_retried(fault, pauses, frames_root):
     store = flaky(fault, fault)
     put_samples(store, frames_root, 0, 1)
@@ -194,17 +181,16 @@ def test_temporary_faults_are_retried(fault, pauses, frames_root):
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        (OSError(5, "Input/output error"), r"\[Errno 5\] Input/output error"),
         (TimeoutError(), "TimeoutError"),
         (ValueError("two\nlines"), "two lines"),
     ],
 )
 def test_lasting_faults_are_reported_in_one_line(fault, said, pauses):
     store = flaky(*[fault] * 99)
-    with pytest.raises(InputError, match=rf"^flaky://far: cannot be read: {said}$"):
+    with refused(rf"^flaky://far: cannot be read: {said}$"):
         store.complete("grid", [0])
     assert pauses == list(candlelight.loaders.files.object_stores.PAUSES)
-    with pytest.raises(InputError, match=rf"^flaky://far: cannot be read: {said}$"):
+    with refused(rf"^flaky://far: cannot be read: {said}$"):
         store.read("dataset.json")
 
 
@@ -222,7 +208,7 @@ class NoCredentialsError(Exception):
     ],
 )
 def test_permanent_faults_are_not_retried(fault, pauses):
-    with pytest.raises(InputError, match=f"^flaky://far: cannot be read: {fault}$"):
+    with refused(f"^flaky://far: cannot be read: {fault}$"):
         flaky(fault).read("dataset.json")
     assert pauses == []
 
@@ -241,11 +227,11 @@ def test_the_description_of_a_store_matches_the_folder(frames_root):
 
 
 def test_a_missing_data_set_is_refused():
-    with pytest.raises(InputError, match=r"^memory://nowhere: expected a folder of frames; dataset.json is"):
+    with refused(r"^memory://nowhere: expected a folder of frames; dataset.json is"):
         describe("memory://nowhere")
 
 
 def test_a_damaged_description_is_refused():
     put(open_store("memory://broken"), "dataset.json", b"{")
-    with pytest.raises(InputError, match=r"^memory://broken/dataset.json is damaged at JSON"):
+    with refused(r"^memory://broken/dataset.json is damaged at JSON"):
         describe("memory://broken")

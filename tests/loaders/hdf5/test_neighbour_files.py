@@ -3,86 +3,92 @@
 import shutil
 
 import pytest
-from click.testing import CliRunner
 
-from candlelight.cli import main
-from candlelight.loaders.errors import InputError
-from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames, describe_conflict
+from candlelight.loaders.frames import write_dataset_info
 from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
+from candlelight.loaders.looking.look import describe
 from candlelight.loaders.open_frames import open_frames
 from candlelight.loaders.packs.split_plan import SplitPlan
 from candlelight.loaders.verification.verify_pack import verify_pack
+from tests.refusals import refused
 
-pytest.importorskip("torch", exc_type=ImportError)
-
-RED = SplitPlan(factor="color", values={"red": ("red",), "blue": ("blue",)})
-SIZES = SplitPlan(factor="size", values={"small": ("1.5",), "large": ("2", "2.5")})
+PLANS = {
+    "red": SplitPlan(factor="color", values={"red": ("red",), "blue": ("blue",)}),
+    "swapped": SplitPlan(factor="color", values={"red": ("blue",), "blue": ("red",)}),
+    "sizes": SplitPlan(factor="size", values={"small": ("1.5",), "large": ("2", "2.5")}),
+    "whole": SplitPlan(),
+}
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory, frames_root):
-    """Pack one set in three ways, each in its own folder."""
-    root = tmp_path_factory.mktemp("stored")
-    for name, plan in (("red", RED), ("sizes", SIZES), ("whole", SplitPlan())):
+def packs(tmp_path_factory, frames_root):
+    """Pack one set in several ways, each in its own folder."""
+    root = tmp_path_factory.mktemp("packs")
+    for name, plan in PLANS.items():
         pack_hdf5(frames_root, root / name, ["grid"], "none", layers=["image"], plan=plan)
     return root
 
 
-def mix(stored, folder, *names):
-    folder.mkdir(exist_ok=True)
-    for name in names:
-        shutil.copy(stored / name, folder)
-    return folder
+@pytest.fixture
+def mix(packs, tmp_path):
+    """Return a function that copies files into one folder."""
+
+    def copy(*names):
+        folder = tmp_path / "h5"
+        folder.mkdir()
+        for name in names:
+            shutil.copy(packs / name, folder / name.replace("swapped/", "new-").rpartition("/")[2])
+        return folder
+
+    return copy
 
 
-def test_files_are_not_written_among_frames(frames_root):
-    with pytest.raises(InputError, match="holds frames or a Hugging Face folder; name another"):
-        pack_hdf5(frames_root, frames_root, ["grid"])
-
-
-def test_splits_of_one_pack_are_accepted(stored, tmp_path):
-    folder = mix(stored, tmp_path / "h5", "red/grid-red.h5", "red/grid-blue.h5")
-    assert describe_conflict(map(HDF5Frames, folder.glob("*.h5"))) == ""
+def test_splits_of_one_pack_are_accepted(mix):
+    folder = mix("red/grid-red.h5", "red/grid-blue.h5")
     assert len(open_frames(folder, "grid", "blue")) == 3
     assert verify_pack(folder).whole
+    (folder / "grid-red.h5").unlink()
+    (damage,) = verify_pack(folder).damaged
+    assert str(damage) == f"{folder}/grid-red.h5: is missing"
+    assert verify_pack(folder / "grid-blue.h5").whole
 
 
-@pytest.mark.parametrize("other", ["sizes/grid-small.h5", "whole/grid.h5"])
-def test_a_sample_in_two_files_is_refused(stored, tmp_path, other):
+@pytest.mark.parametrize(
+    ("files", "held"),
+    [
+        (("red/grid-red.h5", "red/grid-blue.h5", "sizes/grid-small.h5"), r"sample \d"),
+        (("red/grid-red.h5", "red/grid-blue.h5", "whole/grid.h5"), r"sample \d"),
+        (("red/grid-red.h5", "swapped/grid-red.h5"), "split `red`"),  # without common samples
+    ],
+)
+def test_files_of_two_packs_are_refused(mix, files, held):
     """A model trained on `red` and tested on `small` would be tested on training samples."""
-    folder = mix(stored, tmp_path / "h5", "red/grid-red.h5", "red/grid-blue.h5", other)
-    message = r"grid.*.h5 and grid.*.h5 both hold sample \d of set `grid`, .* keep the files of one pack"
-    with pytest.raises(InputError, match=message):
+    folder = mix(*files)
+    with refused(rf"grid.*.h5 and .*grid.*.h5 both hold {held} of set `grid`, .* keep the files of one pack"):
         open_frames(folder, "grid", "red")
-    result = CliRunner().invoke(main, ["info", str(folder)])
-    assert (result.exit_code, result.output.count("\n")) == (2, 1)
-    assert not verify_pack(folder).whole
+    assert [damage for damage in verify_pack(folder).damaged if f"both hold {held[:5]}" in damage.reason]
 
 
-def test_two_files_of_one_split_are_refused_even_without_common_samples(stored, frames_root, tmp_path):
-    folder = mix(stored, tmp_path / "h5", "red/grid-red.h5")
-    shutil.move(folder / "grid-red.h5", folder / "old.h5")
-    swapped = SplitPlan(factor="color", values={"red": ("blue",), "blue": ("red",)})
-    pack_hdf5(frames_root, tmp_path / "new", ["grid"], layers=["image"], plan=swapped)
-    shutil.copy(tmp_path / "new" / "grid-red.h5", folder)
-    with pytest.raises(InputError, match=r"grid-red.h5 and old.h5 both hold split `red` of set `grid`"):
-        open_frames(folder, "grid")
-
-
-def test_packing_next_to_an_earlier_pack_of_the_set_is_refused(stored, frames_root, tmp_path):
-    folder = mix(stored, tmp_path / "h5", "whole/grid.h5")
+def test_packing_next_to_an_earlier_pack_of_the_set_is_refused(mix, frames_root):
+    folder = mix("whole/grid.h5")
     before = (folder / "grid.h5").read_bytes()
-    with pytest.raises(
-        InputError, match=r"grid.h5 belongs to an earlier pack of set `grid` .*; delete it, or name"
-    ):
-        pack_hdf5(frames_root, folder, ["grid"], plan=RED)
+    with refused(r"grid.h5 belongs to an earlier pack of set `grid` .*; delete it, or name"):
+        pack_hdf5(frames_root, folder, ["grid"], plan=PLANS["red"])
     assert [path.name for path in folder.iterdir()] == ["grid.h5"]
     assert (folder / "grid.h5").read_bytes() == before
 
 
-def test_files_of_other_sets_and_foreign_files_are_ignored(stored, frames_root, tmp_path):
-    folder = mix(stored, tmp_path / "h5", "whole/grid.h5")
+def test_files_of_other_sets_and_foreign_files_are_ignored(mix, frames_root):
+    folder = mix("whole/grid.h5")
     (folder / "notes.h5").write_text("mine")
-    pack_hdf5(frames_root, folder, ["free"], layers=["image"])
-    pack_hdf5(frames_root, folder, ["grid"], layers=["image"])
+    for name in ("free", "grid"):
+        pack_hdf5(frames_root, folder, [name], layers=["image"])
     assert sorted(path.name for path in folder.iterdir()) == ["free.h5", "grid.h5", "notes.h5"]
+
+
+def test_files_of_several_data_sets_are_not_mixed(mix, frames_copy, info):
+    folder = mix("whole/grid.h5")
+    write_dataset_info(frames_copy, info.model_copy(update={"seed": 4}))
+    pack_hdf5(frames_copy, folder, ["free"], layers=["image"])
+    with refused("holds HDF5 files of several data sets; name one file"):
+        describe(folder)

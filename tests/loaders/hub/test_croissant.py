@@ -24,9 +24,8 @@ ASSETS = (
 
 
 @pytest.fixture(scope="module")
-def packed(tmp_path_factory, frames_root):
-    """Pack the small data set once."""
-    return pack_hub(frames_root, tmp_path_factory.mktemp("packed") / "tiny")
+def packed(stored):
+    return stored / "hub"
 
 
 @pytest.fixture(scope="module")
@@ -42,19 +41,24 @@ def document(folder):
     return json.loads((folder / "croissant.json").read_text())
 
 
-def described(folder, info, **changes):
-    manifest = read_pack_manifest(folder)
-    facts = {name: read_facts(folder, one, manifest.of_set(name)) for name, one in info.sets.items()}
-    return json.loads(croissant(info.model_copy(update=changes), manifest, facts, date(2026, 1, 2)))
+@pytest.fixture(scope="module")
+def described(packed, info):
+    """Return a function that describes the pack, with changes of its data set."""
+    manifest = read_pack_manifest(packed)
+    facts = {name: read_facts(packed, one, manifest.of_set(name)) for name, one in info.sets.items()}
+    return lambda **changes: json.loads(
+        croissant(info.model_copy(update=changes), manifest, facts, date(2026, 1, 2))
+    )
 
 
 def test_every_file_is_listed_with_its_hash_and_size(packed):
-    files = document(packed)["distribution"]
-    shards = read_pack_manifest(packed).files
-    assert [(f["contentUrl"], f["sha256"], f["contentSize"]) for f in files] == [
-        (shard.path, shard.sha256, f"{shard.bytes} B") for shard in shards
+    assert [
+        (file["@type"], file["encodingFormat"], file["contentUrl"], file["sha256"], file["contentSize"])
+        for file in document(packed)["distribution"]
+    ] == [
+        ("cr:FileObject", "application/x-parquet", shard.path, shard.sha256, f"{shard.bytes} B")
+        for shard in read_pack_manifest(packed).files
     ]
-    assert {(f["@type"], f["encodingFormat"]) for f in files} == {("cr:FileObject", "application/x-parquet")}
 
 
 def test_every_column_is_a_field_of_its_record_set(packed, info):
@@ -73,8 +77,8 @@ def test_every_column_is_a_field_of_its_record_set(packed, info):
     assert size["description"] == "factor `size`, number of its value: 0 1.5; 1 2; 2 2.5"
 
 
-def test_responsible_use_and_origin_are_stated(packed, info):
-    found = described(packed, info, assets=ASSETS)
+def test_responsible_use_and_origin_are_stated(described):
+    found = described()
     assert found["rai:hasSyntheticData"] is True
     assert found["conformsTo"][0] == "http://mlcommons.org/croissant/1.1"
     assert found["license"] == "https://spdx.org/licenses/CC-BY-4.0.html"
@@ -82,44 +86,37 @@ def test_responsible_use_and_origin_are_stated(packed, info):
     assert f"SHA-256 {'a' * 64}, seed 3" in found["prov:wasGeneratedBy"]["description"]
     assert "Set grid, factor color: red 3, blue 3." in found["rai:dataBiases"]
     assert "Set free, factor angle: 0 to 62.5 degree." in found["rai:dataBiases"]
+    assert found["datePublished"] == "2026-01-02"
+    assert "license" not in described(licence="")
 
 
-def test_judgements_are_stated_by_the_author_only(packed, info):
-    assert not described(packed, info).keys() & (RAI - {"rai:dataLimitations", "rai:dataBiases"})
+def test_judgements_are_stated_by_the_author_only(described):
+    assert not described().keys() & (RAI - {"rai:dataLimitations", "rai:dataBiases"})
     stated = {name: f"on {name}" for name in Statements.model_fields}
-    found = described(packed, info, statements=Statements(**stated))
+    found = described(statements=Statements(**stated))
     assert found.keys() >= RAI
     assert found["rai:dataLimitations"][0] == "on limitations"
     assert found["rai:dataSocialImpact"] == "on social_impact"
 
 
-def test_an_unstated_licence_is_left_out(packed, info):
-    assert "license" not in described(packed, info, licence="")
-
-
-def test_assets_are_listed_and_unknown_licences_are_flagged(packed, info):
-    found = described(packed, info, assets=ASSETS)
-    cube, mine = found["prov:wasDerivedFrom"]
+def test_assets_are_listed_and_unknown_licences_are_flagged(described):
+    cube, mine = described(assets=ASSETS)["prov:wasDerivedFrom"]
     assert (cube["name"], cube["license"]) == ("objects/cube", "https://spdx.org/licenses/CC0-1.0.html")
     assert (mine["name"], mine["license"], mine["sha256"]) == ("textures/mine", "unknown", "b" * 64)
     assert mine["description"] == "Source not stated; licence unknown: stated as `the user's own; not stated`"
-    assert described(packed, info)["prov:wasDerivedFrom"] == []
+    assert described()["prov:wasDerivedFrom"] == []
 
 
-def test_several_files_are_read_as_one_set_of_files(packed_in_shards):
+def test_several_files_are_read_as_one_set_of_files(packed, packed_in_shards):
     *files, together = document(packed_in_shards)["distribution"]
     assert len(files) > 1
     assert (together["@type"], together["includes"]) == ("cr:FileSet", "grid/*.parquet")
     (records,) = document(packed_in_shards)["recordSet"]
     sources = {json.dumps(field["source"]["fileSet"]) for field in records["field"] if "source" in field}
     assert sources == {'{"@id": "grid-files"}'}
-
-
-def test_the_version_depends_on_the_content_only(packed, packed_in_shards, info):
-    first = document(packed)
-    assert first["version"].startswith("1.0.0+")
-    assert document(packed_in_shards)["version"] != first["version"]
-    assert described(packed, info)["datePublished"] == "2026-01-02"
+    # The version depends on the content.
+    assert document(packed)["version"].startswith("1.0.0+")
+    assert document(packed)["version"] != document(packed_in_shards)["version"]
 
 
 # In a separate process: if `datasets` is imported too, pandas uses its array types, and mlcroissant 1.1

@@ -1,7 +1,6 @@
 import base64
 import hashlib
 import json
-import shutil
 import subprocess
 import threading
 from argparse import Namespace
@@ -14,9 +13,10 @@ from huggingface_hub import constants
 from huggingface_hub.utils import disable_progress_bars, enable_progress_bars
 
 from candlelight.cli import main
-from candlelight.loaders.errors import InputError
 from candlelight.loaders.hub.push import push_hub
 from candlelight.loaders.hub.write_hub import pack_hub
+from tests.loaders.edits import contents
+from tests.refusals import refused
 
 TOKEN = "hf_" + "x" * 34
 # huggingface_hub 2.4 passes files to httpx in a deprecated way.
@@ -175,163 +175,138 @@ def hub(monkeypatch, tmp_path):
     server.server_close()
 
 
-@pytest.fixture(scope="module")
-def packed(tmp_path_factory, frames_root):
-    """Pack the small data set once."""
-    return pack_hub(frames_root, tmp_path_factory.mktemp("packed") / "tiny")
+@pytest.fixture
+def packed(stored):
+    return stored / "hub"
 
 
-def bytes_of(folder):
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+@pytest.fixture
+def packed_copy(stored_copy):
+    return stored_copy / "hub"
 
 
-def test_a_pack_is_uploaded_byte_for_byte(hub, packed):
-    sent = push_hub(packed, "me/tiny")
-    there = hub.repos["me/tiny"]["main"]
-    there.pop(".gitattributes")
-    assert there == bytes_of(packed)
-    assert set(sent.files) == set(there)
-    assert sent.bytes == sum(map(len, there.values()))
-    assert sent.url == f"{hub.url}/datasets/me/tiny"
+def files_there(hub, name="me/tiny"):
+    return {path: data for path, data in hub.repos[name]["main"].items() if path != ".gitattributes"}
+
+
+def test_a_pack_is_uploaded_byte_for_byte_and_replaced_by_the_next(hub, packed_copy, frames_root, tmp_path):
+    whole = contents(packed_copy)
+    (packed_copy / "secret.txt").write_text("mine")
+    sent = push_hub(packed_copy, "me/tiny")
+    assert files_there(hub) == whole
+    assert set(sent.files) == whole.keys()
+    assert (sent.bytes, sent.url) == (sum(map(len, whole.values())), f"{hub.url}/datasets/me/tiny")
     assert not hub.private["me/tiny"]
+    push_hub(pack_hub(frames_root, tmp_path / "free", sets=["free"]), "me/tiny")
+    assert files_there(hub) == contents(tmp_path / "free")
 
 
 def test_revision_message_and_privacy_are_passed_on(hub, packed):
     push_hub(packed, "org/tiny", private=True, revision="v2", message="second")
     assert hub.private["org/tiny"]
-    assert list(hub.repos["org/tiny"]["main"]) == [".gitattributes"]
+    assert files_there(hub, "org/tiny") == {}
     assert "README.md" in hub.repos["org/tiny"]["v2"]
     assert hub.commits == ["second"]
-
-
-def test_a_pack_replaces_an_earlier_pack(hub, packed, frames_root, tmp_path):
-    push_hub(packed, "me/tiny")
-    push_hub(pack_hub(frames_root, tmp_path / "free", sets=["free"]), "me/tiny")
-    there = hub.repos["me/tiny"]["main"]
-    there.pop(".gitattributes")
-    assert there == bytes_of(tmp_path / "free")
 
 
 def test_an_interrupted_upload_is_resumed(hub, packed, monkeypatch):
     monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda seconds: None)
     hub.drop_after = 1
-    with pytest.raises(InputError, match=r"upload was interrupted .*; run the same command again") as caught:
+    with refused(r"upload was interrupted .*; run the same command again"):
         push_hub(packed, "me/tiny")
-    assert "\n" not in str(caught.value)
-    assert list(hub.repos["me/tiny"]["main"]) == [".gitattributes"]
+    assert files_there(hub) == {}
     before, hub.drop_after = set(hub.objects), None
     assert len(before) == 1
     hub.asked.clear()
     push_hub(packed, "me/tiny")
     sent = {path.rpartition("/")[2] for method, path in hub.asked if method == "PUT"}
     assert sent == set(hub.objects) - before
-    there = hub.repos["me/tiny"]["main"]
-    there.pop(".gitattributes")
-    assert there == bytes_of(packed)
+    assert files_there(hub) == contents(packed)
 
 
-def test_a_damaged_pack_is_not_uploaded(hub, packed, tmp_path):
-    copy = shutil.copytree(packed, tmp_path / "copy")
-    path = copy / "free" / "train-00000-of-00001.parquet"
+def test_a_damaged_pack_is_not_uploaded(hub, packed_copy, tmp_path):
+    path = packed_copy / "free" / "train-00000-of-00001.parquet"
     path.write_bytes(path.read_bytes()[:-1] + b"x")
-    with pytest.raises(
-        InputError, match=r"parquet: differs from its line in SHA256SUMS; pack the frames again"
-    ):
-        push_hub(copy, "me/tiny")
-    with pytest.raises(
-        InputError, match=r"manifest.json is missing; make the folder with `candlelight pack`"
-    ):
+    with refused(r"parquet: differs from its line in SHA256SUMS; pack the frames again"):
+        push_hub(packed_copy, "me/tiny")
+    with refused(r"manifest.json is missing; make the folder with `candlelight pack`"):
         push_hub(tmp_path, "me/tiny")
     assert hub.asked == []
 
 
-def test_an_edited_card_is_sent_after_its_hash_is_renewed(hub, packed, tmp_path):
+def test_an_edited_card_is_sent_after_its_hash_is_renewed(hub, packed_copy):
     """The command comes from docs/publishing.md."""
-    copy = shutil.copytree(packed, tmp_path / "copy")
     for name in ("README.md", "croissant.json"):
-        (copy / name).write_text((copy / name).read_text() + "\n")
-    with pytest.raises(InputError, match=r"README.md: differs from its line in SHA256SUMS"):
-        push_hub(copy, "me/tiny")
+        (packed_copy / name).write_text((packed_copy / name).read_text() + "\n")
+    with refused(r"README.md: differs from its line in SHA256SUMS"):
+        push_hub(packed_copy, "me/tiny")
     docs = (Path(__file__).parents[3] / "docs" / "publishing.md").read_text()
     (command,) = (line.strip() for line in docs.splitlines() if line.startswith("    cd pack && "))
-    subprocess.run(command.removeprefix("cd pack && "), shell=True, cwd=copy, check=True)
-    push_hub(copy, "me/tiny")
-    assert hub.repos["me/tiny"]["main"]["README.md"] == (copy / "README.md").read_bytes()
+    subprocess.run(command.removeprefix("cd pack && "), shell=True, cwd=packed_copy, check=True)
+    push_hub(packed_copy, "me/tiny")
+    assert files_there(hub) == contents(packed_copy)
 
 
-def test_foreign_files_are_not_uploaded(hub, packed, tmp_path):
-    copy = shutil.copytree(packed, tmp_path / "copy")
-    (copy / "secret.txt").write_text("mine")
-    push_hub(copy, "me/tiny")
-    assert "secret.txt" not in hub.repos["me/tiny"]["main"]
-
-
-def test_repositories_with_foreign_files_are_refused(hub, packed):
-    hub.repos["me/other"] = {"main": {"README.md": b"", "weights.parquet": b"mine"}}
-    hub.private["me/other"] = False
-    with pytest.raises(
-        InputError, match=r"me/other holds `weights.parquet`, which `candlelight push` did not"
-    ):
+@pytest.mark.parametrize("name", ["README.md", "manifest.json"])
+def test_repositories_with_foreign_files_are_refused(hub, packed, name):
+    """A `manifest.json` does not prove that the files are a pack: pushing would remove the Parquet files."""
+    files = {name: b"{}", "weights.parquet": b"mine"}
+    hub.repos["me/other"], hub.private["me/other"] = {"main": dict(files)}, False
+    with refused(r"me/other holds `weights.parquet`, which `candlelight push` did not"):
         push_hub(packed, "me/other")
-    # A `manifest.json` does not prove that the files are a pack: pushing would remove the Parquet files.
-    hub.repos["me/named"] = {"main": {"manifest.json": b"{}", "weights.parquet": b"mine"}}
-    hub.private["me/named"] = False
-    with pytest.raises(InputError, match=r"me/named holds `weights.parquet`"):
-        push_hub(packed, "me/named")
-    assert hub.repos["me/named"]["main"].keys() == {"manifest.json", "weights.parquet"}
-    with pytest.raises(InputError, match=r"me/other exists and is public; make it private"):
+    with refused(r"me/other exists and is public; make it private"):
         push_hub(packed, "me/other", private=True)
-    assert hub.repos["me/other"]["main"] == {"README.md": b"", "weights.parquet": b"mine"}
+    assert hub.repos["me/other"]["main"] == files
 
 
-def test_errors_of_the_hub_are_reported_in_one_line(hub, packed, monkeypatch):
-    hub.writable = False
-    with pytest.raises(InputError, match="me/tiny: the token may not write there"):
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda hub, patch: setattr(hub, "writable", False), "me/tiny: the token may not write there"),
+        (
+            lambda _, patch: patch.setenv("HF_TOKEN", "hf_wrong"),
+            "^(?!.*hf_wrong).*the Hub does not accept the",
+        ),
+        (lambda _, patch: patch.delenv("HF_TOKEN"), "the Hub needs a token; get one"),
+        (
+            lambda _, patch: patch.setattr(constants, "HF_HUB_OFFLINE", True),
+            "me/tiny: HF_HUB_OFFLINE is set; unset it to upload",
+        ),
+        (
+            lambda _, patch: patch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9"),
+            "the Hub cannot be reached",
+        ),
+    ],
+)
+def test_errors_of_the_hub_are_reported_in_one_line(hub, packed, monkeypatch, change, message):
+    change(hub, monkeypatch)
+    with refused(message):
         push_hub(packed, "me/tiny")
-    monkeypatch.setenv("HF_TOKEN", "hf_wrong")
-    with pytest.raises(InputError, match="the Hub does not accept the token; get one") as caught:
-        push_hub(packed, "me/tiny")
-    assert "hf_wrong" not in str(caught.value)
-    monkeypatch.delenv("HF_TOKEN")
-    with pytest.raises(InputError, match="the Hub needs a token; get one"):
-        push_hub(packed, "me/tiny")
-    monkeypatch.setenv("HF_TOKEN", TOKEN)
-    with monkeypatch.context() as patch:
-        patch.setattr(constants, "HF_HUB_OFFLINE", True)
-        with pytest.raises(InputError, match="me/tiny: HF_HUB_OFFLINE is set; unset it to upload"):
-            push_hub(packed, "me/tiny")
-    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
-    with pytest.raises(InputError, match="the Hub cannot be reached") as caught:
-        push_hub(packed, "me/tiny")
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["tiny", "a/b/c", "../tiny", "me/ti ny", "me/..", "me/a--b", ""])
 def test_invalid_repository_names_are_refused(packed, name):
-    with pytest.raises(InputError, match="repository: expected ORG/NAME, got"):
+    with refused("repository: expected ORG/NAME, got"):
         push_hub(packed, name)
 
 
-def test_the_command_line_asks_and_uploads(hub, packed):
-    dry = CliRunner().invoke(main, ["push", str(packed), "me/tiny", "--dry-run"])
-    assert (dry.exit_code, hub.asked) == (0, [])
-    files = bytes_of(packed)
+def test_the_command_line_asks_and_uploads(hub, packed, monkeypatch):
+    def run(*options, **more):
+        return CliRunner().invoke(main, ["push", str(packed), "me/tiny", *options], **more)
+
+    files = contents(packed)
     size = sum(map(len, files.values())) / 1e6
-    assert dry.stdout == f"datasets/me/tiny: {len(files)} files, {size:.1f} MB, would be sent\n"
-    with pytest.MonkeyPatch.context() as patch:
+    assert run("--dry-run").stdout == f"datasets/me/tiny: {len(files)} files, {size:.1f} MB, would be sent\n"
+    with monkeypatch.context() as patch:
         patch.setattr("candlelight.loaders.frames.read_dataset_info", lambda folder: Namespace(licence=""))
-        asked = CliRunner().invoke(main, ["push", str(packed), "me/tiny"], input="n\n")
-        rehearsed = CliRunner().invoke(main, ["push", str(packed), "me/tiny", "--dry-run"])
-    assert (asked.exit_code, hub.asked) == (1, [])
-    assert "states no licence" in rehearsed.stdout
-    assert "states no licence" in asked.output
-    sent = CliRunner().invoke(main, ["push", str(packed), "me/tiny", "--private"])
-    assert sent.exit_code == 0, sent.output
-    assert "are there" in sent.stdout
-    assert TOKEN not in sent.output
+        asked = run(input="n\n")
+        assert "states no licence" in run("--dry-run").stdout
+    assert (asked.exit_code, "states no licence" in asked.output, hub.asked) == (1, True, [])
+    sent = run("--private")
+    assert (sent.exit_code, "are there" in sent.stdout, TOKEN in sent.output) == (0, True, False)
+    assert hub.private["me/tiny"]
     hub.writable = False
     hub.repos.clear()
-    refused = CliRunner().invoke(main, ["push", str(packed), "me/tiny"])
-    assert refused.exit_code == 2
-    assert refused.stderr.splitlines()[-1].startswith("Error: me/tiny: the token may not write there")
+    failed = run()
+    assert failed.exit_code == 2
+    assert failed.stderr.splitlines()[-1].startswith("Error: me/tiny: the token may not write there")

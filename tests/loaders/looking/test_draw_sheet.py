@@ -6,10 +6,8 @@ from click.testing import CliRunner
 from PIL import Image
 
 from candlelight.cli import main
-from candlelight.loaders.errors import InputError
 from candlelight.loaders.frame_folder import FrameFolder
 from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
-from candlelight.loaders.hub.write_hub import pack_hub
 from candlelight.loaders.looking.layer_pixels import show_layer
 from candlelight.loaders.looking.sheet import (
     BACKGROUND,
@@ -20,6 +18,7 @@ from candlelight.loaders.looking.sheet import (
     draw_sheet,
 )
 from candlelight.loaders.looking.sheet_rows import rows_by_factor
+from tests.refusals import refused
 
 TILE = 96, 128  # of frames of 24 x 32 pixels, four times as large
 SHOWN = ("image", "albedo", "shading", "depth")
@@ -34,14 +33,12 @@ def pixels(path):
     return np.asarray(Image.open(path))
 
 
-def test_all_formats_give_the_same_picture(datasets, frames_root, tmp_path):
-    pack_hdf5(frames_root, tmp_path / "h5")
-    pack_hub(frames_root, tmp_path / "hub")
-    sheets = [
+def test_all_formats_give_the_same_picture(datasets, frames_root, stored, tmp_path):
+    first, *others = (
         draw_sheet(path, tmp_path / f"{number}.png", "free", rows=2, by="shape").read_bytes()
-        for number, path in enumerate((frames_root, tmp_path / "h5", tmp_path / "hub"))
-    ]
-    assert sheets[0] == sheets[1] == sheets[2]
+        for number, path in enumerate((frames_root, stored / "hdf5", stored / "hub"))
+    )
+    assert others == [first, first]
 
 
 def test_the_sheet_shows_the_layers_of_the_samples(frames_root, free, tmp_path):
@@ -116,7 +113,7 @@ def test_a_sheet_of_many_tiles_shows_fewer_pixels_of_each(free, monkeypatch):
     for layers, side in ((2, 64), (4, 64)):
         sheet = contact_sheet(free, range(5), ["image"] * layers)
         assert sheet.shape[1] == layers * side + TILE_GAP * (layers + 1)
-    with pytest.raises(InputError, match="a sheet has no room for 125 tiles: show fewer samples or layers"):
+    with refused("a sheet has no room for 125 tiles: show fewer samples or layers"):
         contact_sheet(free, list(range(5)) * 5, ["image"] * 5)
     assert MOST_PIXELS < 2**26
 
@@ -129,11 +126,12 @@ def test_a_sheet_of_many_tiles_shows_fewer_pixels_of_each(free, monkeypatch):
         ({"rows": 0}, "`count` must be at least 1, got 0"),
         ({"set_name": "none"}, "set `none` is not there; expected one of: grid, free"),
         ({"split": "test"}, "a folder of frames has no split `test`"),
+        ({"out": "s.jpg"}, r"s.jpg: a sheet is a PNG; name a file that ends in .png"),
     ],
 )
-def test_unknown_names_and_bad_counts_are_refused(frames_root, tmp_path, options, message):
-    with pytest.raises(InputError, match=message):
-        draw_sheet(frames_root, tmp_path / "s.png", **{"set_name": "free", **options})
+def test_bad_options_are_refused(frames_root, tmp_path, options, message):
+    with refused(message):
+        draw_sheet(frames_root, tmp_path / options.pop("out", "s.png"), **{"set_name": "free"} | options)
     assert not list(tmp_path.iterdir())
 
 
@@ -141,13 +139,8 @@ def test_too_many_rows_are_refused_before_rows_are_chosen(frames_root, tmp_path,
     monkeypatch.setattr("candlelight.loaders.looking.sheet.MOST_PIXELS", 48 * 64 * 10)
     monkeypatch.setattr("candlelight.loaders.looking.sheet.choose_sheet_rows", None)
     for by in (None, "shape"):
-        with pytest.raises(InputError, match="a sheet has no room for 20 tiles: show fewer"):
+        with refused("a sheet has no room for 20 tiles: show fewer"):
             draw_sheet(frames_root, tmp_path / "s.png", "free", rows=10**9, by=by)
-
-
-def test_a_sheet_is_a_png(frames_root, tmp_path):
-    with pytest.raises(InputError, match=r"s.jpg: a sheet is a PNG; name a file that ends in .png"):
-        draw_sheet(frames_root, tmp_path / "s.jpg", "free")
 
 
 def test_the_command_line_draws_sheets_and_prints_json(frames_root, tmp_path):

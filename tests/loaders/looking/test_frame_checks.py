@@ -2,22 +2,21 @@ import numpy as np
 from click.testing import CliRunner
 
 from candlelight.cli import main
-from candlelight.loaders.frames import METADATA, complete_indices
+from candlelight.loaders.frames import METADATA, complete_indices, frame_path
 from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
 from candlelight.loaders.hub.write_hub import pack_hub
 from candlelight.loaders.looking.contents import clipped_share, some_metadata
-from candlelight.loaders.packs.split_plan import read_split_plan
-from candlelight.loaders.verification.checksums import SUMS, file_sha256, parse_sums, sums_text
+from candlelight.loaders.packs.split_plan import SplitPlan
+from tests.loaders.edits import renew_sums
 
 
 def replace_in_first(frames, old, new):
     """Replace a text in the metadata of the first frame, and their checksum."""
-    (path, *_) = sorted((frames / "samples" / "grid").rglob(METADATA))
+    path = frame_path(frames, "grid", 0) / METADATA
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
-    sums = path.with_name(SUMS)
-    sums.write_text(sums_text(parse_sums(sums.read_bytes()) | {METADATA: file_sha256(path)}))
+    renew_sums(path.parent)
 
 
 def test_over_exposed_images_are_reported(frames_copy):
@@ -35,9 +34,9 @@ def test_over_exposed_images_are_reported(frames_copy):
 def test_light_without_albedo_is_reported_of_frames_and_packs(frames_copy, tmp_path):
     assert "without albedo" not in CliRunner().invoke(main, ["info", str(frames_copy)]).output
     replace_in_first(frames_copy, '"identity_error": 1e-7', '"identity_error": 0.93')
-    plan = read_split_plan(("train=red", "test=blue"), 0, "color", ())
-    pack_hdf5(frames_copy, tmp_path / "h5", sets=["grid"], plan=plan)
-    pack_hub(frames_copy, tmp_path / "hub", sets=["grid"], plan=plan)
+    options = {"layers": ["image"], "plan": SplitPlan(factor="color", values={"test": ("blue",)})}
+    pack_hdf5(frames_copy, tmp_path / "h5", ["grid"], **options)
+    pack_hub(frames_copy, tmp_path / "hub", ["grid"], **options)
     line = "grid-000000 has light without albedo (identity_error 0.93, expected at most 0.001), from "
     for path in (frames_copy, tmp_path / "h5", tmp_path / "hub"):
         told = CliRunner().invoke(main, ["info", str(path)]).output

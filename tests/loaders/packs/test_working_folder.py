@@ -1,11 +1,13 @@
 import errno
+import fcntl
 import multiprocessing
 import os
+import shutil
 
 import pytest
 
-from candlelight.loaders.errors import InputError
 from candlelight.loaders.packs.working_folder import open_working_folder
+from tests.refusals import refused
 
 
 def test_the_folder_is_empty_and_goes_even_after_an_error(tmp_path, caplog):
@@ -42,15 +44,16 @@ def test_foreign_folders_and_links_are_kept(tmp_path):
     folder = tmp_path / ".pack.partial"
     folder.mkdir()
     (folder / "mine").touch()
-    with pytest.raises(InputError, match=r"pack.partial holds `mine`, which"):
-        with open_working_folder(tmp_path / "pack"):
-            pass
+    with refused(r"pack.partial holds `mine`, which"), open_working_folder(tmp_path / "pack"):
+        pass
     assert [path.name for path in folder.iterdir()] == ["mine"]
     folder.rename(tmp_path / "other")
     folder.symlink_to("other")
-    with pytest.raises(InputError, match=r"pack.partial is a link; move it, or name another target"):
-        with open_working_folder(tmp_path / "pack"):
-            pass
+    with (
+        refused(r"pack.partial is a link; move it, or name another target"),
+        open_working_folder(tmp_path / "pack"),
+    ):
+        pass
 
 
 def hold(target, held, go):
@@ -65,9 +68,11 @@ def test_a_second_process_is_refused_until_the_first_process_ends(tmp_path):
     process = context.Process(target=hold, args=(tmp_path / "pack", held, go))
     process.start()
     assert held.wait(60)
-    with pytest.raises(InputError, match=r"pack is being packed by another process; wait for it"):
-        with open_working_folder(tmp_path / "pack"):
-            pass
+    with (
+        refused(r"pack is being packed by another process; wait for it"),
+        open_working_folder(tmp_path / "pack"),
+    ):
+        pass
     assert (tmp_path / ".pack.partial").exists()
     with open_working_folder(tmp_path / "other"):
         pass
@@ -80,18 +85,15 @@ def test_a_second_process_is_refused_until_the_first_process_ends(tmp_path):
 
 def test_a_lock_on_a_removed_file_is_not_accepted(tmp_path, monkeypatch):
     """The first process removes the folder after the second opened the lock file, and before it locked."""
-    import fcntl
-    import shutil
-
     monkeypatch.setattr(fcntl, "flock", lambda *_: shutil.rmtree(tmp_path / ".pack.partial"))
-    with pytest.raises(InputError, match=r"pack is being packed by another process; wait for it"):
-        with open_working_folder(tmp_path / "pack"):
-            pass
+    with (
+        refused(r"pack is being packed by another process; wait for it"),
+        open_working_folder(tmp_path / "pack"),
+    ):
+        pass
 
 
 def test_a_file_system_without_locks_is_supported(tmp_path, monkeypatch):
-
-    import fcntl
 
     def refuse(*_):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
@@ -120,18 +122,20 @@ def full_on_closing_alone(*_, **__):
 
 @pytest.mark.parametrize("write", [full, full_on_closing, full_on_closing_alone])
 def test_a_full_disk_is_reported_in_one_line_with_the_target(tmp_path, write):
-    expected = "pack: cannot be written: No space left on device; make room or name another"
-    with pytest.raises(InputError, match=f"{expected}$") as caught:
-        with open_working_folder(tmp_path / "pack"):
-            write()
-    assert ".partial" not in str(caught.value)
+    expected = (
+        r"^(?!.*\.partial).*pack: cannot be written: No space left on device; make room or name another$"
+    )
+    with refused(expected), open_working_folder(tmp_path / "pack"):
+        write()
 
 
 def test_a_target_whose_folder_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match=r"file/pack: cannot be written: Not a directory; name another$"):
-        with open_working_folder(tmp_path / "file" / "pack"):
-            pass
+    with (
+        refused(r"file/pack: cannot be written: Not a directory; name another$"),
+        open_working_folder(tmp_path / "file" / "pack"),
+    ):
+        pass
 
 
 def test_unrelated_errors_are_not_attributed_to_the_target(tmp_path):

@@ -2,35 +2,22 @@ import os
 
 import fsspec
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
 from candlelight.cli import main
-from candlelight.loaders.errors import InputError
-from candlelight.loaders.files.object_stores import Store, open_store
-from candlelight.loaders.verification.checksums import replace_files
+from candlelight.loaders.files.object_stores import open_store
 from candlelight.loaders.verification.verify_frames import Findings, verify
 from candlelight.loaders.verification.verify_store import verify_store
+from tests.loaders.edits import write_plan
+from tests.refusals import refused
 
 
 @pytest.fixture
 def folder_and_store(frames_copy):
     """Write the small data set with a plan to a local folder and to memory; `free` lacks one sample."""
     (frames_copy / ".partial").rmdir()
-    info = (frames_copy / "dataset.json").read_bytes()
-    rows = [
-        {"id": f"{name}-{i:06d}", "set": name, "index": i, "group": f"group-{i // 2}"}
-        for name in ("grid", "free")
-        for i in range(6)
-    ]
-    table = pa.Table.from_pylist(rows)
-    writers = {
-        "dataset.json": lambda path: path.write_bytes(info),
-        "plan.parquet": lambda path: pq.write_table(table, path),
-    }
-    replace_files(frames_copy, writers)
+    write_plan(frames_copy, [(name, index) for name in ("grid", "free") for index in range(6)])
     memory = fsspec.filesystem("memory")
     memory.put(str(frames_copy), "/checked", recursive=True)
     yield frames_copy, open_store("memory://checked")
@@ -47,11 +34,10 @@ def plain_findings(findings: Findings, root=None):
     )
 
 
-def flip(root, store: Store, name: str, rng: np.random.Generator) -> None:
-    data = bytearray((root / name).read_bytes())
-    data[rng.integers(len(data))] ^= 1 << rng.integers(8)
+def write_both(root, store, name, data):
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
     (root / name).write_bytes(data)
-    store.fs.pipe_file(f"{store.path}/{name}", bytes(data))
+    store.fs.pipe_file(f"{store.path}/{name}", data)
 
 
 def test_an_undamaged_store_and_its_folder_have_equal_findings(folder_and_store):
@@ -78,24 +64,21 @@ def test_a_flipped_bit_is_found_in_every_file(folder_and_store):
     root, store = folder_and_store
     rng = np.random.default_rng(4)
     names = sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
-    for name in rng.choice(names, 12, replace=False):
+    for name in map(str, rng.choice(names, 12, replace=False)):
         before = (root / name).read_bytes()
-        flip(root, store, str(name), rng)
+        data = bytearray(before)
+        data[rng.integers(len(data))] ^= 1 << int(rng.integers(8))
+        write_both(root, store, name, bytes(data))
         found = verify_store(store)
         assert found.damaged, name
         assert plain_findings(found) == plain_findings(verify(root), root)
-        (root / name).write_bytes(before)
-        store.fs.pipe_file(f"{store.path}/{name}", before)
-    assert not verify_store(store).damaged
+        write_both(root, store, name, before)
 
 
 def test_lost_moved_and_foreign_files_are_found_as_in_a_folder(folder_and_store):
     root, store = folder_and_store
-    moved = "samples/grid/0000/000002/"
-    for name in ("image.png", "layers.npz", "metadata.json", "SHA256SUMS"):
-        data = (root / moved / name).read_bytes()
-        store.fs.pipe_file(f"{store.path}/samples/grid/0000/000005/{name}", data)
-        (root / "samples/grid/0000/000005" / name).write_bytes(data)
+    for file in (root / "samples/grid/0000/000002").iterdir():
+        write_both(root, store, f"samples/grid/0000/000005/{file.name}", file.read_bytes())
     for name in ("samples/grid/0000/000001/layers.npz", "samples/free/0000/000004/metadata.json"):
         store.fs.rm_file(f"{store.path}/{name}")
         (root / name).unlink()
@@ -104,9 +87,7 @@ def test_lost_moved_and_foreign_files_are_found_as_in_a_folder(folder_and_store)
         "samples/grid/0000/000003/extra.bin",
         "samples/other/0000/000000/metadata.json",
     ):
-        store.fs.pipe_file(f"{store.path}/{name}", b"{}")
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(b"{}")
+        write_both(root, store, name, b"{}")
     found = verify_store(store)
     assert plain_findings(found) == plain_findings(verify(root), root)
     assert len(found.damaged) == 3
@@ -119,8 +100,7 @@ def test_temporary_files_are_few_and_are_removed(folder_and_store, tmp_path, mon
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
     most = []
 
-    def watch(count):
-        del count
+    def watch(_):
         # `walk` ignores folders that are removed while they are listed.
         most.append(sum("metadata.json" in files for _, _, files in os.walk(tmp_path / "tmp")))
 
@@ -131,5 +111,5 @@ def test_temporary_files_are_few_and_are_removed(folder_and_store, tmp_path, mon
 
 def test_a_store_without_frames_is_refused(tmp_path):
     fsspec.filesystem("memory").pipe_file("/other/thesis.txt", b"mine")
-    with pytest.raises(InputError, match=r"^memory://other: expected a folder of frames, with dataset.json$"):
+    with refused(r"^memory://other: expected a folder of frames, with dataset.json$"):
         verify_store(open_store("memory://other"))
