@@ -68,6 +68,8 @@ sets:
       environment: {scene: studio, strength: 0}
       lights: [{azimuth: -70, elevation: 35, distance: 4, radius: 0.3, temperature: $temperature}]
   views:  # objects from two cameras; `pink` and `satin` are the user's own materials
+    layers: &optional [image, radiance, albedo, shading, residual, depth, normal, object, part,
+                       position, roughness, metallic]
     factors:
       material: {assets: materials, values: [red, pink, satin]}
       camera_x: {values: [-2, 2], unit: m}
@@ -94,7 +96,7 @@ sets:
         - {type: sphere, material: green, size: 0.6, location: [$side, 0.9]}
       lights: [{azimuth: 0, distance: 4}]
       camera: {location: [0, 5, 1.5], look_at: [0, 0, 0.5], field_of_view: 34}
-  lamps: &lamps  # light layers, denoised
+  lamps:  # light layers, denoised
     factors:
       color: {assets: materials, values: [orange]}
     layers: [image, radiance, albedo, shading, shading_direct, shading_indirect, residual, object, light/*]
@@ -105,10 +107,8 @@ sets:
         - {name: key, azimuth: -50, distance: 4, power: 800, temperature: 3000}
         - {name: fill, azimuth: 60, distance: 4, power: 300, temperature: 7000}
       camera: {location: [0, 5, 2.5], look_at: [0, 0, 0.3], field_of_view: 32}
-  lamps_raw:  # light layers, not denoised
-    <<: *lamps
-    render: {samples: 8, bounces: 2, denoise: false}
   catcher:  # as CANDLE: an environment map, a shadow catcher, and lights by label
+    layers: *optional
     factors:
       lights: {assets: lights, values: [left, right]}
     unit_factors: []
@@ -124,13 +124,14 @@ sets:
 MAKE_MATERIALS = """
 import sys
 import bpy
-for file, name, color, metallic, transmission in (
-    ("pink", "Pink", (0.8, 0.3, 0.5), 0.0, 0.0), ("satin", "satin", (0.4, 0.6, 0.8), 0.25, 0.1),
+for file, name, color, roughness, metallic, transmission in (
+    ("pink", "Pink", (0.8, 0.3, 0.5), 0.3, 0.0, 0.0), ("satin", "satin", (0.4, 0.6, 0.8), 0.9, 0.25, 0.1),
 ):
     bpy.ops.wm.read_factory_settings(use_empty=True)
     material = bpy.data.materials.new(name)
     shader = next(n for n in material.node_tree.nodes if n.type == "BSDF_PRINCIPLED")
     shader.inputs["Base Color"].default_value = (*color, 1.0)
+    shader.inputs["Roughness"].default_value = roughness
     shader.inputs["Metallic"].default_value = metallic
     shader.inputs["Transmission Weight"].default_value = transmission
     bpy.data.libraries.write(f"{sys.argv[1]}/{file}.blend", {material}, fake_user=True)

@@ -77,31 +77,19 @@ def ground(sample):
 
 
 @pytest.mark.parametrize("scene", SCENES)
-def test_the_ground_is_free_and_level_where_objects_stand(frames, scene):
-    sample, frame = frames[scene, None]
-    inside, _, depth = ground(sample)
-    # Kerbs and other objects would be nearer than the ground.
-    assert np.abs(frame.layers["depth"] - depth)[inside].max() < 0.01
-
-
-@pytest.mark.parametrize("scene", SCENES)
-def test_the_ground_has_albedo_and_its_passes_add_up(frames, scene):
+def test_the_ground_is_free_and_level_and_has_albedo_where_objects_stand(frames, scene):
     for light in (None, "left", "middle", "right"):
         sample, frame = frames[scene, light]
-        inside, _, _ = ground(sample)
+        inside, _, depth = ground(sample)
+        # Kerbs and other objects would be nearer than the ground.
+        assert np.abs(frame.layers["depth"] - depth)[inside].max() < 0.01
         albedo = frame.layers["albedo"].astype(float)[inside]
         assert albedo.min() > 0.005
         assert albedo.max() < 0.9
         assert frame.metadata.checks.identity_error < 1e-5
-
-
-@pytest.mark.parametrize("scene", SCENES)
-def test_the_image_is_neither_dark_nor_overexposed(frames, scene):
-    for light in ("left", "middle", "right"):
-        sample, frame = frames[scene, light]
-        inside, _, _ = ground(sample)
-        assert 40 < frame.layers["image"][inside].mean() < 220
-        assert frame.metadata.checks.clipped < 0.03
+        if light:
+            assert 40 < frame.layers["image"][inside].mean() < 220
+            assert frame.metadata.checks.clipped < 0.03
 
 
 @pytest.mark.parametrize("light", ["left", "middle", "right"])

@@ -1,6 +1,7 @@
 """Malicious .blend files cannot run code, nor write or read files outside their folder; frames are right."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,16 +14,15 @@ from candlelight.generators.engine.render_plan import render
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
 from candlelight.generators.user_assets.asset_folders import scan_assets
-from candlelight.loaders.errors import InputError
 from candlelight.loaders.frames import frame_path, read_frame
+from tests.generators.blender.frame_geometry import inside
 
 pytestmark = [pytest.mark.blender, pytest.mark.slow]
 
 POISONED = Path(__file__).with_name("poisoned.py")
 RED, GREEN = (0.8, 0.1, 0.1), (0.0100, 0.3185, 0.0331)  # the second is stored as sRGB 0.1, 0.6, 0.2
 # Files that are used after they were made harmless, with the albedo that is seen then.
-PAINTS = {"driven": RED, "scripted": RED, "composed": RED, "osl": RED}
-PAINTS |= dict.fromkeys(("beside", "packed"), GREEN)
+PAINTS = {**dict.fromkeys(("driven", "scripted", "composed", "osl"), RED), "beside": GREEN, "packed": GREEN}
 OPENED = (
     *("materials/driven", "materials/scripted", "materials/composed", "materials/osl"),
     *("objects/driven", "scenes/driven", "scenes/cached", "scenes/fluid", "materials/beholden"),
@@ -30,22 +30,22 @@ OPENED = (
 HARMLESS = OPENED[:-2]
 # Files that these .blend files write in a Blender that trusts them.
 MARKERS = {
-    *("driver_nodes", "driver_material", "driver_group", "driver_mesh", "driver_key", "driver_object"),
     *(
-        "driver_world",
-        "driver_lamp",
+        f"driver_{where}"
+        for where in ("nodes", "material", "group", "mesh", "key", "object", "world", "lamp")
+    ),
+    *(
         "driver_lent",
         "text",
         "text_handler",
         "filepath.png",
         "compositor.exr",
         "fluid",
+        "still.png",
+        "osl.png",
     ),
-    *("still.png", "osl.png"),
 }
-NEEDS = (
-    "which is missing, hidden, of an unsupported kind, or outside the folder; pack it into the .blend file"
-)
+NEEDS = "which is missing, hidden, of an unsupported kind, or outside the folder; pack it into the .blend"
 REFUSED = {
     "absolute": f"absolute.blend: `absolute` needs `.*secret.png`, {NEEDS}",
     "climbing": f"climbing.blend: `climbing` needs `.*secret.png`, {NEEDS}",
@@ -180,19 +180,17 @@ def test_frames_are_right_and_nothing_is_written(place, untouched):
     frames = {s.id: (s, read_frame(frame_path(untouched / "out", s.set, s.index))) for s in plan.samples}
     assert len(frames) == len(PAINTS) + 3
     for sample, frame in frames.values():
-        if sample.set != "places":  # in `places` the cube is part of the environment
-            inside = frame.layers["object"] == 1
-            inside[1:-1] &= inside[:-2] & inside[2:]
-            inside[:, 1:-1] &= inside[:, :-2] & inside[:, 2:]
-            assert inside.sum() > 10
-            albedo = PAINTS[sample.factors["paint"]] if sample.set == "paints" else None
-            if albedo is not None:
-                seen = np.median(frame.layers["albedo"][inside].astype(float), axis=0)
-                np.testing.assert_allclose(seen, albedo, atol=0.02)
-            # Nothing emits light, so the residual is only gloss.
-            assert frame.layers["residual"][inside].astype(float).mean() < 0.5
-        else:
-            assert (frame.layers["albedo"].astype(float).max(axis=(0, 1)) > 0.05).any()
+        albedo = frame.layers["albedo"].astype(float)
+        if sample.set == "places":  # the cube is part of the environment
+            assert (albedo.max(axis=(0, 1)) > 0.05).any()
+            continue
+        inner = inside(frame.layers["object"] == 1, 1)
+        assert inner.sum() > 10
+        if sample.set == "paints":
+            seen = np.median(albedo[inner], axis=0)
+            np.testing.assert_allclose(seen, PAINTS[sample.factors["paint"]], atol=0.02)
+        # Nothing emits light, so the residual is only gloss.
+        assert frame.layers["residual"][inner].astype(float).mean() < 0.5
 
 
 def test_a_scan_writes_only_manifests(place, untouched):
@@ -229,25 +227,7 @@ def test_harmful_files_are_refused_in_one_line(place, untouched):
     reasons = {s.factors.get("paint") or s.factors.get("place"): outcome.failed[s.id] for s in plan.samples}
     borrowed = f"borrowed.blend: `library.blend` needs `.*library.blend`, {NEEDS}"
     for name, message in {**REFUSED, **REFUSED_SCENES, None: borrowed}.items():
-        assert_matches(reasons[name], message)
-        assert "\n" not in reasons[name]
-
-
-def assert_matches(text, pattern):
-    with pytest.raises(InputError, match=pattern):
-        raise InputError(text)
-
-
-def test_a_scan_refuses_the_same_files(place, untouched):
-    for kind, names in (("materials", REFUSED), ("scenes", REFUSED_SCENES)):
-        folder = untouched / kind
-        folder.mkdir()
-        for name in names:
-            file = folder / f"{name}.blend"
-            file.write_bytes((place / "assets" / kind / file.name).read_bytes())
-        with pytest.raises(InputError, match=r"\(and \d+ more files\); no manifest was written"):
-            scan_assets(folder)
-        assert not (folder / "manifest.json").exists()
+        assert re.search(f"^.*{message}.*$", reasons[name]), name
 
 
 def test_the_files_are_harmful_in_a_blender_that_trusts_them(place):

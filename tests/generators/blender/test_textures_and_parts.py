@@ -1,6 +1,5 @@
-"""Rendered pixels of image textures, textured floors and parts."""
+"""Rendered pixels of image textures, textured floors, parts, and counterfactuals of parts."""
 
-import shutil
 import subprocess
 import sys
 
@@ -8,8 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from candlelight.blender_assets import AssetLibrary, manifest, shipped
-from candlelight.generators.user_assets.asset_folders import scan_assets
+from candlelight.blender_assets import manifest
 from candlelight.loaders.colour import srgb_to_linear
 from candlelight.loaders.frame_folder import FrameFolder
 from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
@@ -87,6 +85,18 @@ sets:
       objects:
         - {type: finch, material: own, parts: {beak: $beak}, size: 1.9, rotation: 130, location: [0.4, 0]}
         - {type: cube, material: blue, size: 0.5, location: [-1, 0]}
+  house:  # whose regions a counterfactual changes, one each
+    extends: parts-recoloured/house
+    image: {width: 40, height: 40}
+    render: {samples: 2, bounces: 1, denoise: false}
+    layers: [image, object, part]
+    factors: {class: {assets: objects, values: [tower]}}
+    draws: 1
+    do: {scene: garden}
+  changed:
+    counterfactual:
+      of: house
+      do: [{recoloured: roof}, {recoloured: walls}, {scene: studio}, {scene: garden}]
 """
 
 
@@ -96,12 +106,9 @@ def run(tmp_path_factory, render_recipe):
     folder = tmp_path_factory.mktemp("textures_and_parts")
     (folder / "textures" / "plain").mkdir(parents=True)
     flat = np.full((20, 30, 3), FLAT, np.uint8)
-    halves = np.where(np.arange(30)[:, None] < 15, np.uint8(30), np.uint8(220)) * np.ones(
-        (20, 1, 3), np.uint8
-    )
-    Image.fromarray(flat).save(folder / "textures" / "plain" / "flat.png")
-    Image.fromarray(halves).save(folder / "textures" / "plain" / "halves.png")
-    Image.fromarray(255 - flat).save(folder / "textures" / "plain" / "other.png")
+    halves = np.repeat(np.where(np.arange(30) < 15, 30, 220).astype(np.uint8), 3).reshape(1, 30, 3)
+    for name, image in (("flat", flat), ("halves", np.repeat(halves, 20, 0)), ("other", 255 - flat)):
+        Image.fromarray(image).save(folder / "textures" / "plain" / f"{name}.png")
     render_recipe(folder, RECIPE)
     return folder / "frames"
 
@@ -116,27 +123,23 @@ def pure(frame, layer, index):
     return (frame.layers[layer] == index) & ~mixed_edges(frame.layers[layer])
 
 
+def assert_albedo(frame, layer, index, linear):
+    seen = frame.layers["albedo"][pure(frame, layer, index)].astype(float)
+    np.testing.assert_allclose(seen, np.broadcast_to(linear, seen.shape), rtol=2 * HALF)
+    return len(seen)
+
+
 def test_an_image_texture_gives_the_albedo_of_its_pixels(run):
     _, flat, halves, _ = frames_of(run, "stated")
-    seen = flat.layers["albedo"][pure(flat, "object", 1)].astype(float)
-    linear = srgb_to_linear(np.array(FLAT) / 255)
-    assert len(seen) > 50
-    np.testing.assert_allclose(seen, np.broadcast_to(linear, seen.shape), rtol=2 * HALF)
-    dark, bright = srgb_to_linear(np.array([30, 220]) / 255)
+    assert assert_albedo(flat, "object", 1, srgb_to_linear(np.array(FLAT) / 255)) > 50
     seen = halves.layers["albedo"][pure(halves, "object", 1)].astype(float)
-    assert seen.min() == pytest.approx(dark, rel=2 * HALF)
-    assert seen.max() == pytest.approx(bright, rel=2 * HALF)
+    ends = srgb_to_linear(np.array([30, 220]) / 255)
+    assert (seen.min(), seen.max()) == pytest.approx(tuple(ends), rel=2 * HALF)
     assert flat.metadata.objects[0].material == "plain/flat"
     assert flat.metadata.objects[0].base_color is None
-
-
-def test_two_objects_in_one_frame_show_their_own_images(run):
-    (frame,) = frames_of(run, "pair")
-    for index, color in ((1, FLAT), (2, tuple(255 - channel for channel in FLAT))):
-        seen = frame.layers["albedo"][pure(frame, "object", index)].astype(float)
-        linear = srgb_to_linear(np.array(color) / 255)
-        assert len(seen) > 10
-        np.testing.assert_allclose(seen, np.broadcast_to(linear, seen.shape), rtol=2 * HALF)
+    (pair,) = frames_of(run, "pair")  # two images in one frame
+    for index, color in ((1, np.array(FLAT)), (2, 255 - np.array(FLAT))):
+        assert assert_albedo(pair, "object", index, srgb_to_linear(color / 255)) > 10
 
 
 def test_materials_do_not_change_geometry(run):
@@ -162,9 +165,8 @@ def test_each_part_has_its_colour_bounding_box_and_area(run):
     palette = {part["name"]: part["color"] for part in manifest()["objects", "finch"]["facts"]["parts"]}
     for frame, beak in zip(frames_of(run, "parts"), ("blue", "yellow"), strict=True):
         finch, cube = frame.metadata.objects
-        assert [(part.name, part.index) for part in finch.parts] == [
-            (n, i + 1) for i, n in enumerate(palette)
-        ]
+        beak_color = manifest()["materials", beak]["facts"]["base_color"]
+        assert [(part.index, part.name) for part in finch.parts] == list(enumerate(palette, 1))
         assert (finch.material, finch.base_color) == ("own", None)
         part_layer, object_layer = frame.layers["part"], frame.layers["object"]
         assert ((part_layer > 0) == (object_layer == 1)).all()
@@ -174,15 +176,9 @@ def test_each_part_has_its_colour_bounding_box_and_area(run):
             rows, columns = (part_layer == part.index).nonzero()
             expected = (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1) if len(rows) else None
             assert (part.bbox, part.area) == (expected, len(rows))
-            own = (
-                manifest()["materials", beak]["facts"]["base_color"]
-                if part.name == "beak"
-                else palette[part.name]
-            )
+            own = beak_color if part.name == "beak" else palette[part.name]
             np.testing.assert_allclose(part.base_color, own, atol=1e-6)
-            seen = frame.layers["albedo"][pure(frame, "part", part.index)].astype(float)
-            checked += len(seen) > 0
-            np.testing.assert_allclose(seen, np.broadcast_to(own, seen.shape), rtol=2 * HALF)
+            checked += assert_albedo(frame, "part", part.index, own) > 0
         assert checked >= 3
         assert (cube.parts, cube.material) == ((), "blue")
 
@@ -199,20 +195,20 @@ def test_packs_hold_part_names(run, tmp_path):
     assert FrameFolder(run, "stated").set_info.parts == {}
 
 
-def test_coverage_evaluates_part_masks(run):
-    from candlelight.evaluation import evaluate  # needs torch
+def test_a_counterfactual_changes_its_region_most(run):
+    from candlelight.evaluation.views import open_data  # needs torch, unlike the other tests of this folder
 
-    frames = FrameFolder(run, "parts", objects=True)
-    indices = {part.name: part.index for part in frames.frame(0).metadata.objects[0].parts}
-    mask = frames[0]["part"] == indices["right_wing"]
-    methods = {"wing": lambda images: mask.float().expand(len(images), 1, *mask.shape)}
-    options = {"proportions": (float(mask.float().mean()),), "quick": True, "limit": 1}
-    scores = evaluate("coverage", frames, methods, by="part", **options)["wing"]
-    shown = dict(zip(scores.about.settings["parts"], scores.details["mean_iou"], strict=True))
-    assert max(shown, key=lambda name: shown[name] or 0) == "right_wing"
-    assert shown["right_wing"] == pytest.approx(1.0, abs=0.02)
-    by_type = evaluate("coverage", frames, methods, **options)["wing"]
-    assert by_type.about.settings["parts"] == ["cube", "finch"]
+    (item,) = open_data("counterfactuals", run)
+    # The scene that a frame has already is no change.
+    counts = {name: len(images) for name, images in item.changed.items()}
+    assert counts == {"roof": 1, "walls": 1, "background": 1}
+    differences = {name: (images[0] - item.image).abs().amax(0) for name, images in item.changed.items()}
+    for part in ("roof", "walls"):
+        difference = differences[part]
+        inside = difference[item.masks[part]].mean()
+        assert inside > 0.1
+        assert inside > 5 * difference[~item.masks[part]].mean()
+    assert differences["background"][item.masks["background"]].mean() > 0.03
 
 
 MEMORY = """
@@ -244,13 +240,3 @@ def test_unused_images_are_removed_at_the_next_trace(tmp_path):
     assert done.returncode == 0, done.stderr
     # An image remains until the next trace begins, so there are at most two.
     assert done.stdout.split()[-2:] == ["2", "40"]
-
-
-def test_a_scan_reads_the_parts_of_an_object(tmp_path):
-    shutil.copy(shipped() / "objects" / "duck.blend", tmp_path / "own.blend")
-    scan_assets(tmp_path, "objects")
-    found = AssetLibrary({"objects": tmp_path}).facts("objects", "own")["parts"]
-    expected = manifest()["objects", "duck"]["facts"]["parts"]
-    assert [part["name"] for part in found] == [part["name"] for part in expected]
-    for ours, theirs in zip(found, expected, strict=True):
-        assert ours["color"] == pytest.approx(theirs["color"], abs=1e-5)

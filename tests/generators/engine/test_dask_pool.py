@@ -1,7 +1,8 @@
-"""Workers that join, leave, are rejected and are lost; a script stands in for the render process."""
+"""Workers that join, leave, are rejected and are lost; `fake` stands in for the render process."""
 
+import asyncio
+import gc
 import logging
-import sys
 import threading
 import time
 from importlib.util import find_spec
@@ -9,62 +10,21 @@ from types import SimpleNamespace
 
 import pytest
 
-import candlelight.generators.engine.dask_pool
-import candlelight.generators.engine.devices
-import candlelight.generators.engine.render_plan
 import candlelight.generators.engine.render_process
-import candlelight.generators.engine.worker_checks
-from candlelight.generators.engine import retry_limits
+from candlelight.generators.engine import dask_pool, retry_limits
+from candlelight.generators.engine.dask_clusters import without_late_timeouts
 from candlelight.generators.engine.dask_pool import DaskPool
-from candlelight.generators.engine.devices import Device, GpuSlot
+from candlelight.generators.engine.devices import GpuSlot
 from candlelight.generators.engine.render_plan import render
 from candlelight.generators.engine.render_process import RunSettings
 from candlelight.generators.engine.worker_checks import find_unmet_requirement
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
-from candlelight.loaders.errors import InputError
 from candlelight.loaders.frames import complete_indices
+from tests.refusals import refused
 
 pytest.importorskip("distributed")
 psutil = pytest.importorskip("psutil")
-pytestmark = pytest.mark.skipif(find_spec("bpy") is None, reason="the workers need bpy")
-
-# The process id stands for the worker: each worker has one render process.
-SCRIPT = """#!{python}
-import json, os, pathlib, sys, time
-replies = os.fdopen(int(sys.argv[-1]), "w")
-settings = json.loads(sys.stdin.readline())
-root = pathlib.Path(settings["root"])
-def say(**reply):
-    print(json.dumps(reply), file=replies, flush=True)
-say(ready=True)
-for line in sys.stdin:
-    group = json.loads(line)
-    time.sleep(0.02)
-    for sample in group:
-        with open(root.parent / "asked", "a") as asked:
-            print(os.getpid(), sample["id"], file=asked)
-        folder = root / "samples" / sample["set"] / "0000" / ("%06d" % sample["index"])
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "metadata.json").write_text("{{}}")
-    say(written=[sample["id"] for sample in group], cpu_seconds=0.25)
-"""
-
-
-@pytest.fixture
-def out(tmp_path, monkeypatch):
-    script = tmp_path / "process"
-    script.write_text(SCRIPT.format(python=sys.executable))
-    script.chmod(0o755)
-    monkeypatch.setattr(
-        candlelight.generators.engine.render_process, "sys", SimpleNamespace(executable=str(script))
-    )
-    monkeypatch.setattr(retry_limits, "LOOK_INTERVAL", 0.05)
-    monkeypatch.setattr(
-        candlelight.generators.engine.worker_checks, "find_devices", lambda: [Device("CPU")]
-    )  # without Blender
-    yield tmp_path / "out"
-    assert [one for one in psutil.Process().children(recursive=True) if str(script) in one.cmdline()] == []
 
 
 @pytest.fixture
@@ -72,12 +32,13 @@ def plan(tiny):
     return make_plan(load_recipe(tiny, ["sets.cubes.draws=8"]))
 
 
-@pytest.fixture
-def cluster():
+def new_cluster():
     """Start a scheduler whose two workers are in this process and have two threads each."""
     from distributed import LocalCluster
 
-    with LocalCluster(
+    if find_spec("bpy") is None:
+        pytest.skip("the workers need bpy")
+    return LocalCluster(
         n_workers=2,
         threads_per_worker=2,
         processes=False,
@@ -85,7 +46,25 @@ def cluster():
         dashboard_address=None,
         worker_dashboard_address="localhost:0",
         scheduler_kwargs={"dashboard_address": "localhost:0"},
-    ) as cluster:
+    )
+
+
+@pytest.fixture(scope="module")
+def workers():
+    """Return two workers that run after run uses; their scheduler's address is `scheduler`."""
+    with new_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def scheduler(workers, fake):
+    return workers.scheduler_address
+
+
+@pytest.fixture
+def cluster():
+    """Start workers that a test adds and takes away."""
+    with new_cluster() as cluster:
         yield cluster
 
 
@@ -93,140 +72,106 @@ def messages(caplog):
     return [record.getMessage() for record in caplog.records if record.name == "candlelight"]
 
 
-def asked(out):
-    return [line.split() for line in (out.parent / "asked").read_text().splitlines()]
-
-
-def test_every_sample_is_rendered_once_by_one_process_of_each_worker(out, plan, cluster):
-    outcome = render(plan, out, scheduler=cluster.scheduler_address)
+def test_every_sample_is_rendered_once_by_one_process_of_each_worker(fake, plan, scheduler, monkeypatch):
+    # Slices are submitted at once, and not at a second look at the workers.
+    monkeypatch.setattr(retry_limits, "LOOK_INTERVAL", 1000.0)
+    outcome = render(plan, fake.out, scheduler=scheduler)
     assert (outcome.written, outcome.failed) == (32, {})
-    assert complete_indices(out, "cubes").tolist() == list(range(32))
-    processes, names = zip(*asked(out), strict=True)
-    assert sorted(names) == sorted(sample.id for sample in plan.samples)
-    assert len(set(processes)) == 2
+    assert complete_indices(fake.out, "cubes").tolist() == list(range(32))
+    assert sorted(fake.asked()) == [[sample.id] for sample in plan.samples]
+    assert len(fake.asked_processes()) == 2
     # The file by which workers find the folder is gone.
-    assert list(out.glob(".*.probe*")) == []
+    assert list(fake.out.glob(".*.probe*")) == []
 
 
-def test_threads_of_a_worker_share_one_gpu_slot(out, plan, cluster, monkeypatch):
+def test_threads_of_a_worker_share_one_gpu_slot(fake, plan, scheduler, monkeypatch):
     taken = []
 
     class SlowSlot(GpuSlot):
         def __init__(self):
             time.sleep(0.2)  # time for the other thread of the worker to ask as well
-            super().__init__(out.parent / "slots")
+            super().__init__(fake.out.parent / "slots")
             taken.append(self)
 
     monkeypatch.setattr(candlelight.generators.engine.render_process, "GpuSlot", SlowSlot)
-    assert render(plan, out, scheduler=cluster.scheduler_address).written == 32
+    assert render(plan, fake.out, scheduler=scheduler).written == 32
     assert len(taken) == 2
-    assert len({process for process, _ in asked(out)}) == 2
+    assert len(fake.asked_processes()) == 2
 
 
-def test_two_runs_after_each_other_use_the_same_workers(out, plan, cluster):
-    parts = [plan.limit(count) for count in (3, 6)]
-    written = [render(part, out, scheduler=cluster.scheduler_address).written for part in parts]
-    assert written == [3, 3]
-
-
-def test_two_runs_at_once_have_separate_processes_on_a_worker(out, plan, cluster):
+def test_two_runs_at_once_have_separate_processes_on_a_worker(fake, plan, scheduler):
     """The workers have two threads, so tasks of both runs are rendered at the same time."""
-    address, outcomes = cluster.scheduler_address, {}
+    outcomes = {}
 
     def run(name):
-        outcomes[name] = render(plan, out / name, scheduler=address)
+        outcomes[name] = render(plan, fake.out.parent / name, scheduler=scheduler)
 
-    out.mkdir()
     threads = [threading.Thread(target=run, args=(name,), daemon=True) for name in ("one", "two")]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert {name: (made.written, made.failed) for name, made in outcomes.items()} == {
-        "one": (32, {}),
-        "two": (32, {}),
-    }
-    assert candlelight.generators.engine.dask_pool._pools == {}
+    expected = {"one": (32, {}), "two": (32, {})}
+    assert {name: (made.written, made.failed) for name, made in outcomes.items()} == expected
+    assert dask_pool._pools == {}
 
 
-def test_an_exception_of_a_task_is_the_reason_why_its_groups_failed(out, plan, cluster, monkeypatch):
+def test_an_exception_of_a_task_is_the_reason_why_its_groups_failed(fake, plan, scheduler, monkeypatch):
     def fail(settings, run, groups):
         raise TimeoutError("the disk is slow")  # waiting for a task raises this class, too
 
-    monkeypatch.setattr(candlelight.generators.engine.dask_pool, "render_slice", fail)
-    outcome = render(plan, out, scheduler=cluster.scheduler_address)
-    assert set(outcome.failed.values()) == {"TimeoutError: the disk is slow"}
-    assert len(outcome.failed) == len(plan)
-    assert "in fail" in (out / "failed" / "cubes-000000.log").read_text()
+    monkeypatch.setattr(dask_pool, "render_slice", fail)
+    outcome = render(plan, fake.out, scheduler=scheduler)
+    assert outcome.failed == {sample.id: "TimeoutError: the disk is slow" for sample in plan.samples}
+    assert "in fail" in (fake.out / "failed" / "cubes-000000.log").read_text()
 
 
-def test_no_more_workers_are_used_than_asked_for(out, plan, cluster):
-    render(plan, out, scheduler=cluster.scheduler_address, workers=1)
-    assert len({process for process, _ in asked(out)}) == 1
-
-
-def test_a_scheduler_file_replaces_the_address(out, plan, cluster, tmp_path):
+def test_a_scheduler_file_replaces_the_address_and_no_more_workers_are_used_than_asked_for(
+    fake, plan, scheduler, tmp_path
+):
     file = tmp_path / "scheduler.json"
-    file.write_text(f'{{"address": "{cluster.scheduler_address}"}}')
-    assert render(plan.limit(1), out, scheduler=str(file)).written == 1
     file.write_text("[]")
-    with pytest.raises(InputError, match=r"expected a file that `dask scheduler --scheduler-file` wrote"):
-        render(plan, out, scheduler=str(file))
+    with refused(r"expected a file that `dask scheduler --scheduler-file` wrote"):
+        render(plan, fake.out, scheduler=str(file))
+    file.write_text(f'{{"address": "{scheduler}"}}')
+    assert render(plan, fake.out, scheduler=str(file), workers=1).written == 32
+    assert len(fake.asked_processes()) == 1
 
 
-def test_a_scheduler_that_does_not_answer(out, plan, monkeypatch):
+def test_a_scheduler_that_does_not_answer(fake, plan, monkeypatch):
     monkeypatch.setattr(retry_limits, "CONNECT_LIMIT", 0.3)
-    with pytest.raises(InputError, match=r"`scheduler` tcp://127\.0\.0\.1:9: expected a dask scheduler") as e:
-        render(plan, out, scheduler="tcp://127.0.0.1:9")
-    assert "\n" not in str(e.value)
+    with refused(r"^`scheduler` tcp://127\.0\.0\.1:9: expected a dask scheduler.*$"):
+        render(plan, fake.out, scheduler="tcp://127.0.0.1:9")
 
 
-def test_a_worker_with_an_unmet_requirement_is_left_out(out, plan, cluster, monkeypatch, caplog):
+def test_a_worker_with_an_unmet_requirement_is_left_out(fake, plan, workers, scheduler, monkeypatch, caplog):
     from distributed import get_worker
 
-    unfit = next(iter(cluster.workers.values())).address
+    unfit = next(iter(workers.workers.values())).address
     monkeypatch.setattr(
-        candlelight.generators.engine.dask_pool,
-        "find_unmet_requirement",
+        dask_pool, "find_unmet_requirement",
         lambda requirements: "it has bpy 4.2.0" if get_worker().address == unfit else "",
-    )
-    assert render(plan, out, scheduler=cluster.scheduler_address).written == 32
+    )  # fmt: skip
+    assert render(plan, fake.out, scheduler=scheduler).written == 32
     assert messages(caplog) == [f"worker {unfit} is left out: it has bpy 4.2.0"]
-    assert len({process for process, _ in asked(out)}) == 1
+    assert len(fake.asked_processes()) == 1
 
 
-def test_a_run_ends_if_all_workers_are_left_out(out, plan, cluster, monkeypatch):
-    monkeypatch.setattr(retry_limits, "JOIN_GRACE", 0.1)
-    monkeypatch.setattr(
-        candlelight.generators.engine.dask_pool,
-        "find_unmet_requirement",
-        lambda requirements: "it has no\nbpy",
-    )
-    with pytest.raises(
-        InputError, match=r"no worker can render this; the first of 2, inproc:\S+: it has no bpy$"
-    ):
-        render(plan, out, scheduler=cluster.scheduler_address)
-
-
-def test_a_check_that_raises_is_an_unmet_requirement(out, plan, cluster, monkeypatch):
+def test_a_run_ends_if_all_workers_are_left_out_or_their_check_fails(fake, plan, scheduler, monkeypatch):
     def fail(requirements):
         raise ModuleNotFoundError("No module named 'generators'")
 
     monkeypatch.setattr(retry_limits, "JOIN_GRACE", 0.1)
-    monkeypatch.setattr(candlelight.generators.engine.dask_pool, "find_unmet_requirement", fail)
-    with pytest.raises(InputError, match=r"ModuleNotFoundError: No module named 'generators'$"):
-        render(plan, out, scheduler=cluster.scheduler_address)
+    for check, reason in (
+        (lambda requirements: "it has no\nbpy", "it has no bpy"),
+        (fail, "ModuleNotFoundError: No module named 'generators'"),
+    ):
+        monkeypatch.setattr(dask_pool, "find_unmet_requirement", check)
+        with refused(rf"no worker can render this; the first of 2, inproc:\S+: {reason}$"):
+            render(plan, fake.out, scheduler=scheduler)
 
 
-def test_tasks_are_submitted_at_once_to_workers_that_are_there(out, plan, cluster, monkeypatch):
-    """A run once waited for a first result before it had submitted a task."""
-    monkeypatch.setattr(retry_limits, "LOOK_INTERVAL", 60.0)
-    began = time.monotonic()
-    assert render(plan, out, scheduler=cluster.scheduler_address).written == len(plan)
-    assert time.monotonic() - began < 60.0
-
-
-def test_the_run_waits_for_workers_that_join_late(out, plan, cluster, caplog):
+def test_the_run_waits_for_workers_that_join_late(fake, plan, cluster, caplog):
     cluster.scale(0)
     while cluster.scheduler_info["workers"]:
         time.sleep(0.01)
@@ -242,19 +187,15 @@ def test_the_run_waits_for_workers_that_join_late(out, plan, cluster, caplog):
 
     logger, joining = logging.getLogger("candlelight"), Joining()
     logger.addHandler(joining)
-    many = make_plan(replace_draws(plan, 40))
-    assert render(many, out, scheduler=cluster.scheduler_address, advance=advance).written == 160
+    fake.act(pause=0.05)
+    outcome = render(plan, fake.out, scheduler=cluster.scheduler_address, advance=advance)
     logger.removeHandler(joining)
+    assert outcome.written == 32
     assert messages(caplog) == ["no workers yet; waiting for the first"]
-    assert len({process for process, _ in asked(out)}) == 2
+    assert len(fake.asked_processes()) == 2
 
 
-def replace_draws(plan, draws):
-    cubes = plan.recipe.sets["cubes"].model_copy(update={"draws": draws})
-    return plan.recipe.model_copy(update={"sets": {"cubes": cubes}})
-
-
-def test_tasks_of_lost_workers_are_repeated(out, plan, cluster, caplog):
+def test_tasks_of_lost_workers_are_repeated_and_a_lost_scheduler_ends_the_run(fake, plan, cluster, caplog):
     """All workers leave at once; dask by itself would not repeat tasks that no present worker can run."""
     steps = iter([list(cluster.workers.values())])
 
@@ -263,24 +204,19 @@ def test_tasks_of_lost_workers_are_repeated(out, plan, cluster, caplog):
             cluster.sync(worker.close, executor_wait=False)
             cluster.scale(len(cluster.worker_spec) + 1)
 
-    outcome = render(plan, out, scheduler=cluster.scheduler_address, advance=advance)
+    fake.act(pause=0.02)
+    outcome = render(plan, fake.out, scheduler=cluster.scheduler_address, advance=advance)
     # Samples that the lost workers had finished count as found.
     assert (outcome.written + outcome.found, outcome.failed) == (32, {})
-    assert complete_indices(out, "cubes").tolist() == list(range(32))
+    assert complete_indices(fake.out, "cubes").tolist() == list(range(32))
     assert sum("is lost; its tasks are repeated" in message for message in messages(caplog)) == 2
 
-
-def test_a_lost_scheduler_ends_the_run_with_one_line(out, plan, cluster):
-    def advance(count):
-        if count:
-            cluster.close()
-
-    with pytest.raises(
-        InputError, match=r"scheduler .*: the connection is lost; finished samples are whole, run"
-    ) as e:
-        render(plan, out, scheduler=cluster.scheduler_address, advance=advance)
-    assert "\n" not in str(e.value)
-    outcome = render(plan, out, workers=2)
+    other = fake.out.with_name("other")
+    with refused(r"^scheduler .*: the connection is lost; finished samples are whole, run.*$"):
+        render(
+            plan, other, scheduler=cluster.scheduler_address, advance=lambda count: count and cluster.close()
+        )
+    outcome = render(plan, other, workers=2)
     assert outcome.found >= 1
     assert outcome.found + outcome.written == 32
 
@@ -298,7 +234,8 @@ def test_an_interrupted_run_stops_its_processes_on_the_workers(tmp_path):
         return [one for one in children if "candlelight.generators.engine.dead_leaves" in one.cmdline()]
 
     plan = make_plan(load_recipe("dead-leaves", ["image={width: 16, height: 16}"]), limit=500)
-    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+    options = {"dashboard_address": None, "scheduler_kwargs": {"dashboard_address": "localhost:0"}}
+    with LocalCluster(n_workers=1, threads_per_worker=1, **options) as cluster:
         with pytest.raises(KeyboardInterrupt):
             render(plan, tmp_path / "out", scheduler=cluster.scheduler_address, advance=advance)
         assert render_processes() == []
@@ -334,34 +271,21 @@ def test_a_group_over_which_too_many_workers_are_lost_fails(plan, tmp_path, monk
     assert len(set(client.asked)) == len(client.asked) == retry_limits.LOST_WORKERS + 1
 
 
-def test_contradicting_options_are_refused_before_the_folder_is_made(out, plan, monkeypatch):
-    for other in ({}, {"workers": 2, "scheduler": "tcp://127.0.0.1:9"}):
-        with pytest.raises(InputError, match=r"`cluster` slurm: expected `workers`, and no `scheduler`"):
-            render(plan, out, cluster="slurm", **other)
-    monkeypatch.setattr(
-        candlelight.generators.engine.devices, "find_devices", lambda: [Device("CPU", "EPYC")]
-    )
-    with pytest.raises(InputError, match=r"`device` cuda: expected a GPU .* Blender found: CPU"):
-        render(plan, out, device="cuda")
-    with pytest.raises(InputError, match=r"`device`: expected one of auto, cpu"):
-        render(plan, out, device="gpu")
-    assert not out.exists()
+def test_only_late_timeouts_of_asyncio_are_silenced(caplog):
+    def drop(error):
+        """Drop a failed future whose result is never read."""
 
+        async def fail():
+            asyncio.get_running_loop().create_future().set_exception(error)
+            gc.collect()
 
-def test_render_processes_take_different_gpus(out, plan, monkeypatch):
-    """With two GPUs there are two workers, whose render processes get different numbers."""
-    gpus = [Device("OPTIX", "L4", str(number)) for number in range(2)]
-    monkeypatch.setattr(
-        candlelight.generators.engine.render_plan, "usable_devices", lambda device: tuple(gpus)
-    )
-    monkeypatch.setattr(candlelight.generators.engine.devices, "_slots_folder", lambda: out.parent / "slots")
-    seen = set()
-    start = candlelight.generators.engine.render_process._Process.start
+        asyncio.run(fail())
 
-    def note(settings):
-        seen.add((settings.device.device, settings.device.slot))
-        return start(settings)
-
-    monkeypatch.setattr(candlelight.generators.engine.render_process._Process, "start", note)
-    assert render(plan, out).written == 32
-    assert seen == {("optix", 0), ("optix", 1)}
+    with caplog.at_level(logging.ERROR, "asyncio"):
+        with without_late_timeouts():
+            drop(TimeoutError("Timeout"))
+            assert not caplog.records
+            drop(ValueError("another"))
+            assert len(caplog.records) == 1
+        drop(TimeoutError("Timeout"))
+        assert len(caplog.records) == 2

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-import candlelight.generators.engine.render_server
+from candlelight.generators.engine import render_server
 from candlelight.generators.engine.render_server import TRACE_GROUP, serve
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
@@ -33,12 +33,8 @@ class IdleRenderer:
 def pipes(tiny, tmp_path):
     """Open a file of requests, with settings and two groups, and a file for the replies."""
     recipe = load_recipe(tiny)
-    settings = {
-        "root": "out",
-        "recipe": recipe.model_dump(mode="json"),
-        "threads": 1,
-        "device": {"device": "cpu"},
-    }
+    settings = {"root": "out", "threads": 1, "device": {"device": "cpu"}}
+    settings["recipe"] = recipe.model_dump(mode="json")
     groups = tuple((sample,) for sample in make_plan(recipe).samples[:2])
     lines = [json.dumps(settings), *(TRACE_GROUP.dump_json(group).decode() for group in groups)]
     (tmp_path / "requests").write_text("\n".join(lines) + "\n")
@@ -75,7 +71,7 @@ def test_any_other_exception_while_writing_ends_the_process(pipes, monkeypatch, 
     def leave(status):
         raise SystemExit(status)
 
-    monkeypatch.setattr(candlelight.generators.engine.render_server.os, "_exit", leave)
+    monkeypatch.setattr(render_server.os, "_exit", leave)
     monkeypatch.setattr(IdleRenderer, "ends", ends)
     with suppress(SystemExit):  # raised in the other thread, which hands it on if there is another group
         serve(*pipes, IdleRenderer)

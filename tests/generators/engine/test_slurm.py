@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 import time
-from collections import Counter
 
 import pytest
 
@@ -14,8 +13,8 @@ from candlelight.generators.engine.dask_clusters import start_cluster
 from candlelight.generators.engine.render_plan import render
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
-from candlelight.loaders.errors import InputError
 from candlelight.loaders.frames import complete_indices
+from tests.refusals import refused
 
 pytest.importorskip("dask_jobqueue")
 psutil = pytest.importorskip("psutil")
@@ -69,74 +68,68 @@ def test_jobs_import_no_modules_of_the_submission_folder(slurm):
         assert f"{sys.executable} -P -m distributed" in cluster.job_script()
 
 
-@pytest.mark.blender
+@pytest.fixture(scope="module")
+def plan():
+    return make_plan(load_recipe("dead-leaves", ["image.width=16", "image.height=16"]), 40)
+
+
 @pytest.mark.slow
-def test_a_killed_job_is_submitted_again_and_no_process_is_left(slurm, tmp_path, monkeypatch):
+def test_a_killed_job_is_submitted_again_and_no_process_is_left(slurm, plan, tmp_path, monkeypatch):
     import dask
 
     monkeypatch.setattr(retry_limits, "RESUBMIT_INTERVAL", 0.5)
-    plan = make_plan(load_recipe("negatives", ["image.width=16", "image.height=16"]), 30)
-    ended = Counter()
+    ended = set()
 
     def advance(count):
         if count and not ended:
             (job,) = slurm.glob("*.pid")
             for process in session(int(job.read_text())):
-                ended[process.pid] += 1
+                ended.add(process.pid)
                 os.kill(process.pid, signal.SIGKILL)
 
     with dask.config.set({"distributed.deploy.lost-worker-timeout": "1s"}):
         outcome = render(plan, tmp_path / "out", cluster="slurm", workers=1, advance=advance)
-    assert (outcome.written + outcome.found, outcome.failed) == (30, {})
-    assert len(complete_indices(tmp_path / "out", "negatives")) == 30
-    assert len(list(slurm.glob("*.sh"))) == 2
-    script = next(slurm.glob("*.sh")).read_text()
-    assert "#SBATCH -p normal" in script
-    assert "--nthreads 1 " in script
+    assert (outcome.written + outcome.found, outcome.failed) == (40, {})
+    assert len(complete_indices(tmp_path / "out", "dead_leaves")) == 40
+    first, _ = slurm.glob("*.sh")
+    assert "#SBATCH -p normal" in first.read_text()
+    assert "--nthreads 1 " in first.read_text()
     deadline = time.monotonic() + 20
     while any(session(int(file.read_text())) for file in slurm.glob("*.pid")):
         assert time.monotonic() < deadline
         time.sleep(0.1)
 
 
-def test_a_refused_job_ends_the_run_with_the_reason(slurm, tmp_path):
+def test_a_refused_job_ends_the_run_with_the_reason(slurm, plan, tmp_path):
     script = "#!/bin/sh\necho 'sbatch: error: invalid partition specified: normal' >&2\nexit 1\n"
     (tmp_path / "bin" / "sbatch").write_text(script)
-    plan = make_plan(load_recipe("negatives", ["image.width=16", "image.height=16"]), 1)
-    with pytest.raises(InputError, match=r"a job was refused .*: sbatch: error: invalid partition") as error:
+    with refused(r"^.*a job was refused .*: sbatch: error: invalid partition.*$"):
         render(plan, tmp_path / "out", cluster="slurm", workers=1)
-    assert "\n" not in str(error.value)
 
 
 @pytest.mark.filterwarnings("ignore:unclosed cluster:ResourceWarning")
-def test_a_missing_setting_is_reported_in_one_line(slurm, tmp_path):
+def test_a_missing_setting_is_reported_in_one_line(slurm, plan, tmp_path):
     import dask
 
-    plan = make_plan(load_recipe("negatives", ["image.width=16", "image.height=16"]), 1)
     with (
         dask.config.set({"jobqueue.slurm.cores": None}),
-        pytest.raises(InputError, match=r"`cluster` slurm: SLURMCluster: .*cores.*docs/clusters.md") as error,
+        refused(r"^`cluster` slurm: SLURMCluster: .*cores.*docs/clusters.md.*$"),
     ):
         render(plan, tmp_path / "out", cluster="slurm", workers=1)
-    assert "\n" not in str(error.value)
-    del error
     gc.collect()  # while the warning of the unfinished cluster is still ignored
 
 
 @pytest.mark.parametrize(
-    ("kind", "module", "extra"),
-    [("lsf", "dask_jobqueue", "cluster"), ("kubernetes", "dask_kubernetes.operator", "kubernetes")],
+    ("kind", "module"), [("lsf", "dask_jobqueue"), ("kubernetes", "dask_kubernetes.operator")]
 )
-def test_a_missing_package_is_named(tmp_path, monkeypatch, kind, module, extra):
+def test_a_missing_package_is_named(plan, tmp_path, monkeypatch, kind, module):
     monkeypatch.setitem(sys.modules, module, None)
-    plan = make_plan(load_recipe("negatives", []), 1)
-    with pytest.raises(InputError, match=rf"`cluster` {kind} needs dask-.*`pip install dask-"):
+    with refused(rf"`cluster` {kind} needs dask-.*`pip install dask-"):
         render(plan, tmp_path / "out", cluster=kind, workers=1)
     assert not (tmp_path / "out").exists()
 
 
-def test_a_batch_system_without_its_commands_is_refused(tmp_path, monkeypatch):
+def test_a_batch_system_without_its_commands_is_refused(plan, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    plan = make_plan(load_recipe("negatives", []), 1)
-    with pytest.raises(InputError, match="`cluster` pbs: qsub is not on this machine"):
+    with refused("`cluster` pbs: qsub is not on this machine"):
         render(plan, tmp_path / "out", cluster="pbs", workers=1)

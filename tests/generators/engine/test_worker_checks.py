@@ -6,7 +6,6 @@ from importlib.util import find_spec
 
 import pytest
 
-import candlelight.generators.engine.worker_checks
 from candlelight.generators.engine import worker_checks
 from candlelight.generators.engine.devices import Device, DeviceRequest
 from candlelight.generators.engine.render_process import RunSettings
@@ -20,9 +19,7 @@ pytestmark = pytest.mark.skipif(find_spec("bpy") is None, reason="bpy is one of 
 
 @pytest.fixture(autouse=True)
 def no_gpu(monkeypatch):
-    monkeypatch.setattr(
-        candlelight.generators.engine.worker_checks, "find_devices", lambda: [Device("CPU", "EPYC")]
-    )
+    monkeypatch.setattr(worker_checks, "find_devices", lambda: [Device("CPU", "EPYC")])
 
 
 @pytest.fixture
@@ -41,24 +38,19 @@ def requirements(settings):
         yield requirements
 
 
-def test_this_process_meets_its_own_requirements_and_leaves_no_file(settings, requirements):
-    assert find_unmet_requirement(requirements) == ""
-    assert [path.name for path in settings.root.iterdir()] == [requirements.probe[0].name]
-
-
-def test_the_probe_file_is_removed_at_the_end(settings):
-    with worker_requirements(settings, ()):
-        assert len(list(settings.root.iterdir())) == 1
+def test_this_process_meets_its_own_requirements_and_leaves_no_file(settings):
+    with worker_requirements(settings, ()) as requirements:
+        assert find_unmet_requirement(requirements) == ""
+        assert [path.name for path in settings.root.iterdir()] == [requirements.probe[0].name]
     assert list(settings.root.iterdir()) == []
 
 
-def test_dead_leaves_do_not_require_blender(settings):
-    with worker_requirements(
-        RunSettings(settings.root, load_recipe("negatives", ["sets.negatives.draws=1"])), ()
-    ) as requirements:
-        assert {"candlelight", "distributed"} <= requirements.versions.keys()
-    with worker_requirements(settings, ()) as traced:
-        assert {"bpy", "pyoidn", "OpenEXR"} <= traced.versions.keys()
+def test_dead_leaves_do_not_require_blender(settings, requirements):
+    blender = {"bpy", "pyoidn", "OpenEXR"}
+    assert {"candlelight", "distributed", *blender} <= requirements.versions.keys()
+    with worker_requirements(replace(settings, recipe=load_recipe("dead-leaves")), ()) as painted:
+        assert {"candlelight", "distributed"} <= painted.versions.keys()
+        assert not blender & painted.versions.keys()
 
 
 def test_versions(requirements):
@@ -109,7 +101,7 @@ def test_the_output_folder_must_be_writable(monkeypatch, settings, requirements)
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(candlelight.generators.engine.worker_checks.Path, "write_text", refuse)
+    monkeypatch.setattr(worker_checks.Path, "write_text", refuse)
     unmet = find_unmet_requirement(requirements)
     assert unmet == f"it cannot write to the output folder {settings.root}: Permission denied"
 
@@ -123,6 +115,6 @@ def test_blender_must_start_on_the_host(monkeypatch, requirements):
     def refuse():
         raise InputError("devices: Blender ended with status 1 listing them (libGL.so.1)")
 
-    monkeypatch.setattr(candlelight.generators.engine.worker_checks, "find_devices", refuse)
+    monkeypatch.setattr(worker_checks, "find_devices", refuse)
     assert "libGL" in find_unmet_requirement(replace(requirements, versions={"bpy": None}))
     assert find_unmet_requirement(replace(requirements, versions={})) == ""

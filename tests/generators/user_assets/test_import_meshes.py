@@ -11,7 +11,7 @@ from candlelight.blender_assets import AssetLibrary
 from candlelight.cli import main
 from candlelight.generators.blender.mesh_checks import plain_obj
 from candlelight.generators.user_assets.import_meshes import add_mesh
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 # A box of 2 x 6 x 4, far from the origin.
 CORNERS = [(x, y, z) for x in (99, 101) for y in (-3, 3) for z in (5, 9)]
@@ -46,20 +46,13 @@ def stl(corners=CORNERS):
 def glb():
     """Make a file with the two halves of the box as nodes."""
     points = b"".join(struct.pack("<3f", *corner) for corner in CORNERS)
-    halves = [TRIANGLES[:6], TRIANGLES[6:]]
     indices = b"".join(struct.pack("<3H", *face) for face in TRIANGLES)
     views = [{"buffer": 0, "byteOffset": 0, "byteLength": len(points)}]
     views += [{"buffer": 0, "byteOffset": len(points) + 36 * i, "byteLength": 36} for i in range(2)]
-    low, high = (
-        [min(axis) for axis in zip(*CORNERS, strict=True)],
-        [max(axis) for axis in zip(*CORNERS, strict=True)],
-    )
-    accessors = [
-        {"bufferView": 0, "componentType": 5126, "count": 8, "type": "VEC3", "min": low, "max": high}
-    ]
+    bounds = {"min": [99, -3, 5], "max": [101, 3, 9]}
+    accessors = [{"bufferView": 0, "componentType": 5126, "count": 8, "type": "VEC3", **bounds}]
     accessors += [
-        {"bufferView": 1 + i, "componentType": 5123, "count": 18, "type": "SCALAR"}
-        for i in range(len(halves))
+        {"bufferView": 1 + i, "componentType": 5123, "count": 18, "type": "SCALAR"} for i in range(2)
     ]
     document = {
         "asset": {"version": "2.0"},
@@ -132,41 +125,33 @@ NAN = [(99, -3, float("nan")), *CORNERS[1:]]
 @pytest.mark.blender
 @needs_blender
 def test_broken_meshes_are_refused_in_one_line(write, tmp_path, name, data, message):
-    with pytest.raises(InputError, match=message) as caught:
+    with refused(rf"^{tmp_path / name}: (?!.*Traceback).*{message}.*$"):
         add_mesh(write(name, data), tmp_path / "objects")
-    assert str(caught.value).startswith(str(tmp_path / name) + ": ")
-    assert "\n" not in str(caught.value)
-    assert "Traceback" not in str(caught.value)
     assert not (tmp_path / "objects").exists()
 
 
 def test_bad_arguments_are_refused_before_blender_starts(write, tmp_path):
-    out = tmp_path / "objects"
-    with pytest.raises(
-        InputError, match=r"a\.fbx: expected a mesh of type \.obj, \.ply, \.stl, \.glb; convert"
-    ):
+    mesh, out = write("a.obj", obj()), tmp_path / "objects"
+    with refused(r"a\.fbx: expected a mesh of type \.obj, \.ply, \.stl, \.glb; convert"):
         add_mesh(write("a.fbx", b""), out)
-    with pytest.raises(InputError, match=r"b\.obj: no such file; name a mesh"):
+    with refused(r"b\.obj: no such file; name a mesh"):
         add_mesh(tmp_path / "b.obj", out)
-    write("a.obj", obj())
-    for label in ("../a", "", ".a", "a/b", "a.b", "x" * 65):
-        with pytest.raises(InputError, match=r"is not a valid file name; .* give another with --name"):
-            add_mesh(tmp_path / "a.obj", out, label=label)
-    words = ["assets", "add", str(tmp_path / "a.obj"), "--out", str(out), "--up", "up"]
-    assert "'up' is not one of 'x', 'y', 'z', '-x', '-y', '-z'." in CliRunner().invoke(main, words).stderr
+    for label in ("../a", "", ".a", "a.b", "x" * 65):
+        with refused(r"is not a valid file name; .* give another with --name"):
+            add_mesh(mesh, out, label=label)
     out.mkdir()
     (out / "a.blend").touch()
-    with pytest.raises(InputError, match=r"a\.blend already exists; give another --name, or --replace it"):
-        add_mesh(tmp_path / "a.obj", out)
+    with refused(r"a\.blend already exists; give another --name, or --replace it"):
+        add_mesh(mesh, out)
     (out / "manifest.json").write_text("{}")
-    with pytest.raises(InputError, match="schema: Field required"):
-        add_mesh(tmp_path / "a.obj", out, replace=True)
+    with refused("schema: Field required"):
+        add_mesh(mesh, out, replace=True)
 
 
 @pytest.mark.blender
 @needs_blender
 def test_an_import_stops_at_its_time_limit(write, tmp_path):
-    with pytest.raises(InputError, match=r"a\.obj: not imported within 0\.01 s; reduce the mesh"):
+    with refused(r"a\.obj: not imported within 0\.01 s; reduce the mesh"):
         add_mesh(write("a.obj", obj()), tmp_path / "objects", time_limit=0.01)
 
 
@@ -202,7 +187,7 @@ def test_meshes_far_from_their_origin_are_whole_or_refused(write, tmp_path):
     assert found.facts("objects", moved.stem) == found.facts("objects", whole.stem)
     numbers = [tuple(map(float, corner)) for corner in far()]
     for name, data in (("a.ply", ply(far())), ("b.stl", stl(numbers))):
-        with pytest.raises(InputError, match="so far off that single precision moves its vertices by 0"):
+        with refused("so far off that single precision moves its vertices by 0"):
             add_mesh(write(name, data), tmp_path / "objects")
 
 

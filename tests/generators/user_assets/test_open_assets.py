@@ -1,5 +1,6 @@
 """Files that `render` refuses are refused in the same words by `assets scan` and `recipes validate`."""
 
+import re
 import subprocess
 import sys
 
@@ -16,7 +17,7 @@ from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
 from candlelight.generators.user_assets import asset_folders
 from candlelight.generators.user_assets.asset_folders import open_assets
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 pytestmark = pytest.mark.blender
 
@@ -113,15 +114,9 @@ save("objects", "ring")
 SHADER = "has no Principled BSDF; give it one as its surface"
 REFUSED = {
     ("materials", "emitting"): f"emitting.blend: material `emitting` {SHADER}",
-    (
-        "materials",
-        "mixed",
-    ): "mixed.blend: material `mixed` has `Mix Shader` at the Surface of its Material Output",
+    ("materials", "mixed"): "mixed.blend: material `mixed` has `Mix Shader` at the Surface of its Material",
     ("materials", "loose"): "loose.blend: material `loose` has nothing at the Surface of its Material Output",
-    (
-        "materials",
-        "glaring",
-    ): "glaring.blend: material `glaring` has the base colour (2.0, 0.5, 0.5); set numbers from 0 to 1",
+    ("materials", "glaring"): "glaring.blend: material `glaring` has the base colour (2.0, 0.5, 0.5); set",
     ("materials", "undefined"): "undefined.blend: material `undefined` has the base colour (nan, 0.5, 0.5)",
     ("materials", "torn"): "torn.blend: its image `picture.jpg` cannot be decoded; replace it",
     ("scenes", "hollow"): "hollow.blend: expected objects in the collection `hollow`, found none",
@@ -184,37 +179,31 @@ def test_render_scan_and_validate_say_the_same(own, tmp_path, kind):
     files = [(kind, label, str(next(own.glob(f"{kind}/{label}.*")))) for label in expected]
     scanned = run_helper("candlelight.generators.blender.scan_file", files, 200.0, "late").replies
     assert [reply["error"] for reply in scanned] == [rendered[label] for label in expected]
-    with pytest.raises(InputError) as caught:
-        open_assets(plan)
     first = rendered[plan.samples[0].factors[FIELD[kind]]]
-    assert str(caught.value) == f"{first} (and {len(expected) - 1} more)"
+    with refused(f"^{re.escape(first)} \\(and {len(expected) - 1} more\\)$"):
+        open_assets(plan)
+
+
+def validate(own, label):
+    """Run `recipes validate` with materials of the user."""
+    command = ["recipes", "validate", str(own / "own.yaml"), "--assets", f"materials={own / 'materials'}"]
+    done = CliRunner().invoke(main, [*command, "--set", f"sets.own.factors.look.values=[{label}]"])
+    assert done.exit_code == 0, done.output
+    return done.stdout
 
 
 def test_good_files_are_opened_and_counted(own):
-    command = [
-        "recipes",
-        "validate",
-        str(own / "own.yaml"),
-        "--set",
-        "sets.own.factors.look.values=[packed, red]",
-    ]
-    done = CliRunner().invoke(main, [*command, "--assets", f"materials={own / 'materials'}"])
-    assert done.exit_code == 0, done.output
-    assert done.stdout == (
-        "own: valid, 2 samples from 2 traces\n1 assets of your own were opened in Blender\n"
-    )
+    counted = "own: valid, 2 samples from 2 traces\n1 assets of your own were opened in Blender\n"
+    assert validate(own, "packed, red") == counted
 
 
 def test_a_recipe_that_does_not_fit_a_file_is_refused(own):
     material = "sets.own.layout.objects.0.material={texture: rough, color_a: [0, 0, 0], color_b: [1, 1, 1]}"
-    with pytest.raises(InputError, match="material `rough` has a texture for Roughness; remove that field"):
+    with refused("material `rough` has a texture for Roughness; remove that field"):
         open_assets(planned(own, "materials", ["red"], material))
 
 
 def test_without_blender_validate_says_that_no_file_was_opened(own, monkeypatch):
     monkeypatch.setattr(asset_folders, "find_spec", lambda name: None)
     assert open_assets(planned(own, "materials", ["red"])) == 0
-    command = ["recipes", "validate", str(own / "own.yaml"), "--set", "sets.own.factors.look.values=[loose]"]
-    done = CliRunner().invoke(main, [*command, "--assets", f"materials={own / 'materials'}"])
-    assert done.exit_code == 0, done.output
-    assert "assets of your own were not opened, because bpy is not installed here" in done.stdout
+    assert "assets of your own were not opened, because bpy is not installed here" in validate(own, "loose")
