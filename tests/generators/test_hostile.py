@@ -6,18 +6,15 @@ import struct
 import tempfile
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from candlelight.blender_assets import AssetLibrary, shipped
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
-from candlelight.generators.planning.plan_table import load_plan, save_plan
 from candlelight.generators.reports.plan_report import write_plan_report
 from candlelight.generators.user_assets.asset_folders import scan_assets
 from candlelight.generators.user_assets.import_meshes import add_mesh
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 SCRIPT = "<script>alert(1)</script>"
 LAUGHS = "a0: &a0 lol\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 30))
@@ -25,47 +22,12 @@ LAUGHS = "a0: &a0 lol\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10
 OBJ = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 2 3 4\nf 3 1 4\n"
 
 
-@pytest.fixture
-def plan_file(tmp_path, tiny):
-    path = tmp_path / "plan.parquet"
-    save_plan(make_plan(load_recipe(tiny)), path)
-    return path
-
-
-def edit_plan(path, column, value):
-    table = pq.read_table(path)
-    place = table.column_names.index(column)
-    values = [value, *table.column(column).to_pylist()[1:]]
-    pq.write_table(table.set_column(place, table.schema.field(column), pa.array(values)), path)
-
-
-@pytest.mark.parametrize(
-    ("column", "value", "message"),
-    [
-        *(
-            ("id", value, "id: string should match pattern")
-            for value in ("../../up", "/up", "a/b", "..", "", "a\n")
-        ),
-        ("id", "x" * 300, "id: string should have at most 200 characters"),
-        ("group", "../up", "group: string should match pattern"),
-        ("set", "../up", "expected a file written by `candlelight plan`"),
-        ("index", -1, "index: input should be greater than or equal to 0"),
-    ],
-)
-def test_a_plan_cannot_name_files_elsewhere(plan_file, column, value, message):
-    """The id of a failed sample is the name of its log file."""
-    edit_plan(plan_file, column, value)
-    with pytest.raises(InputError, match=message) as caught:
-        load_plan(plan_file)
-    assert "\n" not in str(caught.value)
-
-
 def test_nested_aliases_do_not_fill_memory(write_recipe, tiny):
-    with pytest.raises(InputError, match=r"recipe own.yaml: expected at most \d+ values, got more once all"):
+    with refused(r"recipe own.yaml: expected at most \d+ values, got more once all"):
         load_recipe(write_recipe(LAUGHS))
-    with pytest.raises(InputError, match="`overrides` description: expected a YAML value"):
+    with refused("`overrides` description: expected a YAML value"):
         load_recipe(tiny, [f"description={{{LAUGHS[:-1].replace(chr(10), ', ')}}}"])
-    with pytest.raises(InputError, match=r"recipe own\.yaml: expected YAML, got something else: Exceeds"):
+    with refused(r"recipe own\.yaml: expected YAML, got something else: Exceeds"):
         load_recipe(write_recipe(f"seed: {'9' * 5000}"))
 
 
@@ -93,18 +55,15 @@ def linked(tmp_path):
     return folder
 
 
-def test_links_out_of_a_folder_of_assets_are_refused(linked):
+def test_links_out_of_a_folder_of_assets_are_refused(linked, tmp_path):
     library = AssetLibrary({"materials": linked})
     assert library.find("materials", "pink") == linked / "pink.blend"
-    message = "assets.materials: `out.blend` is a link out of its folder; put the file itself there"
-    with pytest.raises(InputError, match=message):
+    with refused("assets.materials: `out.blend` is a link out of its folder; put the file itself there"):
         library.find("materials", "out")
-    with pytest.raises(InputError, match=r"`out\.blend` is a link out of its folder"):
+    with refused(r"`out\.blend` is a link out of its folder"):
         scan_assets(linked)
     assert not (linked / "manifest.json").exists()
-
-
-def test_a_folder_of_assets_may_itself_be_a_link(linked, tmp_path):
+    # The folder may itself be a link.
     (tmp_path / "link").symlink_to(linked)
     assert AssetLibrary({"materials": tmp_path / "link"}).has("materials", "own")
 
@@ -117,7 +76,7 @@ def test_file_names_in_a_manifest_are_not_opened(tmp_path):
     (tmp_path / "manifest.json").write_text(json.dumps({"schema": 1, "assets": [entry]}))
     library = AssetLibrary({"materials": tmp_path})
     assert library.find("materials", "own") == tmp_path / "own.blend"
-    with pytest.raises(InputError, match=r"`own\.blend` is not the file that manifest\.json describes"):
+    with refused(r"`own\.blend` is not the file that manifest\.json describes"):
         library.facts("materials", "own")
 
 
@@ -131,12 +90,11 @@ def glb(**fields):
 
 
 @pytest.mark.blender
-@pytest.mark.parametrize("uri", ["../../secret.bin", "/etc/passwd"])
-@pytest.mark.parametrize("plain", [False, True], ids=["binary", "text"])
+@pytest.mark.parametrize(("uri", "plain"), [("../../secret.bin", False), ("/etc/passwd", True)])
 def test_a_glb_that_names_other_files_is_refused(tmp_path, uri, plain):
     data = glb(buffers=[{"byteLength": 8, "uri": uri}])
     (tmp_path / "a.glb").write_bytes(data[20:] if plain else data)
-    with pytest.raises(InputError, match=f"expected all data in one file, got the name of another, `{uri}`"):
+    with refused(f"expected all data in one file, got the name of another, `{uri}`"):
         add_mesh(tmp_path / "a.glb", tmp_path / "objects")
 
 

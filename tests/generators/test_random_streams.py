@@ -29,14 +29,6 @@ def test_a_stream_depends_on_seed_unit_and_name():
     assert stream(0, "ab", "c").random() != stream(0, "a", "bc").random()
 
 
-def test_a_stream_does_not_depend_on_other_streams():
-    alone = stream(0, "u", "x").random(5)
-    other = stream(0, "u", "y")
-    other.random(100)
-    np.random.default_rng(0).random(10)
-    np.testing.assert_array_equal(stream(0, "u", "x").random(5), alone)
-
-
 def test_streams_of_neighbouring_units_are_unrelated():
     x = np.array([stream(0, f"set/{i:06d}", "x").random() for i in range(2000)])
     y = np.array([stream(0, f"set/{i:06d}", "y").random() for i in range(2000)])

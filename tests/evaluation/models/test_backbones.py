@@ -22,24 +22,18 @@ PARAMETERS = {
 ENTRIES = {
     "vgg19": {
         "features.0.weight": (64, 3, 3, 3),
-        "features.5.bias": (128,),
         "features.34.weight": (512, 512, 3, 3),
         "classifier.0.weight": (4096, 25088),
-        "classifier.3.bias": (4096,),
         "classifier.6.weight": (1000, 4096),
     },
     "vgg19_bn": {
-        "features.0.weight": (64, 3, 3, 3),
         "features.1.running_var": (64,),
-        "features.7.weight": (128, 64, 3, 3),
         "features.49.weight": (512, 512, 3, 3),
         "features.50.num_batches_tracked": (),
         "classifier.6.bias": (1000,),
     },
     "densenet121": {
-        "features.conv0.weight": (64, 3, 7, 7),
         "features.norm0.bias": (64,),
-        "features.denseblock1.denselayer1.norm1.weight": (64,),
         "features.denseblock1.denselayer6.conv1.weight": (128, 224, 1, 1),
         "features.denseblock4.denselayer16.conv2.weight": (32, 128, 3, 3),
         "features.transition3.conv.weight": (512, 1024, 1, 1),
@@ -47,7 +41,6 @@ ENTRIES = {
         "classifier.weight": (1000, 1024),
     },
     "resnet50": {
-        "conv1.weight": (64, 3, 7, 7),
         "bn1.running_mean": (64,),
         "layer1.0.downsample.0.weight": (256, 64, 1, 1),
         "layer2.0.conv2.weight": (128, 128, 3, 3),

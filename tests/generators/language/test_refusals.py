@@ -219,6 +219,10 @@ SETS = [
     (f"{MATERIAL}{{base_color: [0, 0, 0], color_a: [1, 1, 1]}}", "expected `base_color` alone, or"),
     (f"{MATERIAL}{{base_color: [0, 0, 5]}}", "base_color: expected channels of 0 to 1, got"),
     (f"{MATERIAL}{{base_color: [0, 0, 1], roughness: 1.2}}", "roughness: "),
+    (
+        f"{MATERIAL}{{texture: dots, color_a: [1, 0, 0], color_b: [0, 0, 5]}}",
+        "color_b: expected channels of 0",
+    ),
     (f"{MATERIAL}{{texture: tartan, color_a: [1, 0, 0], color_b: [0, 0, 1]}}", "asset `tartan` is not among"),
     # choices
     (

@@ -75,9 +75,7 @@ def test_an_edge_that_the_first_trace_missed_takes_the_shading_of_its_neighbours
     replaced = replace_geometry(traced, PASSES, GEOMETRY, CAMERA)
     np.testing.assert_allclose(replaced.shading, image(0, 0.5, 0.5, 0.7))
     np.testing.assert_allclose(replaced.shading_direct, image(0, 0.5, 0.5, 0.7))
-
-
-def test_shading_is_zero_where_the_new_albedo_is_zero(traced):
+    # Where the new albedo is 0, so is the shading.
     without_edges = {**GEOMETRY, "albedo": image(0, 0, 0, 0.8)}
     replaced = replace_geometry(traced, PASSES, without_edges, CAMERA)
     np.testing.assert_array_equal(replaced.shading, image(0, 0, 0, 0.7))

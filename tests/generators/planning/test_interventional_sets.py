@@ -6,7 +6,7 @@ from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.interventions import do
 from candlelight.generators.planning.plan import make_plan
 from candlelight.generators.planning.plan_table import load_plan, save_plan
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 INTERVENED = """
 name: intervened
@@ -39,38 +39,21 @@ def test_an_interventional_set_has_units_of_its_own(intervened, tmp_path):
 
 def test_do_can_name_sets(intervened):
     changed = do(intervened, "observed", color="blue")
-    assert [one.do for one in changed.sets.values()] == [
-        {"color": "blue"},
-        {"color": "red"},
-        {"color": "red"},
-    ]
-    assert do(intervened, "red", object_type="cube").sets["changed"].do == {
-        "color": "red",
-        "object_type": "cube",
-    }
+    assert [one.do["color"] for one in changed.sets.values()] == ["blue", "red", "red"]
+    both = do(intervened, "red", object_type="cube").sets["changed"].do
+    assert both == {"color": "red", "object_type": "cube"}
     assert do(intervened, color="blue").sets == intervened.sets
-    with pytest.raises(
-        InputError, match=r"do: expected names of sets of samples \(observed, red\), got `changed`"
-    ):
+    with refused(r"do: expected names of sets of samples \(observed, red\), got `changed`"):
         do(intervened, "changed", color="red")
 
 
 def test_do_on_all_sets_needs_the_value_in_all_sets(write_recipe):
     text = INTERVENED.replace("do: {color: red}}", "factors: {color: {assets: materials, values: [purple]}}}")
     recipe = load_recipe(write_recipe(text.replace("  changed", "  # changed")))
-    with pytest.raises(
-        InputError, match=r"^sets\.red: do\.color: .*; `sets\.NAME\.do` sets a factor of one set alone$"
-    ):
+    with refused(r"^sets\.red: do\.color: .*; `sets\.NAME\.do` sets a factor of one set alone$"):
         do(recipe, color="blue")
     plan = make_plan(do(recipe, "observed", color="blue"))
     assert {sample.factors["color"] for sample in plan.samples} == {"blue", "purple"}
-
-
-def test_do_of_a_set_names_its_own_factors(write_recipe):
-    with pytest.raises(
-        InputError, match=r"do: `colour` is no factor or variable of this set; did you mean `color`"
-    ):
-        load_recipe(write_recipe(INTERVENED.replace("do: {color: red}", "do: {colour: red}")))
 
 
 def test_a_number_may_leave_its_range_and_a_categorical_value_must_exist(write_recipe):
@@ -84,7 +67,7 @@ def test_a_number_may_leave_its_range_and_a_categorical_value_must_exist(write_r
     assert factor.high < 400
     plan = make_plan(recipe, 2)
     assert [sample.factors["light_azimuth"] for sample in plan.samples] == [400, 400, -400.5, -400.5]
-    with pytest.raises(InputError, match=r"do\.count: expected one of .*, got 400"):
+    with refused(r"do\.count: expected one of .*, got 400"):
         load_recipe(write_recipe(text), ["sets.s.do.count=400"])
-    with pytest.raises(InputError, match=r"do\.light_azimuth: expected a number, got 'far'"):
+    with refused(r"do\.light_azimuth: expected a number, got 'far'"):
         load_recipe(write_recipe(text), ["sets.s.do.light_azimuth=far"])

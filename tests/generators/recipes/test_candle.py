@@ -1,4 +1,4 @@
-"""The recipes `candle-published` and `candle-faithful`: selection and numbers of the published CANDLE."""
+"""The recipes of CANDLE: selection and numbers as published, and tables of its confounded variants."""
 
 import itertools
 import math
@@ -11,7 +11,10 @@ from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
 from candlelight.generators.planning.sample_values import sample_values
-from candlelight.generators.scenes.camera import project
+from candlelight.loaders.factor_space import FactorSpace
+from candlelight.loaders.selection.confounding import select_by_rules
+from candlelight.loaders.selection.factor_index import FactorIndex
+from tests.generators.recipes.geometry import margin
 
 # The generator's order, in which the images are numbered.
 FACTORS = {
@@ -95,9 +98,6 @@ def test_the_published_ids_agree_with_the_authors(published):
     assert len(full) == 21600
     assert published == {index: values for index, values in full.items() if is_published(*values)}
     assert len(published) == 12546
-
-
-def test_the_published_example_has_its_number(published):
     assert published[3541] == ("playground", "middle", "torus", "blue", 2.5, 15)
 
 
@@ -116,6 +116,14 @@ def test_the_published_factors_depend_on_each_other_as_counted(published):
         )
         stated = INFORMATION.get((first, second), 0.0)
         assert information == pytest.approx(stated, abs=0.001 if stated else 0.02), (first, second)
+
+
+def test_a_selection_of_samples_takes_the_rules_of_the_recipe(published):
+    image_set = load_recipe("candle-published").sets["candle"]
+    names = image_set.crossed()
+    index = FactorIndex.of(FactorSpace(names, tuple(image_set.factors[name].values for name in names)))
+    selected = select_by_rules(index, [rule.exclude for rule in image_set.rules])
+    assert selected.tolist() == list(published)
 
 
 # ---------------------------------------------------------------------------------------------- faithful
@@ -157,19 +165,43 @@ def test_faithful_has_the_published_jitter(faithful):
 @pytest.mark.parametrize("x", [-4.5, 4.5])
 def test_faithful_keeps_the_nearest_and_widest_objects_in_the_picture(scene, x):
     widest = ("object_type.values=[cube, torus]", "size.values=[2.5]", "lights.values=[left]")
-    factors = [f"sets.candle.factors.{text}" for text in (*widest, f"scene.values=[{scene}]")]
-    corner = [
-        f"sets.candle.variables.{text}" for text in (f"x.low={x}", f"x.high={x}", "y.low=0", "y.high=0")
+    corner = ("x.low={x}", "x.high={x}", "y.low=0", "y.high=0")
+    changes = [
+        f"sets.candle.factors.{text}" for text in (*widest, "color.values=[red]", f"scene.values=[{scene}]")
     ]
-    plan = make_plan(load_recipe("candle-faithful", [*factors, *corner]))
-    assert len(plan) == 2 * 5 * 6
+    changes += [f"sets.candle.variables.{text.format(x=x)}" for text in corner]
+    plan = make_plan(load_recipe("candle-faithful", changes))
+    assert len(plan) == 2 * 6
     for sample in plan.samples:
-        (placed,), around = sample.trace.objects, np.radians(np.arange(0, 360, 5))
-        # The circle that a cube's corners run along, and the torus within it, at the floor and at the top.
-        radius = 2.5 * (math.sqrt(0.5) if placed.type == "cube" else 0.625)
-        ring = [(radius * math.cos(a), radius * math.sin(a), z) for a in around for z in (0, 2.5)]
+        (placed,) = sample.trace.objects
         for pitch, yaw in itertools.product((-0.5, 0.5), repeat=2):
             camera = sample.trace.camera.model_copy(update={"pitch": pitch, "yaw": yaw})
-            pixels = project(np.add(ring, placed.location), camera, 320, 240)
-            assert pixels.min() > 0
-            assert (pixels < (320, 240)).all()
+            assert margin(AssetLibrary(), placed, camera, 320, 240) > 0
+
+
+# -------------------------------------------------------------------------------------------- confounded
+
+COLORS = ("red", "blue", "yellow", "purple", "orange", "red")
+
+
+@pytest.mark.parametrize(
+    ("name", "factor", "table"),
+    [
+        (
+            "candle-confounded-color",
+            "color",
+            {kind: set(COLORS[i : i + 2]) for i, kind in enumerate(FACTORS["object_type"])},
+        ),
+        (
+            "candle-confounded-size",
+            "size",
+            {"cube": {1.5}, "sphere": {1.5}, "cylinder": {1.5}, "cone": {2.5}, "torus": {2.5}},
+        ),
+        ("toy-confounded", "color", {"cylinder": {"red"}, "cone": {"green"}, "cube": {"blue"}}),
+    ],
+)
+def test_the_supplements_tables_are_followed(name, factor, table):
+    seen = {}
+    for sample in make_plan(load_recipe(name), 300).samples:
+        seen.setdefault(sample.factors["object_type"], set()).add(sample.factors[factor])
+    assert seen == table

@@ -5,10 +5,8 @@ import math
 import pytest
 
 from candlelight.generators.language.load_recipe import load_recipe
-from candlelight.generators.language.material_spec import StatedMaterial
 from candlelight.generators.planning.plan import make_plan
 from candlelight.generators.scenes.plan_records import Material
-from candlelight.loaders.errors import InputError
 
 LIGHTS = ("main", "second", *(f"light{number:02d}" for number in range(1, 11)))
 RECIPE = """
@@ -96,78 +94,3 @@ def test_factors_choose_lights_and_material(write_recipe):
     assert (dots.label, dots.color_b, dots.roughness, dots.specular) == ("dots", (0, 0, 0.5), 0.2, 0.5)
     assert {placed.material.label for placed in samples["gray", "left"].trace.objects} == {"rgb"}
     assert {placed.material.specular for placed in samples["gray", "left"].trace.objects} == {0}
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        (
-            "gray: {base",
-            "grey: {base",
-            r"layout\.material\.among: expected an entry for each value of `paint`, got none for gray",
-        ),
-        (
-            "right: [{",
-            "top: [{",
-            r"layout\.lights\.among: expected an entry for each value of `light`, got none for right",
-        ),
-        (
-            "texture: dots",
-            "texture: tartan",
-            r"layout\.objects\.1\.material\.texture: asset `tartan` is not among",
-        ),
-        ("choose: $light", "choose: light", r"layout\.lights\.choose: expected `\$name`"),
-        ("choose: $light", "choose: $lantern", r"layout: `\$lantern` is no factor or variable"),
-        ("light: {values: [left, right]}", "light: {low: 0, high: 1}", "which has a range"),
-        (
-            "choose: $light",
-            "chose: $light",
-            r"layout\.lights\.chose: there is no such field; .* did you mean `choose`",
-        ),
-        ("left: [{azimuth: -40, power: 500}]", "left: []", r"lights\.among\.left: "),
-        ("roughness: 0.2", "roughness: 1.2", "roughness: "),
-        ("color_b: [0, 0, 0.5], ", "", "expected `base_color` alone, or `texture`, `color_a` and `color_b`"),
-        ("color_b: [0, 0, 0.5]", "color_b: [0, 0, 5]", "color_b: expected channels of 0 to 1, got"),
-        (
-            "material: red",
-            "material: 3",
-            "material: expected the label of a material, or a mapping such as .*; got 3",
-        ),
-    ],
-    ids=[
-        "material of a value",
-        "lights of a value",
-        "texture",
-        "no reference",
-        "unknown reference",
-        "range",
-        "spelling",
-        "no light",
-        "gloss",
-        "one colour",
-        "colour",
-        "material",
-    ],
-)
-def test_wrong_choices_and_materials_are_refused(write_recipe, old, new, message):
-    assert old in RECIPE
-    with pytest.raises(InputError, match=message):
-        make_plan(load_recipe(write_recipe(RECIPE.replace(old, new))))
-
-
-def test_light_layers_need_equal_names_in_every_choice(write_recipe):
-    layers = RECIPE + "layers: [image, light/*]\n"
-    with pytest.raises(InputError, match="light layers need a name that is the same in every sample"):
-        make_plan(load_recipe(write_recipe(layers)))
-    alike = layers.replace(", {name: fill, azimuth: 0, power: 10}", "")
-    assert len(make_plan(load_recipe(write_recipe(alike)))) == 4
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [{}, {"texture": "dots", "color_a": (1, 1, 1)}, {"base_color": (0, 0, 0), "color_a": (1, 1, 1)}],
-    ids=["nothing", "one of two", "two kinds"],
-)
-def test_a_stated_material_is_one_colour_or_a_texture_of_two(fields):
-    with pytest.raises(ValueError, match="expected `base_color` alone, or"):
-        StatedMaterial(**fields)

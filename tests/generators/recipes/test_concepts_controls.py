@@ -6,15 +6,12 @@ import math
 import numpy as np
 import pytest
 
-from candlelight.blender_assets import AssetLibrary
 from candlelight.evaluation.views import match_controls, open_data
 from candlelight.generators import load_recipe, make_plan, render
-from candlelight.generators.scenes.camera import project, world_to_camera
-from candlelight.generators.scenes.object_placement import footprint
+from candlelight.generators.scenes.camera import world_to_camera
 from candlelight.loaders import FrameFolder
 from candlelight.loaders.mixed_edges import mixed_edges
 
-LIBRARY = AssetLibrary()
 KINDS = ("camera", "pose")
 CONTROLS = [f"{concept}_{kind}" for concept in ("albedo", "illumination") for kind in KINDS]
 VARIED = {"albedo": "material", "illumination": "light_azimuth"}
@@ -32,14 +29,14 @@ def few(*names, **values):
 @pytest.fixture(scope="module")
 def samples():
     """Plan a few concept sets and their controls, by set."""
-    scenes = {"scene": "[cube, vase_torus_cone]", "temperature": "[2500]"}
-    albedo = {**scenes, "light_azimuth": "[-60, 20]"}
+    scene = {"scene": "[vase_torus_cone]", "temperature": "[2500]"}
+    albedo = {**scene, "light_azimuth": "[20]"}
     recipes = {
-        "concepts": [*few("albedo", **albedo), *few("illumination", **scenes)],
+        "concepts": [*few("albedo", **albedo), *few("illumination", **scene, texturing="[textured]")],
         "concepts-controls": [
             *few("albedo_camera", "albedo_pose", **albedo, texturing="[rgb]"),
-            *few("illumination_camera", "illumination_pose", **scenes, texturing="[textured]"),
-            *few("negatives", **scenes),
+            *few("illumination_camera", "illumination_pose", **scene, texturing="[textured]"),
+            *few("negatives", **scene),
         ],
     }
     recipes["concepts"].append("sets.albedo.factors.material.count=3")
@@ -55,22 +52,14 @@ def samples():
 @pytest.mark.parametrize("name", CONTROLS)
 def test_a_set_has_three_controls_of_as_many_images(name):
     concepts, controls = load_recipe("concepts"), load_recipe("concepts-controls")
-    concept, control = concepts.sets[name.partition("_")[0]], controls.sets[name]
-    varied = VARIED[name.partition("_")[0]]
-    assert control.factors.keys() - set(control.varies) == concept.factors.keys()
-    assert not set(control.varies) & concept.factors.keys()
-    assert {**concept.factors, varied: None} == {
-        **{f: control.factors[f] for f in concept.factors},
-        varied: None,
-    }
-    assert set(control.factors[varied].listed()) < set(concept.factors[varied].listed())
-    assert len(control.factors[varied].listed()) == 3
+    kind = name.partition("_")[0]
+    concept, control, varied = concepts.sets[kind], controls.sets[name], VARIED[kind]
+    kept = {factor: one for factor, one in control.factors.items() if factor not in control.varies}
+    assert {**kept, varied: None} == {**concept.factors, varied: None}
+    assert set(kept[varied].listed()) < set(concept.factors[varied].listed())
+    assert len(kept[varied].listed()) == 3
     images = math.prod(len(control.factors[factor].listed()) for factor in control.varies)
-    assert (
-        images
-        == len(concept.factors[varied].listed())
-        == {"albedo": 100, "illumination": 44}[name.partition("_")[0]]
-    )
+    assert images == len(concept.factors[varied].listed()) == {"albedo": 100, "illumination": 44}[kind]
     for field in ("seed", "image", "render", "exposure", "layers"):
         assert getattr(controls, field) == getattr(concepts, field)
 
@@ -107,8 +96,7 @@ def restore(objects, original):
 
 
 def test_objects_move_apart_from_one_another(samples):
-    traces = [one.trace for one in samples["albedo_pose"] if one.factors["scene"] == "vase_torus_cone"]
-    turns = np.array([[placed.rotation for placed in trace.objects] for trace in traces])
+    turns = np.array([[placed.rotation for placed in one.trace.objects] for one in samples["albedo_pose"]])
     assert np.abs(np.corrcoef(turns.T) - np.eye(3)).max() < 0.5
 
 
@@ -125,11 +113,10 @@ def test_the_camera_keeps_its_direction(samples, name):
 
 
 def test_negatives_share_the_layout_of_their_scene_alone(samples):
-    poses = {one.factors["scene"]: poses_of(one) for one in samples["albedo"]}
-    found = samples["negatives"]
-    assert len({one.unit for one in found}) == len(found) == 80
+    poses, found = poses_of(samples["albedo"][0]), samples["negatives"]
+    assert len({one.unit for one in found}) == len(found) == 40
     for one in found:
-        assert poses_of(one) == poses[one.factors["scene"]]
+        assert poses_of(one) == poses
     for part in ("camera", "lights"):
         assert len({repr(getattr(one.trace, part)) for one in found}) == len(found)
     assert len({repr([placed.material for placed in one.trace.objects]) for one in found}) == len(found)
@@ -138,59 +125,6 @@ def test_negatives_share_the_layout_of_their_scene_alone(samples):
 
 def poses_of(sample):
     return [(o.type, o.size, o.rotation, o.tilt, o.location) for o in sample.trace.objects]
-
-
-@pytest.fixture(scope="module")
-def all_scenes():
-    """Plan each scene at the extremes of the camera."""
-    one = {"texturing": "[rgb]", "temperature": "[4500]"}
-    names = ("albedo_pose", "illumination_camera", "illumination_pose", "negatives")
-    ends = few(
-        "albedo_camera", **one, light_azimuth="[20]", camera_x="[-0.15, 0.15]", camera_height="[3.5, 3.7]"
-    )
-    plan = make_plan(load_recipe("concepts-controls", [*ends, *few(*names, **one, scene="[cube]")]), limit=80)
-    return [sample for sample in plan.samples if sample.set == "albedo_camera"]
-
-
-def test_every_object_stays_in_the_picture(all_scenes):
-    assert len(all_scenes) == 80
-    turns = np.linspace(-TURN, TURN, 9)
-    for sample in all_scenes:
-        for placed in sample.trace.objects:
-            assert margin(placed, sample.trace.camera) > 0, (sample.factors, placed.type)
-    (usual,) = {one.trace.camera for one in make_plan(load_recipe("concepts"), limit=1).samples}
-    scenes = {sample.factors["scene"]: sample.trace.objects for sample in all_scenes}
-    assert len(scenes) == 20
-    for scene, objects in scenes.items():
-        for placed, turn, dx, dy in itertools.product(objects, turns, (-MOVE, MOVE), (-MOVE, MOVE)):
-            x, y, z = placed.location
-            moved = placed.model_copy(
-                update={"rotation": placed.rotation + turn, "location": (x + dx, y + dy, z)}
-            )
-            assert margin(moved, usual) > 0, (scene, placed.type)
-
-
-def margin(placed, camera):
-    """Smallest distance in pixels from the edges of the picture: an object is in its box and its circle."""
-    width, depth, height = LIBRARY.facts("objects", placed.type)["dimensions"]
-    corners = np.array(list(itertools.product((-width / 2, width / 2), (-depth / 2, depth / 2))))
-    angle = math.radians(placed.rotation)
-    box = corners @ np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
-    around = np.linspace(0, 2 * np.pi, 32, endpoint=False)
-    circle = footprint(LIBRARY, placed.type) * np.stack([np.cos(around), np.sin(around)], axis=-1)
-    sides = []
-    for base in (box, circle):
-        points = np.array([[x, y, z] for x, y in base for z in (0, height)])
-        seen = project(points * placed.size + placed.location, camera, 256, 256)
-        sides.append([*seen.min(axis=0), *(256 - seen.max(axis=0))])
-    return np.max(sides, axis=0).min()
-
-
-def test_no_moved_objects_touch(all_scenes):
-    for sample in all_scenes:
-        for a, b in itertools.combinations(sample.trace.objects, 2):
-            radii = sum(placed.size * footprint(LIBRARY, placed.type) for placed in (a, b))
-            assert math.dist(a.location, b.location) - radii > 2 * math.sqrt(2) * MOVE
 
 
 @pytest.mark.blender

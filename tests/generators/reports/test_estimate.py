@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-import candlelight.generators.engine.render_plan
-import candlelight.generators.engine.render_process
-import candlelight.generators.reports.estimate
+import candlelight.generators.reports.estimate as estimates
 from candlelight.cli import main
+from candlelight.generators.engine import render_process
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
 from candlelight.generators.reports.estimate import Cost, Estimate, SetCost, estimate, estimate_text
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 pytest.importorskip("distributed")
 psutil = pytest.importorskip("psutil")
@@ -62,11 +61,9 @@ def fake(tmp_path, monkeypatch):
     script.write_text(SCRIPT.format(python=sys.executable, **paths))
     script.chmod(0o755)
     temporary.mkdir()
-    monkeypatch.setattr(
-        candlelight.generators.engine.render_process, "sys", SimpleNamespace(executable=str(script))
-    )
-    monkeypatch.setattr(candlelight.generators.reports.estimate, "require_rendering", lambda recipe: None)
-    monkeypatch.setattr(candlelight.generators.reports.estimate, "default_workers", lambda: 1)
+    monkeypatch.setattr(render_process, "sys", SimpleNamespace(executable=str(script)))
+    monkeypatch.setattr(estimates, "require_rendering", lambda recipe: None)
+    monkeypatch.setattr(estimates, "default_workers", lambda: 1)
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     yield tmp_path
     assert list(temporary.glob("*candlelight*")) == []
@@ -116,12 +113,8 @@ def test_environments_change_as_often_as_in_the_plan(fake):
 
 def test_timed_groups_are_spread_over_a_set(fake, plan, monkeypatch):
     seen = []
-    render = candlelight.generators.engine.render_process.RenderProcess.render
-    monkeypatch.setattr(
-        candlelight.generators.engine.render_process.RenderProcess,
-        "render",
-        lambda self, group: seen.append(group) or render(self, group),
-    )
+    process, render = render_process.RenderProcess, render_process.RenderProcess.render
+    monkeypatch.setattr(process, "render", lambda self, group: seen.append(group) or render(self, group))
     found = estimate(plan, seconds=0.3)
     (timed,) = (len(one.timed) for one in found.sets)
     places = [list(plan.groups.values()).index(group) for group in seen[1:]]
@@ -150,21 +143,15 @@ def test_failed_groups_are_named_and_counted_like_the_others(fake, plan):
     text = estimate_text(plan, found)
     assert f"{len(found.failed)} traces failed and are counted like the others, the first cubes-" in text
     assert text.endswith(": no such colour")
-
-
-def test_a_plan_without_a_rendered_group_is_refused(fake, tiny):
-    (fake / "poison").touch()
-    plan = make_plan(load_recipe(tiny))
-    odd = plan[next(sample.id for sample in plan.samples if sample.index % 2)]
-    with pytest.raises(InputError, match=r"no trace of set `cubes` rendered, the first cubes-\d+: no such"):
+    odd = plan[next(key.id for key in plan.samples.keys if key.index % 2)]
+    with refused(r"no trace of set `cubes` rendered, the first cubes-\d+: no such"):
         estimate(odd, seconds=0.1)
 
 
 def test_render_processes_that_do_not_start_give_their_reason(fake, plan):
     (fake / "broken").touch()
-    with pytest.raises(InputError, match=r"ended with status 1.*ImportError: libGL") as e:
+    with refused(r"\A.*ended with status 1.*ImportError: libGL.*\Z"):
         estimate(plan, seconds=0.1)
-    assert "\n" not in str(e.value)
 
 
 def test_an_interruption_leaves_no_files(fake, plan):
@@ -177,7 +164,7 @@ def test_an_interruption_leaves_no_files(fake, plan):
 
 def test_missing_packages_are_named(plan, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"rendering needs .*bpy.*`candlelight doctor`"):
+    with refused(r"rendering needs .*bpy.*`candlelight doctor`"):
         estimate(plan, seconds=0.1)
 
 
@@ -219,14 +206,13 @@ def test_the_command_prints_a_table(fake, tiny, check_shown, shown_block):
 
 def test_finished_frames_are_not_counted(fake, tiny):
     frames = fake / "frames"
-    for index in range(3):
+    for index in range(4):
         folder = frames / "samples" / "cubes" / "0000" / f"{index:06d}"
         folder.mkdir(parents=True)
         (folder / "metadata.json").write_text("{}")
-    result = run("plan", tiny, "--estimate", "--seconds", 0.1, "--frames", frames)
-    assert "tiny: 1 samples from 1 traces" in result.stdout
-    (frames / "samples" / "cubes" / "0000" / "000003").mkdir()
-    (frames / "samples" / "cubes" / "0000" / "000003" / "metadata.json").write_text("{}")
+        if index == 2:
+            result = run("plan", tiny, "--estimate", "--seconds", 0.1, "--frames", frames)
+            assert "tiny: 1 samples from 1 traces" in result.stdout
     result = run("plan", tiny, "--estimate", "--frames", frames)
     assert result.stdout.endswith("all frames are rendered\n")
 

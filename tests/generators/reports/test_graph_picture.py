@@ -12,9 +12,8 @@ from candlelight.generators.language.factors import Categorical, Rule
 from candlelight.generators.language.field_types import references
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.language.recipe_files import shipped_recipes
-from candlelight.generators.planning.plan import make_plan
 from candlelight.generators.reports.graph_picture import draw_graph
-from candlelight.generators.reports.plan_report import write_plan_report
+from candlelight.generators.reports.plan_report import SetReport
 
 IMAGE = "the image"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -79,19 +78,15 @@ def test_three_nodes_that_all_depend_on_each_other_are_no_chain():
     assert svg.count('stroke-dasharray="5 4"') == 1
 
 
-# The objects of `concepts-scans` are not shipped.
-@pytest.mark.parametrize("name", sorted({*shipped_recipes()} - {"concepts-scans"}))
-def test_arrows_to_the_image_are_those_of_the_layout(name, tmp_path):
-    recipe = load_recipe(name)
-    write_plan_report(make_plan(recipe, 2), tmp_path / "page.html")
-    pictures = re.findall(r"<svg.*?</svg>", (tmp_path / "page.html").read_text(), re.DOTALL)
-    for image_set, svg in zip(recipe.sets.values(), pictures, strict=True):
-        names, arrows = read(svg)
+@pytest.mark.parametrize("name", shipped_recipes())
+def test_arrows_to_the_image_are_those_of_the_layout(name):
+    for set_name, image_set in load_recipe(name).sets.items():
+        names, arrows = read(SetReport(set_name, image_set, 1, 1, [], [], []).picture())
         assert names >= image_set.mechanisms().keys()
         assert {parent for parent, child in arrows if child == IMAGE} == set(references(image_set.layout))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(25))
 def test_no_arrow_is_behind_a_node(seed):
     rng = np.random.default_rng(seed)
     names = [f"v{i}" for i in range(rng.integers(1, 12))]

@@ -78,18 +78,13 @@ def test_arrows_into_the_factors_that_interventions_set_are_gone(recipe):
     )
 
 
-def test_the_recipes_own_do_and_do_of_plans_are_named(recipe, tmp_path):
-    for changed in (do(recipe, tone=2), load_recipe(_written(tmp_path), ["do.tone=2"])):
+def test_the_recipes_own_do_and_do_of_plans_are_named(recipe, write_recipe):
+    for changed in (do(recipe, tone=2), load_recipe(write_recipe(RECIPE), ["do.tone=2"])):
         sets = told(report_text(make_plan(changed)))
         assert [does for does, _ in sets.values()][:2] == [["do: tone = 2"], ["do: tone = 2, color = red"]]
         assert sets["observed"][1] == [*OBSERVED[:4], SELECTION, OBSERVED[-1]]
     sets = told(report_text(make_plan(do(recipe, "observed", color="red", kind="cube"))))
     assert sets["observed"] == (["do: color = red, kind = cube"], ["kind -> size", SELECTION, OBSERVED[-1]])
-
-
-def _written(folder):
-    (folder / "trial.yaml").write_text(RECIPE)
-    return folder / "trial.yaml"
 
 
 def test_the_report_of_counterfactuals_names_the_interventions_of_the_samples_at_hand(recipe):
@@ -100,11 +95,9 @@ def test_the_report_of_counterfactuals_names_the_interventions_of_the_samples_at
 
 
 def test_a_rule_on_a_listed_factor_decides_the_units_before_the_intervention(write_recipe):
-    text = RECIPE.replace("    draws: 40", "    draws: 40\n    grid: [finish, polish]").replace(
-        "    variables:", "      finish: {values: [1, 2]}\n      polish: {values: [1, 2]}\n    variables:"
-    )
-    rule = "      - {exclude: {finish: 1, polish: 2}, target: polish}\n      - {exclude: {color: blue"
-    recipe = load_recipe(write_recipe(text.replace("      - {exclude: {color: blue", rule)))
+    listed = [f"sets.observed.factors.{name}={{values: [1, 2]}}" for name in ("finish", "polish")]
+    rule = "sets.observed.rules=[{exclude: {finish: 1, polish: 2}, target: polish}]"
+    recipe = load_recipe(write_recipe(RECIPE), [*listed, "sets.observed.grid=[finish, polish]", rule])
     _, graph = told(report_text(make_plan(do(recipe, polish=2), 6)))["observed"]
     assert "rule on polish before the intervention: never finish in [1] and polish in [2]" in graph
     assert "finish -> polish" not in graph
@@ -129,12 +122,8 @@ def test_the_page_has_the_interventions_and_the_cut_graph(recipe, tmp_path):
     assert "Dashed arrows" in what_if
 
 
-def test_names_cannot_control_the_terminal(tmp_path):
-    path = tmp_path / "trial.yaml"
-    path.write_text(RECIPE.replace("variables:\n      style: {values: [a, b]}", VARIABLES), encoding="utf-8")
-    text = report_text(make_plan(load_recipe(str(path))))
+def test_names_cannot_control_the_terminal(write_recipe):
+    mark = 'sets.observed.variables.mark={values: [a, "b\\e[2J\\n\\u202e"]}'
+    text = report_text(make_plan(load_recipe(write_recipe(RECIPE), [mark])))
     assert r"b\u001b[2J\u000a\u202e" in text
     assert all(line.isprintable() for line in text.split("\n"))
-
-
-VARIABLES = 'variables:\n      mark: {values: [a, "b\\e[2J\\n\\u202e"]}\n      style: {values: [a, b]}'

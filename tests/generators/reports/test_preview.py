@@ -12,8 +12,7 @@ def shown(plan, name, factor):
 def test_every_value_of_a_categorical_factor_is_shown():
     few = {"scene": "[garden, hall]", "object_type": "[cube]", "color": "[red]"}
     overrides = [f"sets.candle.factors.{name}.values={values}" for name, values in few.items()]
-    plan = make_plan(load_recipe("candle", overrides))
-    draft = preview_plan(plan)
+    draft = preview_plan(make_plan(load_recipe("candle", overrides)))
     assert shown(draft, "candle", "size") == {1.5, 2, 2.5}
     assert shown(draft, "candle", "scene") == {"garden", "hall"}
     assert shown(draft, "candle", "rotation") == {0, 15, 30, 45, 60, 90}
@@ -23,16 +22,13 @@ def test_every_value_of_a_categorical_factor_is_shown():
 
 
 def test_values_of_a_factor_with_a_count_are_shown():
-    plan = make_plan(load_recipe("dead-leaves", ["sets.dead_leaves.draws=40"]))
-    draft = preview_plan(plan)
+    draft = preview_plan(make_plan(load_recipe("dead-leaves", ["sets.dead_leaves.draws=40"])))
     assert shown(draft, "dead_leaves", "contrast") == {0, 0.5}
     assert len(draft.samples) == 3
 
 
 def test_a_set_of_continuous_factors_alone_shows_its_first_samples():
-    plan = make_plan(
-        load_recipe("identifiable", [f"sets.{name}.draws=20" for name in ("teapot", "shapes", "causal")])
-    )
-    draft = preview_plan(plan)
+    few = [f"sets.{name}.draws=20" for name in ("teapot", "shapes", "causal")]
+    draft = preview_plan(make_plan(load_recipe("identifiable", few)))
     assert [s.index for s in draft.samples if s.set == "teapot"] == list(range(PREVIEW_SAMPLES))
     assert len(shown(draft, "shapes", "object_type")) == 7

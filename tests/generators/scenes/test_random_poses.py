@@ -8,7 +8,6 @@ from candlelight.generators.language.lights_and_camera import CameraSpec
 from candlelight.generators.language.load_recipe import load_recipe, recipe_sha256
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
 from candlelight.generators.scenes.object_placement import place_objects, vary_pose
-from candlelight.loaders.errors import InputError
 
 CUBE = ObjectSpec(type="cube", rotation="$base", location=(1, "$y"))
 VARIED = RandomPose(variation="$pose", turn=30, move=0.05)
@@ -57,11 +56,6 @@ def test_the_middle_of_a_tilted_object_moves_as_drawn():
     up = (np.sin(tilt) * np.sin(angle), -np.sin(tilt) * np.cos(angle), np.cos(tilt))
     ((_, dx, dy),) = changes([0])
     assert np.add(placed.location, np.multiply(0.5, up)) == pytest.approx((1 + dx, dy - 2, 1), abs=1e-6)
-
-
-def test_a_pose_without_number_is_refused():
-    with pytest.raises(InputError, match=r"layout\.random_pose\.variation: expected a whole number, .* 1\.5"):
-        vary_pose(CUBE, RandomPose(variation=1.5), 0, inputs(), "layout.objects.0")
 
 
 def test_a_recipe_without_random_poses_keeps_its_hash():
