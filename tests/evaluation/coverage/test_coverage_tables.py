@@ -10,7 +10,7 @@ from candlelight.evaluation.coverage.coverage_tables import (
     write_coverage_tables,
 )
 from candlelight.evaluation.report.blocks import split_method_names
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 CALL = ("comparison", "data", "classifier")
 OPTIONAL = (
@@ -127,12 +127,12 @@ def test_csv_files_hold_the_tables(tmp_path, coverage_call):
 def test_a_folder_that_is_a_file_is_refused(tmp_path, coverage_call):
     blocked = tmp_path / "tables"
     blocked.write_text("")
-    with pytest.raises(InputError, match=r"figure5\.csv cannot be written"):
+    with refused(r"figure5\.csv cannot be written"):
         write_coverage_tables(blocked, coverage_call("kinds"))
 
 
 def test_results_of_other_metrics_are_refused(coverage_call):
     waiou, other, _ = coverage_call("kinds")
     other = replace(other, about=replace(other.about, metric="irs"))
-    with pytest.raises(InputError, match="expected results of `waiou`, got `irs`; leave them out"):
+    with refused("expected results of `waiou`, got `irs`; leave them out"):
         coverage_tables([waiou, other])
