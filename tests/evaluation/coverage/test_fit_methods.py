@@ -68,9 +68,7 @@ def test_training_images_that_cannot_be_read(view, memory_view, monkeypatch) -> 
     with refused("expected images float32"):
         read_training_images(memory_view([torch.full((3, 4, 4), torch.nan)]), [0], [0], None)
     monkeypatch.setattr(explained_images, "_LARGEST", 1000)
-    with refused(
-        r"4 images of 8 x 8 need .* GiB; choose fewer of them \(`rows`\), or a smaller `size`",
-    ):
+    with refused(r"4 images of 8 x 8 need .* GiB; choose fewer of them \(`rows`\), or a smaller `size`"):
         read_training_images(view, range(4), LABELS, None)
 
 

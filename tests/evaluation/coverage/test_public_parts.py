@@ -59,16 +59,6 @@ def score(data, size=None, batch_size=16, **options):
     return evaluate("coverage", data, {"bright": brightness}, device="cpu", **how, **options)["bright"]
 
 
-def test_faces_in_the_groups_of_the_paper(faces):
-    # Of 24 rows the eyes have 8..12 (with one eye 8..10), hair 0..4 and 6..8, skin 4..16 and 20..24.
-    result = score(open_data("parts", f"celebamask:{faces}", split="test", by="part"), proportions=(0.25,))
-    assert result.about.settings["parts"] == ["eyes", "hair", "skin"]
-    # The brightest quarter are rows 18..24: four of them are neck, the rest of the skin are 12 rows more.
-    assert result.details["mean_iou"] == [None, None, pytest.approx(4 / 18)]
-    assert result.details["counts"] == [0, 0, 2]
-    assert result.about.data["rows"] == 2  # the face of the training split is not among them
-
-
 def slow_iou(pixels, masks, share):
     """Mark the brightest share of the pixels, and compute the IoU with each part pixel by pixel."""
     height, width = pixels.shape
