@@ -11,7 +11,7 @@ from benchmarks.trials import causal_validity, validity_page
 from benchmarks.trials.planned_factors import FACTOR_SOURCES, planned_factors
 from benchmarks.trials.validity_grid import draw_grid
 from benchmarks.trials.validity_rule import CLAIMS, has_claim, mark_cells, wrong_pairs
-from candlelight.evaluation.causal import PLANTED_CODES
+from candlelight.evaluation.causal import PLANTED_CODES, estimators
 from candlelight.evaluation.causal.factor_table import FactorTable
 from candlelight.evaluation.causal.measure_codes import CODE_METRICS
 
@@ -117,7 +117,8 @@ def test_planned_factors_are_those_of_the_recipe():
     assert len(few.values) == 100
 
 
-def test_every_score_of_every_metric_has_a_claim_and_stands_on_the_page():
+def test_every_score_of_every_metric_has_a_claim_and_stands_on_the_page(monkeypatch):
+    monkeypatch.setattr(estimators, "_STAGES", 5)
     codes = causal_validity.planted_codes("rotated", TABLE.values, 0)
     metrics = [name for name in CODE_METRICS if name not in causal_validity.LEFT_OUT]
     scores = [score for name in metrics for score in causal_validity.scores_of(name, codes, TABLE, 0)]

@@ -2,14 +2,16 @@
 
 import pytest
 
-from benchmarks.trials.cheating_decoders import check_order, score_decoders
+from benchmarks.trials import cheating_decoders
 
 NEW = "rendered_counterfactual(1)"
 
 
-def test_no_cheat_comes_near_the_truth():
-    found = score_decoders()
-    check_order(found)
+def test_no_cheat_comes_near_the_truth(monkeypatch):
+    monkeypatch.setattr(cheating_decoders, "SIDE", 24)
+    monkeypatch.setattr(cheating_decoders, "FACTORS", dict.fromkeys(cheating_decoders.FACTORS, 3))
+    found = cheating_decoders.score_decoders()
+    cheating_decoders.check_order(found)
     scores = {name: one for name, (one, _) in found.items()}
     truth = scores.pop("truth")
     assert truth[f"{NEW}, changed region"] == pytest.approx(1, abs=1e-5)

@@ -1,13 +1,13 @@
 import itertools
 import math
-from inspect import unwrap
 
 import numpy as np
 import pytest
 import torch
 
+from candlelight.evaluation.causal import estimators
 from candlelight.evaluation.causal.dci import dci, dci_fast, dci_from_classifiers
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 BOTH = pytest.mark.parametrize("function", [dci, dci_fast])
 
@@ -43,7 +43,7 @@ def _slow(importances):
     return disentanglement, completeness, by_code, by_factor
 
 
-@pytest.mark.parametrize("shape", [(7, 3), (2, 2), (3, 6)], ids=str)
+@pytest.mark.parametrize("shape", [(7, 3), (3, 6)], ids=str)
 def test_equals_loops(shape):
     importances = np.random.default_rng(len(shape)).random(shape) ** 4
     importances[0] = 0
@@ -112,37 +112,28 @@ def test_identity_scores_one(function):
     assert float(found.code_disentanglement[3]) == pytest.approx(0, abs=1e-12)
 
 
-@BOTH
-def test_random_codes_score_low(function):
-    factors, train, test = _grid(10)
-    found = function(_noise(len(factors), 4), factors, train, test)
-    assert float(found.disentanglement) < 0.1
-    assert float(found.completeness) < 0.1
-    assert float(found.informativeness_test) < 0.6 < float(found.informativeness_train)
-
-
 def _mixed():
     factors, train, test = _grid(6)
     codes = factors.double() @ _noise(3, 4, seed=1) + 0.2 * _noise(len(factors), 4, seed=2)
     return codes, factors, train, test
 
 
-def test_order_of_codes_and_factors_does_not_matter():
+@pytest.fixture
+def few_stages(monkeypatch) -> None:
+    monkeypatch.setattr(estimators, "_STAGES", 12)
+
+
+@pytest.mark.usefixtures("few_stages")
+def test_order_and_monotone_changes_do_not_matter():
     # With coarse values two codes rarely split off the same rows, so there are no ties to draw for.
     codes, factors, train, test = _mixed()
     codes = (2 * codes).round()
     found = dci_fast(codes, factors, train, test)
-    permuted = dci_fast(codes[:, [2, 0, 3, 1]], factors[:, [1, 2, 0]], train, test)
+    permuted = dci_fast(-0.5 * codes[:, [2, 0, 3, 1]], 9 - 2 * factors[:, [1, 2, 0]], train, test)
     torch.testing.assert_close(
-        permuted.importance, found.importance[[2, 0, 3, 1]][:, [1, 2, 0]], atol=0.01, rtol=0
+        permuted.importance, found.importance[[2, 0, 3, 1]][:, [1, 2, 0]], atol=0.02, rtol=0
     )
     torch.testing.assert_close(permuted.test_accuracy, found.test_accuracy[[1, 2, 0]], atol=0.05, rtol=0)
-
-
-def test_monotone_changes_of_codes_do_not_matter():
-    codes, factors, train, test = _mixed()
-    found, changed = (dci_fast(each, factors, train, test) for each in (codes, -0.5 * codes))
-    torch.testing.assert_close(changed.importance, found.importance, atol=0.02, rtol=0)
 
 
 def test_fast_scores_are_those_of_scikit_learn():
@@ -155,34 +146,12 @@ def test_fast_scores_are_those_of_scikit_learn():
     torch.testing.assert_close(fast.test_accuracy, slow.test_accuracy, atol=0.05, rtol=0)
 
 
-@BOTH
-def test_copies_of_a_code_share_its_importance(function):
+def test_copies_of_a_code_share_its_importance():
     factors, train, test = _grid(6, (2, 3))
-    found = function(factors.double().repeat(1, 2), factors, train, test)
+    found = dci_fast(factors.double().repeat(1, 2), factors, train, test)
     assert float(found.disentanglement) == pytest.approx(1, abs=1e-6)
     assert 0.3 < float(found.importance[0, 0]) < 0.7
     assert float(found.completeness) == pytest.approx(0.5, abs=0.05)
-
-
-@BOTH
-def test_no_code_varies(function):
-    factors = torch.tensor([[0, 0], [1, 0], [1, 0], [1, 1], [1, 1], [0, 0]])
-    found = function(torch.full((6, 3), 0.1), factors, torch.arange(4), torch.tensor([4, 5]))
-    assert (float(found.disentanglement), float(found.completeness)) == pytest.approx((0, 0), abs=1e-12)
-    assert found.importance.tolist() == [[0, 0]] * 3
-    assert found.weights.tolist() == pytest.approx([1 / 3] * 3)
-    assert found.train_accuracy.tolist() == [0.75, 0.75]
-    assert found.test_accuracy.tolist() == [0.5, 0.5]
-
-
-@BOTH
-def test_no_split_decreases_the_error(function):
-    # Codes say nothing about the second factor.
-    factors = torch.cartesian_prod(torch.arange(2), torch.arange(2)).repeat(2, 1)
-    codes = torch.cat([factors[:, :1], torch.zeros(8, 1)], dim=1)
-    found = function(codes, factors, torch.arange(4), torch.arange(4, 8))
-    torch.testing.assert_close(found.importance, torch.tensor([[1.0, 0.0], [0.0, 0.0]]).double())
-    assert float(found.disentanglement) == pytest.approx(1, abs=1e-6)
 
 
 @BOTH
@@ -193,13 +162,6 @@ def test_differences_below_the_resolution_of_scikit_learn_are_ignored(function):
 
 
 @BOTH
-def test_classes_are_names(function):
-    factors, train, test = _grid(2, (2, 3))
-    found = function(factors.float(), 50 - 7 * factors, train, test)
-    torch.testing.assert_close(vars(found), vars(function(factors.float(), 2 - factors, train, test)))
-
-
-@BOTH
 def test_equal_seeds_give_equal_results_and_codes_may_need_gradients(function):
     factors, train, test = _grid(3, (2, 3))
     codes = factors.float().repeat(1, 2).requires_grad_()
@@ -207,6 +169,7 @@ def test_equal_seeds_give_equal_results_and_codes_may_need_gradients(function):
     torch.testing.assert_close(vars(first), vars(second), rtol=0, atol=0)
 
 
+@pytest.mark.usefixtures("few_stages")
 def test_continuous_factors_are_binned():
     factors = _noise(60, 2)
     codes, train, test = factors + 0.1 * _noise(60, 2, seed=1), torch.arange(40), torch.arange(40, 60)
@@ -224,30 +187,19 @@ ROWS = {"train": torch.arange(3), "test": torch.tensor([3])}
 @pytest.mark.parametrize(
     ("replaced", "message"),
     [
-        ({"codes": torch.zeros(4, 1)}, "`codes` needs at least 2 codes to compare, got 1"),
-        ({"codes": torch.full((4, 2), torch.nan)}, "`codes` must be finite in float32, got nan or inf"),
         ({"codes": torch.full((4, 2), 1e39, dtype=torch.float64)}, "`codes` must be finite in float32"),
-        ({"factors": TWO[:, :1]}, "`factors` needs at least 2 factors to compare, got 1"),
-        ({"factors": torch.full((4, 2), torch.nan), "bins": 3}, "`factors` must be finite, got nan or inf"),
         ({"factors": TWO.float()}, "`factors` of floats are continuous and need `bins`.*got None; cast"),
         ({"factors": TWO.float(), "bins": 1}, "need `bins` of at least 2, such as 20, got 1"),
         ({"factors": TWO * torch.tensor([1, 0])}, "column 1 of `factors` has one class in the train rows"),
-        ({"train": torch.tensor([0])}, "column 0 of `factors` has one class in the train rows; leave it out"),
         ({"train": torch.zeros(0).long()}, "`train` needs at least one row, got none"),
-        ({"test": torch.zeros(0).long()}, "`test` needs at least one row, got none"),
         ({"test": torch.tensor([4])}, "`test` must be row numbers from 0 to 3, got 4 to 4"),
         ({"train": torch.tensor([-1, 1])}, "`train` must be row numbers from 0 to 3, got -1 to 1"),
-        ({"test": torch.tensor([2, 3])}, "`train` and `test` must be different rows, got 1 in both"),
         ({"train": torch.ones(4).bool()}, r"`train` must be row numbers, got torch.bool; use mask.nonzero"),
-        ({"train": torch.ones(4)}, "`train` must be row numbers, got torch.float32"),
         ({"train": torch.ones(4, 1).long()}, r"`train` \[train\].*got \[4, 2\], \[4, 2\], \[4, 1\], \[1\]"),
         ({"factors": TWO[:3]}, r"expected `codes` \[samples, codes\].*got \[4, 2\], \[3, 2\]"),
         ({"codes": np.zeros((4, 2))}, "`codes` must be a torch tensor, got ndarray"),
     ],
 )
-def test_invalid_arguments_are_refused(replaced, message):
-    with pytest.raises(InputError, match=message) as caught:
-        unwrap(dci_from_classifiers)(
-            **{"fit": None, "codes": torch.zeros(4, 2), "factors": TWO, **ROWS, **replaced}
-        )
-    assert "\n" not in str(caught.value)
+def test_arguments_that_are_refused(replaced, message):
+    with refused(message):
+        dci_from_classifiers(**{"fit": None, "codes": torch.zeros(4, 2), "factors": TWO, **ROWS, **replaced})

@@ -1,12 +1,11 @@
 import itertools
-from inspect import unwrap
 
 import numpy as np
 import pytest
 import torch
 
 from candlelight.evaluation.causal.irs import irs
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 
 def _slow(codes, factors, quantile):
@@ -37,9 +36,8 @@ def _random(seed, samples=120, codes=5, sizes=(3, 4, 7)):
 
 
 @pytest.mark.parametrize("quantile", [0.99, 1.0, 0.5])
-@pytest.mark.parametrize("seed", range(3))
-def test_equals_loops(seed, quantile):
-    codes, factors = _random(seed)
+def test_equals_loops(quantile):
+    codes, factors = _random(0)
     codes[:, 2] = 1.25
     result = irs(torch.from_numpy(codes), torch.from_numpy(factors), quantile)
     score, matrix, weights, active = _slow(codes, factors, quantile)
@@ -50,8 +48,8 @@ def test_equals_loops(seed, quantile):
     assert result.parents.tolist() == matrix.argmax(1).tolist()
 
 
-@pytest.mark.parametrize("quantile", [0.99, 1.0, 0.5, 0.01])
-@pytest.mark.parametrize("sizes", [(2,), (90, 2), (60, 60, 3), (119,)], ids=str)
+@pytest.mark.parametrize("quantile", [0.99, 0.01])
+@pytest.mark.parametrize("sizes", [(90, 2), (60, 60, 3), (119,)], ids=str)
 def test_classes_of_few_and_many_rows_equal_loops(sizes, quantile):
     # Of 120 rows in 90 classes some classes have one row, and most share their size with others.
     codes, factors = _random(11, sizes=sizes)
@@ -71,13 +69,6 @@ def test_by_hand():
     np.testing.assert_allclose(result.score, (0.5 * 1 + 5.5 * (1 - 0.5 / 5.5)) / 6)
 
 
-def test_irs_is_blind_to_complete_confounding():
-    # The supplement's Table 2: colour and shape always change together, IRS near 1.
-    both = torch.arange(3).repeat(20)
-    codes = torch.stack([both, -2 * both], dim=1).float()
-    assert float(irs(codes, torch.stack([both, both], dim=1)).score) == 1
-
-
 def test_class_sizes_are_those_of_each_factor():
     factors = torch.tensor([[5, 0], [5, 0], [2, 0], [9, 1], [5, 1], [9, 1]])
     result = irs(torch.rand(6, 2, generator=torch.Generator().manual_seed(0)), factors)
@@ -85,51 +76,11 @@ def test_class_sizes_are_those_of_each_factor():
     assert irs(torch.ones(6, 2), factors).class_sizes == ((1, 2, 3), (3, 3))
 
 
-def test_small_classes_raise_the_score_of_random_codes():
-    draws = torch.Generator().manual_seed(0)
-    codes = torch.rand(240, 4, generator=draws, dtype=torch.float64)
-    scores = [float(irs(codes, (torch.arange(240) % classes)[:, None]).score) for classes in (2, 20, 60, 120)]
-    assert scores == sorted(scores)
-    assert scores[0] < 0.05
-    assert scores[-1] > 0.5
-
-
-def test_order_names_and_scale_do_not_matter():
-    codes, factors = (torch.from_numpy(x) for x in _random(7))
-    result = irs(codes, factors)
-    order = torch.randperm(len(codes), generator=torch.Generator().manual_seed(0))
-    renamed = irs(-3 * codes[order] + 8, 50 - 7 * factors[order])
-    torch.testing.assert_close(renamed.matrix, result.matrix)
-    torch.testing.assert_close(renamed.score, result.score)
-    assert (result.matrix <= 1).all()
-
-
-def test_float32_codes_and_rare_values():
-    codes, factors = _random(8, samples=30)
-    factors[0, 0] = 99
-    result = irs(torch.from_numpy(codes).float(), torch.from_numpy(factors))
-    np.testing.assert_allclose(result.score, _slow(codes, factors, 0.99)[0], rtol=1e-5)
-
-
 def test_collapsed_encoder_scores_zero():
     result = irs(torch.full((6, 3), 0.1), torch.arange(6)[:, None] % torch.tensor([[2, 3]]))
     assert float(result.score) == 0
     assert result.matrix.shape == (0, 2)
     assert result.codes.tolist() == []
-
-
-@pytest.mark.parametrize(
-    ("codes", "quantile", "message"),
-    [
-        (torch.zeros(3, 2), 0.0, "`quantile` must be above 0 and at most 1, got 0.0"),
-        (torch.zeros(3, 2), 1.1, "`quantile` must be above 0 and at most 1, got 1.1"),
-        (torch.zeros(0, 2), 0.99, "`codes` needs at least one sample"),
-        (torch.full((3, 2), torch.nan), 0.99, "`codes` must be finite"),
-    ],
-)
-def test_invalid_arguments_are_refused(codes, quantile, message):
-    with pytest.raises(InputError, match=message):
-        irs(codes, torch.zeros(len(codes), 1, dtype=torch.int64), quantile)
 
 
 def _histogram_classes(column, bins=20):
@@ -150,12 +101,7 @@ def test_continuous_factors_are_binned():
     assert float(found.score) < 0.5
 
 
-def test_bins_do_not_change_class_indices():
-    codes, factors = (torch.from_numpy(x) for x in _random(4))
-    torch.testing.assert_close(irs(codes, factors, bins=2).matrix, irs(codes, factors).matrix)
-
-
-@pytest.mark.parametrize("classes", [3, 20, 21, 50])
+@pytest.mark.parametrize("classes", [20, 21])
 def test_the_library_bins_every_factor(classes):
     codes, factors = _random(5, samples=400, sizes=(classes, 4))
     factors[:classes, 0] = np.arange(classes)
@@ -177,48 +123,17 @@ def test_constant_continuous_factor_is_one_class():
 
 
 @pytest.mark.parametrize(
-    ("factors", "bins", "message"),
+    ("change", "message"),
     [
-        (
-            torch.rand(6, 2),
-            None,
-            "floats are continuous and need `bins`, such as 20; cast",
-        ),
-        (torch.full((6, 2), torch.nan), 5, "`factors` must be finite, got nan or inf"),
-        (torch.tensor([[0.0, torch.inf]] * 6), 5, "`factors` must be finite, got nan or inf"),
-        (torch.arange(6)[:, None], None, "column 0 of `factors` has as many classes as samples, 6"),
-        (torch.arange(6.0)[:, None], 500, "column 0 of `factors` has as many classes as samples, 6"),
-        (torch.rand(6, 2), 1, "`bins` must be at least 2, got 1"),
-        (torch.zeros(6, 0, dtype=torch.int64), None, "`factors` needs at least one factor, got none"),
+        ({"quantile": 0.0}, "`quantile` must be above 0 and at most 1, got 0.0"),
+        ({"quantile": 1.1}, "`quantile` must be above 0 and at most 1, got 1.1"),
+        ({"factors": torch.arange(6.0)[:, None], "bins": 500}, "has as many classes as samples, 6"),
+        ({"factors": torch.rand(6, 2), "bins": 1}, "`bins` must be at least 2, got 1"),
+        ({"codes": torch.rand(6, 8, 4, 4)}, r"`codes` \[samples, codes\].*got \[6, 8, 4, 4\], \[6, 1\]"),
+        ({"factors": torch.zeros(6).long()}, r"got \[6, 3\], \[6\]"),
+        ({"compat": "disentangle"}, "`compat` must be one of: exact, disentanglement_lib; got dis"),
     ],
-    ids=["floats", "nan", "inf", "classes", "bins of one", "one bin", "none"],
 )
-def test_factors_that_are_refused(factors, bins, message):
-    with pytest.raises(InputError, match=message):
-        irs(torch.rand(6, 3), factors, bins=bins)
-
-
-@pytest.mark.parametrize(
-    ("codes", "factors", "message"),
-    [
-        (
-            torch.rand(6),
-            torch.zeros(6, 1).long(),
-            r"`codes` \[samples, codes\].*got \[6\], \[6, 1\]",
-        ),
-        (torch.rand(6, 8, 4, 4), torch.zeros(6, 1).long(), r"got \[6, 8, 4, 4\], \[6, 1\]"),
-        (torch.rand(6, 8), torch.zeros(6).long(), r"got \[6, 8\], \[6\]"),
-        (torch.rand(6, 8), torch.zeros(5, 1).long(), r"got \[6, 8\], \[5, 1\]"),
-        (np.zeros((6, 8)), torch.zeros(6, 1).long(), "`codes` must be a torch tensor, got ndarray"),
-        (torch.rand(6, 8), np.zeros((6, 1)), "`factors` must be a torch tensor, got ndarray"),
-    ],
-    ids=["one code", "maps", "one factor", "rows", "numpy codes", "numpy factors"],
-)
-def test_shapes_that_are_refused(codes, factors, message):
-    with pytest.raises(InputError, match=message):
-        unwrap(irs)(codes, factors)
-
-
-def test_misspelt_compat_is_refused():
-    with pytest.raises(InputError, match="`compat` must be one of: exact, disentanglement_lib; got dis"):
-        unwrap(irs)(torch.rand(6, 2), torch.zeros(6, 1).long(), compat="disentangle")
+def test_arguments_that_are_refused(change, message):
+    with refused(message):
+        irs(**{"codes": torch.rand(6, 3), "factors": torch.zeros(6, 1).long(), **change})

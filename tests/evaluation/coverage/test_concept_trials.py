@@ -33,8 +33,7 @@ def test_completeness_of_topics_and_of_random_directions(tmp_path, capsys):
     maps = LabelledMaps(data.images, data.labels)
     how = ReconstructionTraining(0, hidden=8, epochs=25, rate=0.3)
     cell = topics_completeness.directions_completeness(CHANNELS[1:], maps, maps, 3, how)
-    assert cell["found"].tolist() == [3]
-    assert cell["completeness"].shape == (3,)
+    assert (cell["found"].tolist(), cell["completeness"].shape) == ([3], (3,))
     assert cell["completeness"][0] == pytest.approx(1)  # three topics tell three channels apart
     found = np.array([[[0.0, 0.0, 0.0], cell["completeness"].tolist()]])
     curves = topics_completeness.CompletenessCurves((1, 3), np.concatenate([found, found]), np.ones((2, 2)))
@@ -72,30 +71,18 @@ def test_ablation_of_the_channels_of_the_classes():
     assert found["random"].shape == (19,)
 
 
-@pytest.fixture(scope="module")
-def prototype_network():
+def test_pushed_prototypes_are_patches_of_their_class_unless_they_are_moved(capsys):
     data = channel_images()
     how = PrototypeTraining(0, per_class=2, dim=4, warm_epochs=1, epochs=2, batch_size=5)
-    return train_prototype_network(nn.Conv2d(3, 4, 2, stride=2), data.images, data.labels, how)
-
-
-def test_pushed_prototypes_are_patches_of_their_class(prototype_network, capsys):
-    data = channel_images()
+    backbone = nn.Conv2d(3, 4, 2, stride=2)
+    prototype_network = train_prototype_network(backbone, data.images, data.labels, how)
     check = concept_checks.check_patches(prototype_network, data.images, data.labels, batch_size=5)
     assert check.equal.all()
     assert check.own_class.all()
     assert check.difference == 0
     concept_checks.print_patches(check, ["red", "green", "blue"])
-    cells = [line.split("|")[1:5] for line in capsys.readouterr().out.splitlines()[2:6]]
-    assert [[cell.strip() for cell in row[:3]] for row in cells] == [
-        *([name, "2", "2"] for name in ("red", "green", "blue")),
-        ["all", "6", "6"],
-    ]
-    assert int(cells[3][3]) == len(torch.unique(check.patches, dim=0))
-
-
-def test_a_moved_prototype_and_a_wrong_class_are_found(prototype_network):
-    data = channel_images()
+    whole = capsys.readouterr().out.splitlines()[5].split("|")[1:5]
+    assert [cell.strip() for cell in whole] == ["all", "6", "6", str(len(check.patches.unique(dim=0)))]
     patches = prototype_network.patches
     prototype_network.prototypes[1, 0] += 0.25
     wrong = data.labels.clone()

@@ -1,8 +1,6 @@
 """Noise covers as much as chance, a mask covers itself, and a constant map covers nothing."""
 
 import math
-from inspect import unwrap
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -22,7 +20,7 @@ from candlelight.evaluation.coverage.waiou import part_iou
 from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.named_models import identify_models
 from candlelight.evaluation.views import PartImage
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 SHARES = (0.05, 0.2, 0.35)
 
@@ -123,13 +121,6 @@ def test_scores_of_the_controls(memory_view):
     # The 8 pixels next to the middle, and no other pixel.
     assert results["centre"].details["mean_iou"] == [None, 1]
     assert 0 < results["noise"].scores["mean_iou"].value < 0.2
-    other = cover(CONTROLS, view, batch_size=9)
-    assert {name: result.to_json() for name, result in results.items()} == {
-        name: result.to_json() for name, result in other.items()
-    }
-    # The paper's rule marks every point of the constant map: its IoU is the area of the part.
-    paper = cover(CONTROLS, view, compat="waiou2023")["constant"]
-    assert paper.details["mean_iou"] == pytest.approx([8 / 192, 8 / 192])
 
 
 def test_controls_say_their_colour_space():
@@ -138,18 +129,14 @@ def test_controls_say_their_colour_space():
 
 @pytest.mark.parametrize("control", CONTROLS.values())
 def test_control_of_a_single_image(control):
-    with pytest.raises(InputError, match=r"expected `images` \[batch, 3, height, width\], got \[3, 4, 5\]"):
-        unwrap(control)(torch.zeros(3, 4, 5))
+    with refused(r"expected `images` \[batch, 3, height, width\], got \[3, 4, 5\]"):
+        control(torch.zeros(3, 4, 5))
 
 
 @pytest.mark.parametrize("compat", ["exact", "waiou2023"])
-@pytest.mark.parametrize("threshold_at", ["mask", "map"])
-@pytest.mark.parametrize("pooling", ["set", "image"])
-@pytest.mark.parametrize("share", [0.01, 0.05])
-def test_mask_covers_itself(share, pooling, threshold_at, compat):
+def test_mask_covers_itself(compat):
     masks = _stream(*({"a": one, "b": two} for one, two in zip(_blocks(6), _blocks(6, seed=1), strict=True)))
-    options = {"pooling": pooling, "threshold_at": threshold_at, "compat": compat}
-    found = ideal(masks, ["b", "a"], (12, 16), [share], **options)
+    found = ideal(masks, ["b", "a"], (12, 16), [0.05], compat=compat)
     assert found.mean_iou.tolist() == [1, 1]
     assert (found.iou == 1).all()
 
@@ -174,7 +161,7 @@ def test_ideal_by_hand():
 
 @pytest.mark.parametrize("threshold_at", ["mask", "map"])
 @pytest.mark.parametrize("pooling", ["set", "image"])
-@pytest.mark.parametrize("resolution", [(5, 7), (3, 4), (12, 5), (24, 32)])
+@pytest.mark.parametrize("resolution", [(3, 4), (24, 32)])
 def test_ideal_equals_averages_in_loops(resolution, pooling, threshold_at):
     masks = _blocks(5)
     fine = masks.repeat(resolution[0], 1).repeat(resolution[1], 2)
@@ -209,16 +196,6 @@ def test_proportions_of_the_ideal_are_chosen_on_other_images():
     assert crossed.iou[:, 0].tolist() == expected
     assert float(crossed.mean_iou) < float(same.mean_iou)
     assert crossed.best_proportion.tolist() == same.best_proportion.tolist()
-
-
-def test_coarser_masks_cover_less():
-    masks = _stream(*({"a": mask} for mask in _blocks(20)))
-    scores = [
-        float(ideal(masks, ["a"], size, np.arange(0.01, 0.4, 0.01).tolist()).mean_iou)
-        for size in ((12, 16), (6, 8), (3, 4), (1, 2))
-    ]
-    assert scores[0] == 1
-    assert all(fine - coarse > 0.02 for fine, coarse in pairwise(scores))
 
 
 def test_images_without_the_part_change_nothing():

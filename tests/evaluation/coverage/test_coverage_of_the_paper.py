@@ -1,5 +1,6 @@
 """All numbers of coverage against a slow computation with loops, written from sec. 3 of the paper."""
 
+import functools
 import itertools
 import math
 
@@ -95,12 +96,16 @@ def threshold(points, share):
     return points[lower] + (position - lower) * (points[upper] - points[lower])
 
 
+@functools.cache
+def heatmaps(method, k, rank):
+    """Merged heatmaps of all images, the sets of their concepts, and the heatmaps enlarged to the masks."""
+    small, sets = zip(*(strongest(method, image, k, rank) for image in range(IMAGES)), strict=True)
+    return small, sets, [enlarged(one) for one in small]
+
+
 def ious(method, masks, share, parameters):
     """Eq. 3 for each image and part, nan if the image does not show the part."""
-    small, sets = zip(
-        *(strongest(method, image, parameters.k, parameters.rank) for image in range(IMAGES)), strict=True
-    )
-    large = [enlarged(one) for one in small]
+    small, sets, large = heatmaps(method, parameters.k, parameters.rank)
     counted = large if parameters.threshold_at == "mask" else small
     found = np.full((IMAGES, len(PARTS)), np.nan)
     for image in range(IMAGES):
@@ -165,7 +170,10 @@ def scores(methods, masks, parameters):
     "options",
     [
         {"k": 2, "quick": False},
-        {"k": 3, "rank": "score", "choose": "same", "pooling": "image", "threshold_at": "map", "quick": True},
+        {
+            **{"k": 3, "rank": "score", "choose": "same", "pooling": "image", "threshold_at": "map"},
+            **{"iou_threshold": 0.1, "quick": True},
+        },
     ],
     ids=["SetHM", "IndivHM"],
 )
@@ -182,20 +190,24 @@ def test_every_number_equals_the_slow_one(memory_view, masks, options) -> None:
     how = {"device": "cpu", "batch_size": 4, "proportions": SHARES}
     results = evaluate("coverage", view, named, **how, **options)
     expected, tables = scores(methods, masks, parameters)
-    parts = weighed(tables, 0)
-    for number, (name, method) in enumerate(methods.items()):
+    limit = parameters.iou_threshold
+    parts = weighed(tables, limit)
+    every = [[ious(method, masks, share, parameters) for share in SHARES] for method in methods.values()]
+    curves = [weighed(one, limit).mean(1) for one in zip(*every, strict=True)]
+    for number, name in enumerate(methods):
         result, table = results[name], tables[number]
         assert result.score == pytest.approx(expected[number])
         assert result.scores["mean_iou"].value == pytest.approx(np.nanmean(table))
         assert result.details["parts"] == pytest.approx(parts[number])
-        assert result.details["counts"] == [(table[:, part] > 0).sum() for part in range(len(PARTS))]
-        every = [ious(method, masks, share, parameters) for share in SHARES]
-        assert result.details["average_iou"] == pytest.approx([np.nanmean(one) for one in every])
-        assert result.details["best_proportion"] == best_on(every, range(IMAGES))
+        assert result.details["counts"] == [(table[:, part] > limit).sum() for part in range(len(PARTS))]
+        assert result.details["curve"] == pytest.approx([curve[number] for curve in curves])
+        assert result.details["average_iou"] == pytest.approx([np.nanmean(one) for one in every[number]])
+        assert result.details["best_proportion"] == best_on(every[number], range(IMAGES))
         labels = [int(np.nanargmax(row)) if np.nanmax(row, initial=0) > 0 else -1 for row in table]
         assert result.details["labels"] == [labels.count(part) for part in range(len(PARTS))]
         assert result.details["unlabelled"] == labels.count(-1)
     for tried in results["first"].details.get("sensitivity", ()):
         other, _ = scores(methods, masks, parameters.alternatives()[tried["setting"]])
         assert list(tried["scores"].values()) == pytest.approx(other)
+        assert tried["order"] == sorted(methods, key=tried["scores"].get, reverse=True)
         assert tried["agreement"] == pytest.approx(kendall(expected, other)), tried["setting"]

@@ -16,7 +16,7 @@ from candlelight.evaluation.coverage.prototypes import (
     push_prototypes,
     train_prototype_network,
 )
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 HOW = PrototypeTraining(
     seed=0, per_class=2, dim=8, warm_epochs=40, epochs=45, push_every=45, rate=0.03, batch_size=8
@@ -117,17 +117,12 @@ def landed(network: PrototypeNetwork) -> Tensor:
     return (found == places[network.patches.images]).all(1)
 
 
-def test_prototypes_land_on_the_patch_of_their_class(trained: PrototypeNetwork) -> None:
+def test_prototypes_land_on_a_patch_of_their_class_and_are_equal_to_it(trained: PrototypeNetwork) -> None:
     assert landed(trained).sum() >= 4  # at random, one of four lands
     others, known, _ = planted(seed=1)
     assert torch.equal(trained(others)[0].argmax(1), known)
-
-
-def test_prototypes_are_equal_to_their_patches_after_the_training(trained: PrototypeNetwork) -> None:
-    images, _, _ = planted()
-    assert trained.patches is not None
     with torch.no_grad():
-        maps = trained.add_on(trained.backbone(images))
+        maps = trained.add_on(trained.backbone(planted()[0]))
     rows = trained.patches.images, slice(None), trained.patches.rows, trained.patches.columns
     torch.testing.assert_close(maps[rows], trained.prototypes)
 
@@ -172,8 +167,6 @@ def test_last_layer_follows_the_push() -> None:
 def test_method_explains_by_the_prototypes_of_the_predicted_class(trained: PrototypeNetwork) -> None:
     images, labels, places = planted()
     method = PrototypeMethod(backbone(), HOW)
-    with pytest.raises(InputError, match="call `fit` first"):
-        method.explain(images)
     method.network = trained
     found = method.explain(images)
     assert torch.equal(found.predicted, trained(images)[0].argmax(1))
@@ -190,39 +183,42 @@ def test_method_explains_by_the_prototypes_of_the_predicted_class(trained: Proto
     assert torch.equal(point[shown], (2 * places[:, 0] + places[:, 1])[:, None].expand(-1, 2)[shown])
 
 
+IMAGES, LABELS, _ = planted(6)
+UNTRAINED = PrototypeNetwork(backbone(), 8, 3, per_class=2, dim=8, seed=1)
+NAN = IMAGES.clone()
+NAN[1, 0, 0, 0] = torch.nan
+
+
 @pytest.mark.parametrize(
-    ("labels", "message"),
+    ("change", "message"),
     [
-        ([0, 2, 0, 2], "at least one training image of each class, class 1 has none"),
-        ([0, -1, 0, 1], r"labels must lie in 0\.\.1, got -1"),
-        ([0, 0, 0, 0], "`classes` must be at least 2, got 1"),
+        ({"labels": torch.tensor([0, 2, 0, 2, 0, 2])}, "image of each class, class 1 has none"),
+        ({"labels": LABELS - 1}, r"labels must lie in 0\.\.1, got -1"),
+        ({"labels": 0 * LABELS}, "`classes` must be at least 2, got 1"),
+        ({"images": IMAGES[:0], "labels": LABELS[:0]}, "expected at least one training image, got none"),
+        ({"backbone": nn.Flatten()}, r"must give \[batch, channels, h, w\], got \[1, 48\]"),
+        ({"images": NAN}, "the training diverged"),
     ],
 )
-def test_labels_that_do_not_fit(labels: list[int], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        train_prototype_network(backbone(), planted(4)[0], torch.tensor(labels), HOW)
+def test_training_images_that_are_refused(change, message) -> None:
+    given = {"backbone": backbone(), "images": IMAGES, "labels": LABELS, **change}
+    with refused(message):
+        train_prototype_network(*given.values(), HOW)
 
 
-def test_no_images() -> None:
-    with pytest.raises(InputError, match="expected at least one training image, got none"):
-        train_prototype_network(backbone(), torch.zeros(0, 3, 8, 8), torch.zeros(0).long(), HOW)
-
-
-def test_backbone_without_maps() -> None:
-    images, labels, _ = planted(6)
-    with pytest.raises(InputError, match=r"must give \[batch, channels, h, w\], got \[1, 48\]"):
-        train_prototype_network(nn.Flatten(), images, labels, HOW)
-
-
-@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
-def test_images_that_are_not_finite(bad: float) -> None:
-    images, labels, _ = planted(6)
-    images[1, 0, 0, 0] = bad
-    with pytest.raises(InputError, match="the training diverged"):
-        train_prototype_network(backbone(), images, labels, HOW)
-    network = PrototypeNetwork(backbone(), 8, 3, per_class=2, dim=8, seed=1)
-    with pytest.raises(InputError, match="distances of patches must be finite"):
-        push_prototypes(network, images, labels)
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: PrototypeTraining(0, epochs=0), "`epochs`: expected at least 1, got 0"),
+        (lambda: PrototypeTraining(0, rate=torch.nan), "`rate`: expected above 0, got nan"),
+        (lambda: PrototypeNetwork(nn.Identity(), 3, 2, per_class=0, seed=0), "`per_class` must be"),
+        (lambda: PrototypeMethod(backbone(), HOW).explain(IMAGES), "call `fit` first"),
+        (lambda: push_prototypes(UNTRAINED, NAN, LABELS), "distances of patches must be finite"),
+    ],
+)
+def test_uses_that_are_refused(call, message) -> None:
+    with refused(message):
+        call()
 
 
 def test_constant_images_of_one_point() -> None:
@@ -231,12 +227,3 @@ def test_constant_images_of_one_point() -> None:
     found = PrototypeMethod(nn.AvgPool2d(2), how).fit(images, labels).explain(images)
     assert found.maps.shape == (4, 2, 1, 1)
     assert found.maps.isfinite().all()
-
-
-def test_numbers_out_of_range() -> None:
-    with pytest.raises(InputError, match="`epochs`: expected at least 1, got 0"):
-        PrototypeTraining(0, epochs=0)
-    with pytest.raises(InputError, match="`rate`: expected above 0, got nan"):
-        PrototypeTraining(0, rate=torch.nan)
-    with pytest.raises(InputError, match="`per_class` must be at least 1, got 0"):
-        PrototypeNetwork(nn.Identity(), 3, 2, per_class=0, seed=0)

@@ -8,7 +8,7 @@ from candlelight.evaluation import evaluate
 from candlelight.evaluation.views import PartImage
 from candlelight.evaluation.views.image_tensors import ResizedImages
 from candlelight.loaders.colour import linear_to_srgb, srgb_to_linear
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 SIZES = ((30, 20), (20, 40), (6, 9), (12, 16))
 
@@ -65,5 +65,5 @@ def test_methods_see_the_same_images(memory_view, photographs, batch_size) -> No
 
 
 def test_other_images_are_refused(memory_view) -> None:
-    with pytest.raises(InputError, match=r"sRGB-encoded in \[0, 1\], got float32 \[3, 2, 2\] from 2 to 2"):
+    with refused(r"sRGB-encoded in \[0, 1\], got float32 \[3, 2, 2\] from 2 to 2"):
         ResizedImages(memory_view([torch.full((3, 2, 2), 2.0)]), (1, 1))[0]

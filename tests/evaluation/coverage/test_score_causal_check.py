@@ -11,12 +11,11 @@ from candlelight.evaluation.coverage.causal_effects import CausalStatistic, regi
 from candlelight.evaluation.coverage.control_explainers import MASK_CONTROLS
 from candlelight.evaluation.coverage.explained_images import ExplainedImages
 from candlelight.evaluation.coverage.explanations import Explanation
-from candlelight.evaluation.coverage.filter_methods import GradCAM
 from candlelight.evaluation.coverage.score_causal_check import moved_hits
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 SIZE = 12
 PLACES = {
@@ -102,11 +101,11 @@ def test_the_map_of_the_weights_agrees_and_the_reverse_disagrees(view):
     assert not results["right"].failed
 
 
-@pytest.mark.parametrize("looked_at", [*PLACES, BACKGROUND_REGION])
+@pytest.mark.parametrize("looked_at", ["head", BACKGROUND_REGION])
 def test_a_classifier_of_one_region_has_an_effect_there_alone(view, looked_at):
     others = [name for name in WEIGHTS if name != looked_at]
     methods = {"right": points_at(**{looked_at: 1.0}), "other": points_at(**{others[0]: 1.0})}
-    results = check(methods, looks_at(**{looked_at: 2.0}), view, scale="logit")
+    results = check(methods, looks_at(**{looked_at: 2.0}), view, scale="logit", batch_size=5)
     described = {one["region"]: one for one in results["right"].details["regions"]}
     assert list(described) == [*sorted(PLACES), "all parts", BACKGROUND_REGION]
     size = {name: one["effect_size"][0] for name, one in described.items()}
@@ -118,9 +117,7 @@ def test_a_classifier_of_one_region_has_an_effect_there_alone(view, looked_at):
     assert described[looked_at]["images"] == 8
     # Tied ranks: the three regions without an effect have equal densities, too.
     assert results["right"].scores["agreement"].value == pytest.approx(1.0)
-    assert results["right"].scores["hit_rate"].value == 1
     assert results["other"].scores["agreement"].value == pytest.approx(-1 / 3)
-    assert results["other"].scores["hit_rate"].value == 0
     area = (SIZE * SIZE - 48 if looked_at == BACKGROUND_REGION else 16) / SIZE**2
     assert described[looked_at]["density"][0] == pytest.approx(1 / area)
     assert described[looked_at]["share"][0] == 1
@@ -217,15 +214,6 @@ def test_accuracies_of_the_networks_and_a_verdict_on_two_of_them(view):
     assert "different networks (of unknown accuracy)" in str(compare(unknown["a"], unknown["c"]))
 
 
-def test_the_effects_themselves_tell_object_from_background(view):
-    """Mean density of the object tells them apart wrongly: a third of the head's, less than the ground's."""
-    weights = {"head": 1.0, BACKGROUND_REGION: 0.5}
-    others = {"tail": 1.0, "wing": 1.0, BACKGROUND_REGION: 0.1}
-    methods = {"effects": points_at(**weights), "other parts": points_at(**others)}
-    results = check(methods, looks_at(**weights), view)
-    assert [result.scores["figure_ground"].value for result in results.values()] == [1, 0]
-
-
 def test_noise_hits_as_often_as_its_moved_maps():
     """Small parts win the mean of noise, so it hits a large one less often than a region drawn at random."""
     masks = {name: torch.zeros(SIZE, SIZE, dtype=torch.bool) for name in ("eye", "nose", "ear", "body")}
@@ -245,13 +233,8 @@ def test_noise_hits_as_often_as_its_moved_maps():
 
 
 def test_object_and_background_are_compared(view):
-    masks = region_masks()
-
-    def mostly_ground(images):
-        # Denser on the background than on the parts together, but densest on one of them.
-        heatmap = masks[BACKGROUND_REGION].float() + 1.5 * masks["wing"].float()
-        return heatmap.expand(len(images), SIZE, SIZE)
-
+    # Denser on the background than on the parts together, but densest on one of them.
+    mostly_ground = points_at(**{BACKGROUND_REGION: 1.0, "wing": 1.5})
     methods = {"mostly": mostly_ground, "wing": points_at(wing=1.0)}
     confounded = check(methods, looks_at(**{BACKGROUND_REGION: 2.0}), view)
     scores = {
@@ -263,8 +246,6 @@ def test_object_and_background_are_compared(view):
     mean = (SIZE**2 - 48 + 1.5 * 16) / SIZE**2
     assert described["all parts"]["density"][0] == pytest.approx(0.5 / mean)
     assert described[BACKGROUND_REGION]["density"][0] == pytest.approx(1 / mean)
-    of_wing = check(methods, looks_at(wing=2.0), view)
-    assert [result.scores["figure_ground"].value for result in of_wing.values()] == [1, 1]
 
 
 def test_images_without_parts_or_without_background(memory_view):
@@ -307,7 +288,6 @@ def test_light_on_other_regions_counts_unless_the_region_alone_is_taken(memory_v
 def test_hidden_parts_and_sizes(memory_view):
     items = [item(row, ("head", "tail") if row % 2 else tuple(PLACES)) for row in range(8)]
     view = memory_view(items)
-    masks = region_masks(("head", "tail"))
     # A part without pixels but with a counterfactual, as rendered from behind, is no region.
     items[1].masks["wing"] = torch.zeros(SIZE, SIZE, dtype=torch.bool)
     items[1].changed["wing"] = items[1].image[None]
@@ -315,15 +295,10 @@ def test_hidden_parts_and_sizes(memory_view):
         size: check({"map": points_at(**WEIGHTS)}, _resized(looks_at(head=1.0)), view, size=size)
         for size in (None, (24, 24))
     }
-    assert masks[BACKGROUND_REGION].sum() == SIZE**2 - 32
     for found in results.values():
         described = {one["region"]: one for one in found["map"].details["regions"]}
         assert {name: one["images"] for name, one in described.items()} == {
-            "head": 8,
-            "tail": 8,
-            "wing": 4,
-            "all parts": 8,
-            BACKGROUND_REGION: 8,
+            **{"head": 8, "tail": 8, "wing": 4, "all parts": 8, BACKGROUND_REGION: 8},
         }
         assert found["map"].scores["hit_rate"].value == 1
 
@@ -368,21 +343,10 @@ def test_logits_that_are_not_finite_are_left_out(view):
 class _Planted:
     """An explanation by two concepts, of which the second has the larger map."""
 
-    name = "planted"
-
-    def fit(self, images, labels):
-        return self
-
     def explain(self, images):
         maps = torch.cat([points_at(tail=1.0)(images), 2 * points_at(head=1.0)(images)], 1)
         concepts = torch.tensor([0, 1]).expand(len(images), -1)
         return Explanation(maps, concepts, concepts.float(), torch.zeros(len(images), dtype=torch.int64))
-
-    def state(self):
-        return {}
-
-    def restore(self, state):
-        return self
 
 
 def test_explanation_methods_and_their_own_classifiers(view):
@@ -393,28 +357,6 @@ def test_explanation_methods_and_their_own_classifiers(view):
     shared = check(methods, looks_at(head=1.0), view)
     assert [result.scores["hit_rate"].value for result in shared.values()] == [1, 0]
     assert shared["planted"].about.model["version"].endswith("_Planted")
-    both = check({"planted": _Planted()}, looks_at(head=1.0), view, k=2)["planted"]
-    assert both.scores["hit_rate"].value == 1
-
-
-def test_grad_cam_of_a_network(view):
-    network = nn.Sequential(nn.Conv2d(3, 2, 1, bias=False), nn.AdaptiveAvgPool2d(1), nn.Flatten())
-    with torch.no_grad():
-        network[0].weight.copy_(torch.tensor([[1.0, 0, 0], [0, 0, 0]])[:, :, None, None])
-    result = check({"cam": GradCAM(network, "0")}, network, view)["cam"]
-    # The logit is the mean of red, so the less red a region has, the more its new colour changes.
-    assert result.scores["agreement"].value == pytest.approx(-1)
-    assert len(result.about.model["classifier_sha256"]) == 64
-    described = {one["region"]: one["density"][0] for one in result.details["regions"]}
-    assert described["head"] > described["tail"] > described["wing"] > described[BACKGROUND_REGION]
-
-
-def test_the_batch_size_changes_nothing(view):
-    one, other = (
-        check({"map": points_at(**WEIGHTS)}, looks_at(**WEIGHTS), view, batch_size=size)["map"]
-        for size in (1, 5)
-    )
-    assert one.to_json() == other.to_json()
 
 
 def test_the_statistic_of_drawn_images():
@@ -433,15 +375,24 @@ def test_the_statistic_of_drawn_images():
     assert sides == pytest.approx([1, 0, math.nan, 0.5], nan_ok=True)
 
 
-def test_wrong_arguments(view, memory_view):
-    classify, methods = looks_at(head=1.0), {"map": points_at(head=1.0)}
-    with pytest.raises(InputError, match="expected at least one model"):
-        check({}, classify, view)
-    with pytest.raises(InputError, match="got none for `map`"):
-        check(methods, {"other": classify}, view)
-    with pytest.raises(InputError, match=r"expected logits \[6, classes\] of the network, got \[5\]"):
-        check(methods, lambda images: images[:5, 0, 0, 0], view)
+METHODS = {"map": points_at(head=1.0)}
+
+
+@pytest.mark.parametrize(
+    ("methods", "classifiers", "message"),
+    [
+        ({}, looks_at(head=1.0), "expected at least one model"),
+        (METHODS, {"other": looks_at(head=1.0)}, "got none for `map`"),
+        (METHODS, lambda images: images[:5, 0, 0, 0], r"expected logits \[6, classes\] of .*, got \[5\]"),
+    ],
+)
+def test_methods_and_classifiers_that_are_refused(view, methods, classifiers, message):
+    with refused(message):
+        check(methods, classifiers, view)
+
+
+def test_counterfactuals_of_another_size_are_refused(memory_view):
     odd = item(0)
     odd.changed["head"] = torch.zeros(1, 3, 4, 4)
-    with pytest.raises(InputError, match=r"counterfactuals of `head`: expected images of \[3, 12, 12\], got"):
-        check(methods, classify, memory_view([odd]))
+    with refused(r"counterfactuals of `head`: expected images of \[3, 12, 12\], got"):
+        check(METHODS, looks_at(head=1.0), memory_view([odd]))

@@ -22,7 +22,7 @@ from candlelight.evaluation.coverage.topic_completeness import (
 )
 from candlelight.evaluation.coverage.topics import TopicMethod, TopicSearch, discover_topics
 from candlelight.evaluation.views.named_streams import named_generator
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 CLASSES, DIM = 4, 48
 HOW = ReconstructionTraining(seed=0, hidden=32, epochs=30, rate=0.01)
@@ -152,7 +152,7 @@ def test_discovered_topics_are_complete_and_the_same_again() -> None:
 def test_many_topics_near_one_activation_are_merged() -> None:
     maps = LabelledMaps(torch.ones(8, 3, 1, 1), torch.arange(8) % 2)
     search = TopicSearch(5, nearest=4, near=10.0, apart=0.0)
-    found = discover_topics(maps, lambda some: some[:, :2, 0, 0], search, replace(HOW, epochs=300))
+    found = discover_topics(maps, lambda some: some[:, :2, 0, 0], search, replace(HOW, epochs=150))
     torch.testing.assert_close(found, torch.full((1, 3), 3**-0.5), rtol=0, atol=0.1)
 
 
@@ -161,7 +161,7 @@ def test_method_explains_by_maps_of_all_topics_and_leaves_the_classifier_alone()
     linear = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(DIM, CLASSES))
     images = torch.rand(8, 3, 3, 5, generator=torch.Generator().manual_seed(0))
     method = TopicMethod(features, linear, TopicSearch(3), HOW)
-    with pytest.raises(InputError, match="call `fit` first"):
+    with refused("call `fit` first"):
         method.explain(images)
     found = method.fit(images, torch.arange(8) % CLASSES).explain(images)
     assert method.topics is not None
@@ -180,25 +180,18 @@ def test_zero_activations_respond_to_nothing() -> None:
     assert not cosines.any()
 
 
-@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
-def test_activations_that_are_not_finite(bad: float) -> None:
-    maps = planted(1)
-    maps.activations[0, 9] = bad
-    with pytest.raises(InputError, match="activations must be finite"):
-        discover_topics(maps, head, TopicSearch(2), HOW)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"activations": torch.full((2, 5, 1, 1), torch.nan)}, "activations must be finite"),
         ({"labels": torch.tensor([0, 4])}, r"labels must lie in 0\.\.3, the classes of the head, got 0 to 4"),
         ({"labels": torch.tensor([0])}, r"expected `activations` \[images, dim, height, width\], `labels`"),
         ({"activations": torch.zeros(0, 5, 1, 1), "labels": torch.zeros(0).long()}, "at least one image"),
     ],
 )
-def test_maps_that_do_not_fit(change: dict[str, Tensor], message: str) -> None:
+def test_maps_that_are_refused(change: dict[str, Tensor], message: str) -> None:
     maps = LabelledMaps(torch.ones(2, 5, 1, 1), torch.tensor([0, 1]))._replace(**change)
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         discover_topics(maps, head, TopicSearch(2), HOW)
 
 
@@ -208,13 +201,10 @@ def test_maps_that_do_not_fit(change: dict[str, Tensor], message: str) -> None:
         (lambda: TopicSearch(0), "`count` must be at least 1, got 0"),
         (lambda: ReconstructionTraining(0, epochs=0), "`epochs` must be at least 1, got 0"),
         (lambda: ReconstructionTraining(0, rate=torch.nan), "`rate` must be above 0 and finite, got nan"),
-        (
-            lambda: gated_responses(torch.ones(1, 2, 1, 1), torch.eye(2), 1.0),
-            "`threshold` must be at least 0",
-        ),
+        (lambda: gated_responses(torch.ones(1, 2, 1, 1), torch.eye(2), 1.0), "`threshold` must be"),
         (lambda: topic_nearness(torch.ones(1, 1), 0), "`nearest` must be at least 1, got 0"),
     ],
 )
 def test_choices_out_of_range(make, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         make()

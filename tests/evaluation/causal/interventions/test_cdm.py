@@ -1,11 +1,9 @@
-from inspect import unwrap
-
 import numpy as np
 import pytest
 import torch
 
 from candlelight.evaluation.causal.effects import ace, cdm
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 CODES = torch.randn(9, 3, generator=torch.Generator().manual_seed(0)).double()
 
@@ -64,12 +62,10 @@ def test_a_constant_code_and_a_code_with_equal_ends_have_no_effect():
 @pytest.mark.parametrize(
     ("codes", "batch_size", "message"),
     [
-        (torch.zeros(0, 2), 8, r"at least one row and one code, got \[0, 2\]"),
         (torch.zeros(2, 0), 8, r"at least one row and one code, got \[2, 0\]"),
-        (torch.tensor([[torch.inf]]), 8, "`codes` must be finite"),
         (torch.ones(2, 1), 0, "`batch_size` must be at least 1, got 0"),
     ],
 )
 def test_refused_arguments(codes, batch_size, message):
-    with pytest.raises(InputError, match=message):
-        unwrap(cdm)(torch.cos, codes, batch_size)
+    with refused(message):
+        cdm(torch.cos, codes, batch_size)

@@ -1,6 +1,4 @@
 import itertools
-import math
-from inspect import unwrap
 
 import numpy as np
 import pytest
@@ -12,8 +10,7 @@ from candlelight.evaluation.causal.effects import ice
 from candlelight.evaluation.causal.generativeness import baseline_codes, counterfactual_generativeness
 from candlelight.evaluation.causal.irs import irs, select_codes
 from candlelight.evaluation.run.intervals import mean_interval
-from candlelight.evaluation.training import train_factor_heads
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 SIZES = (3, 4, 2)
 NAMES = ("colour", "angle", "light")
@@ -57,13 +54,6 @@ def test_codes_that_are_the_factors_score_one(grid):
     assert (float(result.score), result.inside.tolist(), result.outside.tolist()) == (1, [1] * 3, [0] * 3)
     assert float(result.reconstruction_error.max()) == 0
     assert (result.factors, result.left_out) == (NAMES, {})
-
-
-@pytest.mark.parametrize("baseline", ["zero", "mean"])
-def test_other_baselines_leave_one_class_unchanged(grid, baseline):
-    # Class 0, and the class next to the mean, are their own baselines.
-    result = grid.score(grid.classes.double(), [[0], [1], [2]], grid.decode, baseline=baseline)
-    np.testing.assert_allclose(result.by_factor, [2 / 3, 3 / 4, 1 / 2])
 
 
 @pytest.mark.parametrize(("mixed", "expected"), [(0, 1), (0.13, 17 / 25), (0.17, 9 / 25), (0.26, 1 / 5)])
@@ -166,22 +156,6 @@ def test_a_mistaken_row_that_other_codes_correct_counts_as_one():
     assert (float(found.inside[0]), float(found.outside[0])) == pytest.approx((7 / 9, 2 / 9))
 
 
-def test_logits_and_probabilities_give_the_same(grid):
-    codes, decode, classify = _soft(1)
-    sets = [[0], [1], [2]]
-    one = counterfactual_generativeness(codes, grid.classes, sets, decode, classify, KNOWN)
-    other = counterfactual_generativeness(
-        codes,
-        grid.classes,
-        sets,
-        decode,
-        lambda images: [logits.softmax(1) for logits in classify(images)],
-        KNOWN,
-        output="probabilities",
-    )
-    torch.testing.assert_close(one.by_row, other.by_row)
-
-
 def test_blind_to_exchanged_codes_and_to_codes_of_all_factors():
     grid = Grid((3, 3))
     codes = grid.classes.double()
@@ -215,31 +189,6 @@ def test_factors_that_the_classifier_does_not_know_are_left_out(grid):
     assert float(part.score) > float(whole.score)
     kept = grid.score(mixed, [[0], [1], [2]], decode, {**KNOWN, "colour": 0.949}, least_accuracy=0.9)
     assert kept.factors == NAMES
-
-
-def test_factor_of_one_class_is_left_out(grid):
-    rows = grid.classes[:, 1] == 2
-    codes = grid.classes[rows].double()
-    found = counterfactual_generativeness(
-        codes,
-        grid.classes[rows],
-        [[0], [1], [2]],
-        grid.decode,
-        grid.classify,
-        {**KNOWN, "light": math.nan},
-        output="probabilities",
-    )
-    assert found.left_out == {
-        "angle": "one class among the rows",
-        "light": "held-out accuracy nan, below 0.95",
-    }
-    assert found.by_factor.tolist() == [1]
-
-
-def test_constant_code_has_no_effect(grid):
-    codes = torch.cat([grid.classes, torch.full((24, 1), 7)], dim=1).double()
-    found = grid.score(codes, [[0], [1], [3]], lambda codes: grid.decode(codes[:, :3]))
-    assert found.inside.tolist() == [1, 1, 0]
 
 
 def test_pictures_are_those_of_evenly_spread_rows(grid):
@@ -291,34 +240,6 @@ def test_networks_run_in_evaluation_mode_without_gradients(grid):
     assert not one.pictures.original.requires_grad
 
 
-def _drawn_grid(copies, seed):
-    """Images of 32 x 32 pixels: a hue on the left, and a bright bar at one of two places on the right."""
-    classes = np.array(list(itertools.product(range(3), range(2))) * copies)
-    images = np.full((len(classes), 3, 32, 32), 0.1, np.float32)
-    for image, (hue, place) in zip(images, classes, strict=True):
-        image[hue, :, :16] = 0.8
-        image[:, 4 + 16 * place : 12 + 16 * place, 16:] = 0.8
-    noise = np.random.default_rng(seed).normal(0, 0.02, images.shape).astype(np.float32)
-    return torch.from_numpy((images + noise).clip(0, 1)), torch.from_numpy(classes)
-
-
-def test_trained_heads_find_disentangled_codes(memory_view):
-    images, classes = _drawn_grid(14, 0)
-    labels = {name: classes[:, column].tolist() for column, name in enumerate(("hue", "place"))}
-    heads, history = train_factor_heads(
-        memory_view(list(images)), labels, seed=0, validation=range(24), epochs=8, batch_size=12, rate=5e-3
-    )
-    grid, codes = images[:6], classes[:6].double()
-
-    def decode(codes):
-        return grid[(codes[:, None].round() == classes[:6]).all(2).int().argmax(1)]
-
-    sets = select_codes(irs(codes, classes[:6]))
-    found = counterfactual_generativeness(codes, classes[:6], sets, decode, heads, history.accuracy[-1])
-    assert found.left_out == {}
-    assert float(found.by_factor.min()) == pytest.approx(1, abs=0.02)
-
-
 SETS = [[0], [1], [2]]
 CODES = Grid().classes.double()
 
@@ -326,30 +247,18 @@ CODES = Grid().classes.double()
 @pytest.mark.parametrize(
     ("replaced", "message"),
     [
-        ({"codes": torch.full((24, 3), torch.nan)}, "`codes` must be finite, got nan or inf; check the enc"),
-        ({"codes": CODES[:0], "factors": Grid().classes[:0]}, "`codes` needs at least one row, got none"),
-        ({"codes": CODES[:1], "factors": Grid().classes[:1]}, "every factor is left out .*one class among"),
-        ({"factors": Grid().classes[:3]}, r"expected `codes` \[rows, codes\], `factors` \[rows, factors\]"),
         ({"factors": Grid().classes.double()}, "`factors` must be class indices, got floats; cast"),
         ({"factors": Grid().classes + 2}, "classes of factor 0 must lie in 0..2, as the classifier has 3"),
         ({"code_sets": [[0], [1]]}, "`code_sets` needs one entry for each of the 3 factors, got 2"),
         ({"code_sets": [[0], [], [2]]}, "`code_sets` needs at least one code, got none"),
         ({"code_sets": [[0], [1], [3]]}, "`code_sets` must lie in 0..2, got 3"),
         ({"accuracy": {"colour": 1.0}}, "`accuracy` needs one entry for each of the 3 factors, got 1"),
-        ({"accuracy": dict.fromkeys(NAMES, 0.5)}, "every factor is left out .*colour: held-out accuracy 0.5"),
-        (
-            {"decoder": lambda codes: 9 * codes[:, None, None]},
-            r"the decoder must give images in \[0, 1\], got",
-        ),
+        ({"decoder": lambda codes: 9 * codes[:, None, None]}, r"must give images in \[0, 1\], got"),
         ({"decoder": lambda codes: codes}, r"expected `codes` \[batch, codes\], `decoder` \[batch, channels"),
         ({"classifier": lambda images: [images.mean((2, 3))]}, "an output for each of the 3 factors, got 1"),
         (
-            {"classifier": lambda images: [math.nan * one for one in Grid().classify(images)]},
-            "the classifier gives nan or inf for factor 0; check its weights",
-        ),
-        (
             {"classifier": lambda images: [2 * one for one in Grid().classify(images)]},
-            "probabilities of factor 0 must be at least 0 and add up to 1, got values from 0 to 2",
+            "add up to 1, got",
         ),
         ({"images": torch.zeros(24, 3, 9, 9)}, r"expected `decoder` .*got \[24, 1, 1, 3\], \[24, 3, 9, 9\]"),
         ({"batch_size": 0}, "`batch_size` must be at least 1, got 0"),
@@ -361,5 +270,5 @@ def test_invalid_arguments_are_refused(grid, replaced, message):
         **{"codes": CODES, "factors": grid.classes, "code_sets": SETS, "decoder": grid.decode},
         **{"classifier": grid.classify, "accuracy": KNOWN, "output": "probabilities"},
     }
-    with pytest.raises(InputError, match=message):
-        unwrap(counterfactual_generativeness)(**{**arguments, **replaced})
+    with refused(message):
+        counterfactual_generativeness(**{**arguments, **replaced})

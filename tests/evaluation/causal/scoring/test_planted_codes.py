@@ -1,12 +1,11 @@
 import math
-from inspect import unwrap
 from typing import get_args
 
 import pytest
 import torch
 
 from candlelight.evaluation.causal import PLANTED_CODES, PlantedName, planted_codes
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 GRID = torch.cartesian_prod(*[torch.arange(n) for n in (2, 3, 4, 5)]).double()
 GRID.mul_(torch.tensor([1.0, 2.0, 0.5, 3.0]))
@@ -117,5 +116,5 @@ def test_seeds_decide_and_constant_factors_stay_finite(name):
     ],
 )
 def test_messages(name, factors, options, message):
-    with pytest.raises(InputError, match=message):
-        unwrap(planted_codes)(name, factors, 0, **options)
+    with refused(message):
+        planted_codes(name, factors, 0, **options)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from candlelight.evaluation.causal import estimators
 from candlelight.evaluation.causal.factor_table import FactorTable
 from candlelight.evaluation.causal.irs import irs, unconfoundedness
 from candlelight.evaluation.causal.measure_codes import DEFAULT_METRICS, measure_codes
@@ -15,8 +16,8 @@ from candlelight.evaluation.run.evaluate import evaluate
 from candlelight.evaluation.run.intervals import resampled_interval
 from candlelight.evaluation.run.predictions import open_codes
 from candlelight.evaluation.run.steps import FinishedSteps
-from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo
+from tests.refusals import refused
 
 SIZES = (3, 4, 2)
 CLASSES = torch.tensor(list(itertools.product(*(range(size) for size in SIZES))))
@@ -60,6 +61,16 @@ def test_pure_codes_score_one(grid):
     assert result.scores["unconfoundedness(1)"].value == 1
     assert result.about.settings["factors"] == ["shape", "angle", "light"]
     assert result.about.data["rows"] == 24
+    notes = result.details["notes"]
+    assert notes[0] == "images with each value: shape 8, angle 6, light 12"
+    assert notes[1].startswith("irs, unconfoundedness: fewer than 20 images of some value: shape 8, angle 6")
+    buffer = torch.empty(24, 3)
+
+    def refilling(image):  # an encoder may reuse one output buffer
+        buffer[: len(image)] = _pure(image)
+        return buffer[: len(image)]
+
+    assert score(refilling, grid(), batch_size=5).scores == result.scores
 
 
 def test_finished_steps_are_reused_with_other_metrics(grid, tmp_path):
@@ -72,7 +83,8 @@ def test_finished_steps_are_reused_with_other_metrics(grid, tmp_path):
 
 
 @pytest.mark.slow
-def test_all_metrics_of_pure_codes_and_of_controls(grid):
+def test_all_metrics_of_pure_codes_and_of_controls(grid, monkeypatch):
+    monkeypatch.setattr(estimators, "_STAGES", 12)
     results = evaluate("codes", grid(), {"encoder": _pure}, splits=2)
     # The images have fewer than 32 pixels a side, so that no network can be trained.
     assert list(results) == ["encoder", "random codes", "factors as codes"]
@@ -95,29 +107,19 @@ def test_note_tells_how_many_images_have_each_value(grid):
     details = score(_pure, grid(23)).details
     assert details["class_sizes"] == [[7, 8, 8], [5, 6, 6, 6], [11, 12]]
     assert details["notes"][0] == "images with each value: shape 7 to 8, angle 5 to 6, light 11 to 12"
-    notes = score(_pure, grid()).details["notes"]
-    assert notes[0] == "images with each value: shape 8, angle 6, light 12"
-    assert notes[1].startswith("irs, unconfoundedness: fewer than 20 images of some value: shape 8, angle 6")
 
 
-def test_mixed_codes_equal_the_metrics_themselves(grid):
-    mix = torch.rand(3, 6, generator=torch.Generator().manual_seed(0))
-    view = grid()
-    result = score(lambda image: _pure(image) @ mix, view)
-    codes = (torch.stack([item[:, 0, 0] for item in view.items]) @ mix).double()
-    expected = irs(codes, CLASSES)
-    np.testing.assert_allclose(result.details["matrix"], expected.matrix, rtol=1e-4, atol=1e-4)
-    for rho in (1, 2):
-        assert result.scores[f"unconfoundedness({rho})"].value == float(unconfoundedness(expected, rho))
-        candle = float(unconfoundedness(expected, rho, "candle2021"))
-        assert result.scores[f"unconfoundedness({rho}), candle2021"].value == candle
-
-
-def test_replicates_equal_the_metrics_of_drawn_rows(grid):
+def test_scores_and_replicates_of_mixed_codes_equal_the_metrics_themselves(grid):
     mix = torch.rand(3, 6, generator=torch.Generator().manual_seed(1))
     view = grid()
     result = score(lambda image: _pure(image) @ mix, view)
     codes = torch.stack([item[:, 0, 0] for item in view.items]) @ mix
+    robust = irs(codes.double(), CLASSES)
+    np.testing.assert_allclose(result.details["matrix"], robust.matrix, rtol=1e-4, atol=1e-4)
+    for rho in (1, 2):
+        assert result.scores[f"unconfoundedness({rho})"].value == float(unconfoundedness(robust, rho))
+        candle = float(unconfoundedness(robust, rho, "candle2021"))
+        assert result.scores[f"unconfoundedness({rho}), candle2021"].value == candle
 
     def expected(metric, repeats):
         def slow(rows):
@@ -167,27 +169,19 @@ def test_equal_unconfoundedness_is_no_difference(grid):
     assert compare(*found.values(), "unconfoundedness(1)").p_value > 0.5
 
 
-def test_seeds_of_one_method_are_pooled(grid):
-    mixes = torch.rand(2, 3, 3, generator=torch.Generator().manual_seed(2))
-    encoders = {f"vae#{seed}": lambda image, mix=mix: _pure(image) @ mix for seed, mix in enumerate(mixes)}
+def test_seeds_of_one_method_are_pooled_and_their_interval_is_cut_at_the_bounds_of_the_score(grid):
+    encoders = {"vae#0": lambda image: torch.ones(len(image), 3), "vae#1": _pure}
     found = evaluate("codes", grid(), encoders, metrics=["irs"], controls=False)
     assert list(found) == ["vae#0", "vae#1", "vae, 2 seeds"]
-    values = [found[name].score for name in encoders]
-    assert found["vae, 2 seeds"].score == pytest.approx(sum(values) / 2)
-    assert found["vae, 2 seeds"].replicates["irs"] == tuple(values)
-
-
-def test_interval_over_seeds_is_cut_at_the_bounds_of_the_score(grid):
-    encoders = {"vae#0": lambda image: torch.ones(len(image), 3), "vae#1": _pure}
-    found = evaluate("codes", grid(), encoders, metrics=["irs"], controls=False)["vae, 2 seeds"]
-    assert (found.scores["irs"].value, found.scores["irs"].low) == (pytest.approx(0.5), -1)
-    assert found.scores["irs"].high == 1
+    pooled = found["vae, 2 seeds"]
+    assert pooled.replicates["irs"] == tuple(found[name].score for name in encoders)
+    irs_score = pooled.scores["irs"]
+    assert (irs_score.value, irs_score.low, irs_score.high) == (pytest.approx(0.5), -1, 1)
 
 
 def test_an_encoder_may_not_have_the_name_of_a_control(grid):
-    with pytest.raises(InputError, match="a control is named `random codes`; give the encoder another name"):
+    with refused("a control is named `random codes`; give the encoder another name"):
         evaluate("codes", grid(), {"random codes": _pure}, metrics=["irs"])
-    assert score(_pure, grid()).about.model["source"] == "callable"
 
 
 def test_a_factor_with_another_value_in_each_image_is_named(memory_view):
@@ -198,28 +192,16 @@ def test_a_factor_with_another_value_in_each_image_is_named(memory_view):
     )
     table = np.stack([np.arange(12), np.arange(12) / 11, np.arange(12) % 2], axis=1)
     view = memory_view([torch.rand(3, 2, 2) for _ in table], factors=infos, table=table)
-    with pytest.raises(InputError, match=r"`number` has another .* 12 images, .* robust; leave it out"):
+    with refused(r"`number` has another .* 12 images, .* robust; leave it out"):
         score(_pure, view)
-    with pytest.raises(InputError, match=r"`angle` .*robust; give fewer `bins` than 20, or leave it out"):
+    with refused(r"`angle` .*robust; give fewer `bins` than 20, or leave it out"):
         score(_pure, view, ["angle", "light"])
-    assert score(_pure, view, ["angle", "light"], bins=4).about.settings["bins"] == 4
 
 
 def test_factors_are_chosen_by_name_in_their_order(grid):
     result = score(_pure, grid(), ["light", "shape"])
     assert result.about.settings["factors"] == ["light", "shape"]
     assert result.details["parents"][0] == 1
-
-
-def test_an_encoder_may_reuse_one_output_buffer(grid):
-    buffer = torch.empty(24, 3)
-
-    def refilling(image):
-        buffer[: len(image)] = _pure(image)
-        return buffer[: len(image)]
-
-    expected = score(_pure, grid(), batch_size=5)
-    assert score(refilling, grid(), batch_size=5).scores == expected.scores
 
 
 def test_bins_of_a_continuous_factor(grid):
@@ -280,7 +262,7 @@ def test_codes_and_factors_need_no_images(grid, tmp_path):
     assert found["mine"].score == pytest.approx(with_images.score, abs=1e-6)
     assert found["mine"].scores["mig"].value == pytest.approx(with_images.scores["mig"].value, abs=1e-6)
     assert "supervised codes are left out: `columns` is a table" in " ".join(found["mine"].details["notes"])
-    with pytest.raises(InputError, match="`columns` is a table of factors without images, for codes alone"):
+    with refused("`columns` is a table of factors without images, for codes alone"):
         evaluate("codes", columns, {"encoder": _pure}, **options)
 
 
@@ -292,7 +274,6 @@ def test_codes_and_factors_need_no_images(grid, tmp_path):
         (24, _pure, {"factors": ["shap"]}, "expected factors of the data .*`shap`; did you mean `shape`"),
         (24, _pure, {"factors": ["shape", "shape"]}, "`shape` is given twice"),
         (24, _pure, {"factors": ["shape", "scene"]}, "`scene` has one value among the images"),
-        (24, _pure, {"factors": ["shape"]}, r"at least two factors must vary among the images, got \['shape"),
         (2, _pure, {}, r"at least two factors must vary among the images, got \['light'\]"),
         (24, _pure, {"bins": 1}, "`bins`: expected at least 2, got 1"),
         (24, lambda image: _pure(image)[:, : len(image) - 3], {"batch_size": 5}, "1 and 2 codes"),
@@ -301,5 +282,5 @@ def test_codes_and_factors_need_no_images(grid, tmp_path):
     ],
 )
 def test_invalid_arguments_are_refused(grid, count, encoder, options, message):
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         score(encoder, grid(count), **options)

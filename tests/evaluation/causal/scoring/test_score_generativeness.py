@@ -10,8 +10,8 @@ from candlelight.evaluation.causal.causal_report import GENERATIVENESS_PAGE
 from candlelight.evaluation.models.build_backbone import build_backbone
 from candlelight.evaluation.models.classifiers import TrainedOn, save_classifier
 from candlelight.evaluation.run.evaluate import evaluate, find_evaluation, score, start
-from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorInfo
+from tests.refusals import refused
 
 
 class _Flat(nn.Module):
@@ -37,12 +37,16 @@ def _fail(images):
 INFOS = tuple(FactorInfo(name=name, kind="categorical", values=("a", "b")) for name in ("red", "green"))
 
 
-@pytest.fixture
-def flat_view(memory_view):
-    classes = torch.cartesian_prod(*[torch.arange(2)] * 2).repeat(6, 1)
+def colours(memory_view, repeats):
+    classes = torch.cartesian_prod(*[torch.arange(2)] * 2).repeat(repeats, 1)
     images = torch.full((len(classes), 3, 32, 32), 0.5)
     images[:, :2] = 0.2 + 0.6 * classes[:, :, None, None].float()
     return memory_view(list(images), factors=INFOS, table=classes.double().numpy())
+
+
+@pytest.fixture
+def flat_view(memory_view):
+    return colours(memory_view, repeats=6)
 
 
 class _Heads(nn.Module):
@@ -70,16 +74,12 @@ def judged(monkeypatch):
 NAME = "counterfactual_generativeness(1)"
 
 
-def test_a_network_in_training_mode_decodes_in_evaluation_mode(flat_view, judged):
-    model = _Flat().train()
-    result = evaluate("generativeness", flat_view, {"flat": model})["flat"]
-    assert result.score > 0.95
-    assert model.training
-
-
 def test_pure_codes_beat_a_random_choice_and_have_a_sign(flat_view, judged):
     judged(green=0.5)
-    result = evaluate("generativeness", flat_view, {"flat": _Flat()})["flat"]
+    model = _Flat().train()
+    result = evaluate("generativeness", flat_view, {"flat": model})["flat"]
+    assert model.training
+    assert result.score > 0.95
     scores = {name: one.value for name, one in result.scores.items()}
     assert scores[f"{NAME}, signed"] == pytest.approx(scores[NAME])
     # Of two codes that vary, the other one is chosen in half of the rows: then all others change the factor.
@@ -133,15 +133,12 @@ def test_a_hopeless_classifier_and_images_without_one_are_notes(flat_view, judge
 
 
 def test_a_model_without_a_decoder_is_refused(flat_view):
-    with pytest.raises(InputError, match="`mean`: expected a model with a method `decode`"):
+    with refused("`mean`: expected a model with a method `decode`"):
         evaluate("generativeness", flat_view, {"mean": lambda images: images.mean((2, 3))})
 
 
 def test_a_trained_network_tells_the_factors(memory_view):
-    classes = torch.cartesian_prod(*[torch.arange(2)] * 2).repeat(20, 1)
-    images = torch.full((len(classes), 3, 32, 32), 0.5)
-    images[:, :2] = 0.2 + 0.6 * classes[:, :, None, None].float()
-    view = memory_view(list(images), factors=INFOS, table=classes.double().numpy())
+    view = colours(memory_view, repeats=20)
     result = evaluate("generativeness", view, {"flat": _Flat()}, seed=1)["flat"]
     assert result.score > 0.9
     details = result.details["decoder"][NAME]
@@ -161,7 +158,7 @@ def test_classifiers_of_files_are_judged_on_images_that_they_did_not_learn(flat_
     truth = torch.from_numpy(flat_view.table[20:, 1]).long()
     accuracy = float((logits.argmax(1) == truth).double().mean())
     assert f"green: held-out accuracy {accuracy:.3f}" in found["flat"].details["notes"][0]
-    with pytest.raises(InputError, match=r"all\.pt: learned from all of the images"):
+    with refused(r"all\.pt: learned from all of the images"):
         evaluate("generativeness", flat_view, {"flat": _Flat()}, classifiers=[tmp_path / "all.pt"])
-    with pytest.raises(InputError, match="expected a classifier of one of red, got `green`"):
+    with refused("expected a classifier of one of red, got `green`"):
         evaluate("generativeness", flat_view, {"flat": _Flat()}, classifiers=[tmp_path / "some.pt"] * 2)

@@ -1,9 +1,26 @@
+"""Boosted trees, kernel ridge, lines and the covariance measure, against scikit-learn and loops."""
+
 import numpy as np
 import pytest
+import torch
+from scipy.stats import norm
 from sklearn.ensemble import GradientBoostingClassifier
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import r2_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import StandardScaler
 
 from candlelight.evaluation.causal import estimators as boosted_trees
-from candlelight.evaluation.causal.estimators import boost_trees
+from candlelight.evaluation.causal.estimators import (
+    PENALTIES,
+    WIDTHS,
+    boost_trees,
+    covariance_measure_test,
+    predict_by_kernel,
+    predict_by_line,
+    r2_score_of_factors,
+)
 
 
 def _coarse(seed, classes, rows=400, values=8):
@@ -89,3 +106,78 @@ def test_many_values_give_nearly_the_trees_of_scikit_learn(monkeypatch):
     importances, _, predicted = boost_trees(features[:400], labels[:400], features[400:], seed=0)
     np.testing.assert_allclose(importances, model.feature_importances_, atol=0.05)
     assert np.mean(predicted == model.predict(features[400:])) > 0.93
+
+
+@pytest.mark.parametrize("noise", [0, 3])
+def test_kernel_ridge_equals_scikit_learn(noise):
+    rng = np.random.default_rng(0)
+    codes, scored = rng.normal(size=(40, 2)), rng.normal(size=(20, 2))
+    factors = np.stack([np.sin(2 * codes[:, 0]), 5 + codes[:, 1] ** 2], axis=1) + noise * rng.normal(
+        size=(40, 2)
+    )
+    to_codes, to_factors = StandardScaler().fit(codes), StandardScaler().fit(factors)
+    folds = [(np.flatnonzero(np.arange(40) % 3 != part), np.arange(part, 40, 3)) for part in range(3)]
+    grid = {"alpha": PENALTIES, "gamma": WIDTHS}
+    search = GridSearchCV(KernelRidge(kernel="rbf"), grid, cv=folds)
+    search.fit(to_codes.transform(codes), to_factors.transform(factors))
+    expected = to_factors.inverse_transform(search.predict(to_codes.transform(scored)))
+    found = predict_by_kernel(*map(torch.from_numpy, (codes, factors, scored)))
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_constant_codes_predict_the_mean_by_kernel():
+    found = predict_by_kernel(torch.full((9, 1), 0.1), torch.arange(9)[:, None], torch.full((2, 1), 0.1))
+    np.testing.assert_allclose(found, 4)
+
+
+def test_r2_equals_scikit_learn_and_is_nan_for_one_value():
+    rng = np.random.default_rng(0)
+    predicted, factors = rng.normal(size=(9, 3)), rng.integers(0, 3, (9, 3))
+    expected = r2_score(factors, predicted, multioutput="raw_values")
+    found = r2_score_of_factors(torch.from_numpy(predicted), torch.from_numpy(factors))
+    np.testing.assert_allclose(found, expected)
+    assert r2_score_of_factors(torch.rand(4, 1), torch.ones(4, 1)).isnan().all()
+
+
+def test_separate_pairs_are_those_of_each_factor_alone():
+    rng = np.random.default_rng(0)
+    codes, scored = torch.from_numpy(rng.normal(size=(40, 2))), torch.from_numpy(rng.normal(size=(7, 2)))
+    factors = torch.stack([codes[:, 0].sin(), torch.from_numpy(rng.normal(size=40))], dim=1)
+    alone = [predict_by_kernel(codes, factor, scored) for factor in factors.split(1, dim=1)]
+    together = predict_by_kernel(codes, factors, scored, separate=True)
+    torch.testing.assert_close(together, torch.cat(alone, dim=1))
+    assert not torch.allclose(together, predict_by_kernel(codes, factors, scored))
+
+
+def test_lines_equal_scikit_learn():
+    rng = np.random.default_rng(0)
+    codes, factors, scored = rng.normal(size=(20, 3)), rng.normal(size=(20, 2)), rng.normal(size=(5, 3))
+    codes[:, 2] = codes[:, 0] - codes[:, 1]  # collinear
+    scored[:, 2] = scored[:, 0] - scored[:, 1]
+    expected = LinearRegression().fit(codes, factors).predict(scored)
+    found = predict_by_line(*(torch.from_numpy(part) for part in (codes, factors, scored)))
+    np.testing.assert_allclose(found, expected)
+
+
+def test_without_codes_the_mean_is_predicted():
+    found = predict_by_line(torch.zeros(4, 0), torch.tensor([[1], [2], [3], [6]]), torch.zeros(2, 0))
+    assert found.tolist() == [[3], [3]]
+
+
+def test_covariance_measure_equals_loops():
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(size=(30, 3)), rng.normal(size=30)
+    first[:, 1] += 0.5 * second
+    found = covariance_measure_test(torch.from_numpy(first), torch.from_numpy(second))
+    for column in range(3):
+        products = [one * other for one, other in zip(first[:, column], second, strict=True)]
+        statistic = np.sqrt(30) * np.mean(products) / np.std(products)
+        np.testing.assert_allclose(found[column], 2 * norm.sf(abs(statistic)))
+
+
+def test_closed_forms_of_the_covariance_measure():
+    second = torch.tensor([1.0, 1, -1, -1, 1, 1])
+    # Products without spread are certain; products 2, 0, 0, 0, 0, 0 have T = sqrt(6) / sqrt(5).
+    first = torch.stack([second, -second, 0 * second, 2 * (torch.arange(6) == 0)], dim=1)
+    expected = [0, 0, 1, 2 * norm.sf(np.sqrt(6 / 5))]
+    np.testing.assert_allclose(covariance_measure_test(first, second), expected)
