@@ -194,6 +194,7 @@ def test_values_that_are_not_finite(pair, align, bad):
 
 
 ONE, THREE = torch.ones(2, 1, 4, 4), torch.ones(2, 3, 4, 4)
+FLAT = nn.Sequential(nn.Flatten(0), nn.ReLU())
 
 
 @pytest.mark.parametrize("function", [pixel_loss, output_gradient])
@@ -222,17 +223,9 @@ class Twice(nn.Module):
 @pytest.mark.parametrize(
     ("model", "layer", "images", "message"),
     [
-        (
-            Split(),
-            "encoder",
-            THREE,
-            r"`encoder` is not in the model; expected one of: shared, shared\.0",
-        ),
+        (Split(), "encoder", THREE, r"`encoder` is not in the model; expected one of: shared, shared\.0"),
         (Twice(), "shared", THREE, "layer `shared` runs more than once"),
-        (
-            *(nn.Sequential(nn.Flatten(0), nn.ReLU()), "1", THREE),
-            r"layer `1` gives shape \[96\] for 2 images and \[48\] for one; choose one with",
-        ),
+        (FLAT, "1", THREE, r"layer `1` gives shape \[96\] for 2 images and \[48\] for one; choose one with"),
         (Split(), "norm", THREE[:0], "`images` needs at least one image, got none"),
         (Split(), "norm", THREE[0], r"`images` \[images, channels, height, width\], got \[3, 4, 4\]"),
     ],

@@ -104,10 +104,7 @@ def test_entanglement_of_known_vectors():
         (lambda: concept_entanglement([]), "^expected the vectors of at least one concept, got none"),
         (lambda: concept_entanglement([given(torch.ones(2)), fitted()]), r"got \[1, 2\]"),
         (lambda: concept_entanglement([damaged()]), "^activations must be finite"),
-        (
-            lambda: layer_consistency([]),
-            r"at least 1 run and 3 inputs, got shapes \[\]",
-        ),
+        (lambda: layer_consistency([]), r"at least 1 run and 3 inputs, got shapes \[\]"),
         (lambda: layer_consistency([torch.ones(1, 2)]), r"1 run and 3 inputs, got shapes \[\[1, 2\]\]"),
         (lambda: layer_consistency([torch.ones(1, 3), torch.ones(1, 4)]), r"^expected `derivatives\[0\]` \["),
         (lambda: layer_consistency([torch.tensor([[1.0, math.nan, 2.0]])]), "^derivatives must be finite"),

@@ -165,14 +165,10 @@ TWO = rows(2)
         ({"concept": rows(2, 3)}, r"expected `concept` \[concepts, dim\]"),
         ({"permutations": 1}, "`permutations` must be at least 2, got 1; 999 is usual"),
         ({"fit": "ridge", "regularisation": 0}, "`regularisation` must be above 0 and finite, got 0"),
-        (
-            {"fit": "ridge", "regularisation": math.nan},
-            "`regularisation` must be above 0 and finite, got nan",
-        ),
+        ({"fit": "ridge", "regularisation": math.inf}, "must be above 0 and finite, got inf"),
         ({"gradients": TWO[:0]}, "`gradients` needs at least one input, got none"),
         ({"gradients": rows(2, 3)}, r"`gradients` \[inputs, dim\], got \[2, 6\], \[2, 6\], \[2, 3\]"),
         ({"concept": TWO * math.inf}, "must be finite, got nan or inf"),
-        ({"control": TWO * math.nan}, "must be finite, got nan or inf"),
         ({"gradients": TWO * math.inf}, "must be finite, got nan or inf"),
     ],
 )

@@ -133,16 +133,10 @@ def test_interval_equals_loops_over_resamples():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            lambda: permutation_test(torch.zeros(1, 2)),
-            r"at least 2 exchanges, got shape \[1, 2\]",
-        ),
+        (lambda: permutation_test(torch.zeros(1, 2)), r"at least 2 exchanges, got shape \[1, 2\]"),
         (lambda: permutation_test(torch.zeros(0, 5)), "needs the true set"),
         (lambda: permutation_test(torch.full((1, 5), torch.nan)), "`scores` must be finite, got nan or inf"),
-        (
-            lambda: effect_interval(torch.zeros(5, 3), ["a", "b"], seed=0),
-            "2 groups for 3 inputs and 2000",
-        ),
+        (lambda: effect_interval(torch.zeros(5, 3), ["a", "b"], seed=0), "2 groups for 3 inputs and 2000"),
         (lambda: effect_interval(torch.full((5, 1), torch.inf), ["a"], seed=0), "`scores` must be finite"),
     ],
 )

@@ -410,7 +410,7 @@ LEFT, RIGHT = {"light": "left"}, {"light": "right"}
         ),
         (
             lambda sets, view: {"albedo": control_of(view, sets["albedo"], "camera")},
-            "was given for albedo, but in its sets the camera varies; name a set in which the albedo",
+            "in its sets the camera varies; name a set in which the albedo",
         ),
         (
             lambda sets, _: {"albedo": first_alone(sets["albedo"], LEFT)},
@@ -418,13 +418,9 @@ LEFT, RIGHT = {"light": "left"}, {"light": "right"}
         ),
         (
             lambda *_: {"albedo": None, "illumination": None},
-            "expected concept sets of albedo or illumination, got none",
+            "expected concept sets of albedo or illumination",
         ),
         (lambda _, view: {"negatives": view([])}, "no rows to read: `row` is empty"),
-        (
-            lambda sets, _: {"controls": {"albedo": sets["albedo"]}},
-            "`albedo` was given as the control of albedo, but in its sets",
-        ),
         (
             lambda sets, _: {"controls": {"albedo": sets["illumination"]}},
             "`illumination` was given as the control of albedo, but in its sets",
@@ -450,29 +446,6 @@ def test_refused_test_frames_and_controls(sets, decompositions):
         score(_blurry, {**sets, "test": decompositions(black, black, name="test")}, runs=2)
     with refused("`controls` must be one of: albedo, illumination"):
         choose_sets(sets["albedo"], sets["illumination"], {"colour": sets["albedo"]}, max_sets=None, seed=0)
-
-
-SPOILT = {
-    "output": lambda output: (output[0], output[1].index_fill(3, torch.tensor(2), torch.nan)),
-    "gradient": lambda output: (output[0], output[1] + (output[1] - output[1].detach()).sqrt()),
-    "layer": lambda output: output.index_fill(3, torch.tensor(2), torch.inf),
-}
-
-
-@pytest.mark.parametrize(
-    ("part", "message"),
-    [
-        ("output", "model `model` gives nan, inf or nothing for `test-0`: concept activation vectors"),
-        ("layer", "model `model`, layer `encoder`: expected finite numbers, got nan or inf for image `neg"),
-        ("gradient", "gradient of model `model`, layer `encoder`: .* nan or inf for image `test-0`"),
-    ],
-)
-def test_values_at_hidden_layers_must_be_finite(sets, part, message):
-    model = Net()
-    spoilt = model.encoder if part == "layer" else model
-    spoilt.register_forward_hook(lambda _module, _images, output: SPOILT[part](output))
-    with refused(message):
-        score(model, sets, runs=2, layer=["encoder"])
 
 
 def test_scores_do_not_depend_on_the_memory(sets):

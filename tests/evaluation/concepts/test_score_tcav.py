@@ -233,14 +233,8 @@ def test_a_control_tells_a_concept_from_its_scene(memory_view, noisy):
     [
         ([0, 1, 2, 3], [4, 5, 6, 7], True, None),
         ([0, 1], [0, 1], True, None),
-        (range(20), range(20), True, None),
         ([0, 1], [2, 3], False, "control of `red`: too few scenes for a permutation test; use at least 4 in"),
-        (
-            None,
-            None,
-            True,
-            "permutation test of `red`: no scenes are known, so all images count as independent",
-        ),
+        (None, None, True, "permutation test of `red`: no scenes are known, so all images count as"),
     ],
 )
 def test_images_of_a_scene_are_not_exchanged_one_by_one(memory_view, noisy, names, other, tested, note):

@@ -91,10 +91,7 @@ def test_significance_depends_on_the_level():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            lambda cavs: sensitivity(cavs, torch.ones(2, 4)),
-            r"\[inputs, dim\].*got \[2, 4\], \[8, 5\]",
-        ),
+        (lambda cavs: sensitivity(cavs, torch.ones(2, 4)), r"\[inputs, dim\].*got \[2, 4\], \[8, 5\]"),
         (lambda cavs: sensitivity(cavs, torch.ones(2, 5), "logits"), "one of: loss, logit; got logits"),
         (lambda cavs: directional_derivatives(cavs, torch.ones(5)), r"expected `gradients` \[inputs, dim\]"),
         (lambda cavs: directional_derivatives(cavs, np.ones((2, 5))), "must be a torch tensor, got ndarray"),
