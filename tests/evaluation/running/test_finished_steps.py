@@ -190,9 +190,8 @@ class Small(torch.nn.Module):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "options"), [("intrinsic", {}), ("concepts", {"layer": ["hidden"]})])
-def test_networks_agree_to_the_rounding_of_convolutions(evaluations, name, options) -> None:
-    score = evaluations[name][1]
+def test_networks_agree_to_the_rounding_of_convolutions(evaluations) -> None:
+    score, options = evaluations["concepts"][1], {"layer": ["hidden"]}
     expected = score(Small(5), batch_size=5, **options).scores
     for most, batch_size in ((5, 1), (5, 2), (2, 5)):
         scores = score(Small(most), batch_size=batch_size, **options).scores

@@ -11,6 +11,7 @@ import torch
 from candlelight.evaluation import Evaluation, evaluate
 from candlelight.evaluation.intrinsic import DECOMPOSITIONS, psnr
 from candlelight.evaluation.models.retinex import BASELINES
+from candlelight.evaluation.run import steps
 from candlelight.evaluation.run.evaluate import find_evaluation
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.views import DecomposedImage
@@ -37,7 +38,8 @@ def own(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def view(memory_view):
+def view(memory_view, monkeypatch):
+    monkeypatch.setattr(steps, "_code_sha256", lambda: "code")  # it does not change meanwhile
     draws = torch.rand(6, 2, 3, 8, 9, generator=torch.Generator().manual_seed(0)) + 0.1
     inside = torch.ones(8, 9, dtype=torch.bool)
     inside[0] = False
@@ -77,11 +79,11 @@ def test_failed_predictions_count_as_the_worst_and_steps_are_reused(view, tmp_pa
     item = view.items[1]
     zero = psnr(torch.zeros(1, 3, 8, 9), item.reflectance[None], item.mask[None])
     assert found["failing"].columns["psnr"][1] == pytest.approx(min(worst, float(zero)))
-    steps = [FinishedSteps(tmp_path / "steps") for _ in range(2)]
+    kept = [FinishedSteps(tmp_path / "steps") for _ in range(2)]
     first, second = (
-        evaluate("psnr.py:psnr", view, ["retinex"], device="cpu", batch_size=2, steps=one) for one in steps
+        evaluate("psnr.py:psnr", view, ["retinex"], device="cpu", batch_size=2, steps=one) for one in kept
     )
-    assert steps[1].reused == 9  # three batches of the model and both controls
+    assert kept[1].reused == 9  # three batches of the model and both controls
     assert {name: one.to_json() for name, one in first.items()} == {
         name: one.to_json() for name, one in second.items()
     }

@@ -104,21 +104,21 @@ def squares(memory_view, monkeypatch):
 
 
 @pytest.fixture
-def trainings(lit_scenes, shapes, squares) -> dict[str, tuple[Any, Callable[..., Any]]]:
-    """Return the view of each training, and the training as a function of further options."""
-    small = {"epochs": 3, "batch_size": 4}
-    found = {
-        regime: (lit_scenes, partial(train_intrinsic, lit_scenes, regime=regime, width=2, **small))
-        for regime in ("supervised", "multi-illumination", "unsupervised")
-    }
-    view, labels = shapes(12)
-    for name in ("vgg_small", "resnet_small"):  # with dropout, and with running means
-        start = build_backbone(name, SHAPES, seed=0)
-        found[name] = (view, partial(train_classifier, start, view, labels, **small))
+def training_of(lit_scenes, shapes, squares) -> Callable[[str], tuple[Any, Callable[..., Any]]]:
+    """Return the view of a training by name, and the training as a function of further options."""
     causal = {"factors": squares, "codes": 3, "steps": 4, "batch_size": 4}
-    for model, own in (("ss-factor-vae", {"labelled": 6}), ("ada-gvae", {})):
-        found[model] = (squares, partial(train_causal, squares, model=model, **causal, **own))
-    return found
+
+    def make(name: str):
+        small = {"epochs": 3, "batch_size": 4}
+        if name in ("vgg_small", "resnet_small"):  # with dropout, and with running means
+            view, kinds = shapes(12)
+            return view, partial(train_classifier, build_backbone(name, SHAPES, seed=0), view, kinds, **small)
+        if name.endswith("vae"):
+            own = {"labelled": 6} if name.startswith("ss-") else {}
+            return squares, partial(train_causal, squares, model=name, **causal, **own)
+        return lit_scenes, partial(train_intrinsic, lit_scenes, regime=name, width=2, **small)
+
+    return make
 
 
 def spoil(view: Any, row: int) -> None:

@@ -17,8 +17,8 @@ NAMES = (
 
 
 @pytest.fixture(params=NAMES)
-def training(request, trainings):
-    return trainings[request.param]
+def training(request, training_of):
+    return training_of(request.param)
 
 
 @pytest.mark.parametrize("training", ["supervised", "vgg_small", "ss-factor-vae"], indirect=True)
