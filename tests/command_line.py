@@ -9,9 +9,9 @@ from candlelight.cli import main
 PROGRESS = re.compile(r"it/s|row/s|batch/s|\?it|: +[0-9]+%")
 
 
-def run(*words: object, code: int = 0) -> str:
+def run(*words: object, code: int = 0, width: int = 200) -> str:
     """Run a command, which must end with this exit status, and return what it prints."""
-    done = CliRunner().invoke(main, [str(word) for word in words], terminal_width=200)
+    done = CliRunner().invoke(main, [str(word) for word in words], terminal_width=width)
     assert done.exit_code == code, (done.output, done.exc_info)
     return done.output
 

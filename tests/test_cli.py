@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner
 
@@ -17,67 +16,20 @@ from candlelight.generators.commands.doctor import examine
 from candlelight.generators.language.set_settings import settings
 from candlelight.generators.planning.plan_table import load_plan
 from candlelight.loaders.commands import command_line
+from tests.command_line import refusal, run
 
 PICTURE = str(Path(__file__).parents[1] / "docs" / "recipes" / "candle.jpg")
 
 
-def run(*words):
-    return CliRunner().invoke(main, [str(word) for word in words])
+@pytest.fixture(autouse=True)
+def inside(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
 
 
-def refused(result):
-    """Check the form of a refusal and return its line."""
-    assert result.exit_code == 2, result.output
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    errors = [line for line in result.output.splitlines() if line.startswith("Error: ")]
-    assert len(errors) == 1, result.output
-    return errors[0]
-
-
-def test_the_commands_of_the_design_exist():
-    assert set(main.commands) == {
-        *("demo", "recipes", "assets", "plan", "render", "counterfactual", "export", "pack", "info"),
-        *("evaluate", "perception", "train", "doctor", "push"),
-    }
-    perception = main.commands["perception"]
-    assert isinstance(perception, click.Group)
-    assert set(perception.commands) == {"experiment", "fit"}
-    evaluate = main.commands["evaluate"]
-    assert isinstance(evaluate, click.Group)
-    scored = {
-        "lmse",
-        "whdr",
-        "saw",
-        "maw",
-        "constancy",
-        "methods",
-        "protocols",
-        "csm",
-        "tcav",
-        "coverage",
-        "causal-check",
-        "causal-table",
-        "codes",
-        "counterfactuals",
-        "generativeness",
-        "transforms",
-        "moved-frames",
-        "raid",
-    }
-    assert set(evaluate.commands) == {*scored, "report", "compare", "coverage-tables"}
-
-
-@pytest.mark.parametrize(
-    "words", [("render", "candle", "--out", "out"), ("assets", "add", "cube.obj", "--out", "out")]
-)
-def test_a_time_limit_of_zero_is_refused(words):
-    assert "range x>0" in refused(run(*words, "--time-limit", "0"))
-
-
-def test_a_missing_package_is_named_in_one_line(monkeypatch, tmp_path):
+def test_a_missing_package_is_named_in_one_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     told = 'Error: this needs torch, not installed here; run `pip install "candlelight[all]"`'
-    assert refused(run("demo", "--out", tmp_path)).startswith(told)
+    assert refusal("demo", "--out", "demo").startswith(told)
     monkeypatch.setattr("sys.version_info", (3, 12, 1, "final", 0))
     monkeypatch.setattr("candlelight.generators.commands.doctor.find_spec", lambda name: None)
     found = {finding.item: finding.remedy for finding in examine()}
@@ -85,196 +37,129 @@ def test_a_missing_package_is_named_in_one_line(monkeypatch, tmp_path):
     assert found["torch"] == 'run `pip install "candlelight[evaluate]"`'
 
 
-def test_recipes_are_listed():
-    result = run("recipes")
-    assert result.exit_code == 0
-    for name in ("candle", "concepts", "negatives", "demo"):
-        assert f"\n{name} " in f"\n{result.output}"
-
-
-def test_a_shown_recipe_can_be_loaded(tmp_path):
-    copy = tmp_path / "mine.yaml"
-    copy.write_text(run("recipes", "show", "negatives").output)
-    result = run("recipes", "validate", copy, "--set", "sets.negatives.draws=4")
-    assert result.stdout == "negatives: valid, 4 samples from 4 traces\n"
-
-
-def test_a_kind_of_assets_has_one_folder(tmp_path):
-    twice = [f"--assets=materials={tmp_path}"] * 2
-    assert "expected one folder of materials" in refused(run("recipes", "validate", "candle", *twice))
+def test_recipes_are_listed_and_a_shown_one_can_be_loaded(tmp_path):
+    assert {"candle", "concepts", "negatives", "demo"} <= {
+        line.split()[0] for line in run("recipes").splitlines()
+    }
+    (tmp_path / "mine.yaml").write_text(run("recipes", "show", "negatives"))
+    told = run("recipes", "validate", "mine.yaml", "--set", "sets.negatives.draws=4")
+    assert told == "negatives: valid, 4 samples from 4 traces\n"
 
 
 def test_draws_of_each_combination_are_reported(tmp_path):
-    recipe = tmp_path / "own.yaml"
-    recipe.write_text(
+    (tmp_path / "own.yaml").write_text(
         "name: own\nlayers: [image]\nsets:\n  a: {draws: 3, factors: {shape: {values: [disc, ellipse]}}, "
         "layout: {dead_leaves: {shape: $shape}}}\n"
     )
-    told = run("recipes", "validate", recipe).stdout
+    told = run("recipes", "validate", "own.yaml")
     assert told.startswith("own: valid, 6 samples")
     assert told.endswith("set a: 3 draws of each combination of shape\n")
 
 
 def test_draws_that_show_the_same_scene_are_warned_of(tmp_path):
-    recipe = tmp_path / "own.yaml"
-    recipe.write_text(
+    (tmp_path / "own.yaml").write_text(
         "name: own\nsets:\n  a: {draws: 3, factors: {size: {values: [1, 2]}, x: {low: 0, high: 1}}, layout: "
         "{objects: [{type: cube, material: red, size: $size}], lights: [{azimuth: 3}], "
         "camera: {location: [0, 5, 3], look_at: [0, 0, 0]}}}\n"
         "  b: {counterfactual: {of: a, do: [{size: 2}]}}\n"
     )
-    told = run("recipes", "validate", recipe)
-    assert told.exit_code == 0
-    warnings = [line for line in told.stderr.splitlines() if line.startswith("warning: ")]
+    told = run("recipes", "validate", "own.yaml")
+    warnings = [line for line in told.splitlines() if line.startswith("warning: ")]
     assert [line.split(",")[0] for line in warnings] == [
         f"warning: set {name}: the 3 draws of each combination show the same scene" for name in "ab"
     ]
-    drawn = run("recipes", "validate", recipe, "--set", "sets.a.layout.objects.0.rotation=$x")
-    assert "warning" not in drawn.stderr
+    drawn = run("recipes", "validate", "own.yaml", "--set", "sets.a.layout.objects.0.rotation=$x")
+    assert "warning" not in drawn
 
 
-def test_a_plan_is_written_and_can_be_limited(tmp_path):
-    path = tmp_path / "plan.parquet"
-    result = run("plan", "negatives", "--set", "sets.negatives.draws=9", "--limit", "3", "--out", path)
-    assert result.stdout == f"{path}: 3 samples from 3 traces\n"
-    assert len(load_plan(path)) == 3
+def test_a_plan_is_written_and_its_numbers_are_fixed(tmp_path):
+    words = ("--set", "sets.negatives.draws=9", "--limit", 3, "--seed", 7, "--out", "plan.parquet")
+    assert run("plan", "negatives", *words) == "plan.parquet: 3 samples from 3 traces\n"
+    made = load_plan(Path("plan.parquet"))
+    assert (len(made), made.recipe.seed) == (3, 7)
+    fixed = "changes a recipe, but plan.parquet is a plan, whose numbers are fixed; plan again"
+    for words, option in (
+        ("render --seed 8", "--seed"),
+        ("plan --seed 8", "--seed"),
+        ("counterfactual --do count=1 --limit 1 --seed 8", "--seed"),
+        ("render --preset draft", "--preset"),
+        ("render --set seed=2", "--set"),
+    ):
+        command, *options = words.split()
+        line = refusal(command, "plan.parquet", *options, "--out", "other.parquet")
+        assert line == f"Error: {option} {fixed}"
+
+
+def test_a_preset_is_planned():
+    run("plan", "demo", "--limit", 1, "--preset", "draft", "--out", "plan.parquet")
+    recipe = load_plan(Path("plan.parquet")).recipe
+    assert {settings(recipe, name).render.preset for name in recipe.sets} == {"draft"}
+
+
+DO = "counterfactual candle --sample candle-000000 --out o --do"
 
 
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (("recipes", "validate", "candle", "--set", "image.width=wide"), "image.width"),
-        (("recipes", "validate", "candle", "--set", "image.width"), "FIELD=VALUE"),
-        (("recipes", "validate", "candle", "--set", "nonsense=1"), "nonsense: there is no such field"),
+        ("recipes validate candle --set image.width=wide", "image.width"),
+        ("recipes validate candle --set image.width", "FIELD=VALUE"),
+        ("recipes validate candle --set nonsense=1", "nonsense: there is no such field"),
+        ("recipes validate candle --set sets.candle.factors.color.values=[pink]", "asset `pink`"),
         (
-            ("recipes", "validate", "candle", "--set", "sets.candle.factors.color.values=[pink]"),
-            "asset `pink`",
+            "recipes validate candle --assets materials=. --assets materials=.",
+            "expected one folder of materials",
         ),
-        (("recipes", "show", "nothing"), "neither a file nor shipped"),
-        (("recipes", "show", PICTURE), "recipe candle.jpg: expected YAML in UTF-8, got something else"),
-        (("recipes", "show", __file__), "recipe test_cli.py: expected "),
-        (("render", PICTURE, "--out", "frames"), "recipe candle.jpg: expected YAML"),
-        (("plan", "candle", "--out", "/proc/none/plan.parquet"), "/proc/none"),
-        (("plan", "candle", "--out", "plan.html", "--report"), "--out: expected FILE.parquet"),
-        (("plan", "candle", "--out", "."), "--out: expected FILE.parquet"),
-        (("plan", "candle", "--sets", "candel", "--report"), "set `candel` is not in the recipe; expected"),
+        ("recipes show nothing", "neither a file nor shipped"),
+        (f"recipes show {PICTURE}", "recipe candle.jpg: expected YAML in UTF-8, got something else"),
+        (f"recipes show {__file__}", "recipe test_cli.py: expected "),
+        (f"render {PICTURE} --out frames", "recipe candle.jpg: expected YAML"),
+        ("plan candle --out /proc/none/plan.parquet", "/proc/none"),
+        ("plan candle --out plan.html --report", "--out: expected FILE.parquet"),
+        ("plan candle --out .", "--out: expected FILE.parquet"),
+        ("plan candle --sets candel --report", "set `candel` is not in the recipe; expected one of: candle"),
+        ("plan candle --sets  --report", "set `` is not in the recipe; expected one of: candle"),
+        ("counterfactual candle --do color=red --out o", "expected --sample ID, or --limit N"),
+        ("counterfactual candle --sample a --limit 2 --do color=red --out o", "and not both"),
         (
-            ("plan", "candle", "--sets", "", "--report"),
-            "set `` is not in the recipe; expected one of: candle",
+            "counterfactual candle --sample a --do color=red --out o",
+            "sample `a` is not in the plan; expected an ",
         ),
-        (
-            ("counterfactual", "candle", "--do", "color=red", "--out", "o"),
-            "expected --sample ID, or --limit N",
-        ),
-        (
-            *(
-                (
-                    "counterfactual",
-                    "candle",
-                    "--sample",
-                    "a",
-                    "--limit",
-                    "2",
-                    "--do",
-                    "color=red",
-                    "--out",
-                    "o",
-                ),
-            ),
-            "and not both",
-        ),
-        *(
-            (("counterfactual", "candle", "--sample", "candle-000000", "--do", change, "--out", "o"), message)
-            for change, message in {
-                "color=[": "expected names or numbers as values, 'true' in quotes, got 'color=['",
-                "color=!!python/object:os.system a": "expected names or numbers as values",
-                "color=\0": "expected names or numbers as values",
-                "color": "expected FACTOR=VALUE",
-                "color=red,color=blue": "expected each factor once",
-                "color=true": "got 'color=true'",
-                "color=null": "got 'color=null'",
-                "color=pink": "color: expected one of red, blue, yellow, purple, orange, got 'pink'",
-                "colour=red": "got ['colour']",
-            }.items()
-        ),
-        (
-            ("counterfactual", "candle", "--sample", "candle-999999", "--do", "color=red", "--out", "o"),
-            "sample `candle-999999` is not in the plan; expected an id from candle-000000 to candle-021599",
-        ),
-        (("render", "nothing.parquet", "--out", "frames"), "there is no such file"),
-        (("render", "candle", "--out", "frames", "--shard", "3"), "I/N"),
-        (("render", "candle", "--out", "frames", "--shard", "²/3"), "I/N"),
-        (
-            ("render", "negatives", "--set", "sets.negatives.draws=2", "--out", "frames", "--shard", "3/2"),
-            "3/2",
-        ),
-        (("info", "nowhere"), "nowhere: does not exist; expected a folder of frames"),
-        (("pack", "nowhere", "--to", "hub", "--out", "pack"), "nowhere"),
-        (("pack", "nowhere", "--to", "zip", "--out", "pack"), "zip"),
-        (("evaluate", "lmse", "nowhere", "--model", "retinex"), "nowhere"),
-        (("evaluate", "lmse", "nowhere", "--model", "genius"), "genius"),
-        (("evaluate", "codes", "nowhere", "--model", "retinex", "--layer", "a"), "hidden layers"),
-        (("evaluate", "lmse", "nowhere", "--model", "retinex", "--device", "toaster"), "toaster"),
+        (f"{DO} color=[", "expected names or numbers as values, 'true' in quotes, got 'color=['"),
+        (f"{DO} color=!!python/object:os.system", "expected names or numbers as values"),
+        (f"{DO} color=\0", "expected names or numbers as values"),
+        (f"{DO} color", "expected FACTOR=VALUE"),
+        (f"{DO} color=red,color=blue", "expected each factor once"),
+        (f"{DO} color=null", "got 'color=null'"),
+        (f"{DO} color=pink", "color: expected one of red, blue, yellow, purple, orange, got 'pink'"),
+        (f"{DO} colour=red", "got ['colour']"),
+        ("render nothing.parquet --out frames", "there is no such file"),
+        ("render damaged.parquet --out frames", "expected a file written by `candlelight plan`"),
+        ("render candle --out frames --shard 3", "I/N"),
+        ("render candle --out frames --shard ²/3", "I/N"),
+        ("render negatives --set sets.negatives.draws=2 --out frames --shard 3/2", "3/2"),
+        ("render candle --out frames --time-limit 0", "range x>0"),
+        ("assets add cube.obj --out out --time-limit 0", "range x>0"),
+        ("info nowhere", "nowhere: does not exist; expected a folder of frames"),
+        ("pack nowhere --to hub --out pack", "nowhere"),
+        ("pack nowhere --to zip --out pack", "zip"),
+        ("evaluate codes nowhere --model retinex --layer a", "hidden layers"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_bad_use_gets_one_line_and_status_two(words, part, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert part in refused(run(*words))
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-
-
-def test_overrides_do_not_change_a_plan(tmp_path):
-    path = tmp_path / "plan.parquet"
-    run("plan", "negatives", "--set", "sets.negatives.draws=1", "--out", path)
-    assert "plan again" in refused(run("render", path, "--set", "seed=2", "--out", tmp_path / "frames"))
-
-
-def test_a_seed_replaces_that_of_the_recipe_and_changes_no_plan(tmp_path):
-    path = tmp_path / "plan.parquet"
-    run("plan", "negatives", "--set", "sets.negatives.draws=1", "--seed", "7", "--out", path)
-    assert load_plan(path).recipe.seed == 7
-    for command in (
-        ["render", path],
-        ["plan", path],
-        ["counterfactual", path, "--do", "count=1", "--limit", 1],
-    ):
-        line = refused(run(*command, "--seed", "8", "--out", tmp_path / "other.parquet"))
-        assert (
-            line
-            == f"Error: --seed changes a recipe, but {path} is a plan, whose numbers are fixed; plan again"
-        )
-
-
-def test_a_preset_is_planned_and_changes_no_plan(tmp_path):
-    path = tmp_path / "plan.parquet"
-    run("plan", "demo", "--limit", "1", "--preset", "draft", "--out", path)
-    recipe = load_plan(path).recipe
-    assert {settings(recipe, name).render.preset for name in recipe.sets} == {"draft"}
-    assert "--preset changes a recipe" in refused(
-        run("render", path, "--preset", "draft", "--out", tmp_path / "frames")
-    )
-
-
-def test_a_file_that_is_no_plan_is_refused(tmp_path):
-    path = tmp_path / "plan.parquet"
-    path.write_bytes(b"PAR1 but not really PAR1")
-    assert "expected a file written by `candlelight plan`" in refused(
-        run("render", path, "--out", tmp_path / "f")
-    )
+def test_bad_use_gets_one_line_and_leaves_nothing(words, part, tmp_path):
+    (tmp_path / "damaged.parquet").write_bytes(b"PAR1 but not really PAR1")
+    assert part in refusal(*words.split(" "))
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["damaged.parquet"]
 
 
 def test_doctor_lists_the_items_of_the_page(shown_block):
-    result = run("doctor")
+    result = CliRunner().invoke(main, ["doctor"])
     assert result.exit_code in (0, 2)
     items = [
         re.findall(r"^(?:ok|missing) +(.*?): ", text, re.M)
         for text in (shown_block("installing.md", "ok "), result.output)
     ]
     assert items[0] == items[1]
-
-
-# ------------------------------------------------------------------------------------------------- Ctrl-C
 
 
 def test_ctrl_c_while_the_program_imports_ends_it_without_a_message(tmp_path):
@@ -311,8 +196,8 @@ def test_ctrl_c_while_a_command_imports_ends_it(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["render", "demo", "--out", "frames"], "interrupted; run the same command again to continue"),
-        (["plan", "demo", "--out", "plan.parquet"], "interrupted"),
+        ("render demo --out frames", "interrupted; run the same command again to continue"),
+        ("plan demo --out plan.parquet", "interrupted"),
     ],
 )
 def test_ctrl_c_is_one_line(monkeypatch, words, line):
@@ -320,5 +205,4 @@ def test_ctrl_c_is_one_line(monkeypatch, words, line):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("candlelight.generators.language.load_recipe.find_recipe", stop)
-    done = CliRunner().invoke(main, words)
-    assert (done.exit_code, done.output) == (130, line + "\n")
+    assert run(*words.split(), code=130) == line + "\n"

@@ -104,7 +104,9 @@ def parse(words):
 
 
 def test_help_of_every_command(snapshot):
-    shown = [f"$ candlelight {' '.join((*path, '--help'))}\n{run(*path, '--help')}" for path in PATHS]
+    shown = [
+        f"$ candlelight {' '.join((*path, '--help'))}\n{run(*path, '--help', width=110)}" for path in PATHS
+    ]
     assert "\n".join(shown) == snapshot
 
 

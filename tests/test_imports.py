@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,8 @@ FOLDERS = {
 }
 
 
-def imported_weight(modules: str) -> set[str]:
-    code = f"import sys, {modules}; print(*({HEAVY | SLOW!r} & sys.modules.keys()))"
+def imported_weight(names: str) -> set[str]:
+    code = f"import sys, {names}; print(*({HEAVY | SLOW!r} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     return set(done.stdout.splitlines()[-1].split())  # Blender prints lines too
 
@@ -58,9 +59,18 @@ def test_a_render_process_imports_nothing_of_packs_and_schedulers(module):
     assert weight <= {"bpy", "jaxtyping", "numpy", "pydantic", "yaml"}
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def modules(*packages):
+    return [path for package in packages or MAY_IMPORT for path in (ROOT / package).rglob("*.py")]
+
+
 def imports_of(path):
     """Yield the top-level package of every import, below `candlelight` for our own."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -88,7 +98,7 @@ def test_packages_live_beside_a_users_modules_of_the_same_names(tmp_path):
     assert (done.stdout, done.stderr) == ("1 1 1 candle\n", "")
 
 
-@pytest.mark.parametrize("package", MAY_IMPORT)
+@pytest.mark.parametrize("package", ["loaders", "evaluation"])
 def test_a_bare_import_in_the_checkout_names_the_package(package):
     done = subprocess.run(
         [sys.executable, "-c", f"import {package}"], cwd=ROOT, capture_output=True, text=True
@@ -127,76 +137,55 @@ def test_the_package_offers_its_common_names_lazily():
 
 @pytest.mark.parametrize("package", MAY_IMPORT)
 def test_packages_import_in_one_direction_only(package):
-    found = {name for path in (ROOT / package).rglob("*.py") for name in imports_of(path)}
+    found = {name for path in modules(package) for name in imports_of(path)}
     assert (found & PACKAGES) - {package} <= MAY_IMPORT[package]
 
 
-@pytest.mark.parametrize(
-    ("package", "folder"),
-    [(package, folder) for package, folders in FOLDERS.items() for folder in folders],
-)
-def test_folders_import_in_one_direction_only(package, folder):
+@pytest.mark.parametrize("package", FOLDERS)
+def test_folders_import_in_one_direction_only(package):
     folders, root = FOLDERS[package], ROOT / package
     assert {path.parent.name for path in root.glob("*/__init__.py")} == set(folders)
-    found = {
-        node.module.split(".")[2]
-        for path in (root / folder).glob("*.py")
-        for node in ast.walk(without_annotations(path))
-        if isinstance(node, ast.ImportFrom)
-        and node.module
-        and node.module.startswith(f"candlelight.{package}.")
-    }
-    assert found & set(folders) <= set(folders[: folders.index(folder) + 1])
-
-
-def without_annotations(path: Path) -> ast.Module:
-    """Parse a module without the imports that type checkers alone see."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    tree.body = [node for node in tree.body if not isinstance(node, ast.If)]
-    return tree
+    for place, folder in enumerate(folders):
+        found = {
+            node.module.split(".")[2]
+            for path in (root / folder).glob("*.py")
+            # Imports below an `if` are those that type checkers alone see.
+            for statement in parsed(path).body
+            if not isinstance(statement, ast.If)
+            for node in ast.walk(statement)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"candlelight.{package}.")
+        }
+        assert found & set(folders) <= set(folders[: place + 1]), folder
 
 
 def test_no_two_modules_have_one_name():
-    paths = [path for package in MAY_IMPORT for path in (ROOT / package).rglob("*.py")]
-    names = Counter(path.stem for path in paths if path.stem != "__init__")
+    names = Counter(path.stem for path in modules() if path.stem != "__init__")
     assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_blender_is_imported_in_one_folder_only():
-    users = {
-        p.relative_to(ROOT)
-        for name in MAY_IMPORT
-        for p in (ROOT / name).rglob("*.py")
-        if "bpy" in imports_of(p)
-    }
+    users = {path.relative_to(ROOT) for path in modules() if "bpy" in imports_of(path)}
     assert users == {Path("generators/blender/__init__.py")}
 
 
 def test_no_relative_imports():
-    paths = [path for package in MAY_IMPORT for path in (ROOT / package).rglob("*.py")]
-    relative = [
-        str(path)
-        for path in paths
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and node.level
-    ]
-    assert len(paths) > 50
-    assert relative == []
+    nodes = [(path, node) for path in modules() for node in ast.walk(parsed(path))]
+    imports = [(str(path), node.level) for path, node in nodes if isinstance(node, ast.ImportFrom)]
+    assert len(imports) > 500
+    assert [path for path, level in imports if level] == []
 
 
 def test_public_classes_and_constants_have_a_name_each():
     # Of each public data set, of each section of a report, and of each group of commands.
     conventions = {"SOURCE", "READING", "NEEDS", "COMMANDS"}
     names: Counter[str] = Counter()
-    for package in MAY_IMPORT:
-        for path in (ROOT / package).rglob("*.py"):
-            for node in ast.parse(path.read_text(encoding="utf-8")).body:
-                marks = getattr(node, "decorator_list", [])
-                if any(isinstance(mark, ast.Name) and mark.id == "overload" for mark in marks):
-                    continue
-                targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-                names.update(target.id for target in targets if isinstance(target, ast.Name))
-                names.update([node.name] if isinstance(node, ast.ClassDef | ast.FunctionDef) else [])
+    for node in (node for path in modules() for node in parsed(path).body):
+        marks = getattr(node, "decorator_list", [])
+        if any(isinstance(mark, ast.Name) and mark.id == "overload" for mark in marks):
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        names.update(target.id for target in targets if isinstance(target, ast.Name))
+        names.update([node.name] if isinstance(node, ast.ClassDef | ast.FunctionDef) else [])
     assert [n for n, count in names.items() if count > 1 and n[0] != "_" and n not in conventions] == []
 
 

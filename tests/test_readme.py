@@ -9,11 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from candlelight.cli import main
 from candlelight.generators.language.recipe_files import shipped_recipes
 from candlelight.loaders import frame_path, read_frame
+from tests.command_line import run
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -49,8 +48,7 @@ def test_the_command_of_the_picture_changes_the_colour_alone(tmp_path):
     (line,) = re.findall(r"^    candlelight (counterfactual .*)$", TEXT, re.MULTILINE)
     words = shlex.split(line)
     small = ["--set", "image.width=48", "--set", "image.height=36", "--set", "render.samples=2"]
-    result = CliRunner().invoke(main, [*words[:-1], str(tmp_path / words[-1]), *small])
-    assert result.exit_code == 0, result.output
+    run(*words[:-1], tmp_path / words[-1], *small)
     index = int(words[words.index("--sample") + 1].rpartition("-")[2])
     sets = ("candle", "candle_counterfactual")
     first, second = (read_frame(frame_path(tmp_path / words[-1], name, index)) for name in sets)

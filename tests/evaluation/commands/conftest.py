@@ -1,4 +1,4 @@
-"""Photographs of two species in the layout of CUB-70, and classifiers of them that were never trained."""
+"""Frames of noise; photographs of two species in the layout of CUB-70, and untrained classifiers of them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +12,7 @@ from candlelight.evaluation.models.build_backbone import build_backbone
 from candlelight.evaluation.models.classifiers import TrainedOn, save_classifier
 from candlelight.evaluation.run import steps as finished_steps
 from candlelight.evaluation.views import open_data
+from tests.evaluation.test_pages import write_noise
 
 SPECIES = ("001.Black_footed_Albatross", "002.Laysan_Albatross")
 PER_SPECIES, SIDE = 6, 32
@@ -29,37 +30,6 @@ def plain():
 
 def five():
     return small(5)
-
-def dead():
-    network = small()
-    nn.init.zeros_(network[4].weight)
-    return network
-
-def broken():
-    network = small()
-    network[0].weight.data[0] = torch.nan
-    return network
-
-def linear():
-    network = small()
-    network.colour_space = "linear"
-    return network
-
-class Raising(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.network = small()
-
-    def forward(self, images):
-        raise KeyError("gain")
-
-class Fragile(Raising):
-    def forward(self, images):
-        if not images.isfinite().all():
-            return None
-        if len(images) > 5:  # more than are tried first
-            raise RuntimeError("too many")
-        return self.network(images)
 """
 
 
@@ -137,7 +107,15 @@ def own_networks(tmp_path_factory) -> Path:
     return path
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
+def noise_frames(tmp_path_factory) -> Path:
+    """Write frames of noise with the sets of the demo."""
+    root = tmp_path_factory.mktemp("noise")
+    write_noise(root)
+    return root
+
+
+@pytest.fixture(autouse=True)
 def fixed_code(monkeypatch) -> None:
     """Do not hash the code of the package for each step: it does not change meanwhile."""
     monkeypatch.setattr(finished_steps, "_code_sha256", lambda: "code")

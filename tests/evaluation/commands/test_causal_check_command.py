@@ -2,25 +2,19 @@
 
 import pytest
 import torch
-from click.testing import CliRunner
 
-from candlelight.cli import main
-from candlelight.evaluation.coverage import explained_images, filter_methods
+from candlelight.evaluation.coverage import explained_images
 from candlelight.evaluation.coverage.score_causal_check import ALL_PARTS
 from candlelight.evaluation.models import open_model
 from candlelight.evaluation.run.result_files import read_results
 from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages
+from tests.command_line import refusal, run
 
-pytestmark = pytest.mark.usefixtures("fixed_code")
 SIDE = 32
 PLACES = {"head": (slice(0, 16), slice(0, 16)), "tail": (slice(16, 32), slice(0, 16))}
 
 
-def run(*words: object, code: int = 0) -> str:
-    given = ["evaluate", "causal-check", "frames", "--device", "cpu", *map(str, words)]
-    result = CliRunner().invoke(main, given)
-    assert result.exit_code == code, (result.output, result.exc_info)
-    return result.output
+CHECK = ("evaluate", "causal-check", "frames", "--device", "cpu")
 
 
 @pytest.fixture
@@ -50,7 +44,7 @@ def test_methods_are_compared_with_controls(frames, birds, make_classifier, tmp_
     out = tmp_path / "a.json"
     methods = [word for name in ("vebi", "prototypes", "grad-cam") for word in ("--method", name)]
     given = ("--fit", f"{birds}:test", "--epochs", 1, "--prototypes", 2, "--set", "one", "--limit", 3)
-    text = run("--model", make_classifier(), *methods, *given, "--out", out)
+    text = run(*CHECK, "--model", make_classifier(), *methods, *given, "--out", out)
     choice = {"data": "frames", "set_name": "one", "split": None, "rows": None, "limit": 3}
     assert asked == [("counterfactuals", choice)]
     results = {result.about.model["name"]: result for result in read_results(out)}
@@ -86,29 +80,19 @@ def test_methods_are_compared_with_controls(frames, birds, make_classifier, tmp_
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 
-def test_options_reach_the_metric_and_a_fitted_method_is_reused(
-    frames, birds, make_classifier, tmp_path, monkeypatch
-) -> None:
-    words = ("--model", make_classifier(), "--method", "vebi", "--fit", f"{birds}:test")
-    words += ("--scale", "logit", "--pixels", "region", "--k", 2, "--proportion", 0.2, "--size", 40, 40)
-    whole, out = tmp_path / "whole.json", tmp_path / "a.json"
-    run(*words, "--out", whole)
-    (settings, *_) = (result.about.settings for result in read_results(whole))
+def test_options_reach_the_metric(frames, birds, make_classifier, tmp_path) -> None:
+    words = ("--model", make_classifier(), "--method", "vebi", "--fit", f"{birds}:test", "--size", 40, 40)
+    words += ("--scale", "logit", "--pixels", "region", "--k", 2, "--proportion", 0.2)
+    run(*CHECK, *words, "--out", tmp_path / "a.json")
+    (settings, *_) = (result.about.settings for result in read_results(tmp_path / "a.json"))
     chosen = {"scale": "logit", "pixels": "region", "k": 2, "proportion": 0.2, "size": [40, 40]}
     assert settings.items() >= chosen.items()
-    with monkeypatch.context() as patch:
-        patch.setattr(filter_methods.VEBI, "explain", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        assert "interrupted" in run(*words, "--out", out, code=130)
-    monkeypatch.setattr(filter_methods.VEBI, "fit", lambda *_: pytest.fail("the fitted method is not read"))
-    text = run(*words, "--out", out)
-    assert "a.json.partial: 1 of 1 steps were already finished" in text
-    assert out.read_bytes() == whole.read_bytes()
 
 
 def test_several_classifiers(frames, birds, make_classifier, tmp_path) -> None:
     words = ("--model", make_classifier(), "--model", f"other={make_classifier('five', seed=5)}")
     frames[0].factor_values = {"species": ("another kind",) * 3}.get
-    text = run(*words, "--method", "grad-cam", "--fit", f"{birds}:test", "--out", tmp_path / "a.json")
+    text = run(*CHECK, *words, "--method", "grad-cam", "--fit", f"{birds}:test", "--out", tmp_path / "a.json")
     assert "accuracy" not in text
     found = read_results(tmp_path / "a.json")
     methods = ("grad-cam", "noise", "centre", "object", "part areas")
@@ -119,23 +103,14 @@ def test_several_classifiers(frames, birds, make_classifier, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--fit", "{}:test"), ":test: needs a --method"),
-        (("--method", "vebi"), "give a --method, and the images on which methods learn concepts (--fit)"),
-        (("--method", "vebi", "--fit", "{}:test", "--topics", 3), "--topics 3: needs --method topics"),
-        (("--method", "vebi", "--fit", "{}:train", "--fit-limit", 2, "--label", "x"), "--label x: expected"),
-        (("--method", "vebi", "--fit", "{}:test", "--proportion", 1), "--proportion"),
-        (("--method", "vebi", "--fit", "{}:test", "--out", "a.txt"), "a.txt: expected a file name"),
-        (("--method", "vebi", "--fit", "{}:test", "--explained-layer", "fc"), "layer `fc` gives no maps"),
+        ("--fit {}:test", ":test: needs a --method"),
+        ("--method vebi", "give a --method, and the images on which methods learn concepts (--fit)"),
+        ("--method vebi --fit {}:test --topics 3", "--topics 3: needs --method topics"),
+        ("--method vebi --fit {}:train --fit-limit 2 --label x", "--label x: expected"),
+        ("--method vebi --fit {}:test --proportion 1", "--proportion"),
+        ("--method vebi --fit {}:test --explained-layer fc", "layer `fc` gives no maps"),
     ],
 )
 def test_bad_use_gives_one_line(frames, birds, make_classifier, words, message) -> None:
-    words = [str(word).format(birds) for word in words]
-    assert message in run("--model", make_classifier(), *words, code=2).splitlines()[-1]
-
-
-def test_broken_classifier_is_refused(frames, birds, own_networks) -> None:
-    given = ("--label", "species", "--explained-layer", "0", "--fit", f"{birds}:test", "--method", "grad-cam")
-    text = run("--model", f"mine={own_networks}:dead", *given, code=2)
-    assert text == (
-        "Error: `mine` gives the same logits for all images, expected a trained classifier; train it again\n"
-    )
+    given = words.format(birds).split()
+    assert message in refusal(*CHECK, "--model", make_classifier(), *given)

@@ -8,35 +8,28 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 
-from candlelight.cli import main
 from candlelight.evaluation import evaluate
 from candlelight.evaluation.catalogue.coverage_options import ExplanationOptions, MethodName
-from candlelight.evaluation.coverage import explained_images, filter_methods, score_coverage, topics
+from candlelight.evaluation.coverage import explained_images, score_coverage
 from candlelight.evaluation.coverage.explained_images import fit_method, read_training_images
 from candlelight.evaluation.models import open_model
 from candlelight.evaluation.run.result_files import read_results
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.views import open_data
+from tests.command_line import refusal, run
 
 QUICK = ("--quick", "--proportions", "0.05,0.1")
-pytestmark = pytest.mark.usefixtures("fixed_code")
 SMALL = ("--epochs", 1, "--topics", 3, "--prototypes", 2)  # only with all methods
 
 
-def run(data: str, *words: object, code: int = 0) -> str:
-    given = [data, "--split", "annotated", "--device", "cpu", *map(str, words)]
-    result = CliRunner().invoke(main, ["evaluate", "coverage", *given])
-    assert result.exit_code == code, (result.output, result.exc_info)
-    return result.output
+COVERAGE = ("evaluate", "coverage")
+CHOSEN = ("--split", "annotated", "--device", "cpu")
 
 
 def write_tables(out: Path, folder: Path) -> None:
-    given = ["evaluate", "coverage-tables", str(out), "--out", str(folder)]
-    done = CliRunner().invoke(main, given)
-    assert done.exit_code == 0, (done.output, done.exc_info)
-    assert set(done.output.splitlines()) == {str(path) for path in folder.iterdir()}
+    printed = run("evaluate", "coverage-tables", out, "--out", folder)
+    assert set(printed.splitlines()) == {str(path) for path in folder.iterdir()}
 
 
 @pytest.fixture
@@ -73,22 +66,20 @@ def test_methods_learn_the_training_images_and_are_scored_on_the_others(
 ) -> None:
     out, tables = tmp_path / "a.json", tmp_path / "tables"
     words = ("--model", make_classifier(), "--method", "all", *SMALL, "--proportions", "0.05,0.1")
-    text = run(birds, *words, "--out", out)
+    text = run(*COVERAGE, birds, *CHOSEN, *words, "--out", out)
     write_tables(out, tables)
     assert seen["learned"] == [ids_of(birds, range(0, 12, 2))]
     assert seen["scored"] == [ids_of(birds, range(1, 12, 2))]
     assert seen["labels"] == [0, 0, 0, 1, 1, 1]
     results = read_results(out)
-    assert [result.about.model["name"] for result in results] == [
-        f"kinds {name}" for name in get_args(MethodName)
-    ]
+    found = {result.about.model["name"].removeprefix("kinds "): result.details for result in results}
+    assert list(found) == list(get_args(MethodName))
     assert [result.about.data["rows"] for result in results] == [6] * 4
     assert {tuple(result.about.settings["size"]) for result in results} == {(32, 32)}
-    hashes = [result.about.model["sha256"] for result in results]
-    assert len(set(hashes)) == 4
+    assert len({result.about.model["sha256"] for result in results}) == 4
     masked = {"object", "exact parts"}
-    assert set(results[0].details["controls"]) == {"noise", "centre", "constant", "ideal", *masked}
-    assert set(results[0].details["mask_controls"]) == masked
+    assert set(found["vebi"]["controls"]) == {"noise", "centre", "constant", "ideal", *masked}
+    assert set(found["vebi"]["mask_controls"]) == masked
     assert "control ideal" in text
     assert "proportions / 100" in text
     network = open_model(str(make_classifier())).model
@@ -96,33 +87,23 @@ def test_methods_learn_the_training_images_and_are_scored_on_the_others(
     with torch.no_grad():
         predicted = network(torch.stack([view[row].image for row in range(6)])).argmax(1)
     accuracy = float((predicted == torch.tensor(seen["labels"])).double().mean())
-    found = {result.about.model["name"]: result.details for result in results}
-    assert found["kinds vebi"]["network"]["accuracy"][0] == accuracy
-    assert [one["network"]["of"].removeprefix("kinds ") for one in found.values()] == [
-        *("vebi", "vebi", "prototypes", "vebi")
+    assert found["vebi"]["network"]["accuracy"][0] == accuracy
+    assert [one["network"]["of"] for one in found.values()] == [
+        *("kinds vebi", "kinds vebi", "kinds prototypes", "kinds vebi")
     ]
     (verdict,) = (line for line in text.splitlines() if "they explain different" in line)
     assert verdict.startswith("undecided between kinds vebi and kinds prototypes: no difference shown; they")
     assert "they explain different networks (accuracy kinds vebi" in verdict
-    assert found["kinds vebi"]["accuracy"] == found["kinds grad-cam"]["accuracy"] == {"explained": accuracy}
-    assert found["kinds topics"]["accuracy"]["classifier"] == accuracy
+    assert found["vebi"]["accuracy"] == found["grad-cam"]["accuracy"] == {"explained": accuracy}
     with (tables / "table1.csv").open() as file:
         (line,) = (one for one in csv.DictReader(file) if one["method"] == "topics")
-    assert line["classifier"] == "kinds"
-    assert float(line["accuracy_classifier"]) == accuracy
-    assert {path.stem for path in tables.iterdir()} - {"dissection"} == {
-        *("figure5", "figure6", "figure7", "figure8", "table1", "table2"),
-        *("labels", "controls", "sensitivity"),
-    }
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "tables"]
+    assert (line["classifier"], float(line["accuracy_classifier"])) == ("kinds", accuracy)
 
 
-@pytest.mark.parametrize(
-    "words", [("--fit-limit", "2"), ("--fit", "{}:annotated"), ("--fit", "{}:test")], ids=" ".join
-)
+@pytest.mark.parametrize("words", [("--fit-limit", "2"), ("--fit", "{}:annotated")], ids=" ".join)
 def test_images_that_the_classifier_has_learned_are_never_scored(birds, make_classifier, seen, words) -> None:
     words = [str(word).format(birds) for word in words]
-    run(birds, "--model", make_classifier(), "--method", "grad-cam", *words, *QUICK)
+    run(*COVERAGE, birds, *CHOSEN, "--model", make_classifier(), "--method", "grad-cam", *words, *QUICK)
     assert seen["learned"][0] <= ids_of(birds, range(0, 12, 2))
     assert len(seen["learned"][0]) == (2 if "--fit-limit" in words else 6)
     assert seen["scored"] == [ids_of(birds, range(1, 12, 2))]
@@ -137,7 +118,7 @@ def test_images_of_other_data_with_the_same_ids_are_scored(birds, make_classifie
     open_secondary = explained_images.open_secondary
     monkeypatch.setattr(explained_images, "open_secondary", of_other_seed)
     words = ("--model", make_classifier(), "--method", "grad-cam", "--fit", f"{birds}:annotated", *QUICK)
-    text = run(birds, *words)
+    text = run(*COVERAGE, birds, *CHOSEN, *words)
     assert seen["learned"] == [ids_of(birds, range(12))]
     assert seen["scored"] == [ids_of(birds, range(1, 12, 2))]
     assert "note: 6 of 12 images of DATA are scored: a classifier or a method has learned from the" in text
@@ -151,7 +132,7 @@ def test_scores_are_those_of_evaluate(birds, make_classifier, tmp_path) -> None:
     }
     words = [str(word) for name, value in chosen.items() for word in (f"--{name.replace('_', '-')}", value)]
     words += ["--proportions", "0.05", "--threshold", "0.1", "--quick"]
-    run(birds, "--model", path, "--method", "vebi", *words, "--out", out)
+    run(*COVERAGE, birds, *CHOSEN, "--model", path, "--method", "vebi", *words, "--out", out)
     (found,) = read_results(out)
     given = {"method": ["vebi"], "proportions": [0.05], "iou_threshold": 0.1, "quick": True, **chosen}
     (expected,) = evaluate("coverage", birds, [path], split="annotated", device="cpu", **given).values()
@@ -168,59 +149,13 @@ def test_scores_are_those_of_evaluate(birds, make_classifier, tmp_path) -> None:
     assert again.about.model["sha256"] == found.about.model["sha256"]
 
 
-def test_an_interrupted_run_resumes_with_fitted_methods(
-    birds, make_classifier, tmp_path, monkeypatch
-) -> None:
-    words = ("--model", make_classifier(), "--method", "vebi", "--method", "topics", "--topics", 3, *QUICK)
-    whole, out = tmp_path / "whole.json", tmp_path / "a.json"
-    run(birds, *words, "--out", whole)
-    fitted: list[str] = []
-    fit_vebi, discover, explain = filter_methods.VEBI.fit, topics.discover_topics, topics.TopicMethod.explain
-
-    def count(name, function):
-        def counted(*given):
-            fitted.append(name)
-            return function(*given)
-
-        return counted
-
-    def stop(*_given):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(filter_methods.VEBI, "fit", count("vebi", fit_vebi))
-    monkeypatch.setattr(topics, "discover_topics", stop)
-    assert "interrupted; run the same command again to continue" in run(birds, *words, "--out", out, code=130)
-    monkeypatch.setattr(topics, "discover_topics", count("topics", discover))
-    monkeypatch.setattr(topics.TopicMethod, "explain", stop)
-    run(birds, *words, "--out", out, code=130)
-    monkeypatch.setattr(topics.TopicMethod, "explain", explain)
-    text = run(birds, *words, "--out", out)
-    assert fitted == ["vebi", "topics"]  # each once in three runs
-    assert "a.json.partial: 3 of 5 steps were already finished" in text
-    assert out.read_bytes() == whole.read_bytes()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "whole.json"]
-
-
-def test_a_partial_run_is_not_continued_with_another_size(
-    birds, make_classifier, tmp_path, monkeypatch
-) -> None:
-    words = ("--model", make_classifier(), "--method", "vebi", *QUICK)
-    out, fresh = tmp_path / "a.json", tmp_path / "b.json"
-    with monkeypatch.context() as patch:
-        patch.setattr(filter_methods.VEBI, "explain", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        run(birds, *words, "--out", out, code=130)
-    run(birds, *words, "--size", 40, 40, "--out", out)
-    run(birds, *words, "--size", 40, 40, "--out", fresh)
-    assert out.read_bytes() == fresh.read_bytes()
-
-
 def test_several_classifiers_are_compared_on_images_that_none_has_learned(
     birds, make_classifier, seen, tmp_path
 ) -> None:
     other = make_classifier("other", range(1, 8, 2), seed=5)
     out, page, tables = tmp_path / "a.json", tmp_path / "a.html", tmp_path / "tables"
     words = ("--model", make_classifier(), "--model", other, "--method", "vebi", "--method", "grad-cam")
-    run(birds, *words, *QUICK, "--fit-limit", 4, "--out", out, "--report", page)
+    run(*COVERAGE, birds, *CHOSEN, *words, *QUICK, "--fit-limit", 4, "--out", out, "--report", page)
     write_tables(out, tables)
     assert seen["scored"] == [ids_of(birds, range(9, 12, 2))] * 2
     names = [result.about.model["name"] for result in read_results(out)]
@@ -244,32 +179,50 @@ def test_files_of_heatmaps_and_layers_are_compared_with_methods(birds, make_clas
         path.parent.mkdir(parents=True, exist_ok=True)
         np.save(path, view[row].masks["head"].numpy().astype(np.float32))
     words = ("--model", make_classifier(), "--method", "grad-cam", "--layer", "layer1")
-    run(birds, *words, "--heatmaps", f"heads={tmp_path / 'maps'}", *QUICK, "--out", tmp_path / "a.json")
+    run(
+        *COVERAGE,
+        birds,
+        *CHOSEN,
+        *words,
+        "--heatmaps",
+        f"heads={tmp_path / 'maps'}",
+        *QUICK,
+        "--out",
+        tmp_path / "a.json",
+    )
     results = {result.about.model["name"]: result for result in read_results(tmp_path / "a.json")}
     assert list(results) == ["kinds grad-cam", "kinds layer1", "heads"]
     assert results["heads"].about.data["rows"] == 6
     heads = results["heads"].about.settings["parts"].index("head")
     assert results["heads"].details["labels"][heads] == 6
     assert results["heads"].score > max(results[name].score for name in list(results)[:2])
-    text = run(birds, *words, "--heatmaps", f"kinds grad-cam={tmp_path / 'maps'}", *QUICK, code=2)
-    assert "two models or files have the name `kinds grad-cam`" in text
+    given = (*COVERAGE, birds, *CHOSEN, *words, *QUICK, "--heatmaps", f"kinds grad-cam={tmp_path / 'maps'}")
+    assert "two models or files have the name `kinds grad-cam`" in refusal(*given)
 
 
 def test_scored_images_of_one_class_alone(birds, make_classifier, seen, tmp_path) -> None:
     """The classes are numbered by the classifier, not by the images that are left to score."""
     learned = make_classifier("skewed", range(0, 7))
-    run(birds, "--model", learned, "--method", "vebi", *QUICK, "--out", tmp_path / "a.json")
+    run(
+        *COVERAGE,
+        birds,
+        *CHOSEN,
+        "--model",
+        learned,
+        "--method",
+        "vebi",
+        *QUICK,
+        "--out",
+        tmp_path / "a.json",
+    )
     assert seen["scored"] == [ids_of(birds, range(7, 12))]
     assert seen["labels"] == [1] * 5
 
 
-def test_one_scored_image(birds, make_classifier) -> None:
-    words = ("--model", make_classifier("most", range(0, 11)), "--method", "grad-cam", *QUICK)
-    assert "all images are of one group" in run(birds, *words, code=2)
-    assert "kinds" not in run(birds, *words, "--choose", "same")
-
-
-def test_no_image_is_left_to_score(birds, make_classifier) -> None:
-    text = run(birds, "--model", make_classifier("every", range(12)), "--method", "grad-cam", *QUICK, code=2)
-    assert "all images of DATA were learned from, so that none is left to score; hold some out" in text
-    assert text.strip().count("\n") == 0
+def test_one_scored_image_and_none(birds, make_classifier) -> None:
+    words = (*COVERAGE, birds, *CHOSEN, "--method", "grad-cam", *QUICK, "--model")
+    most = make_classifier("most", range(0, 11))
+    assert "all images are of one group" in refusal(*words, most)
+    assert "kinds" not in run(*words, most, "--choose", "same")
+    line = refusal(*words, make_classifier("every", range(12)))
+    assert "all images of DATA were learned from, so that none is left to score; hold some out" in line

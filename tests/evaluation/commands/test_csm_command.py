@@ -4,12 +4,9 @@ import json
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from PIL import Image
 
-from candlelight.cli import main
-
-openexr = pytest.importorskip("OpenEXR")
+from tests.command_line import run
 
 SIZE = (16, 24)
 LEFT_OUT = ("Katie", "redhead", "skin", "strawberries", "toad", "revolution")
@@ -31,7 +28,7 @@ def save(path, array):
 
 
 def write_table3(root):
-    """Write 48 scenes of ARAP, two under two lights, two scenes of MIW, two objects of PS, and negatives."""
+    """Write 48 scenes of ARAP, two under two lights, two scenes of MIW, and negatives."""
     for number, scene in enumerate(SCENES):
         lights = ("_light0", "_light1") if number in (2, 20) else ("",)
         save(root / "ARAP" / f"{scene}_albedo.png", pixels(number, 0))
@@ -45,62 +42,30 @@ def write_table3(root):
             save(root / "MIW" / scene / f"dir_{direction}_mip2.jpg", (255 * base * light).astype(np.uint8))
             save(root / "MIW" / scene / "probes" / f"dir_{direction}_chrome256.jpg", pixels(direction))
         save(root / "MIW" / scene / "materials_mip2.png", pixels(0)[..., 0])
-    for number, name in enumerate(("apple", "gourd1")):
-        folder = root / "PS" / name
-        folder.mkdir(parents=True)
-        base = pixels(200, number).astype(np.float16) / 64  # unbounded
-        for row in range(20):
-            image = base * np.linspace(row / 20, 1, SIZE[0], dtype=np.float16)[:, None, None]
-            channels = {c: np.ascontiguousarray(image[..., place]) for place, c in enumerate("RGB")}
-            openexr.File({"compression": openexr.ZIP_COMPRESSION}, channels).write(
-                str(folder / f"I_{row:04d}.exr")
-            )
-        for table in ("directions", "intensities"):
-            for end in ("", "_refined"):
-                (folder / f"light_{table}{end}.txt").write_text("0.0 0.6 0.8\n" * 20)
-        save(folder / "mask.png", np.ones(SIZE, np.uint8))
     for number in range(40):
         save(root / "photographs" / f"{number}.jpg", pixels(300, number))
     (root / "own.py").write_text(CODE)
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    root = tmp_path_factory.mktemp("table3")
-    write_table3(root)
-    return root
+@pytest.fixture
+def root(tmp_path):
+    write_table3(tmp_path / "data")
+    return tmp_path / "data"
 
 
-def run(root, out, *words, split="csm"):
-    fixed = (f"arap:{root / 'ARAP'}", "--split", split, "--model", f"split={root / 'own.py'}:split")
-    data = ("--albedo", "none", "--negatives", str(root / "photographs"), "--runs", "3", "--device", "cpu")
-    done = CliRunner().invoke(main, ["evaluate", "csm", *fixed, *data, *words, "--out", str(out)])
-    assert done.exit_code == 0, (done.output, done.exc_info)
+def test_natural_concept_sets_of_table_3(root, tmp_path):
+    out, page = tmp_path / "csm.json", tmp_path / "page.html"
+    natural = ("--albedo", "none", "--illumination", f"multi-illumination:{root / 'MIW'}:all")
+    given = (f"arap:{root / 'ARAP'}", "--split", "csm", "--model", f"split={root / 'own.py'}:split")
+    more = ("--negatives", root / "photographs", "--runs", 3, "--device", "cpu", "--out", out)
+    run("evaluate", "csm", *given, *natural, *more, "--report", page)
     (result,) = json.loads(out.read_text())["results"]
-    return result
-
-
-@pytest.mark.parametrize(
-    ("option", "fixed", "images"),
-    [
-        (
-            "multi-illumination:{}/MIW:all",
-            [{"scene": "everett_kitchen5"}, {"scene": "everett_lobby2"}],
-            25,
-        ),
-        ("photometric-stereo:{}/PS", [{"object": "apple"}, {"object": "gourd1"}], 20),
-    ],
-    ids=["MIW", "PS"],
-)
-def test_natural_concept_sets_of_table_3(root, tmp_path, option, fixed, images):
-    page = tmp_path / "page.html"
-    more = ("--illumination", option.format(root), "--limit", "8", "--report", str(page))
-    result = run(root, tmp_path / "csm.json", *more)
+    assert len(result["groups"]) == 42  # the test frames of the paper
+    assert not {scene.lower() for scene in LEFT_OUT} & set(result["groups"])
+    fixed = [{"scene": "everett_kitchen5"}, {"scene": "everett_lobby2"}]
     sets = result["details"]["sets"]
     assert [one["fixed"] for one in sets] == fixed
-    assert {(one["concept"], one["images"], one["objects"]) for one in sets} == {
-        ("illumination", images, None)
-    }
+    assert {(one["concept"], one["images"], one["objects"]) for one in sets} == {("illumination", 25, None)}
     assert not any(name.startswith("csm_s") for name in result["scores"])
     groups = result["details"]["groups"]
     assert [(one["values"], one["sets"]["aligned"]) for one in groups] == [(one, 1) for one in fixed]
@@ -110,13 +75,3 @@ def test_natural_concept_sets_of_table_3(root, tmp_path, option, fixed, images):
             assert group["scores"]["unaligned"][name]["value"] == pytest.approx(expected)
     assert [one["runs"] for one in result["details"]["by_runs"]] == [2, 3] * 2
     assert page.read_text().count("<img") == 2 * (6 + 2)
-
-
-def test_the_test_frames_of_the_paper_are_42_scenes(root, tmp_path):
-    more = ("--illumination", f"photometric-stereo:{root / 'PS'}")
-    assert len(run(root, tmp_path / "csm.json", *more)["groups"]) == 42
-    every = run(root, tmp_path / "all.json", *more, split="all")["groups"]
-    assert len(every) == 48
-    assert set(every) - set(run(root, tmp_path / "csm.json", *more)["groups"]) == {
-        scene.lower() for scene in LEFT_OUT
-    }

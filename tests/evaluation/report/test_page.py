@@ -54,6 +54,7 @@ def test_page_of_everything(text, snapshot):
 
 def test_page_has_no_scripts_and_no_external_references(elements, text):
     assert text.startswith('<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n')
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in text
     words = re.sub(r"base64,[\w+/=\s]*", "", text)
     assert not re.search(r"https?:|//|@import|url\((?!#)", words)
     assert not {"script", "link", "iframe"} & {tag for tag, _ in elements}

@@ -3,15 +3,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from benchmarks.interval_coverage import coverage, found
-from candlelight.cli import main
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.intervals import Score, mean_interval
 from candlelight.evaluation.run.result import MeanResult, Provenance, StatisticResult
 from candlelight.evaluation.run.result_files import write_results
-from candlelight.loaders.errors import InputError
+from tests.command_line import refusal, run
+from tests.refusals import refused
 
 NAN = math.nan
 ABOUT = {"metric": "lmse", "version": 1, "better": "lower", "model": {"name": "net"}}
@@ -54,12 +53,9 @@ def test_one_file_or_two_on_the_command_line(tmp_path):
     results = [means([0.1 * rank, 0.2, 0.3, 0.4], model={"name": f"net {rank}"}) for rank in (1, 2, 3)]
     write_results(path, results)
     for words, count in (([path], 3), ([path, path], 6)):  # no result is compared with itself
-        printed = CliRunner().invoke(main, ["evaluate", "compare", *map(str, words)])
-        assert (printed.exit_code, printed.output.count("lmse ↓: ")) == (0, count)
+        assert run("evaluate", "compare", *words).count("lmse ↓: ") == count
     write_results(path, results[:1])
-    printed = CliRunner().invoke(main, ["evaluate", "compare", str(path)])
-    assert printed.exit_code == 2
-    assert "expected two different results, got one in" in printed.output
+    assert "expected two different results, got one in" in refusal("evaluate", "compare", path)
 
 
 def test_higher_may_be_better():
@@ -82,7 +78,7 @@ def test_rows_that_one_does_not_define_are_left_out():
     assert result.counted == "2 rows in 2 groups, without 2 rows that are missing or undefined in one result"
 
 
-@pytest.mark.parametrize("groups", ["rrrrrr", "rsrsrs", "rstuvv"])
+@pytest.mark.parametrize("groups", ["rrrrrr", "rstuvv"])
 def test_fewer_than_six_groups_give_no_verdict(groups):
     result = compare(means([0.1, 0.12, 0.1, 0.12, 0.1, 0.1], groups=groups), means([0.9] * 6, groups=groups))
     count = len(set(groups))
@@ -146,64 +142,51 @@ def test_infinite_and_undefined_statistics_have_no_interval():
     assert "undecided between net (first) and net (second): undefined values\n" in str(result)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"metric": "whdr"},
-            "the results differ in metric, 'lmse' and 'whdr': evaluate both in the same way",
-        ),
-        ({"version": 2}, "differ in version, 1 and 2"),
-        ({"better": "higher"}, "differ in better, 'lower' and 'higher'"),
-        ({"data": {"name": "demo", "sha256": "2"}}, "differ in data.sha256, '1' and '2'"),
-        ({"settings": {"seed": 1}}, "differ in settings.seed, 0 and 1"),
-        ({"settings": {}}, "differ in settings.seed, 0 and 'nothing'"),
-        ({"settings": {"seed": {"a": 1}}}, "differ in settings.seed, 0 and {'a': 1}"),
-    ],
-)
-def test_results_must_be_alike(changes, message):
-    with pytest.raises(InputError, match=message):
-        compare(means([0.1] * 4), means([0.2] * 4, **changes))
-
-
 def test_the_same_data_may_have_two_names():
     other = means([0.2] * 6, data={"name": "copy", "sha256": "1"})
     assert compare(means([0.1] * 6), other).winner == "first"
 
 
-def test_rows_in_common_and_in_the_same_groups():
-    with pytest.raises(InputError, match="got none in common"):
-        compare(means([0.1] * 4), means([0.1] * 4, ids="efgh"))
-    with pytest.raises(
-        InputError, match="row `a` belongs to group `r` in one result and to `s` in the other"
-    ):
-        compare(means([0.1] * 4), means([0.1] * 4, groups="srtu"))
-
-
-def test_columns_that_are_not_there():
-    with pytest.raises(InputError, match=r"no column `lmsee` in both results; .*did you mean `lmse`"):
-        compare(means([0.1] * 4), means([0.1] * 4), "lmsee")
+FOUR = means([0.1] * 4)
+UNALIKE = [
+    ({"metric": "whdr"}, "the results differ in metric, 'lmse' and 'whdr': evaluate both in the same way"),
+    ({"version": 2}, "differ in version, 1 and 2"),
+    ({"better": "higher"}, "differ in better, 'lower' and 'higher'"),
+    ({"data": {"name": "demo", "sha256": "2"}}, "differ in data.sha256, '1' and '2'"),
+    ({"settings": {}}, "differ in settings.seed, 0 and 'nothing'"),
+    ({"settings": {"seed": {"a": 1}}}, "differ in settings.seed, 0 and {'a': 1}"),
+]
+REPLICATES = "expected equal numbers of replicates of `csm` on the same groups"
 
 
 @pytest.mark.parametrize(
-    ("replicates", "groups"),
-    [([], "rstuvw"), ([1.0, 2.0], "rstuvw"), ([1.0], "rstuvx")],
-    ids=["none", "more", "groups"],
+    ("first", "second", "column", "message"),
+    [
+        *((FOUR, means([0.2] * 4, **changes), None, message) for changes, message in UNALIKE),
+        (FOUR, means([0.1] * 4, ids="efgh"), None, "got none in common"),
+        (
+            FOUR,
+            means([0.1] * 4, groups="srtu"),
+            None,
+            "row `a` belongs to group `r` in one result and to `s`",
+        ),
+        (FOUR, FOUR, "lmsee", r"no column `lmsee` in both results; .*did you mean `lmse`"),
+        (statistics(0.1, [1.0]), statistics(0.1, []), None, REPLICATES),
+        (statistics(0.1, [1.0]), statistics(0.1, [1.0, 2.0]), None, REPLICATES),
+        (statistics(0.1, [1.0]), statistics(0.1, [1.0], "rstuvx"), None, REPLICATES),
+        # Scores over random halves have intervals, but no replicates.
+        (
+            statistics(0.1, []),
+            statistics(0.2, []),
+            None,
+            "`csm` cannot be compared, because it has no",
+        ),
+        (FOUR, statistics(0.1, []), None, "expected two results of one metric, got `lmse` and `csm`"),
+    ],
 )
-def test_replicates_of_the_same_groups(replicates, groups):
-    with pytest.raises(InputError, match="expected equal numbers of replicates of `csm` on the same groups"):
-        compare(statistics(0.1, [1.0]), statistics(0.1, replicates, groups))
-
-
-def test_scores_without_replicates_are_not_compared():
-    """Scores over random halves have intervals, but no replicates."""
-    with pytest.raises(InputError, match="`csm` cannot be compared, because it has no replicates"):
-        compare(statistics(0.1, []), statistics(0.2, []))
-
-
-def test_kinds_are_not_mixed():
-    with pytest.raises(InputError, match="expected two results of one metric, got `lmse` and `csm`"):
-        compare(means([0.1] * 4), statistics(0.1, []))
+def test_results_must_be_alike(first, second, column, message):
+    with refused(message):
+        compare(first, second, column)
 
 
 @pytest.mark.parametrize(

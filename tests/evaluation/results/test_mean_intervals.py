@@ -11,7 +11,7 @@ from candlelight.evaluation.run.intervals import (
     mean_p_value,
     seed_interval,
 )
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 NAN = math.nan
 
@@ -89,14 +89,14 @@ def test_an_undefined_seed_leaves_the_result_undefined():
     assert defined(seed_interval([0.5])) == [True, False, False]
 
 
-@pytest.mark.parametrize("level", [0, 1, 95])
+@pytest.mark.parametrize("level", [0, 1])
 def test_levels_lie_between_0_and_1(level):
-    with pytest.raises(InputError, match=f"`level` must lie between 0 and 1, got {level}"):
+    with refused(f"`level` must lie between 0 and 1, got {level}"):
         mean_interval([1.0], ["a"], level)
 
 
 def test_each_value_has_a_group():
-    with pytest.raises(InputError, match="expected one group for each value, got 1 groups, 2 values"):
+    with refused("expected one group for each value, got 1 groups, 2 values"):
         mean_interval([1.0, 2.0], ["a"])
 
 

@@ -13,7 +13,6 @@ from candlelight.evaluation.run.result import (
     Provenance,
     StatisticResult,
     fill_failures,
-    package_versions,
     table,
 )
 from candlelight.evaluation.run.result_files import (
@@ -22,7 +21,7 @@ from candlelight.evaluation.run.result_files import (
     read_results,
     write_results,
 )
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 NAN, INF = math.nan, math.inf
 ABOUT = Provenance(
@@ -90,14 +89,14 @@ def test_a_result_of_no_defined_row():
     ],
 )
 def test_rows_must_agree(changes, message):
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         means(**changes)
 
 
 def test_statistics_have_scores():
-    with pytest.raises(InputError, match="expected `scores`"):
+    with refused("expected `scores`"):
         StatisticResult(ABOUT, {}, {}, (), (), {})
-    with pytest.raises(InputError, match=r"expected `scores` of \['b'\] or more, got \['a'\]"):
+    with refused(r"expected `scores` of \['b'\] or more, got \['a'\]"):
         StatisticResult(ABOUT, {"a": Score(1, 1, 1)}, {"b": (1.0,)}, (), (), {})
 
 
@@ -162,13 +161,9 @@ def test_tables_count_the_fewest_units():
     assert [line.split()[-2] for line in table([some]).splitlines()[1:]] == ["3", "8"]
 
 
-def test_csv_of_means():
-    assert (
-        means().to_csv() == "id,group,lmse,mse,failed\na,s,0.1,0.25,false\nb,s,1.0,inf,true\nc,t,,3.0,false\n"
-    )
-
-
-def test_csv_of_statistics():
+def test_csv_of_means_and_statistics():
+    rows = "id,group,lmse,mse,failed\na,s,0.1,0.25,false\nb,s,1.0,inf,true\nc,t,,3.0,false\n"
+    assert means().to_csv() == rows
     assert statistics().to_csv() == "score,value,low,high\ncsm,0.5,,inf\ncsm_r,,,\n"
 
 
@@ -183,7 +178,7 @@ def test_csv_of_several_models(tmp_path):
 
 
 def test_csv_takes_one_kind_of_rows(tmp_path):
-    with pytest.raises(InputError, match=r"^\.rows\.csv takes results with the same columns"):
+    with refused(r"^\.rows\.csv takes results with the same columns"):
         write_results(tmp_path / "a.rows.csv", [means(), statistics()])
     assert not list(tmp_path.iterdir())
 
@@ -211,10 +206,6 @@ def test_a_table_of_two_models():
 def test_a_table_of_statistics():
     assert "csm ↓" in str(statistics())
     assert table([statistics()]).splitlines()[0] == "model  metric   value      groups  failed"
-
-
-def test_package_versions_are_of_these_packages():
-    assert package_versions()["numpy"] == np.__version__
 
 
 # Errors that a failed prediction counts with
@@ -261,30 +252,19 @@ def test_failing_never_improves_a_score():
 )
 def test_places_that_cannot_be_written(tmp_path, name, message):
     (tmp_path / "folder.json").mkdir()
+    with refused("expected at least one result"):
+        write_results(tmp_path / "a.json", [])
     for attempt in (check_writable, lambda path: write_results(path, [means()])):
-        with pytest.raises(InputError, match=message):
+        with refused(message):
             attempt(tmp_path / name)
     assert [one.name for one in tmp_path.iterdir()] == ["folder.json"]
 
 
-def test_checking_leaves_what_is_there(tmp_path):
-    path = tmp_path / "a.json"
-    path.write_text("old")
-    check_writable(path)
-    assert [one.name for one in tmp_path.iterdir()] == ["a.json"]
-    assert path.read_text() == "old"
-
-
-def test_no_results_are_not_written(tmp_path):
-    with pytest.raises(InputError, match="expected at least one result"):
-        write_results(tmp_path / "a.json", [])
-
-
 def test_a_missing_file_names_the_nearest(tmp_path):
     write_results(tmp_path / "scores.json", [means()])
-    with pytest.raises(InputError, match=r"No such file or directory; .*did you mean `scores.json`"):
+    with refused(r"No such file or directory; .*did you mean `scores.json`"):
         read_results(tmp_path / "score.json")
-    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+    with refused("cannot be read: Is a directory"):
         read_results(tmp_path)
 
 
@@ -297,16 +277,15 @@ def test_a_missing_file_names_the_nearest(tmp_path):
         (b"[]", "expected `format` to be 'candlelight results 1', got none"),
         (b'{"format": "candlelight results 2"}', "got 'candlelight results 2'"),
         (b'{"format": "candlelight results 1"}', "expected a list of one or more `results`"),
+        (b'{"format": "candlelight results 1", "results": [3]}', "expected `kind` to be one of"),
     ],
-    ids=["empty", "binary", "deep", "list", "version", "no results"],
+    ids=["empty", "binary", "deep", "list", "version", "no results", "no record"],
 )
 def test_files_of_another_format(tmp_path, data, message):
     path = tmp_path / "a.json"
     path.write_bytes(data)
-    with pytest.raises(InputError, match=message) as caught:
+    with refused(message):
         read_results(path)
-    assert "\n" not in str(caught.value)
-    assert str(caught.value).startswith(str(path))
 
 
 def without(name):
@@ -327,21 +306,16 @@ def changed(*place, to):
     [
         (without("kind"), "result 1: expected `kind` to be one of mean, statistic, got None"),
         (without("about"), "result 1: about: Field required"),
-        (without("columns"), "result 1: columns: Field required"),
         (changed("kind", to=["mean"]), r"got \['mean'\]"),
         (
             changed("about", "better", to="more"),
             r"result 1: about\.better: Input should be 'lower', 'higher' or 'neither'",
         ),
-        (changed("about", "version", to="2"), r"result 1: about\.version: Input should be a valid integer"),
-        (changed("about", "data", to=[]), r"result 1: about\.data: "),
         (
             changed("columns", "lmse", 0, to="0.1"),
             r"result 1: columns\.lmse\.0: Input should be a valid number",
         ),
-        (changed("columns", "lmse", 0, to=True), r"result 1: columns\.lmse\.0: "),
         (changed("columns", "lmse", to=[0.1]), "result 1: mean: expected columns and groups of 3 rows"),
-        (changed("ids", 0, to=1), r"result 1: ids\.0: Input should be a valid string"),
         (changed("failed", to=["x"]), "result 1: mean: `failed` must hold ids of rows, got `x`"),
     ],
 )
@@ -350,13 +324,5 @@ def test_damaged_results(tmp_path, damage, message):
     damage(record)
     path = tmp_path / "a.json"
     path.write_text(json.dumps({"format": RESULTS_FORMAT, "results": [record]}))
-    with pytest.raises(InputError, match=message) as caught:
-        read_results(path)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_result_that_is_no_record(tmp_path):
-    path = tmp_path / "a.json"
-    path.write_text(json.dumps({"format": RESULTS_FORMAT, "results": [3]}))
-    with pytest.raises(InputError, match="expected `kind` to be one of"):
+    with refused(message):
         read_results(path)

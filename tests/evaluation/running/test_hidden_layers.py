@@ -10,7 +10,7 @@ from candlelight.evaluation.run.hidden_layers import (
     record_layers,
     run_recorded,
 )
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 
 class Twice(nn.Module):
@@ -72,7 +72,7 @@ def test_recorded_leaf_leads_to_the_output():
     ],
 )
 def test_layers_that_cannot_be_read(layer, message):
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         run_recorded(Twice(), [layer], torch.ones(1, 3, 2, 2))
 
 
@@ -105,7 +105,7 @@ def test_recording_ends_after_the_last_layer():
     [("middle", "is not in the model"), ("idle", "did not run"), ("words", "gives tuple")],
 )
 def test_layers_that_cannot_be_recorded(layer, message):
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         record_layers(Twice(), [layer], torch.ones(1, 3, 2, 2))
 
 
@@ -148,15 +148,13 @@ def test_the_batch_axis_is_the_one_that_grows(shape, images, alone, axis):
     ],
 )
 def test_layers_without_a_batch_axis(shape, images, alone):
-    with pytest.raises(InputError, match=r"choose one with an axis that counts the images"):
+    with refused(r"choose one with an axis that counts the images"):
         batch_axis("layer", torch.ones(shape), images, alone)
 
 
 def test_maps_of_tokens_need_the_images_first(attention):
     model, images = attention(), torch.rand(4, 3, 2, 2)
     values = run_recorded(model, ["tokens_first"], images)[1]["tokens_first"]
-    with pytest.raises(
-        InputError, match=r"layer `tokens_first` gives \[4, 4, 3\] for 4 images, not in the order"
-    ):
+    with refused(r"layer `tokens_first` gives \[4, 4, 3\] for 4 images, not in the order"):
         check_images_first(model, "tokens_first", values, images)
     check_images_first(nn.Sequential(nn.Flatten(2)), "0", images.flatten(2), images)

@@ -11,6 +11,7 @@ from candlelight.evaluation.run.model_outputs import (
     run_intrinsic,
 )
 from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 IMAGE = torch.rand(2, 3, 4, 5, generator=torch.Generator().manual_seed(0))
 GRAY = IMAGE[:, :1]
@@ -47,19 +48,12 @@ EXPECTED = r"mine: expected reflectance \[2, 3, 4, 5\] and shading \[2, 3, 4, 5\
     ("output", "got"),
     [
         pytest.param(IMAGE, r"float32 \[2, 3, 4, 5\];", id="single tensor"),
-        pytest.param((IMAGE,), r"tuple of float32 \[2, 3, 4, 5\];", id="one"),
         pytest.param((IMAGE, IMAGE, IMAGE), "tuple of float32 .*, float32 .*, float32", id="three"),
-        pytest.param((), "tuple of nothing", id="none"),
-        pytest.param((GRAY, IMAGE), r"tuple of float32 \[2, 1, 4, 5\], float32", id="gray reflectance"),
-        pytest.param((IMAGE, IMAGE[..., :4]), r"tuple of .*, float32 \[2, 3, 4, 4\];", id="size"),
         pytest.param((IMAGE[:1], IMAGE), r"tuple of float32 \[1, 3, 4, 5\]", id="batch"),
         pytest.param((IMAGE, GRAY[:, 0]), r"tuple of .*, float32 \[2, 4, 5\];", id="no channel axis"),
         pytest.param((IMAGE, GRAY.int()), r"tuple of .*, int32 \[2, 1, 4, 5\];", id="integers"),
-        pytest.param((IMAGE > 0, GRAY), "tuple of bool", id="bool"),
         pytest.param((IMAGE.to(torch.complex64), GRAY), "tuple of complex64", id="complex"),
-        pytest.param((IMAGE.numpy().astype(np.uint8), GRAY), "tuple of uint8", id="numpy integers"),
         pytest.param((IMAGE.numpy().astype(object), GRAY), "tuple of object", id="numpy objects"),
-        pytest.param((None, GRAY), "tuple of NoneType", id="None"),
         pytest.param(
             {"reflectance": IMAGE, "albedo": IMAGE}, "{reflectance: float32 .*, albedo:", id="names"
         ),
@@ -67,12 +61,11 @@ EXPECTED = r"mine: expected reflectance \[2, 3, 4, 5\] and shading \[2, 3, 4, 5\
     ],
 )
 def test_invalid_outputs_give_one_line(output: object, got: str) -> None:
-    with pytest.raises(InputError, match=EXPECTED + got):
+    with refused(EXPECTED + got):
         checked_decomposition(output, IMAGE, "mine")
 
 
-@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
-@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize(("value", "layer"), [(torch.nan, 0), (-torch.inf, 1)])
 def test_a_row_that_is_not_finite_has_failed_and_is_zero(value: float, layer: int) -> None:
     parts = [torch.ones_like(IMAGE), torch.ones_like(GRAY)]
     parts[layer][1, 0, 2, 3] = value
@@ -169,8 +162,6 @@ def test_heatmaps_with_and_without_an_axis_of_maps() -> None:
     ("output", "got"),
     [
         (torch.zeros(3, 4, 5), r"float32 \[3, 4, 5\]"),
-        (torch.zeros(2, 4), r"float32 \[2, 4\]"),
-        (torch.zeros(2, 3, 4, 5, dtype=torch.int64), r"int64 \[2, 3, 4, 5\]"),
         (torch.zeros(2, 3, 4, 5, dtype=torch.bool), "bool"),
         (torch.zeros(2, 0, 4, 5), r"float32 \[2, 0, 4, 5\]"),
         ([torch.zeros(2, 4, 5)], "list of float32"),
@@ -178,7 +169,7 @@ def test_heatmaps_with_and_without_an_axis_of_maps() -> None:
 )
 def test_invalid_heatmaps_give_one_line(output: object, got: str) -> None:
     expected = r"expected heatmaps \[2, maps, height, width\] or \[2, height, width\], .*, got "
-    with pytest.raises(InputError, match=expected + got):
+    with refused(expected + got):
         checked_heatmaps(output, 2)
 
 
@@ -195,12 +186,10 @@ def test_codes() -> None:
     [
         (torch.zeros(2, 8, 7, 7), r"float32 \[2, 8, 7, 7\]; pool the maps: output.mean"),
         (torch.zeros(2, 197, 8), r"float32 \[2, 197, 8\]; pool the tokens: output.mean"),
-        (torch.zeros(3, 8), r"float32 \[3, 8\]; name a hidden layer"),
         (torch.zeros(2, 0), r"float32 \[2, 0\]; name a hidden layer"),
-        (torch.zeros(2, 8, dtype=torch.complex64), "complex64"),
         ((torch.zeros(2, 8), torch.zeros(2, 8)), "tuple of float32"),
     ],
 )
 def test_invalid_codes_give_one_line(output: object, got: str) -> None:
-    with pytest.raises(InputError, match=r"mine: expected codes \[2, codes\], real numbers, got " + got):
+    with refused(r"mine: expected codes \[2, codes\], real numbers, got " + got):
         checked_codes(output, 2, "mine")

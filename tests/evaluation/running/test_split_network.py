@@ -3,7 +3,7 @@ import torch
 from torch import Tensor, nn
 
 from candlelight.evaluation.run.hidden_layers import split_network
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 
 class Residual(nn.Module):
@@ -53,18 +53,18 @@ def test_hooks_of_the_network_belong_to_the_first_part() -> None:
 
 
 def test_layer_that_another_path_passes_by() -> None:
-    with pytest.raises(InputError, match="a connection passes by layer `other`; choose the layer that joins"):
+    with refused("a connection passes by layer `other`; choose the layer that joins"):
         split_network(Residual(), "other")
 
 
 def test_unknown_layer() -> None:
-    with pytest.raises(InputError, match="layer `two` is not in the model; expected one of: 0, 1"):
+    with refused("layer `two` is not in the model; expected one of: 0, 1"):
         split_network(nn.Sequential(nn.ReLU(), nn.ReLU()), "two")
 
 
 def test_layer_that_runs_twice() -> None:
     relu = nn.ReLU()
-    with pytest.raises(InputError, match="layer `0` runs 2 times in a forward pass"):
+    with refused("layer `0` runs 2 times in a forward pass"):
         split_network(nn.Sequential(relu, nn.Conv2d(3, 3, 1), relu), "0")
 
 
@@ -77,5 +77,5 @@ def test_steps_that_depend_on_the_input() -> None:
         def forward(self, images: Tensor) -> Tensor:
             return self.conv(images) if images.sum() > 0 else images
 
-    with pytest.raises(InputError, match="cannot be split at `conv`, because its steps depend on its input"):
+    with refused("cannot be split at `conv`, because its steps depend on its input"):
         split_network(Branching(), "conv")

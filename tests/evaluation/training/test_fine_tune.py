@@ -1,5 +1,4 @@
 import math
-from inspect import unwrap
 
 import pytest
 import torch
@@ -8,7 +7,7 @@ from candlelight.evaluation.models.network import IntrinsicNet
 from candlelight.evaluation.training import fine_tune
 from candlelight.evaluation.views import ConceptSet
 from candlelight.evaluation.views.image_tensors import encode
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 LAYER = "reflectance.blocks.2"
 QUICK = {"layer": LAYER, "seed": 0, "epochs": 2, "runs": 2}
@@ -43,7 +42,7 @@ def states(network):
 
 @pytest.mark.parametrize("probed", ["pixels", "prototypes"])
 def test_desensitising_lowers_the_cosine_and_sensitising_raises_it(network, given, probed):
-    options = {"layer": LAYER, "seed": 0, "epochs": 10, "runs": 2, "rate": 1e-2, "batch_size": 4, "refit": 10}
+    options = QUICK | {"epochs": 10, "rate": 1e-2, "batch_size": 4, "refit": 10}
     options |= {"probed": probed, "prototypes": 3}
     last = {}
     for name, chosen in {
@@ -79,49 +78,53 @@ def test_other_regimes_run(network, given, regime):
     assert math.isfinite(history.regime[0] + history.concept[0])
 
 
-def test_wrong_arguments_are_named(network, given, scenes, memory_view):
-    for wrong, message in (
-        ({"layer": "head"}, r"^layer `head` is not in the model"),
-        ({"epochs": 0}, r"^`epochs`: expected at least 1, got 0"),
-        ({"rate": 0.0}, r"^`rate`: expected above 0, got 0"),
-        ({"weight": -1.0}, r"^`weight`: expected at least 0, got -1"),
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"layer": "head"}, "^layer `head` is not in the model"),
+        ({"epochs": 0}, "^`epochs`: expected at least 1, got 0"),
+        ({"weight": -1.0}, "^`weight`: expected at least 0, got -1"),
         ({"mode": "forget"}, "mode"),
         ({"probed": "loss"}, "probed"),
-        (
-            {"data": scenes(2, seed=0, height=16, width=16)},
-            r"images of one size, got \[\(16, 16\), \(24, 32\)\]",
-        ),
-        ({"concepts": memory_view([], sets=(), varies=None)}, r"^expected concept sets, got none"),
-        ({"data": memory_view([], explains="image")}, r"^expected training images, got none"),
+    ],
+)
+def test_wrong_options_are_named(network, given, wrong, message):
+    with refused(message):
+        fine_tune(network, **given, **QUICK | wrong)
+
+
+def test_data_that_cannot_be_used_are_named(network, given, scenes, memory_view):
+    for wrong, message in (
+        ({"data": scenes(2, seed=0, height=16, width=16)}, r"of one size, got \[\(16, 16\), \(24, 32\)\]"),
+        ({"concepts": memory_view([], sets=(), varies=None)}, "^expected concept sets, got none"),
+        ({"data": memory_view([], explains="image")}, "^expected training images, got none"),
         ({"negatives": memory_view([])}, r"^expected at least 2 images in each .* got none"),
     ):
-        with pytest.raises(InputError, match=message):
-            unwrap(fine_tune)(network, **{**given, **QUICK, **wrong})
+        with refused(message):
+            fine_tune(network, **given | wrong, **QUICK)
 
 
-def test_a_layer_without_influence_is_refused(given):
-    class Idle(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.net, self.idle = IntrinsicNet(width=2, seed=0), torch.nn.Identity()
+class Useless(torch.nn.Module):
+    """A network with a layer that leads nowhere, and one whose activations are always 0."""
 
-        def forward(self, image):
-            self.idle(image)
-            return self.net(image)
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = IntrinsicNet(width=2, seed=0)
+        self.idle, self.dead = torch.nn.Identity(), torch.nn.Threshold(1e9, 0.0)
 
-    with pytest.raises(InputError, match=r"^no weight influences the loss through layer `idle`"):
-        fine_tune(Idle(), **given, **{**QUICK, "layer": "idle"})
+    def forward(self, image):
+        self.idle(image)
+        reflectance, shading = self.net(image)
+        return reflectance + self.dead(reflectance), shading
 
 
-def test_a_dead_layer_is_refused(given):
-    class Dead(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.net, self.dead = IntrinsicNet(width=2, seed=0), torch.nn.Threshold(1e9, 0.0)
-
-        def forward(self, image):
-            reflectance, shading = self.net(image)
-            return reflectance + self.dead(reflectance), shading
-
-    with pytest.raises(InputError, match=r"^layer `dead` has equal activations for all concept images"):
-        fine_tune(Dead(), **given, **{**QUICK, "layer": "dead"})
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        ("idle", "^no weight influences the loss through layer `idle`"),
+        ("dead", "^layer `dead` has equal activations for all concept images"),
+    ],
+)
+def test_layers_that_teach_nothing_are_refused(given, layer, message):
+    with refused(message):
+        fine_tune(Useless(), **given, **QUICK | {"layer": layer})

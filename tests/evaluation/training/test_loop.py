@@ -15,7 +15,7 @@ from candlelight.evaluation.training.loop import (
     one_cycle,
     train_task,
 )
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 
 class Line(Task[torch.Tensor]):
@@ -73,15 +73,15 @@ def test_an_interrupted_training_ends_with_the_same_bytes(tmp_path: Path, interr
     finished = Line()
     finished.losses = None
     assert train_task(finished, 0, kept(tmp_path)) == curves
-    with pytest.raises(InputError, match="of a training with another rate, width; continue"):
+    with refused("of a training with another rate, width; continue"):
         train_task(Line(), 0, kept(tmp_path, rate=1, width=2))
     (tmp_path / "state").write_bytes(b"PK\x03\x04 nothing")
-    with pytest.raises(InputError, match="state: damaged, or no state of an interrupted training; continue"):
+    with refused("state: damaged, or no state of an interrupted training; continue"):
         train_task(Line(), 0, kept(tmp_path))
 
 
 def test_a_state_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"cannot write .*state: .*; free some room there"):
+    with refused(r"cannot write .*state: .*; free some room there"):
         kept(tmp_path / "missing").write({})
 
 
@@ -101,7 +101,7 @@ def test_a_diverging_training_is_one_line_and_leaves_nothing(tmp_path: Path, spo
     train_task(task, 0, kept(tmp_path))
     task.losses, task.ends = infinite, range(1, 5)
     message = r"the training diverged in epoch 4: a loss or a weight is nan or infinite; give a smaller"
-    with pytest.raises(InputError, match=message + r" learning rate \(`rate`\) than 0.2$"):
+    with refused(message + r" learning rate \(`rate`\) than 0.2$"):
         train_task(task, 0, kept(tmp_path))
     assert list(tmp_path.iterdir()) == []
 

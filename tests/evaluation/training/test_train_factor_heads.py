@@ -7,7 +7,7 @@ from torch.nn import functional
 
 from candlelight.evaluation.models.classifiers import FactorHeads
 from candlelight.evaluation.training import train_factor_heads
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 QUICK = {"seed": 0, "validation": [0, 5], "epochs": 1, "batch_size": 6}
 
@@ -85,20 +85,17 @@ def test_equal_seeds_give_equal_weights_and_the_global_generator_stays(sides):
         ({"a": [0, 1]}, {}, "factor `a`: expected a label for each of the 12 rows, got 2 labels"),
         ({"a": [-1, 1] * 6}, {}, "factor `a`: expected labels in 0..1, got -1"),
         ({"a": [0] * 12}, {}, "factor `a`: expected at least 2 classes, got 1; leave it out"),
-        ({"a": [0, 2] * 6}, {}, "factor `a`: expected training rows of all 3 classes, got none of class 1"),
         ({"a": [1] + [0] * 11}, {}, "got none of class 1; give other rows, hold out fewer, or number the"),
         ({"a": [0, 1] * 6}, {"validation": []}, "got an empty `validation`"),
         ({"a": [0, 1] * 6}, {"validation": [12]}, "`validation` must lie in 0..11, got 12"),
-        ({"a": [0, 1] * 6}, {"epochs": 0}, "`epochs`: expected at least 1, got 0"),
         ({"a": [0, 1] * 6}, {"batch_size": 1}, "`batch_size`: expected at least 2, got 1"),
-        ({"a": [0, 1] * 6}, {"rate": 0.0}, "`rate`: expected above 0, got 0"),
     ],
 )
 def test_invalid_arguments_are_refused(sides, labels, settings, message):
-    with pytest.raises(InputError, match=message):
-        train_factor_heads(sides(2)[0], labels, **{**QUICK, **settings})
+    with refused(message):
+        train_factor_heads(sides(2)[0], labels, **QUICK | settings)
 
 
 def test_a_network_needs_factors():
-    with pytest.raises(InputError, match="expected at least one factor, got none"):
+    with refused("expected at least one factor, got none"):
         FactorHeads("vgg_small", {}, seed=0)
