@@ -9,6 +9,7 @@ from candlelight.evaluation.models import open_model
 from candlelight.evaluation.run.result_files import read_results
 from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages
 from tests.command_line import refusal, run
+from tests.evaluation.commands.test_gpu_commands import check_numbers
 
 SIDE = 32
 PLACES = {"head": (slice(0, 16), slice(0, 16)), "tail": (slice(16, 32), slice(0, 16))}
@@ -78,6 +79,21 @@ def test_methods_are_compared_with_controls(frames, birds, make_classifier, tmp_
     vebi_effect = results["kinds vebi"].details["regions"][0]["effect"]
     assert results["kinds prototypes"].details["regions"][0]["effect"] != vebi_effect
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+@pytest.mark.gpu
+def test_numbers_on_a_gpu_are_those_of_the_cpu(frames, birds, make_classifier, tmp_path) -> None:
+    words = (
+        "--model",
+        make_classifier(),
+        "--method",
+        "grad-cam",
+        "--method",
+        "vebi",
+        "--fit",
+        f"{birds}:test",
+    )
+    check_numbers(tmp_path, "causal-check", "frames", *words)
 
 
 def test_options_reach_the_metric(frames, birds, make_classifier, tmp_path) -> None:

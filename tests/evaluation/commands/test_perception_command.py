@@ -253,8 +253,9 @@ def test_both_kinds_of_moves_are_equal_where_the_frames_are_transforms(frames, t
     assert "dashed: the same moves of the reference on the image plane" in page.read_text()
 
 
-def test_frames_that_turned_are_read_from_disk(tmp_path) -> None:
-    root, out, steps = tmp_path / "turned", tmp_path / "a.json", (0, 2, 8)
+def write_turned(root):
+    """Write frames of two scenes that turn by 0, 2 and 8 degrees."""
+    steps = (0, 2, 8)
     factors = (FactorInfo(name="rotation", kind="categorical", values=steps),)
     size = {"count": 6, "width": 12, "height": 12, "layers": ("image",)}
     write_info(root, {"rotation": SetInfo(**size, factors=factors, varies=("rotation",))})
@@ -266,6 +267,11 @@ def test_frames_that_turned_are_read_from_disk(tmp_path) -> None:
             unit = {"unit": f"scene={scene}", "id": f"{scene}-{place}"}
             frame = tiny_frame("rotation", 3 * scene + place, layers, {"rotation": angle}, **unit)
             write_frame(root, frame)
+
+
+def test_frames_that_turned_are_read_from_disk(tmp_path) -> None:
+    root, out = tmp_path / "turned", tmp_path / "a.json"
+    write_turned(root)
     run(*MOVED, root, "--metric", "rmse", "--moves", "both", "--transform", "rotation", "--out", out)
     [result] = read_results(out)
     assert result.about.settings["pixels_per_degree"] == pytest.approx(math.pi / 180, abs=1e-3)
