@@ -160,6 +160,7 @@ def test_agreement_with_explicit_vectors(noisy):
             assert found["accuracy"] == pytest.approx(float(cavs.accuracy.mean()))
 
 
+@pytest.mark.oracle
 def test_captum_agrees_within_the_spread(noisy, memory_view, tmp_path):
     library = pytest.importorskip("captum.concept")
     model, scores = Network(), []

@@ -170,6 +170,7 @@ def test_a_path_that_cannot_be_written(tmp_path, name):
     assert [item.name for item in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.oracle
 @pytest.mark.parametrize("width", [1000, 400])
 def test_a_browser_shows_the_page_without_errors_and_requests(browser, text, tmp_path, width):
     file, problems, requests = tmp_path / "report.html", [], []

@@ -149,6 +149,7 @@ def read_as_croissant(folder):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.oracle
 @pytest.mark.parametrize("pack", ["packed", "packed_in_shards"])
 def test_mlcroissant_reads_the_records(pack, request):
     done = read_as_croissant(request.getfixturevalue(pack))
@@ -163,6 +164,7 @@ def test_mlcroissant_reads_the_records(pack, request):
     assert [len(objects) for objects in found["objects"]] == [1, 2, 3, 1, 2, 3]
 
 
+@pytest.mark.oracle
 def test_mlcroissant_detects_a_changed_file(packed, tmp_path):
     copy = shutil.copytree(packed, tmp_path / "copy")
     path = copy / "grid" / "train-00000-of-00001.parquet"

@@ -12,6 +12,7 @@ from candlelight.evaluation.perception import fit_psychometric, psychometric
 from candlelight.evaluation.perception.experiment import fit_answers, read_answers
 from candlelight.evaluation.perception.experiment.answers import read_log
 
+pytestmark = pytest.mark.oracle
 READY = "#stage[data-trial='{}']"
 # The pause between trials is as short as it can be.
 HURRY = "const later = window.setTimeout; window.setTimeout = (call, _) => later(call, 0);"
