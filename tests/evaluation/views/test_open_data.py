@@ -1,4 +1,3 @@
-import re
 import subprocess
 import sys
 
@@ -6,7 +5,7 @@ import pytest
 
 from candlelight.evaluation.views import open_data, open_secondary, parse_data
 from candlelight.evaluation.views.data_layouts import DataText, hub_folder, split_text
-from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 
 @pytest.mark.parametrize(
@@ -39,12 +38,12 @@ def test_unknown_layouts_are_refused():
         r"^cub7:birds: there is no such path and no layout `cub7`; expected a path or one of mit:PATH, "
         r"arap:PATH, hypersim:PATH, .*, tid2013:PATH, hf:NAME; did you mean `cub70`\?$"
     )
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         parse_data("cub7:birds")
     for text, form in (("mit:", "mit:PATH"), ("hf:", "hf:NAME")):
-        with pytest.raises(InputError, match=rf"^expected {form}, got `{text}` with nothing after the colon"):
+        with refused(rf"^expected {form}, got `{text}` with nothing after the colon"):
             parse_data(text)
-    with pytest.raises(InputError, match=r"there is no such path and no layout `x{300}`"):
+    with refused(r"there is no such path and no layout `x{300}`"):
         parse_data("x" * 300 + ":y")
 
 
@@ -70,10 +69,10 @@ def test_secondary_data_may_be_a_set_of_data(frames_root, tmp_path, monkeypatch)
         view = open_secondary("images", *given, limit=2)
         assert (view.identity.set_name, len(view)) == ("grid", 2)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=r"set `other` is not there; expected one of: grid, free$"):
+    with refused(r"set `other` is not there; expected one of: grid, free$"):
         open_secondary("images", frames_root, "other")
     (tmp_path / "other").symlink_to(frames_root)
-    with pytest.raises(InputError, match=r"^other: choose a set "):
+    with refused(r"^other: choose a set "):
         open_secondary("images", frames_root, "other")
 
 
@@ -82,9 +81,7 @@ def test_a_view_is_returned_as_it_is(frames_root, memory_view):
     for view in (made, opened):
         assert open_data("images", view) is view
     for choice in ({"set_name": "a"}, {"split": "a"}, {"rows": "0:1"}, {"limit": 1}, {"size": None}):
-        with pytest.raises(
-            InputError, match=r"^open_data: expected no set, split, rows, limit or option with"
-        ):
+        with refused(r"^open_data: expected no set, split, rows, limit or option with"):
             open_data("images", made, **choice)
 
 
@@ -94,8 +91,7 @@ def test_a_view_is_returned_as_it_is(frames_root, memory_view):
         (
             "decompositions",
             {"ligths": True},
-            "open_data: `decompositions` has no option `ligths`; it has lights, image, leave_edges; did you "
-            "mean `lights`?",
+            "open_data: `decompositions` has no option `ligths`; .*; did you mean `lights`",
         ),
         ("pairs", {"lights": True}, "open_data: `pairs` has no option `lights`; it has none"),
         ("decompositions", {"leave_edges": -1}, "leave_edges: expected 0 or more pixels, got -1"),
@@ -105,21 +101,19 @@ def test_a_view_is_returned_as_it_is(frames_root, memory_view):
             "`image` must be one of: diffuse, original; got orginal; did",
         ),
         ("regions", {"longest": 0}, "longest: expected at least 1 pixel, got 0"),
-        ("images", {"size": (0, 4)}, "size: expected height and width of at least 1, got (0, 4)"),
+        ("images", {"size": (0, 4)}, r"size: expected height and width of at least 1, got \(0, 4\)"),
         ("parts", {"by": "kind"}, "by: expected type or part, got 'kind'"),
         ("part", {}, "`kind` must be one of: decompositions, judgements, "),
         ("moved", {"rows": "0:1"}, "rows: not for whole sets of a folder; choose by `limit`, got '0:1'"),
     ],
 )
 def test_options_are_checked_before_data_are_opened(kind, options, message):
-    with pytest.raises(InputError, match=f"^{re.escape(message)}"):
+    with refused(rf"\A{message}"):
         open_data(kind, "nowhere", **options)
 
 
 def test_other_objects_are_refused():
-    with pytest.raises(
-        InputError, match=r"expected PATH, LAYOUT:PATH, hf:NAME, a view, a reader of frames .* got int"
-    ):
+    with refused(r"expected PATH, LAYOUT:PATH, hf:NAME, a view, a reader of frames .* got int"):
         open_data("decompositions", 3)
 
 
@@ -137,9 +131,7 @@ def test_hub_data_are_downloaded(tmp_path, monkeypatch):
     assert hub_folder("user/name") == tmp_path
     assert hub_folder(str(tmp_path), ["a"]) == tmp_path
     assert requested == [("user/name", {"repo_type": "dataset", "allow_patterns": None})]
-    with pytest.raises(
-        InputError, match=r"^hf:user/none: cannot be downloaded from the Hugging Face Hub: no network$"
-    ):
+    with refused(r"^hf:user/none: cannot be downloaded from the Hugging Face Hub: no network$"):
         hub_folder("user/none")
 
 

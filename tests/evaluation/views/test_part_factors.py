@@ -1,15 +1,15 @@
 """Labels of CUB-70 and CelebAMask-HQ: rows, ids and values of factors agree with those of parts."""
 
-from shutil import copytree, rmtree
+from shutil import rmtree
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from candlelight.evaluation.views import open_data
-from candlelight.loaders.errors import InputError
-from candlelight.loaders.public import CUB70, CelebAMaskHQ
 from candlelight.loaders.public.celebamask import CELEBAMASK_PARTS
+from tests.loaders.public.copies import READERS
+from tests.refusals import refused
 
 torch = pytest.importorskip("torch")
 
@@ -54,33 +54,25 @@ def test_splits_of_the_birds_are_of_the_first_70_species(open_copy):
     assert labels(chosen, "species") == ["002.Laysan_Albatross", "001.Black_footed_Albatross"]
 
 
-def test_a_split_without_birds_is_refused(public_folder, tmp_path):
-    root = copytree(public_folder("cub70"), tmp_path / "birds")
-    lists = root / "CUB_200_2011"
-    (lists / "train_test_split.txt").write_text("".join(f"{number} 0\n" for number in range(1, 8)))
-    with pytest.raises(InputError, match="expected images of split train, found none; get them from"):
-        CUB70(root, root, "train")
-
-
 def test_attributes_of_faces_are_factors(open_copy):
     view = open_copy("factors", "celebamask")
     assert [(info.name, info.kind, info.values) for info in view.factors] == [
         ("Smiling", "categorical", ("no", "yes")),
         ("Male", "categorical", ("no", "yes")),
     ]
-    assert view.ids == ("0", "7", "9", "12")
+    assert view.ids == ("0", "7", "9", "2001")
     assert labels(view, "Smiling") == ["no", "yes", "no", "yes"]
     assert labels(view, "Male") == ["no", "yes", "yes", "no"]
     test = open_copy("factors", "celebamask", split="test", rows=[1, 0])
     assert (test.ids, labels(test, "Smiling")) == (("9", "7"), ["no", "yes"])
 
 
-def test_a_missing_list_of_attributes_is_named(public_folder, tmp_path):
-    root = copytree(public_folder("celebamask"), tmp_path / "faces")
+def test_parts_of_faces_need_no_list_of_attributes(own_copy):
+    root = own_copy("celebamask")
     (root / "CelebAMask-HQ-attribute-anno.txt").unlink()
-    with pytest.raises(InputError, match=r"CelebAMask-HQ-attribute-anno\.txt is missing; get it from"):
+    with refused(r"CelebAMask-HQ-attribute-anno\.txt is missing; get it from"):
         open_data("factors", f"celebamask:{root}", split="all")
-    assert len(open_data("parts", f"celebamask:{root}", split="all", by="part")) == 4  # parts need no list
+    assert len(open_data("parts", f"celebamask:{root}", split="all", by="part")) == 4
 
 
 @pytest.mark.parametrize("kind", ["factors", "images"])
@@ -96,12 +88,9 @@ def test_images_are_read_without_masks(open_copy, layout, kind, monkeypatch):
         open_copy("parts", layout, by="part")[0]
 
 
-def test_readers_have_labels_too(public_folder):
-    root = public_folder("cub70")
-    birds = open_data("factors", CUB70(root, root, "train"))
-    assert labels(birds, "species")[1] == "002.Laysan_Albatross"
-    assert "parts" not in CUB70(root, root, "test", masks=False)[0]
-    assert "parts" not in CelebAMaskHQ(public_folder("celebamask"), masks=False)[0]
+@pytest.mark.parametrize("layout", ["cub70", "celebamask"])
+def test_readers_leave_out_masks_on_request(public_folder, layout):
+    assert "parts" not in READERS[layout](public_folder(layout), masks=False)[0]
 
 
 # ------------------------------------------------------------------------------ parts of the coverage paper
@@ -152,8 +141,8 @@ def test_masks_of_a_face_are_united_as_in_the_paper(tmp_path):
     assert shown == set(range(18)) - {place["hat"]}
 
 
-def test_masks_of_a_bird_are_the_11_parts(public_folder, tmp_path):
-    root = copytree(public_folder("cub70"), tmp_path / "birds")
+def test_masks_of_a_bird_are_the_11_parts(own_copy):
+    root = own_copy("cub70")
     rmtree(root / "AnnotationMasksPerclass")
     write_bars(root / "AnnotationMasksPerclass" / "2", sorted(BIRD), "Laysan_0004_8_{}.png")
     path = root / "CUB_200_2011" / "images" / "002.Laysan_Albatross" / "Laysan_0004_8.jpg"

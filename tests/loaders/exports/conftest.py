@@ -7,6 +7,10 @@ import numpy as np
 import pytest
 from numpy import ndarray
 
+from candlelight.loaders.frames import write_dataset_info, write_frame
+from candlelight.loaders.samples import Frame
+from candlelight.loaders.schema import CameraRecord, FactorInfo, ObjectRecord, SetInfo, array_sha256
+
 
 @pytest.fixture(scope="session")
 def read_png16() -> Callable[[Path | bytes], ndarray]:
@@ -47,3 +51,170 @@ def read_png16() -> Callable[[Path | bytes], ndarray]:
         return image.reshape(height, width, 3) if colour == 2 else image
 
     return read
+
+
+def categorical(**values):
+    return tuple(FactorInfo(name=name, kind="categorical", values=some) for name, some in values.items())
+
+
+POSE = np.eye(4)
+
+
+def camera(aimed=None, pose=POSE):
+    aimed = None if aimed is None else aimed.tolist()
+    intrinsics = [[10, 0, 16], [0, 10, 12], [0, 0, 1]]
+    return CameraRecord(intrinsics=intrinsics, world_to_camera=pose.tolist(), aimed=aimed)
+
+
+# A box of 2 x 1 x 4 m whose near face is 5 m in front of a camera of 10 pixels focal length.
+BOX = [[x, y, z] for x in (-1, 1) for y in (0, 1) for z in (5, 9)]
+
+
+def box_object(corners=BOX):
+    flat = None if corners is None else np.ravel(corners).tolist()
+    look = {"type": "torus", "material": "red", "base_color": None, "location": (0, 0, 0)}
+    return ObjectRecord(**look, size=2, rotation=278.87, corners=flat)
+
+
+@pytest.fixture(scope="session")
+def write_images(make_frame, info):
+    """Return a function that writes frames with an image, by set, number, factors and further metadata."""
+
+    def write(root, sets, frames):
+        sets = {
+            name: SetInfo(count=3, width=32, height=24, layers=("image",), factors=factors, varies=varies)
+            for name, (factors, varies) in sets.items()
+        }
+        write_dataset_info(root, info.model_copy(update={"sets": {**sets, **info.sets}}))
+        for name, index, factors, changes in frames:
+            made = make_frame("grid", index % 6)
+            changes = {
+                "set": name,
+                "index": index,
+                "id": f"{name}-{index:06d}",
+                "factors": factors,
+                **changes,
+            }
+            changes["layers"] = {"image": made.metadata.layers["image"]}
+            layers = {"image": made.layers["image"]}
+            write_frame(root, Frame(made.metadata.model_copy(update=changes), layers))
+        return root
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def candle_frames(tmp_path_factory, write_images):
+    """Write three frames that have CANDLE's factors, with gaps between their numbers."""
+    labels = {"scene": "city square", "lights": "left", "object_type": "torus", "color": "red"}
+    labels |= {"size": 2, "rotation": 30}
+    factors = categorical(**{name: (value, value + value) for name, value in labels.items()})
+    more = {"objects": (box_object(),), "camera": camera()}
+    frames = [("candle", index, labels, more) for index in (0, 3541, 21599)]
+    return write_images(tmp_path_factory.mktemp("candle"), {"candle": (factors, ())}, frames)
+
+
+CONCEPTS = categorical(
+    scene=("cube", "cube_sphere"),
+    texturing=("rgb", "textured"),
+    light_azimuth=(-60, 20),
+    temperature=(2500, 6500),
+    material=(0, 1, 2),
+)
+
+
+@pytest.fixture(scope="session")
+def concept_frames(tmp_path_factory, write_images):
+    """Write one frame of an albedo set and two of an illumination set."""
+    fixed = {"scene": "cube_sphere", "texturing": "textured", "temperature": 2500}
+    frames = [
+        ("albedo", 0, {**fixed, "light_azimuth": 20, "material": 2}, {}),
+        ("illumination", 1, {**fixed, "light_azimuth": -60, "material": 0}, {}),
+        ("illumination", 2, {**fixed, "light_azimuth": 20, "material": 0}, {}),
+    ]
+    sets = {"albedo": (CONCEPTS, ("material",)), "illumination": (CONCEPTS, ("light_azimuth",))}
+    return write_images(tmp_path_factory.mktemp("concepts"), sets, frames)
+
+
+# ------------------------------------------------------------------------------------------------- captures
+
+HEIGHT, WIDTH = 24, 32
+LAYERS = ("image", "radiance", "albedo", "shading", "shading_direct", "residual", "object")
+ITEMS, LIGHTS, PAINTS = ("cup", "deer"), ("main", "second", "light01", "light02"), ("own", "uniform")
+MASK = np.zeros((HEIGHT, WIDTH), bool)
+MASK[3:-3, 4:-4] = True
+HIGHLIGHT = (10, 10)
+
+
+def albedo(item, paint):
+    """Return two halves, in powers of two so that halving, doubling and float16 are exact."""
+    image = np.full((HEIGHT, WIDTH, 3), 0.5)
+    if paint == "own":
+        image[:] = (0.25, 0.5, 0.125)
+        image[:, WIDTH // 2 :] = (0.5, 0.125, 0.0625) if item == "cup" else (0.125, 0.125, 1.0)
+    return image
+
+
+def shading(light):
+    """Return light from the left or from the right, in powers of two; `second` is dark on the right."""
+    ramp = 2.0 ** -(np.arange(WIDTH) // 8)
+    ramp = {"main": ramp, "second": np.where(np.arange(WIDTH) < 20, 0.5, 0), "light01": ramp[::-1]}.get(
+        light, ramp / 2
+    )
+    return np.broadcast_to(ramp[None, :, None], (HEIGHT, WIDTH, 3))
+
+
+def gloss(paint):
+    image = np.zeros((HEIGHT, WIDTH, 3))
+    if paint == "own":
+        image[8:12, 8:12] = 0.0625
+        image[HIGHLIGHT] = 4.0
+    return image
+
+
+def layers_of(item, light, paint):
+    made = {
+        "albedo": albedo(item, paint),
+        "shading": shading(light),
+        "shading_direct": shading(light),
+        "residual": gloss(paint),
+    }
+    made["radiance"] = made["albedo"] * made["shading"] + made["residual"]
+    made = {name: array.astype(np.float16) for name, array in made.items()}
+    made |= {"image": np.zeros((HEIGHT, WIDTH, 3), np.uint8), "object": MASK.astype(np.uint8)}
+    return {name: made[name] for name in LAYERS}
+
+
+@pytest.fixture(scope="session")
+def write_captures(make_frame, info):
+    """Return a function that writes the captures, with changes as passed."""
+
+    def write(root, *, lights=LIGHTS, items=ITEMS, drop=(), without=None, change=lambda key, layers: layers):
+        values = {"item": items, "material": PAINTS, "light": lights}
+        factors = categorical(**{name: some for name, some in values.items() if name != drop})
+        keys = [(item, light, paint) for item in items for paint in PAINTS for light in lights]
+        names = tuple(name for name in LAYERS if name != drop)
+        captures = SetInfo(count=len(keys), width=WIDTH, height=HEIGHT, layers=names, factors=factors)
+        write_dataset_info(root, info.model_copy(update={"sets": {"captures": captures}}))
+        for index, key in enumerate(keys):
+            if key == without or (key[2] == "uniform" and key[1] not in ("main", "second")):
+                continue
+            layers = {name: array for name, array in change(key, layers_of(*key)).items() if name != drop}
+            made = make_frame("grid", 0).metadata
+            light = made.lights[0].model_copy(update={"location": (float(lights.index(key[1])), 0.0, 3.0)})
+            changes = {
+                "set": "captures",
+                "index": index,
+                "factors": dict(zip(("item", "light", "material"), key, strict=True)),
+                "lights": (light,),
+                "layers": {name: array_sha256(array) for name, array in layers.items()},
+            }
+            write_frame(root, Frame(made.model_copy(update=changes), layers))
+        return root
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def capture_frames(tmp_path_factory, write_captures):
+    return write_captures(tmp_path_factory.mktemp("captures"))

@@ -8,13 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image, PngImagePlugin
 
-from candlelight.loaders.exports.export_candle import CANDLE_FACTORS, export_candle
-from candlelight.loaders.frame_folder import FrameFolder
-from candlelight.loaders.frames import write_dataset_info, write_frame
+from candlelight.loaders.exports.export_candle import CANDLE_FACTORS
 from candlelight.loaders.public.candle import VALUES, Candle
 from candlelight.loaders.public.tid2013 import DISTORTIONS, SUBSETS, TID2013
-from candlelight.loaders.samples import Frame, factor_value
-from candlelight.loaders.schema import FactorInfo, SetInfo
 from tests.loaders.public.copies import TID2013_IMAGES, candle_entry, pixels, write_candle
 from tests.refusals import refused
 
@@ -88,34 +84,11 @@ def test_the_first_release_has_no_lights(tmp_path):
     assert [factor.name for factor in data.factors] == ["scene", "object_type", "color", "size", "rotation"]
 
 
-@pytest.mark.parametrize("layout", ["flat", "nested"])
-def test_our_export_is_read_with_equal_factors(tmp_path, make_frame, info, layout):
-    factors = tuple(
-        FactorInfo(name=name, kind="categorical", values=values)
-        for name, values in {**VALUES, "color": ("blue", "green")}.items()
-    )
-    described = SetInfo(count=6, width=32, height=24, layers=("image",), factors=factors)
-    frames = tmp_path / "frames"
-    write_dataset_info(frames, info.model_copy(update={"sets": {"grid": described}}))
-    rng = np.random.default_rng(0)
-    for index in range(6):
-        frame = make_frame("grid", index)
-        corners = tuple(x + y for x in range(8) for y in (1.0, 2.0, 5.0))
-        record = frame.metadata.objects[0].model_copy(update={"corners": corners})
-        labels = {f.name: f.values[int(rng.random() * len(f.values))] for f in factors}
-        update = {"factors": labels, "objects": (record,)}
-        layers = {"image": frame.layers["image"]}
-        update["layers"] = {"image": frame.metadata.layers["image"]}
-        write_frame(frames, Frame(frame.metadata.model_copy(update=update), layers))
-    export_candle(frames, tmp_path / "out", layout=layout)
-    data, source = Candle(tmp_path / "out"), FrameFolder(frames, "grid", layers=("image",))
-    assert sorted(data.indices.tolist()) == source.indices.tolist()
-    for row, index in enumerate(data.indices.tolist()):
-        expected = source[index]
-        assert torch.equal(data[row]["image"], expected["image"])
-        for name, value in shown(data, row).items():
-            assert value == factor_value(described.factor(name), expected["factors"][name])
-    color = next(factor for factor in data.factors if factor.name == "color")
+def test_values_outside_the_lists_come_last(root):
+    entry = candle_entry(0)
+    entry["objects"]["Cube_0"]["color"] = "green"
+    (root / "dataset" / "0.json").write_text(json.dumps(entry))
+    color = Candle(root).factors[3]
     assert color.values == (*VALUES["color"], "green")
 
 

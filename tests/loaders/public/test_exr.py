@@ -107,6 +107,11 @@ def test_damaged_files_are_refused(write):
             read_exr(path, THERE)
 
 
+def test_a_missing_file_is_named(tmp_path):
+    with refused(r"a.exr is missing; get it from there"):
+        read_exr(tmp_path / "a.exr", THERE)
+
+
 def test_a_missing_package_is_named(tmp_path, monkeypatch):
     (tmp_path / "a.exr").write_bytes(b"")
     monkeypatch.setitem(sys.modules, "OpenEXR", None)

@@ -1,0 +1,120 @@
+"""All exports: the command, a second call, damaged frames, and folders of something else."""
+
+import json
+import shutil
+
+import pytest
+from click.testing import CliRunner
+
+from candlelight.cli import main
+from candlelight.loaders.exports import export_candle, export_concepts, export_mit, export_webdataset
+from candlelight.loaders.frames import frame_path
+from tests.refusals import refused
+
+EXPORTS = {
+    "candle": export_candle,
+    "concepts": export_concepts,
+    "mit": export_mit,
+    "webdataset": lambda root, out, **options: export_webdataset(
+        root, out, "free", **{"shard_size": 2, **options}
+    ),
+}
+
+
+@pytest.fixture
+def roots(candle_frames, concept_frames, capture_frames, frames_root):
+    return {
+        **{"candle": candle_frames, "concepts": concept_frames},
+        **{"mit": capture_frames, "webdataset": frames_root},
+    }
+
+
+def tree(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "printed"),
+    [
+        ("candle", ["--layout", "nested"], "3 samples written, 0 were there"),
+        ("concepts", ["--set", "illumination"], "2 images in 1 concept sets"),
+        ("mit", ["--by", "passes"], "2 objects written"),
+        ("webdataset", ["--shard-size", "4"], "11 samples written, 0 were there"),
+    ],
+)
+def test_the_command_exports_or_refuses_in_one_line(roots, tmp_path, name, options, printed):
+    def run(out):
+        return CliRunner().invoke(
+            main, ["export", str(roots[name]), "--to", name, *options, "--out", str(out)]
+        )
+
+    done = run(tmp_path / "out")
+    assert (done.exit_code, done.output) == (0, f"{tmp_path / 'out'}: {printed}\n")
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "thesis.tex").touch()
+    done = run(tmp_path / "theirs")
+    assert done.exit_code == 2
+    assert "theirs: expected an empty folder or the folder of an export; name another" in done.output
+    assert done.output.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "lost"),
+    [
+        ("candle", "0.json"),
+        ("concepts", "IID_data/concepts/cube_sphere_tex_mat0temp2500/000.png"),
+        ("mit", "data/cup/mask.png"),
+        ("webdataset", "free-000001.tar"),
+    ],
+)
+def test_an_export_continues_after_a_stop(roots, tmp_path, name, lost):
+    EXPORTS[name](roots[name], tmp_path)
+    whole = tree(tmp_path)
+    numbers = {path: path.stat().st_ino for path in whole}
+    (tmp_path / lost).unlink()
+    (tmp_path / f".9.png.{'0' * 32}.partial").touch()
+    done = EXPORTS[name](roots[name], tmp_path)
+    assert tree(tmp_path) == whole
+    again = {path for path, number in numbers.items() if path.stat().st_ino != number}
+    assert again <= {tmp_path / lost, tmp_path / "0.png"} or name == "mit"
+    if name in ("candle", "webdataset"):
+        assert (done.written, done.found) == {"candle": (1, 2), "webdataset": (2, 3)}[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *(("candle", {"layout": "nested"}), ("candle", {"bounds": "faithful"}), ("mit", {"by": "passes"})),
+        *(("webdataset", {"shard_size": 7}), ("webdataset", {"layers": ["depth"]})),
+    ],
+)
+def test_other_options_need_another_folder(roots, tmp_path, name, options):
+    EXPORTS[name](roots[name], tmp_path / "out")
+    with refused(r"out: holds another export .*; name another folder"):
+        EXPORTS[name](roots[name], tmp_path / "out", **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "frame", "layer", "kept"),
+    [
+        ("candle", ("candle", 3541), "image", {"0.json", "0.png"}),
+        ("concepts", ("illumination", 1), "image", {"002.png"}),
+        ("mit", ("captures", 0), "albedo", set()),
+        ("webdataset", ("free", 4), "image", {"free-000000.tar"}),
+    ],
+)
+def test_a_damaged_frame_is_not_exported(roots, tmp_path, name, frame, layer, kept):
+    root = shutil.copytree(roots[name], tmp_path / "frames")
+    path = frame_path(root, *frame) / "metadata.json"
+    edited = json.loads(path.read_text())
+    edited["layers"][layer] = "0" * 64
+    path.write_text(json.dumps(edited))
+    with refused(rf"layer `{layer}` (has hash|differs from its hash)"):
+        EXPORTS[name](root, tmp_path / "out")
+    assert {path.name for path in tree(tmp_path / "out")} == {".candlelight-export", *kept}
+
+
+def test_a_folder_that_cannot_be_made_is_refused(candle_frames, tmp_path):
+    (tmp_path / "file").touch()
+    with refused(r"cannot be written: .*; name another folder"):
+        export_candle(candle_frames, tmp_path / "file" / "out")
