@@ -1,7 +1,5 @@
 import hashlib
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -178,10 +176,3 @@ def test_a_state_of_another_order_is_refused():
     sampler.load_state_dict(state | {"done": 10})
     assert list(sampler.track(sampler)) == []
     assert sampler.epoch == 1
-
-
-def test_importing_epoch_order_does_not_import_torch():
-    code = "import sys, candlelight.loaders.epoch_order; print([name for name in ('numpy', 'torch') "
-    code += "if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "['numpy']\n"

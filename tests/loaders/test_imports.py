@@ -1,7 +1,7 @@
 import subprocess
 import sys
 
-HEAVY = {"bpy", "datasets", "matplotlib", "pandas", "pyarrow", "scipy", "sklearn"}
+HEAVY = {"bpy", "datasets", "matplotlib", "pandas", "pyarrow", "scipy", "sklearn", "torch"}
 CODE = f"""
 import sys
 from candlelight.loaders import *

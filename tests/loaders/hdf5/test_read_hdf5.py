@@ -68,14 +68,6 @@ def test_metadata_are_read_for_objects_only(packed, monkeypatch, torch):
         asked[3]
 
 
-def test_each_process_opens_the_file_once(packed, monkeypatch):
-    frames = HDF5Frames(packed)
-    first = frames._open()
-    assert frames._open() is first
-    monkeypatch.setattr(os, "getpid", lambda: 0)
-    assert frames._open() is not first
-
-
 def test_locking_is_passed_on(packed, monkeypatch):
     asked, opened = [], h5py.File
     monkeypatch.setattr(

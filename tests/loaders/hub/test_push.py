@@ -60,10 +60,10 @@ class Handler(BaseHTTPRequestHandler):
             return b"".join(pieces)
         return self.rfile.read(int(self.headers.get("Content-Length") or 0))
 
-    def route(self, method):
+    def do_POST(self):
         hub, path = self.server, self.path.partition("?")[0]
         data = self.body()
-        hub.asked.append((method, path))
+        hub.asked.append((self.command, path))
         if self.headers.get("authorization") != f"Bearer {TOKEN}" and not path.startswith("/store/"):
             return self.reply({"error": "Invalid credentials"}, 401)
         if path == "/api/whoami-v2":
@@ -149,14 +149,7 @@ class Handler(BaseHTTPRequestHandler):
             {"commitUrl": f"{self.server.url}/datasets/me/tiny/commit/1", "commitOid": "1" * 40}
         )
 
-    def do_GET(self):
-        self.route("GET")
-
-    def do_POST(self):
-        self.route("POST")
-
-    def do_PUT(self):
-        self.route("PUT")
+    do_GET = do_PUT = do_POST
 
 
 @pytest.fixture

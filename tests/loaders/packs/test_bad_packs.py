@@ -6,6 +6,7 @@ that good hashes hide in `test_edited_packs.py`.
 
 import json
 import re
+from contextlib import suppress
 
 import h5py
 import numpy as np
@@ -15,8 +16,11 @@ import pytest
 from click.testing import CliRunner
 
 from candlelight.cli import main
+from candlelight.loaders.errors import InputError
 from candlelight.loaders.open_frames import open_frames
 from candlelight.loaders.selection.factor_index import FactorIndex
+from candlelight.loaders.verification.verify_frames import verify
+from candlelight.loaders.verification.verify_pack import verify_pack
 from tests.loaders.edits import edit_json, renew_hashes
 from tests.refusals import refused
 
@@ -96,8 +100,8 @@ def test_bad_packs_are_refused_by_readers_and_commands(packs, torch, form, damag
     result = run("info", packs / form)
     assert (result.exit_code, result.output.count("\n"), result.output[:7]) == (2, 1, "Error: ")
     assert re.search(message, result.output)
-    verified = run("info", packs / form, "--verify")
-    assert verified.exit_code == 2 or (verified.exit_code, "damaged" in verified.output) == (1, True)
+    with suppress(InputError):
+        assert not (verify if form == "folder" else verify_pack)(packs / form).whole
 
 
 def test_a_folder_of_foreign_files_is_refused(tmp_path):

@@ -49,6 +49,7 @@ def test_combinations_are_held_out():
         ({"split": ["train=1.5,test=-0.5"]}, "shares above 0"),
         ({"split": ["train=nan"]}, "shares above 0"),
         ({"split": ["train=0.5", "train=0.5"]}, "expected each name once, got train, train"),
+        ({"split": ["=1"]}, "split: expected NAME=VALUE|split ``"),
         ({"split": ["train"]}, "split: expected NAME=VALUE, got `train`"),
         ({"split": ["test=blue"]}, "split `test`: expected a share like 0.8, got `blue`; .* need --split-by"),
         ({"by": "color"}, "split by `color`: expected --split NAME=VALUE"),
@@ -123,6 +124,7 @@ def test_held_out_rows_are_in_no_other_split():
     splits = split_rows([alone(30)], plan)["set"]
     assert [split.name for split in splits] == ["train", "test", "test_ood"]
     assert splits[2].made == "rows with color=red, size=2.5; or color=green"
+    assert all((np.diff(split.rows) > 0).all() for split in splits)
     # Shares apply to the remaining rows.
     assert [len(split.rows) for split in splits[:2]] == [8, 7]
     (rest, _) = split_rows([alone(30)], SplitPlan(held_out=held))["set"]

@@ -10,6 +10,11 @@ from candlelight.loaders.packs.working_folder import open_working_folder
 from tests.refusals import refused
 
 
+def open_and_close(target):
+    with open_working_folder(target):
+        pass
+
+
 def test_the_folder_is_empty_and_goes_even_after_an_error(tmp_path, caplog):
     target = tmp_path / "deep" / "pack"
 
@@ -44,16 +49,13 @@ def test_foreign_folders_and_links_are_kept(tmp_path):
     folder = tmp_path / ".pack.partial"
     folder.mkdir()
     (folder / "mine").touch()
-    with refused(r"pack.partial holds `mine`, which"), open_working_folder(tmp_path / "pack"):
-        pass
+    with refused(r"pack.partial holds `mine`, which"):
+        open_and_close(tmp_path / "pack")
     assert [path.name for path in folder.iterdir()] == ["mine"]
     folder.rename(tmp_path / "other")
     folder.symlink_to("other")
-    with (
-        refused(r"pack.partial is a link; move it, or name another target"),
-        open_working_folder(tmp_path / "pack"),
-    ):
-        pass
+    with refused(r"pack.partial is a link; move it, or name another target"):
+        open_and_close(tmp_path / "pack")
 
 
 def hold(target, held, go):
@@ -68,33 +70,24 @@ def test_a_second_process_is_refused_until_the_first_process_ends(tmp_path):
     process = context.Process(target=hold, args=(tmp_path / "pack", held, go))
     process.start()
     assert held.wait(60)
-    with (
-        refused(r"pack is being packed by another process; wait for it"),
-        open_working_folder(tmp_path / "pack"),
-    ):
-        pass
+    with refused(r"pack is being packed by another process; wait for it"):
+        open_and_close(tmp_path / "pack")
     assert (tmp_path / ".pack.partial").exists()
-    with open_working_folder(tmp_path / "other"):
-        pass
+    open_and_close(tmp_path / "other")
     process.kill()
     process.join()
-    with open_working_folder(tmp_path / "pack"):
-        pass
+    open_and_close(tmp_path / "pack")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_lock_on_a_removed_file_is_not_accepted(tmp_path, monkeypatch):
     """The first process removes the folder after the second opened the lock file, and before it locked."""
     monkeypatch.setattr(fcntl, "flock", lambda *_: shutil.rmtree(tmp_path / ".pack.partial"))
-    with (
-        refused(r"pack is being packed by another process; wait for it"),
-        open_working_folder(tmp_path / "pack"),
-    ):
-        pass
+    with refused(r"pack is being packed by another process; wait for it"):
+        open_and_close(tmp_path / "pack")
 
 
 def test_a_file_system_without_locks_is_supported(tmp_path, monkeypatch):
-
     def refuse(*_):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
@@ -122,20 +115,15 @@ def full_on_closing_alone(*_, **__):
 
 @pytest.mark.parametrize("write", [full, full_on_closing, full_on_closing_alone])
 def test_a_full_disk_is_reported_in_one_line_with_the_target(tmp_path, write):
-    expected = (
-        r"^(?!.*\.partial).*pack: cannot be written: No space left on device; make room or name another$"
-    )
-    with refused(expected), open_working_folder(tmp_path / "pack"):
+    reason = "cannot be written: No space left on device; make room or name another"
+    with refused(rf"^(?!.*\.partial).*pack: {reason}$"), open_working_folder(tmp_path / "pack"):
         write()
 
 
 def test_a_target_whose_folder_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").touch()
-    with (
-        refused(r"file/pack: cannot be written: Not a directory; name another$"),
-        open_working_folder(tmp_path / "file" / "pack"),
-    ):
-        pass
+    with refused(r"file/pack: cannot be written: Not a directory; name another$"):
+        open_and_close(tmp_path / "file" / "pack")
 
 
 def test_unrelated_errors_are_not_attributed_to_the_target(tmp_path):
