@@ -86,6 +86,7 @@ def test_the_ground_is_free_and_level_and_has_albedo_where_objects_stand(frames,
         albedo = frame.layers["albedo"].astype(float)[inside]
         assert albedo.min() > 0.005
         assert albedo.max() < 0.9
+        assert albedo.std() > 0.004  # a pattern
         assert frame.metadata.checks.identity_error < 1e-5
         if light:
             assert 40 < frame.layers["image"][inside].mean() < 220

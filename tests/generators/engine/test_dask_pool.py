@@ -10,11 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-import candlelight.generators.engine.render_process
 from candlelight.generators.engine import dask_pool, retry_limits
 from candlelight.generators.engine.dask_clusters import without_late_timeouts
 from candlelight.generators.engine.dask_pool import DaskPool
-from candlelight.generators.engine.devices import GpuSlot
 from candlelight.generators.engine.render_plan import render
 from candlelight.generators.engine.render_process import RunSettings
 from candlelight.generators.engine.worker_checks import find_unmet_requirement
@@ -82,21 +80,6 @@ def test_every_sample_is_rendered_once_by_one_process_of_each_worker(fake, plan,
     assert len(fake.asked_processes()) == 2
     # The file by which workers find the folder is gone.
     assert list(fake.out.glob(".*.probe*")) == []
-
-
-def test_threads_of_a_worker_share_one_gpu_slot(fake, plan, scheduler, monkeypatch):
-    taken = []
-
-    class SlowSlot(GpuSlot):
-        def __init__(self):
-            time.sleep(0.2)  # time for the other thread of the worker to ask as well
-            super().__init__(fake.out.parent / "slots")
-            taken.append(self)
-
-    monkeypatch.setattr(candlelight.generators.engine.render_process, "GpuSlot", SlowSlot)
-    assert render(plan, fake.out, scheduler=scheduler).written == 32
-    assert len(taken) == 2
-    assert len(fake.asked_processes()) == 2
 
 
 def test_two_runs_at_once_have_separate_processes_on_a_worker(fake, plan, scheduler):

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from candlelight.blender_assets import AssetLibrary
 from candlelight.cli import main
-from candlelight.generators.blender.mesh_checks import plain_obj
+from candlelight.generators.blender.mesh_checks import check_mesh_file, plain_obj
 from candlelight.generators.user_assets.import_meshes import add_mesh
 from tests.refusals import refused
 
@@ -113,8 +113,6 @@ NAN = [(99, -3, float("nan")), *CORNERS[1:]]
     ("name", "data", "message"),
     [
         ("a.obj", obj(faces=[]), "expected a mesh with faces, got none"),
-        ("a.obj", obj(NAN), "expected finite numbers, got `v 99 -3 nan`"),
-        ("a.obj", obj(faces=[*QUADS, (0, 1, 8)]), "a face names vertex 9, but there are 8"),
         ("a.obj", obj(faces=QUADS[:1]), "expected a body, got a flat shape: "),
         ("a.ply", ply(NAN), "expected finite numbers, got `99 -3 nan`"),
         ("a.stl", stl(NAN), "expected finite vertices, got some that are not numbers or infinite"),
@@ -128,6 +126,18 @@ def test_broken_meshes_are_refused_in_one_line(write, tmp_path, name, data, mess
     with refused(rf"^{tmp_path / name}: (?!.*Traceback).*{message}.*$"):
         add_mesh(write(name, data), tmp_path / "objects")
     assert not (tmp_path / "objects").exists()
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (obj(NAN), "expected finite numbers, got `v 99 -3 nan`"),
+        (obj(faces=[*QUADS, (0, 1, 8)]), "a face names vertex 9, but there are 8"),
+    ],
+)
+def test_numbers_that_blender_would_read_otherwise_are_refused(write, data, message):
+    with refused(message, ValueError):
+        check_mesh_file(write("a.obj", data))
 
 
 def test_bad_arguments_are_refused_before_blender_starts(write, tmp_path):

@@ -20,7 +20,6 @@ from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
 from candlelight.generators.user_assets import asset_folders
 from candlelight.generators.user_assets.asset_folders import scan_assets
-from candlelight.loaders.exports.export_candle import projected_bounds
 from candlelight.loaders.frame_folder import FrameFolder
 from candlelight.loaders.verification.checksums import file_sha256
 from tests.refusals import refused
@@ -284,27 +283,3 @@ def test_a_world_that_was_not_scanned_is_refused_as_a_modelled_scene(scanned, tm
     (error,) = render(plan, tmp_path / "frames", workers=1).failed.values()
     assert "scene `harbour`: expected a collection of that name, found `Collection`; if the file" in error
     assert "candlelight assets scan" in error
-
-
-@pytest.mark.blender
-def test_bounds_contain_the_mask_and_faithful_bounds_ignore_the_camera_turn(rendered):
-    plan, frames = rendered
-    for sample, row in zip(plan.samples, range(len(frames)), strict=True):
-        metadata = frames.metadata(row)
-        written, camera = metadata.objects[0], metadata.camera
-        left, top, right, bottom = written.bbox
-        (x_low, y_low), (x_high, y_high) = projected_bounds(written, camera, 96, 72)
-        box, mask = (x_low, y_low, -x_high, -y_high), (left, 72 - bottom, -right, top - 72)
-        # The single index sample of a pixel may lie three quarters of a pixel off its middle.
-        slack = np.subtract(mask, box)
-        assert slack.min() >= -1
-        # A cube fills its bounds at any rotation.
-        assert slack.max() <= 2 or written.type == "torus"
-        still = camera.model_copy(update={"world_to_camera": camera.aimed})
-        assert projected_bounds(written, camera, 96, 72, "faithful") == projected_bounds(
-            written, still, 96, 72, "faithful"
-        )
-        jitter = np.radians([sample.trace.camera.pitch, sample.trace.camera.yaw])
-        turn = np.array(camera.world_to_camera)[:3, :3] @ np.array(camera.aimed)[:3, :3].T
-        angle = np.arccos((np.trace(turn) - 1) / 2)
-        assert angle == pytest.approx(np.hypot(*jitter), rel=0.01)
