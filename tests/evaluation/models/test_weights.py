@@ -167,8 +167,12 @@ def test_each_class_has_a_name(path: Path) -> None:
         save_classifier(build_backbone("resnet_small", 3, seed=5), ["a", "b"], path)
 
 
-STATE = build_backbone("resnet_small", 2, seed=0).state_dict()
-CLASSIFIER = {"format": "candlelight classifier 1", "backbone": "resnet_small", "classes": ["a", "b"]}
+@pytest.fixture(scope="module")
+def classifier() -> dict[str, object]:
+    """Content of a file from before the training was recorded."""
+    state = build_backbone("resnet_small", 2, seed=0).state_dict()
+    content = {"format": "candlelight classifier 1", "backbone": "resnet_small", "classes": ["a", "b"]}
+    return content | {"state": state}
 
 
 @pytest.mark.parametrize(
@@ -187,14 +191,14 @@ CLASSIFIER = {"format": "candlelight classifier 1", "backbone": "resnet_small", 
         ({"training": [1]}, "damaged: expected label, data, size and ids of the training; train"),
     ],
 )
-def test_damaged_classifiers(path: Path, changes: dict[str, object], message: str) -> None:
-    torch.save(CLASSIFIER | {"state": STATE} | changes, path)
+def test_damaged_classifiers(path: Path, classifier, changes: dict[str, object], message: str) -> None:
+    torch.save(classifier | changes, path)
     with refused(message):
         load_classifier(path)
 
 
-def test_a_classifier_from_before_the_training_was_recorded(path: Path) -> None:
-    torch.save(CLASSIFIER | {"state": STATE}, path)
+def test_a_classifier_from_before_the_training_was_recorded(path: Path, classifier) -> None:
+    torch.save(classifier, path)
     assert load_classifier(path)[1:] == (("a", "b"), None)
 
 

@@ -31,16 +31,20 @@ def samples():
     """Plan a few concept sets and their controls, by set."""
     scene = {"scene": "[vase_torus_cone]", "temperature": "[2500]"}
     albedo = {**scene, "light_azimuth": "[20]"}
+    illumination = {**scene, "texturing": "[textured]"}
     recipes = {
-        "concepts": [*few("albedo", **albedo), *few("illumination", **scene, texturing="[textured]")],
+        "concepts": [
+            *(*few("albedo", **albedo), "sets.albedo.factors.material.count=2"),
+            *(*few("illumination", **illumination), "sets.illumination.factors.material.count=1"),
+        ],
         "concepts-controls": [
             *few("albedo_camera", "albedo_pose", **albedo, texturing="[rgb]"),
-            *few("illumination_camera", "illumination_pose", **scene, texturing="[textured]"),
-            *few("negatives", **scene),
+            *few("illumination_camera", "illumination_pose", **illumination, light_azimuth="[22]"),
+            *("sets.albedo_camera.factors.material.count=2", "sets.albedo_pose.factors.material.count=1"),
+            *(f"sets.illumination_{kind}.factors.material.count=1" for kind in KINDS),
+            *(*few("negatives", **scene), "sets.negatives.factors.draw.count=20"),
         ],
     }
-    recipes["concepts"].append("sets.albedo.factors.material.count=3")
-    recipes["concepts-controls"].append("sets.negatives.factors.draw.count=20")
     planned = [
         sample
         for name, changes in recipes.items()

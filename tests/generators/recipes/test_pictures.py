@@ -29,17 +29,18 @@ def ends(recipe, name, *variables):
     return [f"sets.{name}.factors.{one}={text}" for one, text in factors.items()]
 
 
-ONE = {"material": "[0]", "texturing": "[rgb]", "light_azimuth": "[20]", "temperature": "[4500]"}
-SCENES = [text.replace("material.values=[0]", "material.count=1") for name in ("albedo", "illumination")
-          for text in values(name, **ONE)]  # fmt: skip
 CONTROL = {"texturing": "[rgb]", "temperature": "[4500]"}
+SCENES = ["sets.albedo.factors.material.count=1", "sets.illumination.factors.material.count=1"]
+SCENES += values("albedo", **CONTROL, light_azimuth="[20]")
+SCENES += values("illumination", **CONTROL, light_azimuth="[20]")
+OTHERS = ("albedo_pose", "illumination_camera", "illumination_pose", "negatives")
 # Recipe, overrides that leave the extremes or a number of drawn samples, samples of each set.
 CASES = {
     # Of a box only the extremes matter: the corners move monotonically with place and turn of the camera.
     "candle": (
         [
             "sets.candle.variables={}",
-            *values("candle", scene="[garden]", lights="[left]", color="[red]"),
+            *values("candle", scene="[garden]", lights="[left]", color="[red]", rotation="[0, 15, 45]"),
             *ends("candle", "candle", "x", "y", "pitch", "yaw"),
         ],
         None,
@@ -50,12 +51,7 @@ CASES = {
         [
             *values("albedo_camera", **CONTROL, light_azimuth="[20]"),
             *values("albedo_camera", camera_x="[-0.15, 0.15]", camera_height="[3.5, 3.7]"),
-            *itertools.chain(
-                *(
-                    values(name, **CONTROL, scene="[cube]")
-                    for name in ("albedo_pose", "illumination_camera", "illumination_pose", "negatives")
-                )
-            ),
+            *itertools.chain(*(values(name, **CONTROL, scene="[cube]") for name in OTHERS)),
         ],
         80,
     ),
