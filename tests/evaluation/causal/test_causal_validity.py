@@ -46,15 +46,10 @@ def test_a_metric_without_fault_has_no_marks_and_its_opposite_only_marks(claims)
     assert mark_cells(opposite, claims) == {**marks, "identity": ""}
 
 
-def test_single_faults_are_marked_where_they_are():
-    values = ideal(["informative"])
-    values["missing"] = [0.6, 0.6, 0.6]
-    values["wrapped"] = [0.3, 0.3, 0.3]
+def test_single_faults_noise_over_seeds_and_undefined_values():
+    values = ideal(["informative"]) | {"missing": [0.6] * 3, "wrapped": [0.3] * 3}
     marks = {kind: mark for kind, mark in mark_cells(values, ["informative"]).items() if mark}
     assert marks == {"wrapped": "▼", "missing": "▲"}
-
-
-def test_noise_over_seeds_and_undefined_values():
     values = ideal(["informative"])
     values["random"] = [0.0, 0.0, 2.9]  # not surely below
     values["constant"] = [math.nan] * 3

@@ -90,12 +90,6 @@ def test_random_codes_are_explicit_but_not_informative():
     np.testing.assert_allclose([constant.explicitness, constant.informativeness], [1, 0], atol=1e-12)
 
 
-def test_dependent_factors_do_not_matter_for_pure_codes():
-    factors = _uniform()
-    factors[:, 1] = 0.9 * factors[:, 0] + 0.1 * factors[:, 1]
-    np.testing.assert_allclose(dci_es(factors, factors, EVEN).explicitness, 1, atol=1e-3)
-
-
 def test_classes():
     factors = torch.cartesian_prod(torch.arange(6), torch.arange(5), torch.arange(10))[:, :2]
     indicators = torch.nn.functional.one_hot(factors[:, 0], 6)

@@ -64,6 +64,7 @@ def test_responses_equal_plain_loops() -> None:
         assert cosines[image, row, column, topic].item() == pytest.approx(cosine)
         kept = vector @ unit if cosine > 0.3 else 0
         assert gated[image, row, column, topic].item() == pytest.approx(kept)
+    assert not torch.cat(gated_responses(torch.zeros(1, 3, 1, 1), torch.eye(3))).any()
 
 
 def test_scores_sum_to_one_where_a_topic_responds() -> None:
@@ -172,12 +173,6 @@ def test_method_explains_by_maps_of_all_topics_and_leaves_the_classifier_alone()
     assert torch.equal(found.predicted, linear(activations).argmax(1))
     assert found.concepts.tolist() == [list(range(len(method.topics)))] * 8
     assert all(one.grad is None for part in (features, linear) for one in part.parameters())
-
-
-def test_zero_activations_respond_to_nothing() -> None:
-    gated, cosines = gated_responses(torch.zeros(1, 3, 1, 1), torch.eye(3))
-    assert not gated.any()
-    assert not cosines.any()
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from scipy.stats import norm
 from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression
-from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 
@@ -19,7 +18,6 @@ from candlelight.evaluation.causal.estimators import (
     covariance_measure_test,
     predict_by_kernel,
     predict_by_line,
-    r2_score_of_factors,
 )
 
 
@@ -34,7 +32,7 @@ def _coarse(seed, classes, rows=400, values=8):
 
 
 # In these data no two splits are equally good.
-@pytest.mark.parametrize(("classes", "seed"), [(2, 0), (2, 1), (3, 0), (3, 1), (5, 0)])
+@pytest.mark.parametrize(("classes", "seed"), [(2, 0), (3, 1), (5, 0)])
 def test_trees_are_those_of_scikit_learn(monkeypatch, classes, seed):
     monkeypatch.setattr(boosted_trees, "_STAGES", 8)
     train, labels, test = _coarse(seed, classes)
@@ -128,15 +126,6 @@ def test_kernel_ridge_equals_scikit_learn(noise):
 def test_constant_codes_predict_the_mean_by_kernel():
     found = predict_by_kernel(torch.full((9, 1), 0.1), torch.arange(9)[:, None], torch.full((2, 1), 0.1))
     np.testing.assert_allclose(found, 4)
-
-
-def test_r2_equals_scikit_learn_and_is_nan_for_one_value():
-    rng = np.random.default_rng(0)
-    predicted, factors = rng.normal(size=(9, 3)), rng.integers(0, 3, (9, 3))
-    expected = r2_score(factors, predicted, multioutput="raw_values")
-    found = r2_score_of_factors(torch.from_numpy(predicted), torch.from_numpy(factors))
-    np.testing.assert_allclose(found, expected)
-    assert r2_score_of_factors(torch.rand(4, 1), torch.ones(4, 1)).isnan().all()
 
 
 def test_separate_pairs_are_those_of_each_factor_alone():
