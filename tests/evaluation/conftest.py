@@ -1,8 +1,8 @@
-"""Fixtures: views in memory, drawn scenes with a known decomposition, and fewer resamples for intervals."""
+"""Fixtures: views in memory, drawn scenes with a known decomposition, and quick evaluations."""
 
 import functools
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -12,26 +12,34 @@ import torch
 from numpy import ndarray
 from torch import Tensor, nn
 
+from candlelight.evaluation.run import steps
 from candlelight.evaluation.run.intervals import Score, resampled_interval
 from candlelight.evaluation.run.result import Provenance, StatisticResult
 from candlelight.evaluation.views import DataIdentity, DecomposedImage
 
 
-@pytest.fixture(autouse=True)
-def few_resamples(monkeypatch) -> None:
-    """Compute intervals of statistics from 40 resamples; test_intervals.py tests them with thousands."""
+@pytest.fixture(scope="module", autouse=True)
+def quick_evaluations(request) -> Iterator[None]:
+    """Compute intervals from 40 resamples, and do not hash all imported files for the key of each model.
+
+    test_intervals.py tests thousands of resamples, and test_finished_steps.py the hash.
+    """
     few = functools.partial(resampled_interval, resamples=40)
-    for module in (
-        "candlelight.evaluation.causal.score_counterfactuals",
-        "candlelight.evaluation.concepts.score_csm",
-        "candlelight.evaluation.coverage.score_causal_check",
-        "candlelight.evaluation.coverage.score_coverage",
-        "candlelight.evaluation.intrinsic.intrinsic_records",
-        "candlelight.evaluation.perception.score_perception",
-        "candlelight.evaluation.intrinsic.score_protocols",
-    ):
-        monkeypatch.setattr(import_module(module), "resampled_interval", few)
-    monkeypatch.setattr(import_module("candlelight.evaluation.causal.measure_codes"), "MOST_RESAMPLES", 40)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (
+            "candlelight.evaluation.causal.score_counterfactuals",
+            "candlelight.evaluation.concepts.score_csm",
+            "candlelight.evaluation.coverage.score_causal_check",
+            "candlelight.evaluation.coverage.score_coverage",
+            "candlelight.evaluation.intrinsic.intrinsic_records",
+            "candlelight.evaluation.perception.score_perception",
+            "candlelight.evaluation.intrinsic.score_protocols",
+        ):
+            patch.setattr(import_module(module), "resampled_interval", few)
+        patch.setattr(import_module("candlelight.evaluation.causal.measure_codes"), "MOST_RESAMPLES", 40)
+        if not request.module.__name__.endswith("test_finished_steps"):
+            patch.setattr(steps, "_code_sha256", lambda: "code")
+        yield
 
 
 class MemoryView:
@@ -53,7 +61,7 @@ class MemoryView:
         return self.items[row]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def memory_view() -> Callable[..., MemoryView]:
     """Make a view of items: name, groups, and further members such as ``sets`` or ``factors``."""
 
@@ -86,7 +94,7 @@ class Attention(nn.Module):
         return self.images_first(tokens.transpose(0, 1)).square().sum(1)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def attention() -> type[Attention]:
     """Return the class of a network with tokens before images."""
     return Attention
@@ -153,7 +161,7 @@ def coverage_call() -> Callable[..., list[StatisticResult]]:
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def decompositions(memory_view) -> Callable[..., MemoryView]:
     """Make a view of stacked reflectance and shading; the image is their product."""
 
@@ -196,7 +204,7 @@ def scene(rng: np.random.Generator, height: int, width: int) -> tuple[ndarray, n
     return albedo.transpose(2, 0, 1).astype(np.float32), shading.astype(np.float32)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def scenes(decompositions) -> Callable[..., Any]:
     """Make a view of drawn scenes: count, seed, height, width."""
 
@@ -208,7 +216,7 @@ def scenes(decompositions) -> Callable[..., Any]:
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def mondrian() -> Callable[[int], tuple[torch.Tensor, torch.Tensor]]:
     """Draw the reflectance of a Mondrian and a smooth gray shading, float64, by seed."""
 

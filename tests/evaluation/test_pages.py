@@ -4,11 +4,9 @@ The frames are noise instead of those of the demo, so of examples that read fram
 the numbers. Commands that need data not at hand are left out; they show no output.
 """
 
-import importlib.util
 import re
 import shlex
 import sys
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +18,8 @@ from PIL import Image
 from candlelight.cli import main
 from candlelight.evaluation.models.network import IntrinsicNet, save_model
 from candlelight.evaluation.perception import open_distance, pair_distances
-from candlelight.loaders.frames import write_dataset_info, write_frame
-from candlelight.loaders.samples import Frame
-from candlelight.loaders.schema import DatasetInfo, FactorInfo, SetInfo
+from candlelight.loaders.schema import FactorInfo
+from tests.evaluation.noise_frames import write_noise
 
 ROOT = Path(__file__).parents[2]
 PAGES = (
@@ -37,7 +34,7 @@ PAGES = (
     "perception",
     "distances",
 )
-SETS = ("tabletop", "tabletop_test", "albedo", "illumination", "negatives", "candle")
+SETS = ("tabletop", "tabletop_test", "albedo", "illumination", "negatives")
 # The factors of the demo's set.
 CANDLE = tuple(
     FactorInfo(name=name, kind="categorical", values=tuple(values.split()))
@@ -121,38 +118,22 @@ def write_photographs(folder: Path) -> None:
         Image.fromarray(noise).save(folder / f"{row}.png")
 
 
-def write_noise(root: Path) -> None:
-    """Write frames of noise with the sets of the demo."""
-    spec = importlib.util.spec_from_file_location("builders", ROOT / "tests" / "loaders" / "conftest.py")
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    made.HEIGHT = 32  # supervised codes need it
-    common = {"width": made.WIDTH, "height": made.HEIGHT}
-    common["layers"] = [name for name in made.LAYERS if name in LAYERS]
-    sets = {name: SetInfo(**common, count=6, factors=made.GRID, varies=("size",)) for name in SETS}
-    sets["candle"] = SetInfo(**common, count=60, factors=CANDLE)
-    record = {"name": "tiny", "sha256": "a" * 64}
-    about = {"description": "Noise.", "licence": "CC-BY-4.0", "seed": 3, "candlelight": "0.1.0"}
-    write_dataset_info(root, DatasetInfo(name="demo", recipe=record, sets=sets, **about))
-    for name in SETS:
-        factors = sets[name].factors
-        for index, row in enumerate(product(*(factor.values for factor in factors))):
-            values = dict(zip((factor.name for factor in factors), row, strict=True))
-            arrays = made._layers(np.random.default_rng([len(name), index]))
-            layers = {layer: arrays[layer] for layer in common["layers"]}
-            metadata = made._metadata(name, index, values, layers)
-            metadata = metadata.model_copy(update={"unit": f"{name}/{index:06d}"})
-            if name == "illumination":
-                lights = (metadata.lights[0].model_copy(update={"power": 60.0 + index}),)
-                metadata = metadata.model_copy(update={"lights": lights})
-            write_frame(root, Frame(metadata, layers))
+def change_metadata(name: str, index: int, metadata):
+    """Make each frame a unit of its own, and each illumination another one."""
+    metadata = metadata.model_copy(update={"unit": f"{name}/{index:06d}"})
+    if name == "illumination":
+        lights = (metadata.lights[0].model_copy(update={"power": 60.0 + index}),)
+        metadata = metadata.model_copy(update={"lights": lights})
+    return metadata
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Write frames, weights, and the files that the pages show."""
     folder = tmp_path_factory.mktemp("pages")
-    write_noise(folder / "demo" / "frames")
+    sets = {name: {"varies": ("size",)} for name in SETS} | {"candle": {"factors": CANDLE}}
+    # Supervised codes need this height.
+    write_noise(folder / "demo" / "frames", sets, LAYERS, height=32, change=change_metadata)
     (folder / "demo" / "study").mkdir()
     save_model(IntrinsicNet(width=2, seed=0), folder / "demo" / "study" / "network.pt")
     write_files(folder)
@@ -180,6 +161,13 @@ def run(line: str) -> str:
     return result.stdout
 
 
+def fewer_runs(line: str) -> str:
+    """Make concept vectors of small images; the words are the same."""
+    if "evaluate csm" not in line:
+        return ""
+    return " --runs 2" if "--predictions" in line else " --runs 2 --size 16 16"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_examples_run_and_print_what_the_page_shows(page, inside, capsys, check_shown):
@@ -189,11 +177,10 @@ def test_examples_run_and_print_what_the_page_shows(page, inside, capsys, check_
             assert not shown, text
             continue
         if text.startswith("candlelight"):
-            fewer = " --runs 2" if "evaluate csm" in text else ""
-            printed = run(text.replace("\\\n", " ") + fewer)
+            printed = run(text.replace("\\\n", " ") + fewer_runs(text))
         else:
             capsys.readouterr()
-            exec(compile(text, page, "exec"), {})
+            exec(compile(text.replace("runs=20, size=(60, 80)", "runs=2, size=(8, 8)"), page, "exec"), {})
             printed = capsys.readouterr().out
         shown = NOT_OF_NOISE.sub("", shown)
         check_shown(shown, printed, same_data=not READS_FILES.search(text) and bool(shown))
@@ -252,7 +239,9 @@ def test_files_of_the_wrong_shape_are_one_line(inside):
 
 
 def test_a_folder_does_not_hide_a_set_of_the_data(inside):
-    line = "candlelight evaluate csm demo/frames --set tabletop_test --model same.py:same --runs 2"
+    line = (
+        "candlelight evaluate csm demo/frames --set tabletop_test --model same.py:same --runs 2 --size 16 16"
+    )
     printed = run(line)
     (inside / "negatives").mkdir()
     assert run(line) == printed

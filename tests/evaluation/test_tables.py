@@ -8,7 +8,6 @@ import json
 import os
 import re
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,13 +18,10 @@ from click.testing import CliRunner
 from candlelight.cli import main
 from candlelight.evaluation.models.network import IntrinsicNet, save_model
 from candlelight.evaluation.views import LAYOUTS, open_data
-from candlelight.loaders import pack_hdf5, pack_hub, write_dataset_info
-from candlelight.loaders.frames import write_frame
+from candlelight.loaders import pack_hdf5, pack_hub
 from candlelight.loaders.public import grid_images
-from candlelight.loaders.samples import Frame
-from candlelight.loaders.schema import DatasetInfo, SetInfo
+from tests.evaluation.noise_frames import TESTS, load_builders, write_noise
 
-TESTS = Path(__file__).parents[1]
 DOCS = TESTS.parent / "docs" / "evaluation.md"
 START, END = "<!-- made by tests/evaluation/test_tables.py -->", "<!-- end of the tables -->"
 PROGRESS = re.compile(r"it/s|row/s|batch/s|\?it|: +[0-9]+%")
@@ -56,37 +52,17 @@ def codes(image):
 """
 
 
-def load(path: Path) -> ModuleType:
-    """Import the builders of tiny data from conftest files of other folders."""
-    spec = importlib.util.spec_from_file_location(f"builders_{path.parent.name}", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def write_data(root: Path) -> dict[str, tuple[str, dict[str, str]]]:
     """Write every kind of data; return DATA and further command-line options by kind."""
-    made = load(TESTS / "loaders" / "conftest.py")
-    drop = ("depth", "normal", "position", "light/left", "light/right", "part")
-    layers = tuple(name for name in made.LAYERS if name not in drop)
-    common = {"count": 6, "width": made.WIDTH, "height": made.HEIGHT, "layers": layers, "factors": made.GRID}
-    record = {"name": "tiny", "sha256": "a" * 64}
-    sets = {"grid": SetInfo(**common, varies=("size",)), "free": SetInfo(**common)}
-    about = {"description": "Noise.", "licence": "CC-BY-4.0", "seed": 3, "candlelight": "0.1.0"}
     frames = root / "frames"
-    write_dataset_info(frames, DatasetInfo(name="tiny", recipe=record, sets=sets, **about))
-    for name in sets:
-        for index in range(6):
-            values = {"color": made.GRID[0].values[index // 3], "size": made.GRID[1].values[index % 3]}
-            arrays = made._layers(np.random.default_rng([len(name), index]))
-            kept = {layer: arrays[layer] for layer in layers}
-            write_frame(frames, Frame(made._metadata(name, index, values, kept), kept))
+    layers = ("image", "radiance", "albedo", "shading", "object")
+    write_noise(frames, {"grid": {"varies": ("size",)}, "free": {}}, layers)
     pack_hdf5(frames, root / "hdf5")
     pack_hub(frames, root / "hub")
     rendered = {"--set": "grid", "--albedo": "grid", "--illumination": "none", "--negatives": "free"}
     data = {kind: (str(root / kind), rendered) for kind in ("frames", "hdf5", "hub")}
     data["hf:NAME"] = (f"hf:{root / 'hub'}", rendered)
-    public = load(TESTS / "evaluation" / "views" / "conftest.py")
+    public = load_builders("evaluation/views")
     public.HEIGHT, public.WIDTH = 24, 32
     for layout in LAYOUTS:
         public.WRITERS[layout](root / layout)
@@ -134,7 +110,7 @@ def write_models(root: Path) -> dict[str, dict[str, list[str]]]:
 
 def write_published(folder: Path) -> str:
     """Write a stand-in for the checkout of a published method, and its weights with random values."""
-    code = load(TESTS / "evaluation" / "adapters" / "conftest.py").CGI_UNET
+    code = load_builders("evaluation/adapters").CGI_UNET
     (folder / "models").mkdir(parents=True)
     (folder / "models" / "networks.py").write_text(code, encoding="utf-8")
     scope: dict[str, Any] = {}

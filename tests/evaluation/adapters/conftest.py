@@ -1,7 +1,7 @@
 """Fixtures: generated checkouts with the class names, argument lists, outputs and keys of the published ones.
 
-Most networks return a known function of their input. `CGI_UNET` and `BIGTIME_UNET` have the layers of the
-published networks, with few channels.
+The networks of USI3D and NIID-Net return a known function of their input. `CGI_UNET` and `BIGTIME_UNET` have
+the layers of the published networks, with few channels.
 """
 
 from collections import OrderedDict
@@ -16,46 +16,6 @@ import torch
 from torch import Tensor
 
 SIGNATURE = "input_nc, output_nc, num_downs, ngf=64, norm_layer=nn.BatchNorm2d, use_dropout=False, gpu_ids=[]"
-CGI = f"""
-import torch
-from torch import nn
-
-class MultiUnetGenerator(nn.Module):
-    def __init__(self, {SIGNATURE}):
-        super(MultiUnetGenerator, self).__init__()
-        assert (input_nc, output_nc, num_downs, ngf, gpu_ids) == (3, 3, 7, 64, [])
-        self.model = nn.Linear(2, 1, bias=False)
-
-    def forward(self, input):
-        self.given = input
-        gain = self.model.weight[0]
-        return gain[0] * input.mean(1, keepdim=True), gain[1] * input[:, :1]
-"""
-BIGTIME = f"""
-import torch
-from torch import nn
-
-class MultiUnetGenerator(nn.Module):
-    def __init__(self, {SIGNATURE}):
-        super(MultiUnetGenerator, self).__init__()
-        assert (input_nc, output_nc, num_downs, ngf, gpu_ids) == (3, 3, 7, 64, [])
-        inner_nc = ngf * 8
-        self.model = nn.Linear(inner_nc/2, 3, bias=False)
-
-    def forward(self, input):
-        self.given = input
-        gain = self.model.weight[:, 0]
-        rgb_s = gain[2] * input.mean((2, 3))
-        return gain[0] * input.mean(1, keepdim=True), gain[1] * input, rgb_s
-
-class UnetWrapper(nn.Module):
-    def __init__(self, model):
-        super(UnetWrapper, self).__init__()
-        self.model = model
-
-    def forward(self, input_):
-        return tuple(0.4545 * one for one in self.model(input_))
-"""
 USI3D = """
 import torch
 from torch import nn
@@ -204,8 +164,11 @@ BIGTIME_UNET = (
     .replace("OUTPUTS", "")
 )
 FILES: dict[str, dict[str, str]] = {
-    "cgintrinsics": {"models/networks.py": CGI, "models/__init__.py": "import scipy.misc.no_such_module\n"},
-    "bigtime": {"models/networks.py": BIGTIME},
+    "cgintrinsics": {
+        "models/networks.py": CGI_UNET,
+        "models/__init__.py": "import scipy.misc.no_such_module\n",
+    },
+    "bigtime": {"models/networks.py": BIGTIME_UNET},
     "usi3d": {"networks.py": USI3D, "trainer.py": "raise RuntimeError\n"},
     "niid-net": {
         "models/niid_net.py": NIID,
@@ -280,15 +243,18 @@ def niid_state() -> dict[str, Any]:
     }
 
 
-def bigtime_state() -> dict[str, Tensor]:
-    weight = torch.zeros(3, 256)
-    weight[:, 0] = torch.tensor([2.0, -3.0, 0.5])
-    return OrderedDict({"model.weight": weight})
+def unet_state(code: str) -> dict[str, Tensor]:
+    """Random weights of a network of the published layers."""
+    scope: dict[str, Any] = {}
+    exec(code.replace("inner_nc/2", "inner_nc//2"), scope)
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(1)
+        return OrderedDict(scope["MultiUnetGenerator"](3, 3, 7).state_dict())
 
 
 STATES: dict[str, Callable[[], dict[str, Any]]] = {
-    "cgintrinsics": lambda: OrderedDict({"model.weight": torch.tensor([[2.0, -3.0]])}),
-    "bigtime": bigtime_state,
+    "cgintrinsics": lambda: unet_state(CGI_UNET),
+    "bigtime": lambda: unet_state(BIGTIME_UNET),
     "usi3d": usi3d_state,
     "niid-net": niid_state,
 }
@@ -313,7 +279,5 @@ def standin() -> SimpleNamespace:
     return SimpleNamespace(
         states=STATES,
         usi3d_state=usi3d_state,
-        CGI_UNET=CGI_UNET,
-        BIGTIME_UNET=BIGTIME_UNET,
         prefixed=prefixed,
     )

@@ -7,6 +7,7 @@ import torch
 
 from candlelight.evaluation.models.published_methods import run_checkout_file
 from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 
 def write(folder: Path, **files: str) -> Path:
@@ -55,9 +56,7 @@ def test_two_checkouts_keep_their_own_modules(tmp_path: Path) -> None:
 def test_modules_end_as_they_were_after_an_exception(tmp_path: Path) -> None:
     folder = write(tmp_path, models__net="from models import parts\n1 / 0\n", models__parts="")
     modules = set(sys.modules)
-    with pytest.raises(
-        InputError, match=r"net.py: cannot be imported: ZeroDivisionError: division by zero; "
-    ):
+    with refused(r"net.py: cannot be imported: ZeroDivisionError: division by zero; "):
         run_checkout_file(folder, "models/net.py", siblings=True)
     assert set(sys.modules) == modules
 
@@ -91,7 +90,7 @@ def test_exceptions_of_the_code_are_one_line(tmp_path: Path, text: str, message:
 
 def test_missing_folders_and_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "NIID-Net").mkdir()
-    with pytest.raises(InputError, match=r"expected the folder of a checkout, .*; did you mean `NIID-Net`\?"):
+    with refused(r"expected the folder of a checkout, .*; did you mean `NIID-Net`\?"):
         run_checkout_file(tmp_path / "NIID-Nte", "net.py")
-    with pytest.raises(InputError, match=r"NIID-Net: expected a checkout with the file models/net.py, there"):
+    with refused(r"NIID-Net: expected a checkout with the file models/net.py, there"):
         run_checkout_file(tmp_path / "NIID-Net", "models/net.py")

@@ -10,6 +10,7 @@ from torch import nn
 
 from candlelight.evaluation.models.published_weights import entry, hash_files, load_exactly, read_published
 from candlelight.loaders.errors import InputError
+from tests.refusals import refused
 
 
 @pytest.mark.parametrize("zipped", [True, False])
@@ -43,20 +44,20 @@ def test_files_of_more_than_tensors_are_refused(tmp_path: Path, content: object,
 def test_damaged_files_and_other_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.pth"
     path.write_text("<html>404</html>", encoding="utf-8")
-    with pytest.raises(InputError, match=r"a.pth: it is no file of weights, and loading"):
+    with refused(r"a.pth: it is no file of weights, and loading"):
         read_published(path)
     torch.save({"a": torch.ones(100)}, path)
     path.write_bytes(path.read_bytes()[:300])
-    with pytest.raises(InputError, match=r"a.pth: cannot be read as weights: .*; get it again"):
+    with refused(r"a.pth: cannot be read as weights: .*; get it again"):
         read_published(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("readme.txt", "no weights")
-    with pytest.raises(InputError, match=r"a.pth: cannot be read as weights: .*; get it again"):
+    with refused(r"a.pth: cannot be read as weights: .*; get it again"):
         read_published(path)
     path.write_bytes(b"")
-    with pytest.raises(InputError, match=r"a.pth: cannot be read as weights: EOFError"):
+    with refused(r"a.pth: cannot be read as weights: EOFError"):
         read_published(path)
-    with pytest.raises(InputError, match=r"there is no .*b.pth; did you mean `a.pth`"):
+    with refused(r"there is no .*b.pth; did you mean `a.pth`"):
         read_published(tmp_path / "b.pth")
 
 
@@ -75,26 +76,25 @@ def test_counters_of_batch_normalisation_may_be_missing() -> None:
 
 def test_first_names_and_shapes_are_listed() -> None:
     network = nn.Sequential(*(nn.Linear(1, 1) for _ in range(3)))
-    with pytest.raises(
-        InputError,
-        match=r"a: expected the weights of Sequential; missing: 0.weight, 0.bias, 1.weight and 3 more; "
-        r"unexpected: c, d; give",
+    with refused(
+        r"a: expected the weights of Sequential; missing: 0.weight, 0.bias, 1.weight and 3 more; "
+        r"unexpected: c, d; give"
     ):
         load_exactly(network, {"c": torch.ones(1), "d": torch.ones(1)}, "a")
     state = network.state_dict() | {"1.weight": torch.ones(2, 1)}
-    with pytest.raises(InputError, match=r"other shapes: 1.weight \[2, 1\] instead of \[1, 1\]; give"):
+    with refused(r"other shapes: 1.weight \[2, 1\] instead of \[1, 1\]; give"):
         load_exactly(network, state, "a")
     state = network.state_dict() | {"0.weight": torch.ones(1, 1, dtype=torch.int64)}
-    with pytest.raises(InputError, match=r"other kinds of numbers: 0.weight int64; give"):
+    with refused(r"other kinds of numbers: 0.weight int64; give"):
         load_exactly(network, state, "a")
     state |= {"0.weight": torch.ones(1, 1, dtype=torch.complex64)}
-    with pytest.raises(InputError, match=r"other kinds of numbers: 0.weight complex64; give"):
+    with refused(r"other kinds of numbers: 0.weight complex64; give"):
         load_exactly(network, state, "a")
-    with pytest.raises(InputError, match=r"a: expected tensors by name, got 0\.weight of int"):
+    with refused(r"a: expected tensors by name, got 0\.weight of int"):
         load_exactly(network, {"0.weight": 3}, "a")
-    with pytest.raises(InputError, match="a: expected tensors by name, got NoneType"):
+    with refused("a: expected tensors by name, got NoneType"):
         load_exactly(network, None, "a")
-    with pytest.raises(InputError, match=r"a.pth: expected an entry `fs`, got i, r, s and 1 more"):
+    with refused(r"a.pth: expected an entry `fs`, got i, r, s and 1 more"):
         entry(dict.fromkeys("irst"), "fs", "a.pth")
 
 
@@ -108,7 +108,7 @@ def test_names_of_wrapped_networks_are_recognised(prefix: str) -> None:
     load_exactly(inner, {f"module.{name}": one for name, one in source.state_dict().items()}, "a.pth")
     load_exactly(inner, {f"{prefix}module.{name}": one + 1 for name, one in source.state_dict().items()}, "a")
     assert torch.equal(source.weight + 1, inner.module.weight)
-    with pytest.raises(InputError, match=r"unexpected: module\.scale; give"):
+    with refused(r"unexpected: module\.scale; give"):
         load_exactly(target, {**source.state_dict(), "module.scale": torch.ones(1)}, "a.pth")
 
 

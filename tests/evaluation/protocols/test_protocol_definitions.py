@@ -1,9 +1,6 @@
 """Each protocol on generated data against its definition in plain numpy, with loops over windows."""
 
 from collections.abc import Callable
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -15,24 +12,25 @@ from candlelight.evaluation import evaluate
 from candlelight.evaluation.intrinsic.protocol_records import PROTOCOLS
 from candlelight.evaluation.run.result import MeanResult
 from candlelight.evaluation.views import Comparisons, DecomposedImage, JudgedImage, RegionImage
+from tests.evaluation.intrinsic.references import (
+    drawn_saw,
+    similarity,
+    slow_barron,
+    slow_chromaticity,
+    slow_counts,
+    slow_dssim_crefnet,
+    slow_intensity,
+    slow_lmse,
+    slow_lmse_crefnet,
+    slow_precision,
+    slow_sintel,
+    slow_ssim_padded,
+    slow_whdr,
+    touching,
+)
 
-METRICS = Path(__file__).parents[1] / "intrinsic"
 Columns = tuple[float, ...]
 Layers = dict[str, ndarray]  # image, reflectance, shading [3, height, width], mask [height, width]
-
-
-def load(name: str) -> ModuleType:
-    """Import the slow references of the tests of a metric."""
-    spec = spec_from_file_location(f"slow_{name}", METRICS / f"{name}.py")
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-WINDOWS, BARRON = load("conftest").slow_lmse, load("test_lmse_barron").literal
-SINTEL, PADDED = load("test_lmse_sintel").literal, load("test_ssim_padded").literal
-CREFNET, SSIM = load("test_crefnet_scores"), load("test_ssim")
-SAW, MAW, WHDR = load("test_saw_precision"), load("test_maw_errors"), load("test_whdr").literal_whdr
 
 
 def model(image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -91,7 +89,7 @@ def grosse(layers: Layers) -> Columns:
     given, m = predicted(layers["image"]), layers["mask"]
     true = layers["reflectance"], layers["shading"]
     parts = [
-        WINDOWS(257 * p.mean(0)[None], 257 * t.mean(0)[None], m) for p, t in zip(given, true, strict=True)
+        slow_lmse(257 * p.mean(0)[None], 257 * t.mean(0)[None], m) for p, t in zip(given, true, strict=True)
     ]
     return (sum(parts) / 2, *parts)
 
@@ -100,7 +98,7 @@ def barron(layers: Layers) -> Columns:
     given, m = predicted(layers["image"]), layers["mask"]
     true = [np.broadcast_to(layers[name], (3, *m.shape)) for name in ("reflectance", "shading")]
     pairs = list(zip(given, true, strict=True))
-    local = [np.mean([BARRON(a, b, m) for a, b in zip(p, t, strict=True)]) for p, t in pairs]
+    local = [np.mean([slow_barron(a, b, m) for a, b in zip(p, t, strict=True)]) for p, t in pairs]
     return (float(np.mean(local)), *(mean_square(scaled(p, t, m), t, m) for p, t in pairs))
 
 
@@ -112,7 +110,7 @@ def ordinal(layers: Layers) -> Columns:
         gray = 0.3 * light[0] + 0.59 * light[1] + 0.11 * light[2]
         white[:, y, x] = np.clip(albedo[:, y, x] * gray, 0, 1)
     p, _ = predicted(white)
-    return WINDOWS(p, albedo, m, 16, 8), mean_square(scaled(p, albedo, m), albedo, m) ** 0.5
+    return slow_lmse(p, albedo, m, 16, 8), mean_square(scaled(p, albedo, m), albedo, m) ** 0.5
 
 
 def encoded_pairs(layers: Layers, round_prediction: bool) -> list[tuple[ndarray, ndarray]]:
@@ -130,24 +128,23 @@ def both(parts: list[list[float]]) -> Columns:
 
 def sintel(layers: Layers) -> Columns:
     m, pairs = layers["mask"], encoded_pairs(layers, round_prediction=True)
-    inside = SSIM.touching(m)
+    inside = touching(m)
 
     def dissimilar(p: ndarray, t: ndarray) -> float:
         maps = [
-            SSIM.similarity(a * m, b * m, 1.0)[0][inside].mean()
-            for a, b in zip(scaled(p, t, m), t, strict=True)
+            similarity(a * m, b * m, 1.0)[0][inside].mean() for a, b in zip(scaled(p, t, m), t, strict=True)
         ]
         return (1 - float(np.mean(maps))) / 2
 
     capped = [mean_square(np.minimum(scaled(p, t, m), 1), t, m) for p, t in pairs]
-    return both([capped, [SINTEL(p, t, m) for p, t in pairs], [dissimilar(p, t) for p, t in pairs]])
+    return both([capped, [slow_sintel(p, t, m) for p, t in pairs], [dissimilar(p, t) for p, t in pairs]])
 
 
 def crefnet(layers: Layers) -> Columns:
     m, pairs = layers["mask"].astype(float), encoded_pairs(layers, round_prediction=False)
     plain = [mean_square(scaled(p, t, m, 1e-5), t, m) for p, t in pairs]
-    local = [CREFNET.literal_lmse(p, t, m) for p, t in pairs]
-    return both([plain, local, [CREFNET.literal_dssim(p, t, m) for p, t in pairs]])
+    local = [slow_lmse_crefnet(p, t, m) for p, t in pairs]
+    return both([plain, local, [slow_dssim_crefnet(p, t, m) for p, t in pairs]])
 
 
 def bright(image: ndarray, m: ndarray) -> float:
@@ -159,7 +156,7 @@ def bright(image: ndarray, m: ndarray) -> float:
 
 
 def similar(p: ndarray, t: ndarray, m: ndarray) -> float:
-    return float(np.mean([PADDED(a * m, b * m) for a, b in zip(p, t, strict=True)]))
+    return float(np.mean([slow_ssim_padded(a * m, b * m) for a, b in zip(p, t, strict=True)]))
 
 
 def hypersim(layers: Layers) -> Columns:
@@ -238,7 +235,7 @@ def test_protocol_equals_its_definition(memory_view, name: str, channels: int) -
 def judged(seed: int) -> JudgedImage:
     """Draw a photograph with comparisons and labels."""
     rng = np.random.default_rng(seed)
-    shading, labels, image = SAW.drawn(seed)
+    shading, labels, image = drawn_saw(seed)
     points = torch.from_numpy(rng.random((40, 2, 2)))
     made = Comparisons(
         points, torch.from_numpy(rng.integers(0, 3, 40)), torch.from_numpy(rng.uniform(0.1, 2, 40))
@@ -254,7 +251,7 @@ def test_comparisons_equal_their_definition(memory_view, name: str, power: float
     for item in items:
         made = item.comparisons
         listed = list(zip(made.points.tolist(), made.darker.tolist(), made.score.tolist(), strict=True))
-        wanted.append(WHDR(predicted(item.image.numpy())[0] ** power, listed))
+        wanted.append(slow_whdr(predicted(item.image.numpy())[0] ** power, listed))
     assert result.columns["whdr"] == pytest.approx(wanted)
     assert result.score == pytest.approx(np.mean(wanted))
 
@@ -274,8 +271,8 @@ def test_labels_equal_their_definition(memory_view, name: str, variant: str, pow
     for item in items:
         image, labels = item.image.numpy(), item.labels.numpy()
         shading = predicted(image)[1] ** power
-        counts = counts + SAW.literal_counts(shading, labels, image, variant)
-    assert result.score == pytest.approx(SAW.literal_score(counts, variant), rel=1e-5)
+        counts = counts + slow_counts(shading, labels, image, variant)
+    assert result.score == pytest.approx(slow_precision(counts, variant), rel=1e-5)
 
 
 def test_regions_equal_their_definition(memory_view) -> None:
@@ -301,10 +298,8 @@ def test_regions_equal_their_definition(memory_view) -> None:
         means = [linear[numbers == n].mean(0) for n in (1, 2, 3)]
         sizes = [float(np.sum(numbers == n)) for n in (1, 2, 3)]
         given = means, item.colours.double().numpy(), sizes
-        assert result.columns["maw_intensity"][row] == pytest.approx(MAW.slow_intensity(*given), rel=1e-4)
-        assert result.columns["maw_chromaticity"][row] == pytest.approx(
-            MAW.slow_chromaticity(*given), rel=1e-4
-        )
+        assert result.columns["maw_intensity"][row] == pytest.approx(slow_intensity(*given), rel=1e-4)
+        assert result.columns["maw_chromaticity"][row] == pytest.approx(slow_chromaticity(*given), rel=1e-4)
 
 
 def test_every_protocol_has_a_definition_here() -> None:

@@ -1,18 +1,10 @@
-"""Metrics give the same values for CUDA tensors and CPU tensors.
-
-For machines without a GPU there is a simulated CUDA tensor: it computes on the CPU, reports a CUDA device,
-and refuses the same operations as CUDA: operations with CPU tensors, and conversion to an array.
-"""
+"""All metric functions with arguments of several rows, for the contracts that all of them keep."""
 
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
 from typing import Any, get_args
 
-import pytest
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_flatten, tree_map
 
 from candlelight.evaluation.causal import (
     BinRule,
@@ -37,6 +29,7 @@ from candlelight.evaluation.causal import (
     mig,
     minimality_and_sufficiency,
     modularity,
+    neighbour_information,
     reversibility,
     sap,
     select_codes,
@@ -60,11 +53,18 @@ from candlelight.evaluation.coverage import (
     WeightedFilters,
     ablate_filters,
     binarise,
+    causal_effects,
     explanation_heatmap,
     grad_cam,
     grad_cam_by_filter,
     nonnegative_lasso,
     part_iou,
+    rank_agreement,
+    rank_correlation,
+    region_density,
+    region_hits,
+    region_mass,
+    region_share,
     set_threshold,
     waiou,
     weigh_iou,
@@ -74,12 +74,15 @@ from candlelight.evaluation.intrinsic import (
     chroma_drift,
     chroma_retention,
     ciede2000,
+    count_smooth,
     dssim,
+    dssim_crefnet,
     geometric_mean,
     lmse,
     lmse_barron,
     lmse_barron_score,
     lmse_chrislib_rgb,
+    lmse_crefnet,
     lmse_score,
     lmse_sintel,
     material_variation,
@@ -92,11 +95,24 @@ from candlelight.evaluation.intrinsic import (
     saw_average_precision,
     si_mse,
     ssim,
+    ssim_padded,
     whdr,
 )
+from candlelight.evaluation.intrinsic.masked import is_failed
 from candlelight.evaluation.models import ColourRetinex
 from candlelight.evaluation.models.autoencoders import Posterior
-from candlelight.evaluation.perception import DISTANCES, LPIPS, TransformFamily, place_on_canvas
+from candlelight.evaluation.perception import (
+    DISTANCES,
+    LPIPS,
+    TransformFamily,
+    detection_levels,
+    fit_ellipse,
+    fit_psychometric,
+    fit_transduction,
+    normalised_dmos,
+    place_on_canvas,
+    transform_sensitivity,
+)
 from candlelight.evaluation.perception.lpips import FEATURE_STACKS
 from candlelight.evaluation.training import (
     bernoulli_error,
@@ -113,8 +129,7 @@ from candlelight.evaluation.training import (
 from candlelight.evaluation.training.causal_data import box_masks, mask_boxes
 from candlelight.evaluation.views import Comparisons
 
-# Tolerances by the dtype of the arguments, because a GPU sums in another order.
-TOLERANCES = {torch.float32: {"rtol": 1e-5, "atol": 1e-6}, torch.float64: {"rtol": 1e-9, "atol": 1e-10}}
+Cases = dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]
 
 
 def drawn(*shape: int, seed: int = 0) -> Tensor:
@@ -219,6 +234,10 @@ def _code_losses(codes: Tensor, log_variances: Tensor, images: Tensor) -> list[T
     ]
 
 
+def _smooth(shading: Tensor, labels: Tensor, image: Tensor) -> list[Tensor]:
+    return [count_smooth(shading, labels, variant, image) for variant in get_args(SAWVariant)]
+
+
 def _lpips(prediction: Tensor, target: Tensor, mask: Tensor) -> Tensor:
     """Compute LPIPS with random weights on the device of the images."""
     for layer, name, shape in WEIGHTS:
@@ -244,41 +263,43 @@ WEIGHTS = [
 ]
 for layer, name, _ in WEIGHTS:
     delattr(layer, name)
-PAIR = drawn(2, 3, 24, 30), 0.1 + drawn(2, 3, 24, 30, seed=1)
-MASK = drawn(2, 24, 30, seed=2) > 0.2
-ODD = torch.arange(60) % 2 == 1
-FACTORS = torch.cartesian_prod(torch.arange(3), torch.arange(4), torch.arange(5))
 COMPARISONS = [
     Comparisons(drawn(40, 2, 2, seed=row).double(), torch.arange(40) % 3, 0.1 + drawn(40, seed=row).double())
     for row in range(2)
 ]
-BLOCKS = drawn(12, 40), drawn(20, 40, seed=1), drawn(6, 40, seed=2) - 0.5
+PAIR = drawn(2, 3, 24, 30), 0.1 + drawn(2, 3, 24, 30, seed=1)
+GRAY = PAIR[0][:, 0], PAIR[1][:, 0]
+MASK, SOFT = drawn(2, 24, 30, seed=2) > 0.2, drawn(2, 24, 30, seed=3)
+LARGE = drawn(2, 161, 170), drawn(2, 161, 170, seed=1), drawn(2, 161, 170, seed=2) > 0.9
 REGIONS = (5 * drawn(2, 24, 30, seed=3)).long()
 COLOURS = 0.1 + drawn(4, 6, 3), 0.1 + drawn(4, 6, 3, seed=1)
-CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
-    "losses of codes": (_code_losses, (drawn(2, 5), drawn(2, 5, seed=1), PAIR[0])),
-    "mse": (mse, (*PAIR, MASK)),
-    "si_mse": (si_mse, (*PAIR, MASK)),
-    "si_mse of the whole image": (si_mse, (*PAIR, torch.ones_like(MASK))),
-    "lmse": (lmse, (PAIR[0][:, 0], PAIR[1][:, 0], MASK)),
-    "lmse of weights": (lmse, (PAIR[0][:, 0], PAIR[1][:, 0], drawn(2, 24, 30, seed=3))),
-    "lmse in float64": (lmse, (PAIR[0][:, 0].double(), PAIR[1][:, 0].double(), MASK)),
+PARTS = drawn(2, 4, 24, 30, seed=4) > 0.7
+RANKED = drawn(5, 4), drawn(5, 4, seed=1) - 0.5
+BLOCKS = drawn(12, 40), drawn(20, 40, seed=1), drawn(6, 40, seed=2) - 0.5
+FACTORS = torch.cartesian_prod(torch.arange(3), torch.arange(4), torch.arange(5))
+ODD = torch.arange(60) % 2 == 1
+CODES, MIXED = drawn(60, 7), drawn(60, 3, seed=1)
+LEVELS = torch.linspace(0.1, 3, 8, dtype=torch.float64)
+
+# Each row of the arguments, for example an image, is scored alone.
+BY_ROW: Cases = {
+    **{
+        metric.__name__: (metric, (*PAIR, MASK))
+        for metric in (
+            *(mse, si_mse, psnr, ssim, dssim, ssim_padded, dssim_crefnet),
+            *(lmse_chrislib_rgb, lmse_barron, lmse_sintel, lmse_crefnet),
+        )
+    },
+    "lmse": (lmse, (*GRAY, MASK)),
+    "lmse of weights": (lmse, (*GRAY, SOFT)),
+    "lmse in float64": (lmse, (*(image.double() for image in GRAY), MASK)),
+    "lmse_barron of weights": (lmse_barron, (*PAIR, SOFT)),
     "lmse_score": (lmse_score, (*PAIR, *PAIR[::-1], MASK)),
-    "lmse_chrislib_rgb": (lmse_chrislib_rgb, (*PAIR, MASK)),
-    "lmse_barron": (
-        lambda *given: geometric_mean(lmse_barron(*given)),
-        (*PAIR, drawn(2, 24, 30, seed=3)),
-    ),
     "lmse_barron_score": (lmse_barron_score, (*PAIR, *PAIR[::-1], MASK)),
-    "lmse_sintel": (lmse_sintel, (*PAIR, MASK)),
+    "si_mse of the whole image": (si_mse, (*PAIR, torch.ones_like(MASK))),
     "si_mse of Sintel": (lambda *given: si_mse(*given, cap=1, floor=0), (*PAIR, MASK)),
-    "psnr": (psnr, (*PAIR, MASK)),
-    "ssim": (ssim, (*PAIR, MASK)),
-    "dssim": (dssim, (*PAIR, MASK)),
-    "ms_ssim": (
-        ms_ssim,
-        (drawn(1, 163, 170), drawn(1, 163, 170, seed=1), drawn(1, 163, 170, seed=2) > 0.9),
-    ),
+    "ms_ssim": (ms_ssim, LARGE),
+    "is_failed": (is_failed, (PAIR[0].masked_fill(PAIR[0] > 0.9995, torch.nan), MASK)),
     "lpips": (_lpips, (*PAIR, MASK)),
     "distances": (
         lambda *given: [measure(*given) for name, (measure, _) in DISTANCES.items() if name != "ms-ssim"],
@@ -293,6 +314,55 @@ CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
         lambda one, truth: [material_variation(one), chroma_drift(one), chroma_retention(one, truth)],
         (0.1 + drawn(4, 3, 6, 3), COLOURS[1]),
     ),
+    "count_smooth": (_smooth, (PAIR[0], (SOFT * 3).long(), PAIR[1].clamp(max=1))),
+    "causal_effects": (causal_effects, (drawn(4, 3), drawn(4, 2, 3, seed=1))),
+    "region_density": (region_density, (GRAY[0], PARTS)),
+    "region_mass": (region_mass, (GRAY[0], PARTS)),
+    "region_share": (region_share, (MASK, PARTS)),
+    "rank_agreement": (rank_agreement, RANKED),
+    "rank_correlation": (rank_correlation, RANKED),
+    "region_hits": (region_hits, RANKED),
+}
+# The order of the rows, samples of codes and factors, does not count.
+BY_SAMPLE: Cases = {
+    "irs": (irs, (CODES, FACTORS)),
+    "irs, bins": (lambda codes, factors: irs(codes, factors, bins=4), (CODES, MIXED)),
+    "irs of disentanglement_lib": (
+        lambda codes, factors: irs(codes, factors, compat="disentanglement_lib"),
+        (CODES, FACTORS),
+    ),
+    "mig": (mig, (CODES, FACTORS)),
+    "minimality and sufficiency": (minimality_and_sufficiency, (CODES, FACTORS)),
+    "modularity": (lambda *given: modularity(*given, 5, "quantile"), (CODES, MIXED)),
+    "sap": (lambda *given: sap(*given, categorical=[0]), (CODES[:, :3], FACTORS.float(), ODD)),
+    "explicitness": (
+        lambda codes, factors, odd: explicitness(codes, factors, training=odd),
+        (CODES[:, :3], FACTORS, ODD),
+    ),
+    "mcc": (
+        lambda codes, factors, odd: [mcc(codes, factors, kind, odd) for kind in get_args(Correlation)],
+        (CODES[:, :2].double(), MIXED.double(), ODD),
+    ),
+    "block_r2": (
+        lambda codes, factors, odd: [block_r2(codes, factors, kind, odd) for kind in get_args(Regression)],
+        (CODES[:, :2].double(), MIXED.double(), ODD),
+    ),
+    "dci_es": (
+        lambda *given: dci_es(*given, categorical=[0]),
+        (CODES[:, :4].double(), FACTORS.double(), ODD),
+    ),
+    "infomec": (infomec, (CODES[:, :4].double(), FACTORS)),
+    "infomec of classes": (infomec, (FACTORS % 3, FACTORS)),
+    "entropy": (entropy, (FACTORS,)),
+    "neighbour_information": (neighbour_information, (CODES[:, :2].double(), FACTORS)),
+    "cdm": (lambda codes: cdm(_decode_flat, codes), (CODES[:, :6],)),
+}
+CASES: Cases = {
+    **BY_ROW,
+    **BY_SAMPLE,
+    "losses of codes": (_code_losses, (drawn(2, 5), drawn(2, 5, seed=1), PAIR[0])),
+    "geometric_mean": (geometric_mean, (drawn(5),)),
+    "retinex": (ColourRetinex(), (PAIR[0], MASK)),
     "whdr": (lambda images: whdr(images, COMPARISONS), (PAIR[0],)),
     "saw": (
         lambda *given: [saw_average_precision(*given[:2], kind, given[2]) for kind in get_args(SAWVariant)],
@@ -309,19 +379,8 @@ CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
     "coverage, ties": (_coverage, ((drawn(5, 4, 12, 10) * 4).round(), drawn(5, 3, 24, 20, seed=1) > 0.6)),
     "lasso": (lambda x, y: nonnegative_lasso(x.T @ x, y.T @ x, 0.5), (drawn(9, 4), drawn(9, 2, seed=1))),
     "explanations": (_explanations, (drawn(6, 3, 5, 5), torch.arange(6) % 3)),
-    "irs": (irs, (drawn(60, 7), FACTORS)),
-    "irs, bins": (lambda codes, factors: irs(codes, factors, bins=4), (drawn(60, 7), drawn(60, 3, seed=1))),
-    "irs of disentanglement_lib": (
-        lambda codes, factors: irs(codes, factors, compat="disentanglement_lib"),
-        (drawn(60, 7), FACTORS),
-    ),
-    "dci": (dci, (drawn(60, 4), FACTORS, *torch.arange(60).split([40, 20]))),
-    "dci_fast": (dci_fast, (drawn(60, 4), FACTORS, *torch.arange(60).split([40, 20]))),
-    "cdm": (lambda codes: cdm(_decode_flat, codes), (drawn(60, 6),)),
-    "dci_es": (
-        lambda *given: dci_es(*given, categorical=[0]),
-        (drawn(60, 4).double(), FACTORS.double(), ODD),
-    ),
+    "dci": (dci, (CODES[:, :3], FACTORS[:, :2], *torch.arange(60).split([40, 20]))),
+    "dci_fast": (dci_fast, (CODES[:, :3], FACTORS[:, :2], *torch.arange(60).split([40, 20]))),
     "unconfoundedness": (lambda matrix: unconfoundedness(matrix, 2), (drawn(7, 4),)),
     "unconfoundedness, candle2021": (
         lambda matrix: [unconfoundedness(matrix, rho, "candle2021") for rho in (1, 2, 3)],
@@ -333,160 +392,26 @@ CASES: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
         lambda table: [discretise(table, 5, rule, categorical=[0]) for rule in get_args(BinRule)],
         (drawn(30, 3),),
     ),
-    "entropy": (entropy, (FACTORS,)),
-    "mig": (mig, (drawn(60, 7), FACTORS)),
-    "minimality and sufficiency": (minimality_and_sufficiency, (drawn(60, 7), FACTORS)),
-    "modularity": (lambda *given: modularity(*given, 5, "quantile"), (drawn(60, 7), drawn(60, 3, seed=1))),
-    "sap": (lambda *given: sap(*given, categorical=[0]), (drawn(60, 3), FACTORS.float(), ODD)),
-    "explicitness": (
-        lambda codes, factors, odd: explicitness(codes, factors, training=odd),
-        (drawn(60, 3), FACTORS, ODD),
-    ),
-    "mcc": (
-        lambda codes, factors, odd: [mcc(codes, factors, kind, odd) for kind in get_args(Correlation)],
-        (drawn(60, 2).double(), drawn(60, 3, seed=1).double(), ODD),
-    ),
-    "block_r2": (
-        lambda codes, factors, odd: [block_r2(codes, factors, kind, odd) for kind in get_args(Regression)],
-        (drawn(60, 2).double(), drawn(60, 3, seed=1).double(), ODD),
-    ),
     "t_mex": (
         lambda *given: [t_mex(*given, kind) for kind in get_args(Regression)],
-        (drawn(60, 2).double(), drawn(60, 3, seed=1).double(), drawn(2, 3, seed=2) > 0.5),
+        (CODES[:, :2].double(), MIXED.double(), drawn(2, 3, seed=2) > 0.5),
     ),
-    "infomec": (infomec, (drawn(60, 4).double(), FACTORS)),
-    "infomec of classes": (infomec, (FACTORS % 3, FACTORS)),
-    "retinex": (ColourRetinex(), (PAIR[0], MASK)),
+    "fit_psychometric": (
+        fit_psychometric,
+        (LEVELS, torch.tensor([5, 5, 6, 7, 8, 9, 10, 10]), torch.full((8,), 10)),
+    ),
+    "fit_transduction": (
+        lambda levels: fit_transduction(levels.repeat(4), (levels.repeat(4) / 4).sqrt()),
+        (LEVELS,),
+    ),
+    "fit_ellipse": (
+        lambda levels: fit_ellipse(torch.stack([levels.cos() * 2, levels.sin()], 1)),
+        (LEVELS,),
+    ),
+    "normalised_dmos": (normalised_dmos, (LEVELS,)),
+    "transform_sensitivity": (
+        lambda levels: transform_sensitivity(levels.repeat(3, 1), levels, 1.0),
+        (LEVELS,),
+    ),
+    "detection_levels": (detection_levels, (LEVELS, LEVELS > 0)),
 }
-
-
-class Pretended(Tensor):
-    """A CPU tensor that reports a CUDA device within `PretendedGpu`."""
-
-
-class PretendedGpu(TorchFunctionMode):
-    """Refuse the operations that CUDA refuses, and make `Pretended` tensors for the device ``cuda``."""
-
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        kwargs = dict(kwargs or {})
-        given = [one for one in tree_flatten((args, kwargs))[0] if isinstance(one, Tensor)]
-        on_gpu = any(isinstance(one, Pretended) for one in given)
-        if on_gpu and function == Tensor.device.__get__:
-            return GPU
-        if on_gpu and function == Tensor.is_cuda.__get__:
-            return True
-        if on_gpu and function in (Tensor.numpy, Tensor.__array__) and not kwargs.get("force"):
-            raise TypeError("can't convert cuda:0 device type tensor to numpy")
-        moved = on_gpu if (device := _target(function, args, kwargs)) is None else device.type == "cuda"
-        if device is None:
-            _check_devices(function, args, given, kwargs)
-        elif "device" in kwargs:
-            kwargs["device"] = "cpu"
-        with torch._C.DisableTorchFunctionSubclass():
-            if function is torch.autograd.grad:  # copies would be no part of the graph
-                return tuple(_as(Pretended, one) for one in function(*args, **kwargs))
-            args = tuple("cpu" if function is Tensor.to and _is_device(one) else one for one in args)
-            plain = tree_map(lambda one: _as(Tensor, one), (args, kwargs))
-            result = function(*plain[0], **plain[1])
-            # A shape stays a shape: tree_map would make a tuple of it.
-            if isinstance(result, torch.Size):
-                return result
-            return tree_map(lambda one: _as(Pretended if moved else Tensor, one), result)
-
-
-GPU = torch.device("cuda:0")
-_MOVES = (Tensor.to, Tensor.cpu, Tensor.cuda, Tensor.copy_)
-_INDEXING = (Tensor.__getitem__, Tensor.__setitem__)  # CUDA tensors take indices on the CPU
-
-
-def _as(kind: type[Tensor], one: object) -> object:
-    return one.as_subclass(kind) if isinstance(one, Tensor) else one
-
-
-def _is_device(one: object) -> bool:
-    return isinstance(one, torch.device | str)
-
-
-def _device_of(one: Tensor) -> torch.device:
-    return GPU if isinstance(one, Pretended) else torch.device("cpu")
-
-
-def _target(function, args, kwargs) -> torch.device | None:
-    """Return the device that a call requests for its result; None if the call follows its arguments."""
-    if function in (Tensor.cpu, Tensor.copy_):
-        return torch.device("cpu") if function is Tensor.cpu else _device_of(args[0])
-    named = [kwargs["device"]] if kwargs.get("device") is not None else []
-    if function is Tensor.to:
-        named += [_device_of(one) if isinstance(one, Tensor) else one for one in args[1:]]
-    devices = [torch.device(one) for one in named if _is_device(one)]
-    generator = kwargs.get("generator")
-    if devices and generator is not None and generator.device.type != devices[0].type:
-        raise RuntimeError("expected the generator on the same device as the tensor")
-    return devices[0] if devices else None
-
-
-def _check_devices(function, args, given, kwargs) -> None:
-    devices = {_device_of(one) for one in given if one.ndim or isinstance(one, Pretended)}
-    devices |= {kwargs["generator"].device} if given and kwargs.get("generator") is not None else set()
-    if function in _INDEXING and _device_of(args[0]) == GPU:
-        return
-    if len(devices) > 1:
-        raise RuntimeError(f"{function}: expected all tensors on the same device, got cuda:0 and cpu")
-
-
-def tensors(found: object) -> list[Tensor]:
-    """Collect all tensors and numbers in the result of a metric."""
-    if isinstance(found, Tensor):
-        return [found]
-    if isinstance(found, bool | int | float):
-        return [torch.tensor(found)]
-    if is_dataclass(found):
-        return [one for field in fields(found) for one in tensors(getattr(found, field.name))]
-    assert isinstance(found, list | tuple), found
-    return [one for part in found for one in tensors(part)]
-
-
-def check_equal(name: str, found: object) -> None:
-    """Compare with the values of the CPU; booleans and integers must be equal."""
-    function, arguments = CASES[name]
-    single = any(one.dtype == torch.float32 for one in arguments if isinstance(one, Tensor))
-    tolerance = TOLERANCES[torch.float32 if single else torch.float64]
-    for one, expected in zip(tensors(found), tensors(function(*arguments)), strict=True):
-        exact = {} if expected.is_floating_point() else {"rtol": 0, "atol": 0}
-        torch.testing.assert_close(
-            one.as_subclass(Tensor).cpu(), expected, equal_nan=True, **{**tolerance, **exact}
-        )
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("name", CASES)
-def test_values_on_a_gpu_are_those_of_the_cpu(name: str) -> None:
-    function, arguments = CASES[name]
-    check_equal(name, function(*(one.cuda() if isinstance(one, Tensor) else one for one in arguments)))
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_metrics_do_not_mix_devices(name: str) -> None:
-    function, arguments = CASES[name]
-    with PretendedGpu():
-        found = function(*(_as(Pretended, one) for one in arguments))
-    check_equal(name, found)
-
-
-@pytest.mark.parametrize(
-    ("careless", "message"),
-    [
-        (lambda image: image * torch.ones(3, 1, 1), "same device"),
-        (lambda image: image[:, torch.arange(2, device="cuda")] @ torch.ones(4), "same device"),
-        (
-            lambda image: torch.ones(9)[(image > 0).sum((1, 2, 3)).clamp(max=1)],
-            "same device",
-        ),
-        (lambda image: image.numpy(), "can't convert cuda"),
-        (lambda image: image + torch.rand(4, generator=torch.Generator()), "same device"),
-        (lambda image: torch.cat([image, torch.zeros(1, 3, 4, 4)]), "same device"),
-    ],
-)
-def test_the_stand_in_refuses_what_cuda_refuses(careless, message: str) -> None:
-    with PretendedGpu(), pytest.raises((RuntimeError, TypeError), match=message):
-        careless(torch.ones(2, 3, 4, 4, device="cuda"))
