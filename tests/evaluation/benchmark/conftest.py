@@ -30,6 +30,6 @@ def painted(seed: int, lights: int = 5, height: int = 30, width: int = 34) -> De
     )
 
 
-def painted_objects(count: int = 4) -> MemoryView:
+def painted_objects(count: int = 3) -> MemoryView:
     """Make a view of painted objects."""
     return MemoryView([painted(seed) for seed in range(count)], None, "row", explains="image")

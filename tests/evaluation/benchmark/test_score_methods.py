@@ -50,7 +50,7 @@ def results(view):
 )
 def test_scores_are_those_of_the_models_of_the_chosen_candidates(view, results, name, model) -> None:
     details = results[name].details
-    for row in (0, 3):
+    for row in (0, 2):
         chosen = model(*details["candidates"][details["chosen"][row]])
         one = type(view)([view[row]], [view.groups[row]], "one", explains="image")
         for column, wanted in evaluate("lmse", one, {"model": chosen})["model"].columns.items():
@@ -61,8 +61,8 @@ def test_scores_are_those_of_the_models_of_the_chosen_candidates(view, results, 
 def test_every_candidate_is_scored_and_the_others_choose(view, results) -> None:
     result = results["GR-RET"]
     table, chosen = np.array(result.details["lmse_of_candidates"]), result.details["chosen"]
-    assert table.shape == (4, len(result.details["candidates"])) == (4, 15)
-    for row in range(4):
+    assert table.shape == (3, len(result.details["candidates"])) == (3, 15)
+    for row in range(3):
         others = np.delete(table, row, 0).sum(0)
         assert others[chosen[row]] == others.min()
         assert result.columns["lmse"][row] == pytest.approx(table[row, chosen[row]], rel=1e-5)
@@ -102,7 +102,7 @@ def test_absolute_errors_are_integrated_on_request(results) -> None:
 def test_ranks_leave_out_the_fixed_choices_and_p_1(results) -> None:
     ranked = [name for name, result in results.items() if not np.isnan(result.columns["rank"]).all()]
     assert sorted(ranked) == sorted(GRADIENT)
-    assert np.sum([results[name].columns["rank"] for name in ranked], 0).tolist() == [15.0] * 4
+    assert np.sum([results[name].columns["rank"] for name in ranked], 0).tolist() == [15.0] * 3
     rows = summary_rows(list(results.values()))
     assert rows[0][-1] == "mean rank"
     assert {row[0] for row in rows if not row[-1]} == {*results} - {*GRADIENT}
@@ -129,8 +129,8 @@ def test_results_can_be_compared_with_models() -> None:
     assert compare(method, again).difference == compare(method, model).difference
 
 
-@pytest.mark.slow
-def test_an_interrupted_run_resumes_to_the_same_results(tmp_path) -> None:
+def test_an_interrupted_run_resumes_to_the_same_results(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("candlelight.evaluation.run.steps._code_sha256", str)  # takes a second for each run
     view, methods = painted_objects(2), ["BAS", "W"]
     whole = evaluate("methods", view, methods=",".join(methods))
     steps = FinishedSteps(tmp_path / "steps")
@@ -141,7 +141,7 @@ def test_an_interrupted_run_resumes_to_the_same_results(tmp_path) -> None:
 
 
 def test_a_row_without_light_is_left_out() -> None:
-    view = painted_objects(3)
+    view = painted_objects()
     dark = view.items[1]
     view.items[1] = replace(dark, shading=torch.zeros_like(dark.shading))
     results = add_ranks(evaluate("methods", view, methods="BAS"))

@@ -47,14 +47,17 @@ def _slow(concept, control, gradients, members, fit, length, regularisation):
     return np.array(derivatives)
 
 
-@pytest.mark.parametrize("sizes", [(8, 8), (5, 12)], ids=["equal", "unequal"])
+@pytest.mark.parametrize(
+    ("sizes", "groups"),
+    [((8, 8), None), ((5, 12), None), ((8, 8), (list("aabbccdd"), list("eeffgghh")))],
+    ids=["equal", "unequal", "in groups"],
+)
 @of_all_vectors
-def test_derivatives_equal_vectors_that_are_fitted_one_by_one(fit, length, sizes):
+def test_derivatives_equal_vectors_that_are_fitted_one_by_one(fit, length, sizes, groups):
     concept, control, gradients = rows(sizes[0], DIM) + 3, rows(sizes[1], DIM, 1) + 3, rows(6, DIM, 2)
-    found = exchange_derivatives(
-        concept, control, gradients, seed=4, permutations=15, fit=fit, length=length, regularisation=0.05
-    )
-    members = exchanged_members(*sizes, permutations=15, seed=4)
+    options = {"fit": fit, "length": length, "regularisation": 0.05, "groups": groups}
+    found = exchange_derivatives(concept, control, gradients, seed=4, permutations=15, **options)
+    members = exchanged_members(*sizes, 15, 4, groups)
     slow = _slow(concept, control, gradients, members, fit, length, 0.05)
     np.testing.assert_allclose(found, slow, atol=1e-5 * np.abs(slow).max())
 

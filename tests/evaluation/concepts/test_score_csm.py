@@ -389,6 +389,10 @@ def test_refused_models(sets):
         score(_blurry, sets, runs=2, layer=["encoder"])
     with refused("gives nan, inf or nothing for `negative-0`"):
         score(lambda image: (image / 0, image), sets, runs=2)
+    spoilt = Net()
+    spoilt.register_forward_hook(lambda _module, _images, output: (output[0], output[1] / 0))
+    with refused("gives nan, inf or nothing for `test-0`"):
+        score(spoilt, sets, runs=2, layer=["encoder"])
 
 
 def first_alone(view, fixed):

@@ -133,6 +133,12 @@ def test_a_scale_of_3_shows_the_middle_pixels_three_times():
     assert torch.equal(scale_images(images, 3)[:, :, 1::3, 1::3], images[:, :, 3:6, 3:6])
 
 
+def test_a_scale_of_one_third_averages_by_the_triangle():
+    images, weights = drawn(1, 3, 9, 9).double(), torch.tensor([1, 2, 3, 2, 1]).double() / 9
+    wanted = torch.einsum("bcij,i,j->bc", images[..., 2:7, 2:7], weights, weights)
+    torch.testing.assert_close(scale_images(images, 1 / 3, "linear")[..., 4, 4], wanted)
+
+
 def test_reduced_stripes_turn_gray_and_do_not_alias():
     stripes = (torch.arange(64) % 2).double().expand(1, 3, 64, 64)
     inner = scale_images(stripes, 0.4)[..., 22:42]  # at the mirror, stripes are twice as wide

@@ -10,46 +10,20 @@ from torch.nn import functional
 from candlelight.evaluation.perception.lpips import FEATURE_STACKS, LPIPS, load_lpips
 from tests.refusals import refused
 
-# Every convolution of torchvision's files: name, output channels, input channels, side of the kernel.
-VGG = (
-    *((0, 64, 3), (2, 64, 64), (5, 128, 64), (7, 128, 128), (10, 256, 128), (12, 256, 256), (14, 256, 256)),
-    *((17, 512, 256), (19, 512, 512), (21, 512, 512), (24, 512, 512), (26, 512, 512), (28, 512, 512)),
-)
-FIRE = {3: (64, 16, 64), 4: (128, 16, 64), 6: (128, 32, 128), 7: (256, 32, 128)}
-FIRE |= {9: (256, 48, 192), 10: (384, 48, 192), 11: (384, 64, 256), 12: (512, 64, 256)}
-CONVOLUTIONS = {
-    "alex": {
-        **{"0": (64, 3, 11), "3": (192, 64, 5), "6": (384, 192, 3), "8": (256, 384, 3), "10": (256, 256, 3)}
-    },
-    "vgg": {str(index): (after, before, 3) for index, after, before in VGG},
-    "squeeze": {
-        "0": (64, 3, 3),
-        **{f"{n}.squeeze": (squeezed, before, 1) for n, (before, squeezed, _) in FIRE.items()},
-        **{f"{n}.expand1x1": (expanded, squeezed, 1) for n, (_, squeezed, expanded) in FIRE.items()},
-        **{f"{n}.expand3x3": (expanded, squeezed, 3) for n, (_, squeezed, expanded) in FIRE.items()},
-    },
-}
-CHANNELS = {
-    "alex": (64, 192, 384, 256, 256),
-    "vgg": (64, 128, 256, 512, 512),
-    "squeeze": (64, 128, 256, 384, 384, 512, 512),
-}
 PARAMETERS = {"alex": 2_469_696, "vgg": 14_714_688, "squeeze": 722_496}  # of the convolutional parts
 
 
 def made_files(folder: Path, network: str) -> tuple[Path, Path, dict[str, Tensor]]:
     """Write random weights in the layout of both files; return the files and all weights."""
-    draws = torch.Generator().manual_seed(0)
-    backbone = {}
-    for name, (after, before, side) in CONVOLUTIONS[network].items():
-        spread = (2 / (before * side * side)) ** 0.5  # keeps the size of the features from layer to layer
-        drawn = torch.randn(after, before, side, side, generator=draws)
-        backbone[f"features.{name}.weight"] = spread * drawn
-        backbone[f"features.{name}.bias"] = 0.1 * torch.randn(after, generator=draws)
-    backbone["classifier.1.weight"] = torch.zeros(2, 2)
+    draws, stack = torch.Generator().manual_seed(0), FEATURE_STACKS[network]
+    backbone = {"classifier.1.weight": torch.zeros(2, 2)}
+    for name, values in stack.build().state_dict().items():
+        # The spread of a kernel keeps the size of the features from layer to layer.
+        spread = (2 / values[0].numel()) ** 0.5 if values.ndim > 1 else 0.1
+        backbone[f"features.{name}"] = spread * torch.randn(values.shape, generator=draws)
     heads = {
         f"lin{n}.model.1.weight": torch.rand(1, width, 1, 1, generator=draws)
-        for n, width in enumerate(CHANNELS[network])
+        for n, width in enumerate(stack.channels)
     }
     paths = folder / "backbone.pth", folder / "heads.pth"
     torch.save(backbone, paths[0])
@@ -195,8 +169,9 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_loading_draws_nothing_and_widens_half_precision(files: tuple[Path, Path]) -> None:
-    weights = torch.load(files[0], weights_only=True)
-    torch.save({name: values.half() for name, values in weights.items()}, files[0])
+    for path in files:
+        weights = torch.load(path, weights_only=True)
+        torch.save({name: values.half() for name, values in weights.items()}, path)
     image, before = drawn(16, 1, 3, 20, 20), torch.get_rng_state()
     assert load_lpips("squeeze", *map(str, files))(image, 1 - image, image[:, 0] > -1) > 0
     assert torch.equal(torch.get_rng_state(), before)
@@ -226,6 +201,7 @@ def _below_zero(value: float) -> Callable[[Path], None]:
     return change
 
 
+ALEX = {f"lin{n}.model.1.weight": torch.ones(1, width, 1, 1) for n, width in enumerate((64, 192))}
 BACKBONE = r"backbone\.pth is not squeezenet1_1-b8a52dc0\.pth from [^\n]*, or is damaged: "
 HEADS = r"heads\.pth is not lpips/weights/v0\.1/squeeze\.pth from [^\n]*: "
 
@@ -243,13 +219,7 @@ HEADS = r"heads\.pth is not lpips/weights/v0\.1/squeeze\.pth from [^\n]*: "
         (0, lambda path: path.write_bytes(b"<html>404</html>"), BACKBONE),
         (0, lambda path: shutil.copy(path.with_name("heads.pth"), path), BACKBONE),
         (1, lambda path: shutil.copy(path.with_name("backbone.pth"), path), HEADS),
-        (
-            1,
-            _write(
-                {f"lin{n}.model.1.weight": torch.ones(1, w, 1, 1) for n, w in enumerate(CHANNELS["alex"])}
-            ),
-            r"expected `lin1\.model\.1\.weight` \[1, 128, 1, 1\], got \[1, 192",
-        ),
+        (1, _write(ALEX), r"expected `lin1\.model\.1\.weight` \[1, 128, 1, 1\], got \[1, 192, 1, 1\]"),
         (1, _below_zero(-0.1), rf"{HEADS}.*expected weights of at least 0, got others"),
         (1, _below_zero(torch.nan), rf"{HEADS}.*expected weights of at least 0, got others"),
     ],
