@@ -112,16 +112,3 @@ def test_each_value_has_a_group():
 )
 def test_intervals_are_cut_at_the_range_of_a_score(score, expected):
     assert score.within(0, 1) == expected
-
-
-def test_a_cut_interval_holds_a_mean_as_often():
-    rng, held = np.random.default_rng(0), {"whole": 0, "cut": 0}
-    left = 0
-    for _ in range(500):
-        score = mean_interval((rng.random(4) ** 8).tolist(), list("abcd"))
-        cut = score.within(0, 1)
-        left += score.low < 0
-        held["whole"] += score.low <= 1 / 9 <= score.high
-        held["cut"] += cut.low <= 1 / 9 <= cut.high
-    assert left > 400
-    assert held["cut"] == held["whole"]

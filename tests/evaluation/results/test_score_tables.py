@@ -3,8 +3,6 @@
 import csv
 import math
 
-import pytest
-
 from candlelight.evaluation.run.intervals import Score
 from candlelight.evaluation.run.result import Provenance, StatisticResult
 from candlelight.evaluation.run.score_tables import score_csv, score_latex, score_markdown
@@ -77,9 +75,3 @@ def test_figures_are_files_that_open_by_themselves(tmp_path):
         figure.subplots().plot([0, 1])
         assert to_svg(figure, "a b") == shown
     assert len(list((tmp_path / "figures").iterdir())) == 4
-
-
-@pytest.mark.parametrize("write", [score_csv, score_markdown, score_latex])
-def test_equal_results_give_equal_text(write):
-    one = [result("a", {"x": (1.0, 0.5, 1.5)})]
-    assert write(one) == write(list(one))

@@ -11,7 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from candlelight.evaluation.models.build_backbone import build_backbone
-from candlelight.evaluation.training import train_causal, train_classifier, train_intrinsic
+from candlelight.evaluation.training import (
+    train_causal,
+    train_classifier,
+    train_factor_heads,
+    train_intrinsic,
+)
 from candlelight.evaluation.training.loop import TrainingState
 from candlelight.loaders.schema import FactorInfo
 
@@ -113,6 +118,10 @@ def training_of(lit_scenes, shapes, squares) -> Callable[[str], tuple[Any, Calla
         if name in ("vgg_small", "resnet_small"):  # with dropout, and with running means
             view, kinds = shapes(12)
             return view, partial(train_classifier, build_backbone(name, SHAPES, seed=0), view, kinds, **small)
+        if name == "factor heads":
+            view, kinds = shapes(12)
+            given = {"labels": {"shape": kinds}, "validation": [0, 1]}
+            return view, partial(train_factor_heads, view, **given, **small)
         if name.endswith("vae"):
             own = {"labelled": 6} if name.startswith("ss-") else {}
             return squares, partial(train_causal, squares, model=name, **causal, **own)

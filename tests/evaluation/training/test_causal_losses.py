@@ -147,13 +147,6 @@ def test_dip_penalty_is_that_of_the_covariance_matrix(kind: str) -> None:
     assert (posterior.log_variances.grad is None) == (kind == "i")
 
 
-def test_dip_penalty_of_white_codes_is_zero() -> None:
-    means = torch.tensor(list(itertools.product([-1.0, 1.0], repeat=3)))
-    white = Posterior(means, torch.full_like(means, -40.0))
-    assert float(dip_penalty(white, "i", off_diagonal=10, diagonal=100)) == pytest.approx(0, abs=1e-10)
-    assert float(dip_penalty(white, "ii", off_diagonal=10, diagonal=100)) == pytest.approx(0, abs=1e-10)
-
-
 def test_discriminator_loss_is_the_cross_entropy_of_its_classes() -> None:
     own, permuted = draws(0, 4, 2), draws(1, 4, 2)
     expected = [

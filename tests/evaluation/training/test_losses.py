@@ -7,7 +7,6 @@ from candlelight.evaluation.training.losses import (
     consistency_loss,
     content_error,
     reconstruction_error,
-    scene_means,
     style_content_loss,
     style_distance,
 )
@@ -81,21 +80,6 @@ def test_the_truth_has_a_lower_consistency_loss_than_trivial_decompositions() ->
         for parts in ((reflectance, shading), (gray, image / gray), (image / 0.5, gray))
     ]
     assert losses[0] < min(losses[1:])
-
-
-def test_another_light_of_another_scene_changes_nothing() -> None:
-    reflectance, shading, scenes = lit_scenes()
-    image = reflectance * shading
-    alone = consistency_loss(reflectance[:2], shading[:2], image[:2], EVERYWHERE[:2], scenes[:2])
-    other = consistency_loss(reflectance[2:], shading[2:], image[2:], EVERYWHERE[2:], scenes[2:])
-    both = consistency_loss(reflectance, shading, image, EVERYWHERE, scenes)
-    assert both.item() == pytest.approx((alone.item() + other.item()) / 2, rel=1e-5)
-
-
-def test_scene_means_do_not_depend_on_the_order() -> None:
-    values, scenes = torch.rand(5, 2, 3, 3, generator=draws()), torch.tensor([1, 0, 1, 9, 0])
-    order = torch.tensor([4, 2, 0, 1, 3])
-    assert torch.allclose(scene_means(values, scenes)[order], scene_means(values[order], scenes[order]))
 
 
 def test_style_distance_of_shifted_images_is_the_shift() -> None:

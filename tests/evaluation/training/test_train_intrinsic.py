@@ -7,7 +7,7 @@ import torch
 
 from candlelight.evaluation import evaluate
 from candlelight.evaluation.models.retinex import BASELINES
-from candlelight.evaluation.training import SmallRows, intrinsic_loss, train_intrinsic, training_rows
+from candlelight.evaluation.training import SmallRows, intrinsic_loss, train_intrinsic
 from candlelight.evaluation.training.train_intrinsic import TrainingRows, draw_batches, regime_loss
 from tests.evaluation.training.conftest import same_weights
 from tests.refusals import refused
@@ -35,23 +35,6 @@ def test_pixels_without_albedo_do_not_count_and_gray_shading_is_learned_by_all_c
         item.shading[:, :5] = 9
     spoilt.items = [replace(item, shading=item.shading[:1]) for item in spoilt.items]
     assert same_weights(*(train_intrinsic(some, seed=0, **QUICK)[0] for some in (view, spoilt)))
-
-
-def test_rows_are_read_once_if_they_fit_in_memory(scenes, monkeypatch) -> None:
-    def counting(view):
-        reads = []
-        read = type(view).__getitem__
-        monkeypatch.setattr(type(view), "__getitem__", lambda self, row: reads.append(row) or read(self, row))
-        return reads
-
-    reads = counting(scenes(4, seed=0))
-    held, _ = train_intrinsic(scenes(4, seed=0), seed=0, **QUICK)
-    assert len(reads) == 1 + 4  # one more to learn the size of an image
-    reads.clear()
-    monkeypatch.setattr(training_rows, "CACHE_BYTES", 1)
-    read_again, _ = train_intrinsic(scenes(4, seed=0), seed=0, **QUICK)
-    assert same_weights(held, read_again)
-    assert len(reads) > 1 + 4
 
 
 def test_supervised_loss_equals_a_loop_over_pixels() -> None:

@@ -21,7 +21,9 @@ def training(request, training_of):
     return training_of(request.param)
 
 
-@pytest.mark.parametrize("training", ["supervised", "vgg_small", "ss-factor-vae"], indirect=True)
+@pytest.mark.parametrize(
+    "training", ["supervised", "vgg_small", "ss-factor-vae", "factor heads"], indirect=True
+)
 def test_result_depends_on_the_seed_alone(training) -> None:
     _, train = training
     before = torch.get_rng_state()
