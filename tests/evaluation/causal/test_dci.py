@@ -78,6 +78,10 @@ def test_closed_forms(importances, disentanglement, completeness):
     assert float(found.completeness) == pytest.approx(completeness, abs=1e-8)
 
 
+def test_codes_without_any_importance_weigh_the_same():
+    assert _from_importances(np.zeros((4, 2))).weights.tolist() == [0.25] * 4
+
+
 def test_accuracy_is_the_share_of_right_classes():
     factors = torch.tensor([[0, 1], [0, 0], [3, 1], [0, 2]])
     found = _from_importances(np.eye(2), factors)

@@ -45,6 +45,7 @@ def test_equal_loops(draw_codes):
     np.testing.assert_allclose(shares.per_factor, table.max(0) / of_factors)
     np.testing.assert_allclose(shares.minimality, shares.per_code.mean())
     np.testing.assert_allclose(shares.sufficiency, shares.per_factor.mean())
+    assert float(minimality_and_sufficiency(0 * codes, factors).minimality) == 0
 
 
 def test_modularity_equals_the_deviation_from_a_template():

@@ -168,6 +168,13 @@ def test_donors_have_the_new_value_and_are_no_image_of_the_pair(grid):
     assert len(find_rendered_pairs(alone, alone, ["green"], 9)["green"].factual) == 0
 
 
+def test_pairs_of_one_group_are_preferred(grid):
+    view = grid(groups=[str(row // len(CLASSES)) for row in range(6 * len(CLASSES))])
+    pairs = find_rendered_pairs(view, view, ["green"], most=10)["green"]
+    assert pairs.same_group.all()
+    assert (pairs.factual // len(CLASSES) == pairs.rendered // len(CLASSES)).all()
+
+
 def test_units_with_counterfactuals_come_first(grid):
     view = grid(groups=[f"unit {row // len(CLASSES)}" for row in range(6 * len(CLASSES))])
     some = grid(rows=range(2 * len(CLASSES)), groups=[f"unit {row // 12}" for row in range(24)])

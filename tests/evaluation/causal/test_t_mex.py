@@ -95,6 +95,16 @@ def test_a_single_factor_is_tested_without_others():
         assert int(t_mex(factors[:, :1], factors[:, :1], EXCLUSIVE[:1, :1], regression).score) == 0
 
 
+def test_a_constant_factor_has_no_p_value_and_no_decision():
+    factors, noise = _chain(60, 3)
+    more = torch.cat([0 * factors[:, :1] + 0.1, factors], 1)
+    graph = torch.cat([EXCLUSIVE[:, :1], EXCLUSIVE], 1)
+    result = t_mex(factors + noise, more, graph)
+    assert result.p_values.isnan().any(0).tolist() == [True, False, False, False]
+    assert not result.decisions[:, 0].any()
+    assert int(result.score) == int(t_mex(factors + noise, factors, EXCLUSIVE).score)
+
+
 def test_determined_factors_are_independent_of_codes():
     factors, noise = _chain(60, 0)
     factors[:, 2] = factors[:, 0] + factors[:, 1]

@@ -25,10 +25,6 @@ from tests.refusals import refused
 SHARES = (0.05, 0.2, 0.35)
 
 
-def cover(methods, view, **options):
-    return evaluate("coverage", view, methods, device="cpu", quick=True, **options)
-
-
 def ideal(masks, parts, resolution, proportions, groups=None, **options):
     choose = "others" if groups else "same"
     chosen = CoverageOptions(proportions=tuple(proportions), choose=choose, **options)
@@ -115,7 +111,7 @@ def test_scores_of_the_controls(memory_view):
     masks[5:7, 6:10] = True
     items = [PartImage(image, {"middle": masks, "corner": masks.roll((5, 6), (0, 1))}) for image in images]
     view = memory_view(items)
-    results = cover(CONTROLS, view, batch_size=4)
+    results = evaluate("coverage", view, CONTROLS, device="cpu", quick=True, batch_size=4)
     assert results["constant"].score == 0
     assert results["constant"].failed == view.ids
     # The 8 pixels next to the middle, and no other pixel.

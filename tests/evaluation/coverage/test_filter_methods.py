@@ -336,12 +336,6 @@ def test_image_that_is_not_finite_has_no_concepts(make):
     torch.testing.assert_close(found.maps[[0, 2]], expected.maps[[0, 2]])
 
 
-def _misspelt():
-    method = VEBI(planted_network(), "1")
-    vars(method)["indicators"] = "label"
-    return method
-
-
 IMAGES, LABELS, _ = squares(2)
 
 
@@ -355,7 +349,10 @@ IMAGES, LABELS, _ = squares(2)
         (lambda method: method.fit(IMAGES, torch.tensor([-1, 0])), "`labels` must be 0 to 2, .* got -1 to 0"),
         (lambda method: method.fit(IMAGES * math.nan, LABELS), "training images give logits or"),
         (lambda method: method.fit(0 * IMAGES - 1, LABELS), "layer `1` is 0 for all training images; choose"),
-        (lambda _: _misspelt().fit(IMAGES, LABELS), "`indicators` must be one of: labels, predicted; got"),
+        (
+            lambda method: VEBI(method.network, "1", indicators="label").fit(IMAGES, LABELS),
+            "`indicators` must be one of: labels, predicted; got",
+        ),
     ],
 )
 def test_uses_that_are_refused(call, message):

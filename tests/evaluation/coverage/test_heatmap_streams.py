@@ -35,19 +35,14 @@ def limits(request, monkeypatch) -> None:
         monkeypatch.setattr(exact, "POINTS_IN_MEMORY", 0)
 
 
-def _heatmaps(kind, seed, height=5, width=4):
+def _explanations(kind, seed, height=5, width=4):
     rng = np.random.default_rng(seed)
-    maps = rng.normal(size=(IMAGES, height, width))
+    maps, members = rng.normal(size=(IMAGES, height, width)), rng.integers(3, size=(IMAGES, 1))
     if kind == "ties":
         maps = np.maximum(maps.round(1), 0)
         maps[3] = 0.5
         maps[5] = 0
-    return torch.from_numpy(maps.astype(np.float32))
-
-
-def _explanations(kind, seed, **size):
-    members = np.random.default_rng(seed).integers(3, size=(IMAGES, 1))
-    return Explanations(_heatmaps(kind, seed, **size), torch.from_numpy(members))
+    return Explanations(torch.from_numpy(maps.astype(np.float32)), torch.from_numpy(members))
 
 
 def _masks(seed, disjoint):
@@ -62,18 +57,6 @@ def _masks(seed, disjoint):
         {name: torch.from_numpy(masks[image, part]) for part, name in enumerate(PARTS) if part != image}
         for image in range(IMAGES - 1)
     ] + [{}]
-
-
-def _slow(explanations, masks, parts, shares, pooling="set", threshold_at="mask", compat="exact"):
-    """Compute the IoUs of one method with all masks and binary maps in memory."""
-    nothing = torch.zeros(HEIGHT, WIDTH, dtype=torch.bool)
-    stacked = torch.stack([torch.stack([image.get(part, nothing) for part in parts]) for image in masks])
-    resized = explanations.resized(HEIGHT, WIDTH)
-    iou = []
-    for share in shares:
-        thresholds = set_threshold(resized if threshold_at == "mask" else explanations, share, pooling)
-        iou.append(part_iou(binarise(resized.heatmap, thresholds, compat), stacked))
-    return torch.stack(iou).numpy()
 
 
 @pytest.mark.usefixtures("limits")
@@ -95,10 +78,13 @@ def test_iou_equals_all_maps_in_memory(kind, pooling, threshold_at, compat, disj
     thresholds = [stream.thresholds(SHARES, pooling, at) for stream in explained]
     parts = ("wing", "head", "tail")
     found = stream_iou(explained, thresholds, shown, parts, compat)
+    nothing = torch.zeros(HEIGHT, WIDTH, dtype=torch.bool)
+    stacked = torch.stack([torch.stack([image.get(part, nothing) for part in parts]) for image in masks])
     for number, one in enumerate(methods):
-        np.testing.assert_array_equal(
-            found[number], _slow(one, masks, parts, SHARES, pooling, threshold_at, compat)
-        )
+        resized = one.resized(HEIGHT, WIDTH)
+        for share, iou in zip(SHARES, found[number], strict=True):
+            limits = set_threshold(resized if threshold_at == "mask" else one, share, pooling)
+            np.testing.assert_array_equal(iou, part_iou(binarise(resized.heatmap, limits, compat), stacked))
 
 
 @pytest.mark.usefixtures("limits")

@@ -85,6 +85,13 @@ def test_zeros_are_exact():
     assert (weights.sum(1) <= 0.5 + 1e-12).all()
 
 
+def test_scale_does_not_matter():
+    x, y = _problem(3)
+    weights = 1e6 * _fit(x, y, 1.0).weights
+    np.testing.assert_allclose(_fit(1e-6 * x, y, 1e6).weights, weights, rtol=1e-6, atol=1e-3)
+    np.testing.assert_allclose(_fit(x, 1e6 * y, 1e6).weights, weights, rtol=1e-6, atol=1e-3)
+
+
 def test_equal_features_share_the_weight():
     x, y = _problem(4, features=2, targets=1)
     once = _fit(x, y, 9.0).weights[0]

@@ -106,7 +106,7 @@ def limits(request, monkeypatch) -> None:
 
 @pytest.mark.usefixtures("limits")
 @pytest.mark.parametrize("cuts", [(), (1, 5)])
-@pytest.mark.parametrize(("size", "share"), [((4, 5), 0.3), ((9, 11), 0.005), ((13, 3), 0.1)])
+@pytest.mark.parametrize(("size", "share"), [((4, 5), 0.3), ((9, 11), 0.005), ((13, 3), 0.1), ((1, 1), 0.3)])
 def test_equals_loops(size, share, cuts, monkeypatch):
     monkeypatch.setattr(
         import_module("candlelight.evaluation.coverage.network_dissection"), "TOP_SHARE", share

@@ -11,6 +11,7 @@ from candlelight.evaluation.coverage.causal_effects import CausalStatistic, regi
 from candlelight.evaluation.coverage.control_explainers import MASK_CONTROLS
 from candlelight.evaluation.coverage.explained_images import ExplainedImages
 from candlelight.evaluation.coverage.explanations import Explanation
+from candlelight.evaluation.coverage.filter_methods import GradCAM
 from candlelight.evaluation.coverage.score_causal_check import moved_hits
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.evaluate import evaluate
@@ -248,6 +249,15 @@ def test_object_and_background_are_compared(view):
     assert described[BACKGROUND_REGION]["density"][0] == pytest.approx(1 / mean)
 
 
+def test_the_effects_themselves_tell_object_from_background(view):
+    """Mean density of the object tells them apart wrongly: a third of the head's, less than the ground's."""
+    weights = {"head": 1.0, BACKGROUND_REGION: 0.5}
+    others = points_at(tail=1.0, wing=1.0, **{BACKGROUND_REGION: 0.1})
+    methods = {"effects": points_at(**weights), "other parts": others}
+    results = check(methods, looks_at(**weights), view)
+    assert [result.scores["figure_ground"].value for result in results.values()] == [1, 0]
+
+
 def test_images_without_parts_or_without_background(memory_view):
     items = [item(row) for row in range(8)]
     for one in items[:4]:
@@ -357,6 +367,15 @@ def test_explanation_methods_and_their_own_classifiers(view):
     shared = check(methods, looks_at(head=1.0), view)
     assert [result.scores["hit_rate"].value for result in shared.values()] == [1, 0]
     assert shared["planted"].about.model["version"].endswith("_Planted")
+
+
+def test_grad_cam_of_a_network(view):
+    network = nn.Sequential(nn.Conv2d(3, 2, 1, bias=False), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    network[0].weight.data = torch.tensor([[1.0, 0, 0], [0, 0, 0]])[:, :, None, None]
+    result = check({"cam": GradCAM(network, "0")}, network, view)["cam"]
+    # The logit is the mean of red, so the less red a region has, the more its new colour changes.
+    assert result.scores["agreement"].value == pytest.approx(-1)
+    assert len(result.about.model["classifier_sha256"]) == 64
 
 
 def test_the_statistic_of_drawn_images():

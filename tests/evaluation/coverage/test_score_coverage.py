@@ -72,6 +72,7 @@ def test_layers_of_a_network(view):
 def test_parts_that_are_named(view):
     result = cover({"red": _red}, view, part=["cube"])["red"]
     assert result.about.settings["parts"] == ["cube"]
+    assert len(result.details["mean_iou"]) == 1
 
 
 def test_heatmaps_from_files_score_like_their_method(view, tmp_path):
