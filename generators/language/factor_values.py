@@ -7,6 +7,7 @@ Interventions stand in a recipe's `do`, a set's `do` and a set of counterfactual
 from collections.abc import Mapping
 
 from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.colour_texts import is_colour_text, linear_colour
 from candlelight.generators.language.factors import Categorical, Factor
 from candlelight.generators.language.recipe import Recipe
 from candlelight.loaders.errors import InputError, did_you_mean, within
@@ -41,14 +42,17 @@ def values_of(factor: Categorical, library: AssetLibrary) -> tuple[FactorValue, 
     """Return the values of a categorical factor, in order.
 
     Raises:
-        InputError: a value is not an asset of the kind that the factor names.
+        InputError: a value is neither an asset of the kind that the factor names, nor a colour of a material.
     """
     if factor.values is None and factor.assets is not None:
         return tuple(library.labels(factor.assets))
     listed = factor.listed()
     if factor.assets is not None:
-        for value in listed:
-            library.find(factor.assets, str(value))
+        for value in map(str, listed):
+            if factor.assets == "materials" and is_colour_text(value) and not library.has("materials", value):
+                linear_colour(value)
+            else:
+                library.find(factor.assets, value)
     return listed
 
 

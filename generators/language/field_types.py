@@ -8,6 +8,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from annotated_types import Interval
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Discriminator, Field, Tag
 
+from candlelight.generators.language.colour_texts import linear_colour
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorValue, Record, Vector
 
@@ -111,12 +112,24 @@ class Hue(Record):
     value: NumberOrReference = described(1.0, "The largest of the three channels.", 0.5)
 
 
+def _colour_text(text: str) -> str:
+    if not text.startswith("$"):
+        linear_colour(text)
+    return text
+
+
 def _colour_kind(value: object) -> str:
-    return "[hue]" if isinstance(value, dict | Hue) else "[rgb]"
+    return "[hue]" if isinstance(value, dict | Hue) else "[text]" if isinstance(value, str) else "[rgb]"
 
 
 Color = Annotated[
-    Annotated[Point, Tag("[rgb]"), PlainType("three numbers or $names in linear Rec.709")]
+    Annotated[Point, Tag("[rgb]"), PlainType("three linear numbers or $names")]
+    | Annotated[
+        str,
+        AfterValidator(_colour_text),
+        Tag("[text]"),
+        PlainType("sRGB as '#3080c0' or css:teal"),
+    ]
     | Annotated[Hue, Tag("[hue]")],
     Discriminator(_colour_kind),
 ]

@@ -27,14 +27,29 @@ from candlelight.generators.language.material_spec import MaterialOrLabel, Rando
 from candlelight.loaders.schema import Record
 
 
+def _kind_of_choice(value: object) -> str:
+    return "[choice]" if is_choice(value) else "[one]"
+
+
+# This class and those below have names of their own, because a recipe is pickled for other processes.
+class ChosenMaterial(Choice[MaterialOrLabel | None]):
+    """A material, or None, that a factor or variable chooses."""
+
+
+AnyMaterial = Annotated[
+    Annotated[MaterialOrLabel | None, Tag("[one]")] | Annotated[ChosenMaterial, Tag("[choice]")],
+    Discriminator(_kind_of_choice),
+]
+
+
 class ObjectSpec(Record):
     """One object: its asset, material and pose."""
 
     type: Label = described(..., "Label of the object among the assets.", "cube")
-    material: MaterialOrLabel | None = described(
+    material: AnyMaterial = described(
         None,
-        "Material of the object: a label, `own` for the colours that its asset names, or numbers; by "
-        "default drawn by `random_material`.",
+        "Material of the object: a label, a colour such as css:teal, `own` for the colours that its asset "
+        "names, or numbers; by default drawn by `random_material`.",
         "red",
     )
     parts: dict[str, MaterialOrLabel] = described(
@@ -129,21 +144,12 @@ class FloorSpec(Record):
         return self
 
 
-def _kind_of_choice(value: object) -> str:
-    return "[choice]" if is_choice(value) else "[one]"
-
-
 def _kind_of_list(value: object) -> str:
     return "[choice]" if isinstance(value, dict | Choice) else "[list]"
 
 
-# Classes with names of their own, because a recipe is pickled for other processes.
 class ChosenObjects(Choice[tuple[ObjectSpec, ...]]):
     """Objects that a factor or variable chooses."""
-
-
-class ChosenMaterial(Choice[MaterialOrLabel | None]):
-    """A material, or None, that a factor or variable chooses."""
 
 
 class ChosenLights(Choice[Annotated[tuple[LightSpec, ...], Field(min_length=1)]]):
@@ -173,10 +179,7 @@ class SceneLayout(Record):
         "Random materials of the objects that name none.",
         {"texturing": "$texturing", "variation": 2},
     )
-    material: Annotated[
-        Annotated[MaterialOrLabel | None, Tag("[one]")] | Annotated[ChosenMaterial, Tag("[choice]")],
-        Discriminator(_kind_of_choice),
-    ] = described(
+    material: AnyMaterial = described(
         None,
         "One material over all objects and their parts; null leaves each object its own.",
         {"choose": "$look", "among": {"own": None, "gray": {"base_color": [0.5, 0.5, 0.5]}}},
@@ -236,5 +239,9 @@ class SceneLayout(Record):
 
     def choices(self) -> dict[str, Any]:
         """Return the fields that a factor or variable chooses (`Choice`), by their paths."""
-        fields = {name: getattr(self, name) for name in ("objects", "lights", "material")}
-        return {f"layout.{name}": value for name, value in fields.items() if isinstance(value, Choice)}
+        fields = {f"layout.{name}": getattr(self, name) for name in ("objects", "lights", "material")}
+        chosen = self.objects.among.items() if isinstance(self.objects, Choice) else [("", self.objects)]
+        for entry, specs in chosen:
+            where = f"layout.objects.among.{entry}" if entry else "layout.objects"
+            fields |= {f"{where}.{i}.material": spec.material for i, spec in enumerate(specs)}
+        return {field: value for field, value in fields.items() if isinstance(value, Choice)}

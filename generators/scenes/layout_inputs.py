@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.colour_texts import linear_colour
 from candlelight.generators.language.field_types import Choice, Hue, substitute
 from candlelight.generators.random_streams import stream
 from candlelight.loaders.errors import InputError, within
@@ -130,12 +131,15 @@ class LayoutInputs:
         return x, y, z
 
     def color(self, value: Any, field: str, highest: float = math.inf) -> Vector:
-        """Return the linear Rec.709 colour that a field stands for, as three channels or as a hue.
+        """Return the linear Rec.709 colour that a field stands for: three channels, a hue or a text.
 
         Raises:
-            InputError: a channel is no number, negative or above ``highest``.
+            InputError: a channel is no number, negative or above ``highest``, or a text is no colour.
         """
-        if isinstance(value, Hue):
+        if isinstance(value, str):
+            with within(field):
+                rgb = linear_colour(str(self.fill(value)))
+        elif isinstance(value, Hue):
             rgb = hue_to_rgb(**self.numbers(value, field, "hue", "saturation", "value"))
         else:
             rgb = self.vector(value, field)

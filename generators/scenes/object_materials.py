@@ -11,6 +11,7 @@ from jaxtyping import Float32
 from numpy import ndarray
 
 from candlelight.blender_assets import AssetLibrary
+from candlelight.generators.language.colour_texts import is_colour_text
 from candlelight.generators.language.layout import SceneLayout
 from candlelight.generators.language.material_spec import TEXTURES, RandomMaterial, StatedMaterial
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
@@ -36,8 +37,8 @@ def choose_material(
     """Choose the material of object ``i``.
 
     Args:
-        wanted: a label, "own" for the colours in the asset's manifest, a material in numbers, or None for a
-            random material.
+        wanted: a label, a colour as a text, "own" for the colours in the asset's manifest, a material in
+            numbers, or None for a random material.
         kind: the object's label.
         i: number of the object in the scene.
         random_material: source of a random material.
@@ -100,6 +101,9 @@ def choose_part_materials(
 def _named(wanted: str | StatedMaterial, field: str, inputs: LayoutInputs) -> Material:
     if isinstance(wanted, StatedMaterial):
         return _stated(wanted, inputs, field)
+    label = str(inputs.fill(wanted))
+    if is_colour_text(label) and not inputs.library.has("materials", label):
+        return Material(label=PLAIN, base_color=inputs.color(label, field))
     return Material(label=inputs.asset("materials", wanted, field))
 
 
