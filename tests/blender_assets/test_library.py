@@ -48,6 +48,8 @@ def test_labels_cannot_be_paths(tmp_path, label):
     library = AssetLibrary({"materials": tmp_path / "below"})
     assert not library.has("materials", label)
     assert library.facts("materials", label) == {}
+    with refused("is not among the materials"):
+        library.find("materials", label)
 
 
 @pytest.mark.parametrize("name", [b"\xff", b"a\nb"])
@@ -184,7 +186,7 @@ def test_labels_of_textures_cannot_leave_the_folder(dtd, label):
 def test_the_hash_covers_the_files_that_an_asset_may_use(tmp_path):
     folder = tmp_path / "own"
     folder.mkdir()
-    for name in ("pink.blend", "pink.blend1", "._wood.png"):
+    for name in ("pink.blend", "pink.blend1", "green.blend", "._wood.png"):
         (folder / name).write_bytes(b"pink")
     (tmp_path / "out.png").touch()
     (folder / ".maps").mkdir()

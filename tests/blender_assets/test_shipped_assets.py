@@ -72,9 +72,9 @@ def look_at_material(material):
     return facts | {name: inputs[name].default_value for name in ("Metallic", "Transmission Weight")}
 
 root, found = Path(sys.argv[1]), {}
+bpy.ops.wm.read_factory_settings(use_empty=True)
 for entry in read_asset_manifest(root / "manifest.json").values():
     path = root / entry["file"]
-    bpy.ops.wm.read_factory_settings(use_empty=True)
     if path.suffix == ".exr":
         image = bpy.data.images.load(str(path))
         found[entry["file"]] = {"size": list(image.size), "float": image.is_float}
@@ -82,7 +82,8 @@ for entry in read_asset_manifest(root / "manifest.json").values():
     with bpy.data.libraries.load(str(path), link=False) as (source, target):
         kinds = ("objects", "materials", "texts", "images", "collections", "worlds")
         facts = {kind: list(getattr(source, kind)) for kind in kinds}
-        target.objects, target.materials = source.objects, source.materials
+        if entry["kind"] != "scenes":  # which have many large meshes
+            target.objects, target.materials = source.objects, source.materials
     for thing in target.objects:
         facts |= look_at_object(thing)
     for material in target.materials:

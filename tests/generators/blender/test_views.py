@@ -7,6 +7,7 @@ import pytest
 
 from candlelight.generators.scenes.object_placement import turn
 from candlelight.loaders.frames import frame_path, read_frame
+from candlelight.loaders.illuminants import illuminant
 
 pytestmark = pytest.mark.blender
 
@@ -70,6 +71,12 @@ sets:
     layout:
       <<: *spots
       lights: [{location: [0.5, 0.2, 4], radius: 0, power: 500}]
+  hues:
+    factors:
+      hue: {values: [-510], unit: nm}
+    layout:
+      <<: *spots
+      lights: [{location: [0.5, 0.2, 4], radius: 0, power: 500, chromaticity: [$hue, 8]}]
 """
 
 
@@ -139,3 +146,11 @@ def test_a_spot_light_equals_a_point_light_inside_its_cone_only(pick):
     np.testing.assert_allclose(at(spot, 0.5 * edge), at(point, 0.5 * edge), rtol=0.03)
     assert (at(point, 0.5 * edge) > 0).all()
     assert (at(spot, 1.5 * edge) < 1e-3 * at(point, 1.5 * edge)).all()
+
+
+def test_a_light_has_the_colour_of_its_chromaticity(pick):
+    ((sample, frame),), ((_, white),) = pick("hues"), pick("points")
+    color = illuminant(-510, 8)
+    assert (sample.trace.lights[0].color, frame.metadata.lights[0].color) == ((1, 1, 1), color)
+    found, expected = (one.layers["shading"].astype(float).mean(axis=(0, 1)) for one in (frame, white))
+    np.testing.assert_allclose(found, expected * color, rtol=0.02)

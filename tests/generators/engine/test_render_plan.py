@@ -95,6 +95,12 @@ def test_a_group_that_crashes_the_process_fails_and_the_run_goes_on(fake, groupe
     assert list((fake.out / "failed").iterdir()) == []
 
 
+def test_a_group_that_takes_too_long_is_stopped(fake, plan):
+    fake.act(**{f"_{index}": "hang" for index in range(12)})  # after its sample is written
+    outcome = render(plan.limit(1), fake.out, workers=1, time_limit=0.3)
+    assert (outcome.written, outcome.failed, len(fake.starts())) == (1, {}, 3)
+
+
 def test_a_full_disk_ends_the_run_with_one_line(fake, grouped):
     fake.act(_3="full")
     with refused(r"^.*No space left on device; finished samples are whole, run again.*$"):
@@ -152,8 +158,8 @@ def test_a_run_waits_for_locked_groups_and_renders_them_when_they_are_free(fake,
     run.start()
     while not caplog.records:
         time.sleep(0.01)
-    assert len(complete_indices(fake.out, "cubes")) == 10
     time.sleep(0.3)  # in which it tries again
+    assert len(complete_indices(fake.out, "cubes")) == 10
     locks.close()
     run.join(60)
     assert [(outcome.written, outcome.failed) for outcome in outcomes] == [(12, {})]
@@ -172,17 +178,25 @@ def test_rendering_works_on_a_file_system_without_locks(fake, plan, monkeypatch)
     assert making.exists()
 
 
-def test_a_second_run_does_not_remove_unfinished_samples_of_the_first(fake, plan):
-    render(plan.limit(1), fake.out, workers=1)
+def test_a_second_run_does_not_remove_unfinished_files_of_the_first(fake, plan):
     making = fake.out / ".partial" / f"cubes-000000-{'0' * 32}"
+    describing = fake.out / f".dataset.json.{'0' * 32}.partial"
+    fake.out.mkdir()
+    for file in (describing, fake.out / ".lock"):  # of a run that was killed before its folder was described
+        file.touch()
+    render(plan.limit(1), fake.out, workers=1)
+    assert not describing.exists()
     with hold_folder(fake.out):
         making.mkdir(parents=True)
         render(plan.limit(2), fake.out, workers=1)
         assert making.exists()
     assert not (fake.out / ".partial").exists()
     making.mkdir(parents=True)
+    describing.touch()
     render(plan.limit(2), fake.out, workers=1)
-    assert not (fake.out / ".partial").exists()
+    assert sorted(path.name for path in fake.out.iterdir()) == [
+        *(".group-locks", ".lock", "SHA256SUMS", "dataset.json", "plan.parquet", "samples")
+    ]
 
 
 def test_only_unfinished_files_of_runs_are_removed(fake, plan):

@@ -23,11 +23,11 @@ pytestmark = pytest.mark.blender
 
 RECIPE = """
 name: own
-description: One object of one material in one environment.
+description: One object of one material in one environment; each set has files of one kind.
 image: {width: 48, height: 36}
 render: {preset: draft}
 sets:
-  own:
+  materials: &own
     factors:
       shape: {assets: objects, values: [cube]}
       look: {assets: materials, values: [red]}
@@ -36,6 +36,8 @@ sets:
       environment: {scene: $scene}
       objects: [{type: $shape, material: $look}]
       camera: {location: [0, 5, 2], look_at: [0, 0, 0.6]}
+  objects: *own
+  scenes: *own
 """
 
 MAKE = """
@@ -160,50 +162,53 @@ def own(tmp_path_factory):
     return root
 
 
-def planned(own, kind, labels, *overrides):
-    change = f"sets.own.factors.{FIELD[kind]}.values=[{', '.join(labels)}]"
+def planned(own, labels, *overrides):
+    """Plan labels of each kind."""
+    changes = [
+        f"sets.{kind}.factors.{FIELD[kind]}.values=[{', '.join(names)}]" for kind, names in labels.items()
+    ]
     folders = {name: own / name for name in ASSET_SUFFIXES if (own / name).is_dir()}
-    return make_plan(load_recipe(own / "own.yaml", [change, *overrides], assets=folders))
+    return make_plan(load_recipe(own / "own.yaml", [*changes, *overrides], assets=folders))
 
 
-@pytest.mark.parametrize("kind", FIELD)
-def test_render_scan_and_validate_say_the_same(own, tmp_path, kind):
-    expected = {label: message for (other, label), message in REFUSED.items() if other == kind}
-    plan = planned(own, kind, expected)
+def test_render_scan_and_validate_say_the_same(own, tmp_path):
+    plan = planned(own, {kind: [name for of, name in REFUSED if of == kind] for kind in FIELD})
     failed = render(plan, tmp_path / "frames", workers=1).failed
-    rendered = {sample.factors[FIELD[kind]]: failed[sample.id] for sample in plan.samples}
-    assert rendered.keys() == expected.keys()
-    for label, message in expected.items():
-        assert rendered[label].startswith(message)
-        assert "\n" not in rendered[label]
-    files = [(kind, label, str(next(own.glob(f"{kind}/{label}.*")))) for label in expected]
+    rendered = {(one.set, one.factors[FIELD[one.set]]): failed[one.id] for one in plan.samples}
+    assert rendered.keys() == REFUSED.keys()
+    for file, message in REFUSED.items():
+        assert rendered[file].startswith(message)
+        assert "\n" not in rendered[file]
+    files = [(kind, label, str(next(own.glob(f"{kind}/{label}.*")))) for kind, label in REFUSED]
     scanned = run_helper("candlelight.generators.blender.scan_file", files, 200.0, "late").replies
-    assert [reply["error"] for reply in scanned] == [rendered[label] for label in expected]
-    first = rendered[plan.samples[0].factors[FIELD[kind]]]
-    with refused(f"^{re.escape(first)} \\(and {len(expected) - 1} more\\)$"):
+    assert [reply["error"] for reply in scanned] == [rendered[file] for file in REFUSED]
+    some = "|".join(map(re.escape, rendered.values()))
+    with refused(f"^({some}) \\(and {len(REFUSED) - 1} more\\)$"):
         open_assets(plan)
 
 
 def validate(own, label):
     """Run `recipes validate` with materials of the user."""
     command = ["recipes", "validate", str(own / "own.yaml"), "--assets", f"materials={own / 'materials'}"]
-    done = CliRunner().invoke(main, [*command, "--set", f"sets.own.factors.look.values=[{label}]"])
+    done = CliRunner().invoke(main, [*command, "--set", f"sets.materials.factors.look.values=[{label}]"])
     assert done.exit_code == 0, done.output
     return done.stdout
 
 
 def test_good_files_are_opened_and_counted(own):
-    counted = "own: valid, 2 samples from 2 traces\n1 assets of your own were opened in Blender\n"
+    counted = "own: valid, 4 samples from 4 traces\n1 assets of your own were opened in Blender\n"
     assert validate(own, "packed, red") == counted
 
 
 def test_a_recipe_that_does_not_fit_a_file_is_refused(own):
-    material = "sets.own.layout.objects.0.material={texture: rough, color_a: [0, 0, 0], color_b: [1, 1, 1]}"
+    material = (
+        "sets.materials.layout.objects.0.material={texture: rough, color_a: [0, 0, 0], color_b: [1, 1, 1]}"
+    )
     with refused("material `rough` has a texture for Roughness; remove that field"):
-        open_assets(planned(own, "materials", ["red"], material))
+        open_assets(planned(own, {"materials": ["red"]}, material))
 
 
 def test_without_blender_validate_says_that_no_file_was_opened(own, monkeypatch):
     monkeypatch.setattr(asset_folders, "find_spec", lambda name: None)
-    assert open_assets(planned(own, "materials", ["red"])) == 0
+    assert open_assets(planned(own, {"materials": ["red"]})) == 0
     assert "assets of your own were not opened, because bpy is not installed here" in validate(own, "loose")
