@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from candlelight.loaders.errors import InputError
 from candlelight.loaders.factor_space import FactorSpace
 from candlelight.loaders.schema import FactorInfo
 from candlelight.loaders.selection.confounding import (
@@ -11,7 +10,9 @@ from candlelight.loaders.selection.confounding import (
     select_by_rules,
     select_by_tables,
 )
+from candlelight.loaders.selection.counted_propensity import counted_inverse_propensity
 from candlelight.loaders.selection.factor_index import FactorIndex
+from tests.refusals import refused
 
 SPACE = FactorSpace(
     ("shape", "color", "size", "rest"),
@@ -126,27 +127,31 @@ def test_weights_undo_the_confounding():
         assert abs(sums[0] - sums[1]) < 4 * np.sqrt(squares.sum())
 
 
+def test_weights_of_several_tables_are_multiplied():
+    small = ConditionalTable("shape", dict.fromkeys(SPACE.values[0], ValueRange(0, 1.5)), 0.5)
+    selection = select_by_tables(FULL, {"color": COLOR, "size": small}, 0)
+    color, size = (selection.propensity[name] for name in ("color", "size"))
+    sizes = np.array(SPACE.values[2])[FULL.positions(selection.rows)[:, 2]]
+    np.testing.assert_allclose(size, np.where(sizes < 1.5, 0.375, 0.125))
+    np.testing.assert_allclose(selection.weights(), 1 / (2 * color * 4 * size))
+
+
 def test_weights_refuse_where_positivity_fails():
     selection = select_by_tables(FULL, {"color": COLOR, "size": SIZE}, 0)
-    with pytest.raises(
-        InputError, match=r"`size` is never 1.5 where color=red, shape=cube; .* lower the strength"
-    ):
+    with refused(r"`size` is never 1.5 where color=red, shape=cube; .* lower the strength"):
         selection.weights()
     assert len(selection.weights(["color"])) == len(selection.rows)
-    with pytest.raises(InputError, match="expected one of color, size, got `shape`"):
+    with refused("expected one of color, size, got `shape`"):
         selection.weights(["shape"])
 
 
 @pytest.mark.parametrize("keep", ["given", "most"])
 def test_strength_1_of_lists_is_a_rule_and_0_keeps_all_rows(keep):
-    table = ConditionalTable("shape", {"cube": ["red"], "cone": ["blue"], "torus": ["blue"]})
-    rules = [
-        {"shape": "cube", "color": "blue"},
-        {"shape": ["cone", "torus"], "color": "red"},
-    ]
-    rows = select_by_tables(FULL, {"color": table}, 0, keep).rows
+    lists = {"cube": ["red"], "cone": ["blue"], "torus": ["blue"]}
+    rules = [{"shape": "cube", "color": "blue"}, {"shape": ["cone", "torus"], "color": "red"}]
+    rows = select_by_tables(FULL, {"color": ConditionalTable("shape", lists)}, 0, keep).rows
     assert rows.tolist() == select_by_rules(FULL, rules).tolist()
-    free = ConditionalTable("shape", table.table, strength=0.0)
+    free = ConditionalTable("shape", lists, strength=0.0)
     assert len(select_by_tables(FULL, {"color": free}, 0, keep).rows) == len(FULL)
 
 
@@ -165,61 +170,54 @@ def test_selections_depend_on_the_seed():
     assert [len(first), *first[::200].tolist()] == [1532, 0, 200, 400, 894, 1141, 1555, 1888, 2198]
 
 
-def tables(**kinds: ConditionalTable):
-    return lambda: select_by_tables(FULL, kinds, 0)
+def by_shape(table, strength=1.0):
+    return {"color": ConditionalTable("shape", table, strength)}
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("tables", "message"),
     [
-        (tables(), "tables: expected a table for at least one factor, got none"),
-        (tables(hue=COLOR), "factor `hue` is not in this set"),
-        (tables(color=ConditionalTable("hue", {})), "factor `hue` is not in this set"),
+        ({}, "tables: expected a table for at least one factor, got none"),
+        ({"hue": COLOR}, "factor `hue` is not in this set"),
+        ({"color": ConditionalTable("hue", {})}, "factor `hue` is not in this set"),
+        (by_shape({"cube": ["red"]}), "a row for every value that occurs; shape=cone has none"),
+        (by_shape({"ball": ["red"]}), "factor `shape`: expected one of 'cube'"),
+        (by_shape({"cube": ["green"]}), "factor `color`: expected one of 'red', 'blue'"),
+        (by_shape({"cube": []}), r"`color`\.table\.cube: expected weights with a sum above 0"),
+        (by_shape({"cube": {"red": -1.0, "blue": 2}}), "expected finite weights of at least 0, got -1"),
+        (by_shape({}, 1.5), r"`color`\.strength: expected a number in 0\.\.1, got 1\.5"),
         (
-            tables(color=ConditionalTable("shape", {"cube": ["red"]})),
-            "a row for every value that occurs; shape=cone has none",
-        ),
-        (
-            tables(color=ConditionalTable("shape", {"ball": ["red"]})),
-            "factor `shape`: expected one of 'cube'",
-        ),
-        (
-            tables(color=ConditionalTable("shape", {"cube": ["green"]})),
-            "factor `color`: expected one of 'red', 'blue'",
-        ),
-        (
-            tables(color=ConditionalTable("shape", {"cube": []})),
-            r"`color`\.table\.cube: expected weights with a sum above 0",
-        ),
-        (
-            tables(color=ConditionalTable("shape", {"cube": {"red": -1.0, "blue": 2}})),
-            "expected finite weights of at least 0, got -1",
-        ),
-        (
-            tables(color=ConditionalTable("shape", {}, 1.5)),
-            r"`color`\.strength: expected a number in 0\.\.1, got 1\.5",
-        ),
-        (
-            tables(color=ConditionalTable(("shape", "size"), {"cube": ["red"]})),
+            {"color": ConditionalTable(("shape", "size"), {"cube": ["red"]})},
             r"`color`\.table\.cube: expected a row for each value of `size`, got \['red'\]",
         ),
-        (tables(color=ConditionalTable("color", {})), "tables: expected no cycle, got color -> color"),
+        ({"color": ConditionalTable("color", {})}, "tables: expected no cycle, got color -> color"),
         (
-            tables(color=ConditionalTable("size", {}), size=ConditionalTable("color", {})),
+            {"color": ConditionalTable("size", {}), "size": ConditionalTable("color", {})},
             "tables: expected no cycle, got color -> size",
-        ),
-        (lambda: select_by_rules(FULL, [{}]), "rule: expected values of at least one factor"),
-        (lambda: select_by_rules(FULL, [{"rest": ValueRange(0, 100)}]), "rules: they leave no row"),
-        (lambda: select_by_rules(FULL, [{"hue": [1]}]), "factor `hue` is not in this set"),
-        (
-            lambda: select_by_tables(FULL.select(np.arange(100, 2400)), {"size": SIZE}, 0),
-            "some combination that should occur is not in this set",
         ),
     ],
 )
-def test_bad_rules_and_tables_are_refused(call, message):
-    with pytest.raises(InputError, match=message):
-        call()
+def test_bad_tables_are_refused(tables, message):
+    with refused(message):
+        select_by_tables(FULL, tables, 0)
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ([{}], "rule: expected values of at least one factor"),
+        ([{"rest": ValueRange(0, 100)}], "rules: they leave no row"),
+        ([{"hue": [1]}], "factor `hue` is not in this set"),
+    ],
+)
+def test_bad_rules_are_refused(rules, message):
+    with refused(message):
+        select_by_rules(FULL, rules)
+
+
+def test_missing_combinations_are_refused():
+    with refused("some combination that should occur is not in this set"):
+        select_by_tables(FULL.select(np.arange(100, 2400)), {"size": SIZE}, 0)
 
 
 def test_tables_with_values_near_no_row_are_refused():
@@ -228,9 +226,61 @@ def test_tables_with_values_near_no_row_are_refused():
         FactorInfo(name="angle", kind="continuous", low=0.0, high=9.0),
     ]
     index = FactorIndex.from_table(factors, np.array([[0, 1.0], [0, 2.0]]))
-    with pytest.raises(
-        InputError, match=r"`angle`\.table\.cube: expected values of continuous factors that occur"
-    ):
+    with refused(r"`angle`\.table\.cube: expected values of continuous factors that occur"):
         select_by_tables(index, {"angle": ConditionalTable("shape", {"cube": [5]})}, 0)
     rows = select_by_tables(index, {"angle": ConditionalTable("shape", {"cube": ValueRange(1.5, 3)})}, 0).rows
     assert rows.tolist() == [1]
+
+
+# ------------------------------------------------------------------------------ propensities that are counted
+
+GRID = FactorIndex.of(FactorSpace(("a", "b", "c"), ((0, 1), (0, 1, 2), tuple(range(50)))))
+A_TO_B = ConditionalTable("a", {0: {0: 3, 1: 1}, 1: [2]}, strength=0.7)
+CHOSEN = GRID.select(select_by_tables(GRID, {"b": A_TO_B}, 0).rows)
+
+
+def table_of(index: FactorIndex, weights=None) -> np.ndarray:
+    positions = index.positions(np.arange(len(index)))
+    return np.bincount(positions[:, 0] * 3 + positions[:, 1], weights, minlength=6).reshape(2, 3)
+
+
+def test_weights_make_the_factor_independent_and_keep_the_others():
+    counted = table_of(CHOSEN)
+    assert counted.std(axis=1).min() > 1  # confounded
+    weighted = table_of(CHOSEN, counted_inverse_propensity(CHOSEN, "b", ["a"]))
+    np.testing.assert_allclose(weighted, np.tile(counted.sum(axis=1, keepdims=True) / 3, 3))
+    assert counted_inverse_propensity(CHOSEN, "b", ["a"]).mean() == pytest.approx(1)
+
+
+def test_without_parents_the_values_are_balanced():
+    weighted = table_of(CHOSEN, counted_inverse_propensity(CHOSEN, "b", [])).sum(axis=0)
+    np.testing.assert_allclose(weighted, len(CHOSEN) / 3)
+
+
+def test_a_weighted_draw_is_not_confounded():
+    weights = counted_inverse_propensity(CHOSEN, "b", ["a"])
+    rows = np.random.default_rng(0).choice(len(CHOSEN), 60_000, p=weights / len(weights))
+    drawn = table_of(CHOSEN.select(rows))
+    for row in drawn:
+        assert chisquare(row).pvalue > 1e-4
+    plain = table_of(CHOSEN.select(CHOSEN.sample(60_000, np.random.default_rng(0))))
+    assert max(chisquare(row).pvalue for row in plain) < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: counted_inverse_propensity(GRID.select(np.arange(250)), "b", ["a"]),
+            "`b` is never 2 where a=1; without positivity",
+        ),
+        (
+            lambda: counted_inverse_propensity(GRID.select(np.arange(50)), "b", []),
+            "`b` is never 1; without positivity",
+        ),
+        (lambda: counted_inverse_propensity(GRID, "d", []), "factor `d` is not in this set"),
+    ],
+)
+def test_failed_positivity_is_refused(call, message):
+    with refused(message):
+        call()

@@ -5,12 +5,16 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from candlelight.loaders.errors import InputError
 from candlelight.loaders.factor_space import FactorSpace
 from candlelight.loaders.frame_folder import FrameFolder
+from candlelight.loaders.frames import write_dataset_info, write_frame
+from candlelight.loaders.samples import Frame
 from candlelight.loaders.schema import FactorInfo
+from candlelight.loaders.selection.counterfactual_rows import choose_counterfactual_row, counterfactual_rows
+from candlelight.loaders.selection.factor_groups import RowGroups
 from candlelight.loaders.selection.factor_index import FactorIndex
 from candlelight.loaders.selection.numbered_draws import NumberedDraws
+from tests.refusals import refused
 
 NAMES, VALUES = ("a", "b", "c"), ((0, 1), ("x", "y", "z"), (0.5, 1, 1.5, 2))
 FULL = FactorSpace(NAMES, VALUES)
@@ -45,7 +49,9 @@ def test_only_a_grid_in_product_order_uses_arithmetic():
     assert table.is_grid
     assert listed(table) == listed(INDEXES["full"])
     assert [index.is_complete for index in INDEXES.values()] == [True, False, False]
-    assert INDEXES["full"].select(np.arange(24)[::-1]).is_complete
+    turned = INDEXES["full"].select(np.arange(24)[::-1])
+    assert (turned.is_grid, turned.is_complete) == (False, True)
+    assert not INDEXES["full"].select(np.zeros(24, np.int64)).is_grid
 
 
 @pytest.mark.parametrize("values", [{}, {"a": 1}, {"b": "z", "c": 0.5}, {"c": 2, "a": 0, "b": "x"}], ids=str)
@@ -89,8 +95,22 @@ def test_counterfactual_differs_in_exactly_the_changes():
     index = INDEXES["full"]
     assert index.values(index.counterfactual(7, b="z", c=2)) == {"a": 0, "b": "z", "c": 2}
     assert index.counterfactual(7, a=index.values(7)["a"]) == 7
-    with pytest.raises(InputError, match="row 0 has no counterfactual with"):
+    with refused("row 0 has no counterfactual with"):
         INDEXES["partial"].counterfactual(0, **FULL.values_at(int(np.setdiff1d(range(24), PARTIAL.rows)[0])))
+
+
+def test_keys_above_64_bits_are_ranked():
+    rng = np.random.default_rng(0)
+    sizes = (10**5,) * 7  # 10^35 combinations
+    codes = rng.integers(0, 10**5, (500, 7))
+    codes[100:200] = codes[:100]
+    codes[200:300, :6] = codes[:100, :6]
+    groups = RowGroups(codes, sizes, range(7))
+    found = groups.find(codes)
+    assert all(groups.members(g).tolist() == [i, i + 100] for i, g in enumerate(found[:100].tolist()))
+    unknown = codes.copy()
+    unknown[:, 2] = (unknown[:, 2] + 1) % 10**5
+    assert (groups.find(unknown) == -1).all()
 
 
 X = FactorInfo(name="x", kind="categorical", values=(0, 1))
@@ -122,6 +142,29 @@ def test_a_named_counterfactual_is_preferred(make_frame):
     assert index.counterfactual(0, x=1) == 2
     assert index.counterfactual(2, x=0) == 0
     assert index.counterfactual(1, x=0) == 0
+
+
+def write_set(root, info, make_frame, changes):
+    write_dataset_info(root, info)
+    for index, change in enumerate(changes):
+        frame = make_frame("grid", index)
+        write_frame(root, Frame(frame.metadata.model_copy(update=change), frame.layers))
+    return FrameFolder(root, "grid")
+
+
+def test_counterfactuals_are_joined_to_their_factuals_by_id(tmp_path, info, make_frame):
+    facts = write_set(tmp_path / "facts", info, make_frame, [{"id": "p"}, {"id": "q"}, {"id": "r"}])
+    origins = ["r", "p", "elsewhere", None]
+    counterfactuals = write_set(
+        tmp_path / "counterfactuals", info, make_frame, [{"counterfactual_of": origin} for origin in origins]
+    )
+    assert counterfactual_rows(facts, counterfactuals).tolist() == [2, 0, -1, -1]
+
+
+def test_the_lowest_row_is_chosen_without_a_related_row(make_frame):
+    candidates = np.array([4, 6])
+    assert choose_counterfactual_row(None, 0, candidates) == 4
+    assert choose_counterfactual_row(lambda row: make_frame("grid", row).metadata, 0, candidates) == 4
 
 
 @pytest.mark.parametrize("fixed", [{}, {"b": "y"}], ids=str)
@@ -179,7 +222,7 @@ def test_rare_partners_are_found_and_uniform():
 
 def test_resample_refuses_or_masks_a_missing_partner():
     index = FactorIndex.of(FULL).select(np.array([0, 4, 5]))
-    with pytest.raises(InputError, match="row 0 has no partner that differs in exactly c"):
+    with refused("row 0 has no partner that differs in exactly c"):
         index.resample(np.array([1, 0]), ["c"], np.random.default_rng(0), distinct=True)
     drawn = index.resample(np.array([1, 0, 2]), ["c"], np.random.default_rng(0), True, "mask")
     assert drawn.tolist() == [2, -1, 1]
@@ -204,7 +247,7 @@ def test_continuous_values_are_equal_within_the_stated_bins():
     assert index.partners(1, ["shape"]).tolist() == [0, 2]
     assert index.values(1) == {"shape": "cone", "angle": 30.004}
     assert index.traverse(0, "angle").tolist() == [0, 4]
-    with pytest.raises(InputError, match="row 4 has no counterfactual with angle=10"):
+    with refused("row 4 has no counterfactual with angle=10"):
         index.counterfactual(4, angle=10)
 
 
@@ -280,5 +323,5 @@ def test_the_cache_is_bounded(monkeypatch):
     ],
 )
 def test_bad_tables_and_queries_are_refused(call, message):
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         call(INDEXES["full"])
