@@ -65,7 +65,8 @@ def chunks_like(raw, row):
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 @pytest.mark.parametrize("compression", ["gzip", "zstd", "blosc"])
 def test_raw_chunks_are_right_or_refused(tmp_path, compression, dtype):
-    pytest.importorskip("hdf5plugin")
+    if compression in ("zstd", "blosc"):
+        pytest.importorskip("hdf5plugin")
     values, path = NUMBERS.repeat(20, axis=1).astype(dtype), tmp_path / "x.h5"
     with h5py.File(path, "w") as file:
         filters = dataset_filters(values.dtype, compression)

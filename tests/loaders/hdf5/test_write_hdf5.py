@@ -1,5 +1,4 @@
 import json
-import shutil
 import sys
 
 import h5py
@@ -83,7 +82,8 @@ ARRAYS = [
 
 @pytest.mark.parametrize("compression", ["gzip", "none", "zstd", "blosc"])
 def test_hdf5_reads_encoded_chunks(tmp_path, compression):
-    pytest.importorskip("hdf5plugin")
+    if compression in ("zstd", "blosc"):
+        pytest.importorskip("hdf5plugin")
     for number, array in enumerate(ARRAYS):
         mask, chunk = encode_chunk(array, compression)
         filters = dataset_filters(array.dtype, compression)
@@ -151,21 +151,3 @@ def test_a_damaged_frame_is_named_and_no_file_is_left(tmp_path, frames_copy, dam
 def test_files_are_not_written_among_frames(frames_root):
     with refused("holds frames or a Hugging Face folder; name another"):
         pack_hdf5(frames_root, frames_root, ["grid"])
-
-
-# ------------------------------------------------------------------------------------------------ datasets
-
-
-def load(datasets, path, cache):
-    pytest.importorskip("datasets", minversion="4.0")
-    rows = datasets.load_dataset("hdf5", data_files=str(path), split="train", cache_dir=str(cache))
-    return rows.with_format("numpy")
-
-
-@pytest.mark.parametrize("homes", [("one", "one"), ("one", "two")], ids=["packed anew", "two folders"])
-def test_datasets_reads_no_stale_rows(datasets, frames_root, frames_copy, tmp_path, homes):
-    shutil.rmtree(frame_path(frames_copy, "grid", 0))
-    for home, root in zip(homes, (frames_root, frames_copy), strict=True):
-        (path,) = pack_hdf5(root, tmp_path / home / "out", ["grid"], layers=["image"])
-        row = load(datasets, path, tmp_path / "cache")[0]
-        np.testing.assert_array_equal(row["image"], HDF5Frames(path).arrays(0)["image"])

@@ -116,7 +116,7 @@ def test_the_usage_in_the_card_runs(datasets, stored, tmp_path, monkeypatch, cap
     assert capsys.readouterr().out == "(24, 32, 3) grid-000000\n"
 
 
-def test_splits_are_listed_with_their_rules(frames_root, tmp_path, text_of):
+def test_splits_load_by_name_and_are_listed_with_their_rules(datasets, frames_root, tmp_path):
     plan = SplitPlan(factor="color", values={"train": ("red",), "ood.1": ("blue",)})
     out = pack_hub(frames_root, tmp_path / "out", ["grid"], layers=["depth", "part"], plan=plan)
     text, manifest = (out / "README.md").read_text(), read_pack_manifest(out)
@@ -128,8 +128,13 @@ def test_splits_are_listed_with_their_rules(frames_root, tmp_path, text_of):
     (grid,) = front["dataset_info"]
     assert [(one["name"], one["num_examples"]) for one in grid["splits"]] == [("train", 3), ("ood.1", 3)]
     assert grid["dataset_size"] == sum(one["num_bytes"] for one in grid["splits"])
-    for split in ("train", "ood.1"):
-        assert f"| `{split}` | 3 | {manifest.splits['grid'][split].made} |" in text
+    for split, colour in (("train", "red"), ("ood.1", "blue")):
+        made = f"rows with color={colour}; 1 family has rows in other splits too"
+        assert f"| `{split}` | 3 | {made} |" in text
+        (shard,) = manifest.of_split("grid", split)
+        assert (shard.path, shard.rows) == (f"grid/{split}-00000-of-00001.parquet", 3)
+    loaded = datasets.load_dataset(str(out), "grid", cache_dir=str(tmp_path / "cache"))
+    assert {name: rows["color"][:] for name, rows in loaded.items()} == {"train": [0] * 3, "ood.1": [1] * 3}
     # Of a pack without images, the usage shows the id.
     assert 'print(frames[0]["id"])' in text
     assert (out / "assets" / "grid.jpg").stat().st_size > 0

@@ -1,12 +1,10 @@
 import ast
 import io
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,7 +17,6 @@ from candlelight.loaders.hub.arrow_tables import arrow_columns
 from candlelight.loaders.hub.read_hub import HubFrames
 from candlelight.loaders.hub.write_hub import pack_hub
 from candlelight.loaders.packs.pack_manifest import read_pack_manifest
-from candlelight.loaders.packs.split_plan import SplitPlan
 from candlelight.loaders.schema import FactorInfo, PartRecord
 from tests.loaders.edits import changed, contents, write_set
 from tests.refusals import refused
@@ -191,31 +188,6 @@ def test_a_row_larger_than_the_limits_gets_its_own_shard(frames_root, tmp_path, 
     monkeypatch.setattr(shards, "SHARD_BYTES", 1)
     out = pack_hub(frames_root, tmp_path / "out", sets=["free"], layers=["image"])
     assert [shard.rows for shard in read_pack_manifest(out).files] == [1] * 5
-
-
-def test_splits_load_by_name_even_with_dots(datasets, frames_root, tmp_path):
-    plan = SplitPlan(factor="color", values={"train": ("red",), "ood.1": ("blue",)})
-    out = pack_hub(frames_root, tmp_path / "out", sets=["grid"], layers=["image"], plan=plan)
-    manifest = read_pack_manifest(out)
-    assert [(shard.split, shard.rows) for shard in manifest.files] == [("train", 3), ("ood.1", 3)]
-    assert (
-        manifest.splits["grid"]["train"].made == "rows with color=red; 1 family has rows in other splits too"
-    )
-    (shard,) = manifest.of_split("grid", "ood.1")
-    assert shard.path == "grid/ood.1-00000-of-00001.parquet"
-    loaded = load(datasets, out, "grid", tmp_path / "cache")
-    assert {name: rows["color"][:] for name, rows in loaded.items()} == {"train": [0] * 3, "ood.1": [1] * 3}
-
-
-@pytest.mark.parametrize("homes", [("one", "one"), ("one", "two")], ids=["packed anew", "two folders"])
-def test_datasets_reads_no_stale_rows(datasets, frames_root, frames_copy, tmp_path, homes):
-    """`datasets` caches by folder name and card: without the content hash, old data would be read."""
-    other = frame_path(frames_copy, "grid", 1) / "image.png"
-    shutil.rmtree(frame_path(frames_copy, "grid", 0))
-    for home, root in zip(homes, (frames_root, frames_copy), strict=True):
-        out = pack_hub(root, tmp_path / home / "out", sets=["grid"], layers=["image"])
-        rows = load(datasets, out, "grid", tmp_path / "cache", split="train").with_format("numpy")
-    np.testing.assert_array_equal(rows[0]["image"], np.asarray(Image.open(other)))
 
 
 def test_foreign_files_are_never_replaced(frames_copy, stored_copy, tmp_path):

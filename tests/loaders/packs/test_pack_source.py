@@ -104,6 +104,25 @@ def test_packing_again_with_another_number_of_threads_changes_no_bytes(frames_ro
         assert contents(tmp_path / "other-name") == expected
 
 
+@both
+@pytest.mark.parametrize("homes", [("one", "one"), ("one", "two")], ids=["packed anew", "two folders"])
+def test_datasets_reads_no_stale_rows(datasets, frames_root, frames_copy, tmp_path, pack, homes):
+    """`datasets` caches by folder name and card: without a hash of the content, it would read old data."""
+    if pack is pack_hdf5:
+        pytest.importorskip("datasets", minversion="4.0")
+    shutil.rmtree(frame_path(frames_copy, "grid", 0))
+    for home, root in zip(homes, (frames_root, frames_copy), strict=True):
+        out = tmp_path / home / "out"
+        pack(root, out, ["grid"], layers=["image"])
+        words = [str(out), "grid"] if pack is pack_hub else ["hdf5"]
+        files = None if pack is pack_hub else str(out / "grid.h5")
+        rows = datasets.load_dataset(
+            *words, data_files=files, split="train", cache_dir=str(tmp_path / "cache")
+        )
+    expected = FrameFolder(frames_copy, "grid").frame(0).layers["image"]
+    np.testing.assert_array_equal(rows.with_format("numpy")[0]["image"], expected)
+
+
 # ------------------------------------------------------------------------------------- layers and sizes
 
 

@@ -118,15 +118,6 @@ def test_sets_that_share_units_are_split_together_and_other_sets_do_not_matter(s
     ]
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_families_are_never_divided_by_a_random_split(seed):
-    rng = np.random.default_rng(10 + seed)
-    sets = [draw_set(rng, "one", 190, ("color",)), draw_set(rng, "two", 150)]
-    found = places(sets, SplitPlan(shares=PLAN, seed=seed))
-    for row, family in relatives(sets).items():
-        assert {found[other] for other in family} == {found[row]}
-
-
 @pytest.mark.parametrize("random", [True, False])
 def test_held_out_rows_are_exactly_the_split_test_ood(random):
     rows = draw_set(np.random.default_rng(3), "one", 200)
