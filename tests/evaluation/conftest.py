@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -40,6 +41,14 @@ def quick_evaluations(request) -> Iterator[None]:
         if not request.module.__name__.endswith("test_finished_steps"):
             patch.setattr(steps, "_code_sha256", lambda: "code")
         yield
+
+
+@pytest.fixture
+def unchecked() -> Iterator[None]:
+    """Leave out the checks of annotations, as for users, so that the functions themselves answer."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 class MemoryView:

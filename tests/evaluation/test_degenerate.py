@@ -5,12 +5,11 @@ error.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jaxtyping
 import pytest
 import torch
 from torch import Tensor, inf, nan
@@ -623,14 +622,7 @@ def _outcome(metric: Metric, replaced: Mapping[str, Any]) -> str:
     return " ".join(shown) or "none"
 
 
-@pytest.fixture(autouse=True)
-def unchecked() -> Iterator[None]:
-    """Leave out the checks of annotations, as for users, so that the messages of the functions are seen."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
-
-
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", METRICS)
 def test_outcomes_are_those_of_the_page(name: str) -> None:
     metric = METRICS[name]

@@ -6,6 +6,7 @@ The device is a simulated one, which counts the bytes that leave it, and the GPU
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import astuple
+from functools import partial
 from importlib import import_module
 from types import SimpleNamespace
 
@@ -25,6 +26,7 @@ from candlelight.evaluation.perception.raid_agreement import DistortedImages
 from candlelight.evaluation.run.batches import repeatable
 from candlelight.evaluation.run.evaluate import score as score_run
 from candlelight.evaluation.run.evaluate import start
+from candlelight.evaluation.run.intervals import resampled_interval
 from candlelight.evaluation.run.json_values import to_json_values
 from candlelight.evaluation.views import (
     BACKGROUND_REGION,
@@ -268,7 +270,8 @@ def test_codes_stay_on_the_device(check_device, memory_view, monkeypatch, name) 
     images[:, :2] += 0.2 + 0.5 * classes[:, :, None, None]
     infos = tuple(FactorInfo(name=one, kind="categorical", values=(1, 2)) for one in ("red", "green"))
     view = memory_view(list(images), factors=infos, table=classes.double().numpy())
-    options = {"controls": False} if name == "codes" else {}  # a network cannot be moved to this device
+    # A network, as a control, cannot be moved to this device.
+    options = {"controls": False, "splits": 2} if name == "codes" else {}
     heads = SimpleNamespace(heads=told, accuracy={"red": 1.0, "green": 1.0})
     generativeness = import_module("candlelight.evaluation.causal.score_generativeness")
     monkeypatch.setattr(generativeness, "supervise", lambda encoded, notes: heads)
@@ -310,7 +313,11 @@ def of_raid(row: int) -> DistortedImages:
 
 
 @pytest.mark.parametrize("name", ["transforms", "moved-frames", "raid"])
-def test_images_are_transformed_and_compared_on_the_device(check_device, memory_view, name) -> None:
+def test_images_are_transformed_and_compared_on_the_device(
+    check_device, memory_view, monkeypatch, name
+) -> None:
+    module = import_module("candlelight.evaluation.perception.score_perception")
+    monkeypatch.setattr(module, "resampled_interval", partial(resampled_interval, resamples=4))
     rows = range(ROWS)
     pairs = memory_view(
         [RatedPair(drawn(row, 3, 20, 24), drawn(9, 3, 20, 24), 2.0 * row, 0.1) for row in rows]

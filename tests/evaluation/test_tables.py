@@ -165,7 +165,7 @@ def evaluate(command: str, data: tuple[str, dict[str, str]], model: list[str]) -
     known = {"--set", "--split", *(("--albedo", "--illumination", "--negatives") * (command == "csm"))}
     words += [word for name, value in options.items() if name in known for word in (name, value)]
     if command == "csm":
-        words += ["--runs", "2", "--size", "24", "32"] * ("--predictions" not in model)
+        words += ["--runs", "2", "--size", "16", "16"] * ("--predictions" not in model)
     words += ["--metric", "irs", "--no-controls"] * (command == "codes")
     result = CliRunner().invoke(main, words)
     if result.exit_code == 0:

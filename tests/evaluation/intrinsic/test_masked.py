@@ -84,6 +84,13 @@ def test_images_are_scored_in_parts_that_fit_in_memory(metric, images, monkeypat
     assert metric(*images).isnan().tolist() == [False, True, False, False]
 
 
+@pytest.mark.usefixtures("unchecked")
+def test_images_of_integers_have_the_score_of_their_numbers(metric, images):
+    prediction, target = ((255 * image).byte() for image in images[:2])
+    wanted = metric(prediction.float(), target.float(), images[2])
+    torch.testing.assert_close(metric(prediction, target, images[2]), wanted)
+
+
 def test_arrays_are_refused(metric, images):
     prediction, target, mask = images
     with refused("`prediction` must be a torch tensor, got ndarray"):
