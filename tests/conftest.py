@@ -97,8 +97,7 @@ def datasets(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_HUB_OFFLINE", "1")
         patch.setenv("HF_DATASETS_OFFLINE", "1")
-        import datasets
-
+        datasets = pytest.importorskip("datasets", reason="the extra `hub` is not installed")
         patch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
         datasets.disable_progress_bars()
         yield datasets
