@@ -40,8 +40,7 @@ def samples():
         "concepts-controls": [
             *few("albedo_camera", "albedo_pose", **albedo, texturing="[rgb]"),
             *few("illumination_camera", "illumination_pose", **illumination, light_azimuth="[22]"),
-            *("sets.albedo_camera.factors.material.count=2", "sets.albedo_pose.factors.material.count=1"),
-            *(f"sets.illumination_{kind}.factors.material.count=1" for kind in KINDS),
+            *(f"sets.{name}.factors.material.count=1" for name in CONTROLS),
             *(*few("negatives", **scene), "sets.negatives.factors.draw.count=20"),
         ],
     }

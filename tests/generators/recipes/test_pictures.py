@@ -3,7 +3,6 @@
 import itertools
 import math
 
-import numpy as np
 import pytest
 
 from candlelight.blender_assets import AssetLibrary
@@ -40,7 +39,14 @@ CASES = {
     "candle": (
         [
             "sets.candle.variables={}",
-            *values("candle", scene="[garden]", lights="[left]", color="[red]", rotation="[0, 15, 45]"),
+            *values(
+                "candle",
+                scene="[garden]",
+                lights="[left]",
+                color="[red]",
+                rotation="[0, 15, 45]",
+                size="[2.5]",
+            ),
             *ends("candle", "candle", "x", "y", "pitch", "yaw"),
         ],
         None,
@@ -55,9 +61,9 @@ CASES = {
         ],
         80,
     ),
-    "demo": ([], 80),
-    "negatives": ([], 100),
-    "parts": ([], 100),
+    "demo": ([], 30),
+    "negatives": ([], 50),
+    "parts": ([], 60),
 }
 
 
@@ -103,8 +109,8 @@ def test_varied_poses_stay_in_the_picture():
     samples = make_plan(load_recipe("concepts", SCENES)).samples.of_set("albedo")
     scenes = {sample.factors["scene"]: sample.trace for sample in samples}
     for scene, trace in scenes.items():
-        turns = np.linspace(-TURN, TURN, 3)
-        for placed, turn, dx, dy in itertools.product(trace.objects, turns, (-MOVE, MOVE), (-MOVE, MOVE)):
+        ends = (-TURN, TURN), (-MOVE, MOVE), (-MOVE, MOVE)
+        for placed, turn, dx, dy in itertools.product(trace.objects, *ends):
             x, y, z = placed.location
             changes = {"rotation": placed.rotation + turn, "location": (x + dx, y + dy, z)}
             moved = placed.model_copy(update=changes)

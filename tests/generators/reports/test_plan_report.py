@@ -23,7 +23,7 @@ sets:
     rules:
       - {exclude: {color: blue, tone: 2}, target: color}
       - {exclude: {kind: sphere, color: red}, selection: true}
-    draws: 40
+    draws: 12
     layout:
       objects: [{type: $kind, material: $color, size: $size}]
       lights: [{}]
