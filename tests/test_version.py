@@ -7,11 +7,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 import candlelight
-from candlelight.cli import main
 from candlelight.version import RELEASE, code_version
+from tests.command_line import run
 
 ROOT = Path(__file__).parents[1]
 
@@ -94,7 +93,7 @@ def test_a_source_distribution_has_the_version_that_it_was_built_as(copy):
 
 
 def test_command_and_package_say_the_version():
-    assert CliRunner().invoke(main, ["--version"]).output == f"candlelight, version {code_version()}\n"
+    assert run("--version") == f"candlelight, version {code_version()}\n"
     assert candlelight.__version__ == code_version()
 
 

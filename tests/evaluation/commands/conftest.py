@@ -83,6 +83,12 @@ def birds(tmp_path_factory) -> str:
 
 
 @pytest.fixture(scope="session")
+def coverage(birds) -> tuple[str, ...]:
+    """Return the words of a command that scores explanations of the photographs."""
+    return ("evaluate", "coverage", birds, "--split", "annotated", "--device", "cpu")
+
+
+@pytest.fixture(scope="session")
 def make_classifier(birds, tmp_path_factory) -> Callable[..., Path]:
     """Write a classifier whose file says that it was trained on some rows of the photographs."""
     folder = tmp_path_factory.mktemp("classifiers")

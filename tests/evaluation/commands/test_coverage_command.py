@@ -23,10 +23,6 @@ QUICK = ("--quick", "--proportions", "0.05,0.1")
 SMALL = ("--epochs", 1, "--topics", 3, "--prototypes", 2)  # only with all methods
 
 
-COVERAGE = ("evaluate", "coverage")
-CHOSEN = ("--split", "annotated", "--device", "cpu")
-
-
 def write_tables(out: Path, folder: Path) -> None:
     printed = run("evaluate", "coverage-tables", out, "--out", folder)
     assert set(printed.splitlines()) == {str(path) for path in folder.iterdir()}
@@ -62,11 +58,11 @@ def ids_of(data: str, rows: range) -> set[str]:
 
 
 def test_methods_learn_the_training_images_and_are_scored_on_the_others(
-    birds, make_classifier, seen, tmp_path
+    coverage, birds, make_classifier, seen, tmp_path
 ) -> None:
     out, tables = tmp_path / "a.json", tmp_path / "tables"
     words = ("--model", make_classifier(), "--method", "all", *SMALL, "--proportions", "0.05,0.1")
-    text = run(*COVERAGE, birds, *CHOSEN, *words, "--out", out)
+    text = run(*coverage, *words, "--out", out)
     write_tables(out, tables)
     assert seen["learned"] == [ids_of(birds, range(0, 12, 2))]
     assert seen["scored"] == [ids_of(birds, range(1, 12, 2))]
@@ -101,15 +97,19 @@ def test_methods_learn_the_training_images_and_are_scored_on_the_others(
 
 
 @pytest.mark.parametrize("words", [("--fit-limit", "2"), ("--fit", "{}:annotated")], ids=" ".join)
-def test_images_that_the_classifier_has_learned_are_never_scored(birds, make_classifier, seen, words) -> None:
+def test_images_that_the_classifier_has_learned_are_never_scored(
+    coverage, birds, make_classifier, seen, words
+) -> None:
     words = [str(word).format(birds) for word in words]
-    run(*COVERAGE, birds, *CHOSEN, "--model", make_classifier(), "--method", "grad-cam", *words, *QUICK)
+    run(*coverage, "--model", make_classifier(), "--method", "grad-cam", *words, *QUICK)
     assert seen["learned"][0] <= ids_of(birds, range(0, 12, 2))
     assert len(seen["learned"][0]) == (2 if "--fit-limit" in words else 6)
     assert seen["scored"] == [ids_of(birds, range(1, 12, 2))]
 
 
-def test_images_of_other_data_with_the_same_ids_are_scored(birds, make_classifier, seen, monkeypatch) -> None:
+def test_images_of_other_data_with_the_same_ids_are_scored(
+    coverage, birds, make_classifier, seen, monkeypatch
+) -> None:
     def of_other_seed(*given):
         view = open_secondary(*given)
         identity = replace(view.identity, recipe="of another seed")
@@ -118,13 +118,13 @@ def test_images_of_other_data_with_the_same_ids_are_scored(birds, make_classifie
     open_secondary = explained_images.open_secondary
     monkeypatch.setattr(explained_images, "open_secondary", of_other_seed)
     words = ("--model", make_classifier(), "--method", "grad-cam", "--fit", f"{birds}:annotated", *QUICK)
-    text = run(*COVERAGE, birds, *CHOSEN, *words)
+    text = run(*coverage, *words)
     assert seen["learned"] == [ids_of(birds, range(12))]
     assert seen["scored"] == [ids_of(birds, range(1, 12, 2))]
     assert "note: 6 of 12 images of DATA are scored: a classifier or a method has learned from the" in text
 
 
-def test_scores_are_those_of_evaluate(birds, make_classifier, tmp_path) -> None:
+def test_scores_are_those_of_evaluate(coverage, birds, make_classifier, tmp_path) -> None:
     out, path = tmp_path / "a.json", str(make_classifier())
     chosen = {
         **{"k": 3, "rank": "score", "pooling": "image", "threshold_at": "map", "compat": "waiou2023"},
@@ -132,7 +132,7 @@ def test_scores_are_those_of_evaluate(birds, make_classifier, tmp_path) -> None:
     }
     words = [str(word) for name, value in chosen.items() for word in (f"--{name.replace('_', '-')}", value)]
     words += ["--proportions", "0.05", "--threshold", "0.1", "--quick"]
-    run(*COVERAGE, birds, *CHOSEN, "--model", path, "--method", "vebi", *words, "--out", out)
+    run(*coverage, "--model", path, "--method", "vebi", *words, "--out", out)
     (found,) = read_results(out)
     given = {"method": ["vebi"], "proportions": [0.05], "iou_threshold": 0.1, "quick": True, **chosen}
     (expected,) = evaluate("coverage", birds, [path], split="annotated", device="cpu", **given).values()
@@ -150,12 +150,12 @@ def test_scores_are_those_of_evaluate(birds, make_classifier, tmp_path) -> None:
 
 
 def test_several_classifiers_are_compared_on_images_that_none_has_learned(
-    birds, make_classifier, seen, tmp_path
+    coverage, birds, make_classifier, seen, tmp_path
 ) -> None:
     other = make_classifier("other", range(1, 8, 2), seed=5)
     out, page, tables = tmp_path / "a.json", tmp_path / "a.html", tmp_path / "tables"
     words = ("--model", make_classifier(), "--model", other, "--method", "vebi", "--method", "grad-cam")
-    run(*COVERAGE, birds, *CHOSEN, *words, *QUICK, "--fit-limit", 4, "--out", out, "--report", page)
+    run(*coverage, *words, *QUICK, "--fit-limit", 4, "--out", out, "--report", page)
     write_tables(out, tables)
     assert seen["scored"] == [ids_of(birds, range(9, 12, 2))] * 2
     names = [result.about.model["name"] for result in read_results(out)]
@@ -172,55 +172,36 @@ def test_several_classifiers_are_compared_on_images_that_none_has_learned(
         assert section.index(f"Heatmaps on {name}") < section.index("Concepts of vebi")
 
 
-def test_files_of_heatmaps_and_layers_are_compared_with_methods(birds, make_classifier, tmp_path) -> None:
+def test_files_of_heatmaps_and_layers_are_compared_with_methods(
+    coverage, birds, make_classifier, tmp_path
+) -> None:
     view = open_data("parts", birds, split="annotated", by="part")
     for row, name in enumerate(view.ids):
         path = tmp_path / "maps" / f"{name}.npy"
         path.parent.mkdir(parents=True, exist_ok=True)
         np.save(path, view[row].masks["head"].numpy().astype(np.float32))
     words = ("--model", make_classifier(), "--method", "grad-cam", "--layer", "layer1")
-    run(
-        *COVERAGE,
-        birds,
-        *CHOSEN,
-        *words,
-        "--heatmaps",
-        f"heads={tmp_path / 'maps'}",
-        *QUICK,
-        "--out",
-        tmp_path / "a.json",
-    )
+    run(*coverage, *words, "--heatmaps", f"heads={tmp_path / 'maps'}", *QUICK, "--out", tmp_path / "a.json")
     results = {result.about.model["name"]: result for result in read_results(tmp_path / "a.json")}
     assert list(results) == ["kinds grad-cam", "kinds layer1", "heads"]
     assert results["heads"].about.data["rows"] == 6
     heads = results["heads"].about.settings["parts"].index("head")
     assert results["heads"].details["labels"][heads] == 6
     assert results["heads"].score > max(results[name].score for name in list(results)[:2])
-    given = (*COVERAGE, birds, *CHOSEN, *words, *QUICK, "--heatmaps", f"kinds grad-cam={tmp_path / 'maps'}")
+    given = (*coverage, *words, *QUICK, "--heatmaps", f"kinds grad-cam={tmp_path / 'maps'}")
     assert "two models or files have the name `kinds grad-cam`" in refusal(*given)
 
 
-def test_scored_images_of_one_class_alone(birds, make_classifier, seen, tmp_path) -> None:
+def test_scored_images_of_one_class_alone(coverage, birds, make_classifier, seen, tmp_path) -> None:
     """The classes are numbered by the classifier, not by the images that are left to score."""
     learned = make_classifier("skewed", range(0, 7))
-    run(
-        *COVERAGE,
-        birds,
-        *CHOSEN,
-        "--model",
-        learned,
-        "--method",
-        "vebi",
-        *QUICK,
-        "--out",
-        tmp_path / "a.json",
-    )
+    run(*coverage, "--model", learned, "--method", "vebi", *QUICK, "--out", tmp_path / "a.json")
     assert seen["scored"] == [ids_of(birds, range(7, 12))]
     assert seen["labels"] == [1] * 5
 
 
-def test_one_scored_image_and_none(birds, make_classifier) -> None:
-    words = (*COVERAGE, birds, *CHOSEN, "--method", "grad-cam", *QUICK, "--model")
+def test_one_scored_image_and_none(coverage, birds, make_classifier) -> None:
+    words = (*coverage, "--method", "grad-cam", *QUICK, "--model")
     most = make_classifier("most", range(0, 11))
     assert "all images are of one group" in refusal(*words, most)
     assert "kinds" not in run(*words, most, "--choose", "same")

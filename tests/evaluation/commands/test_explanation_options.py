@@ -13,7 +13,6 @@ from tests.command_line import refusal, run
 
 transformers = pytest.importorskip("transformers")
 
-QUICK = ("--quick", "--proportions", "0.1")
 NORMALISATION = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
 PROCESSOR = {
     "image_processor_type": "ConvNextImageProcessor",
@@ -22,10 +21,9 @@ PROCESSOR = {
 }
 
 
-@pytest.fixture(scope="module")
-def coverage(birds):
-    """Return the words of a command that scores the photographs."""
-    return ("evaluate", "coverage", birds, "--split", "annotated", "--device", "cpu", *QUICK)
+@pytest.fixture
+def coverage(coverage):
+    return (*coverage, "--quick", "--proportions", "0.1")
 
 
 @pytest.fixture(scope="module")

@@ -204,34 +204,18 @@ def test_answers_are_read_before_ratings(pictures, rated, tmp_path) -> None:
     assert "--preset: not with --rated" in refusal(*words, "--preset", "rmse=RMSE")
 
 
-class _Frames:
-    """Frames that turned, as `open_data("moved", ...)` opens them."""
-
-    def __init__(self, view):
-        self.view = view
-        self.identity, self.ids, self.groups = view.identity, view.ids, view.groups
-        self.known_ids, self.incomplete = view.known_ids, ("rotation/scene=9/rotation",)
-        self.pixels_per_degree = (20.14, 29.2)
-
-    def __len__(self):
-        return len(self.view)
-
-    def __getitem__(self, row):
-        return self.view[row]
-
-
 @pytest.fixture
-def frames(memory_view, monkeypatch, request):
-    transform = getattr(request, "param", "rotation")
+def frames(memory_view, monkeypatch):
     draws = torch.Generator().manual_seed(0)
-    family = TransformFamily({"parallax x": "translation x"}.get(transform, transform), (0, 1, 4))
+    family = TransformFamily("rotation", (0, 1, 4))
     items = []
     for _ in range(6):
         image = torch.rand(3, 16, 16, generator=draws)
         moved = torch.cat([family.transform(image[None], one).images for one in family.magnitudes])
         steps = torch.tensor(family.magnitudes, dtype=torch.float64)
-        items.append(views.MovedImages(image, moved, transform, "degrees", steps, 0 * steps, 29.2))
-    found, asked = _Frames(memory_view(items)), {}
+        items.append(views.MovedImages(image, moved, "rotation", "degrees", steps, 0 * steps, 29.2))
+    members = {"incomplete": ("rotation/scene=9/rotation",), "pixels_per_degree": (20.14, 29.2)}
+    found, asked = memory_view(items, **members), {}
     monkeypatch.setattr(
         score_perception, "open_data", lambda kind, data, **choice: asked.update(choice) or found
     )
@@ -279,19 +263,6 @@ def test_frames_that_turned_are_read_from_disk(tmp_path) -> None:
     assert [list(curve["magnitudes"]) for curve in curves.values()] == [[0, 2, 8]] * 2
     assert 0 < curves["physical"]["response"][1] < curves["physical"]["response"][2]
     assert curves["physical"]["response"] != curves["image plane"]["response"]
-
-
-@pytest.mark.parametrize("frames", ["parallax x"], indirect=True)
-def test_parallax_has_the_threshold_of_translation_and_no_place_in_the_order(frames, tmp_path) -> None:
-    out, page = tmp_path / "a.json", tmp_path / "a.html"
-    words = ("frames", "--metric", "rmse", "--metric", "mine=ssim", "--transform", "parallax")
-    text = run(*MOVED, *words, "--moves", "both", "--out", out, "--report", page)
-    assert frames[1]["transforms"] == ["parallax x"]
-    assert sum("parallax x, degrees" in line and " 0.23 " in line for line in text.splitlines()) == 2
-    rmse, mine = read_results(out)
-    assert rmse.scores["parallax x"].value == pytest.approx(rmse.scores["parallax x (image plane)"].value)
-    assert math.isnan(mine.scores["order"].value)
-    assert "parallax x, degrees" in page.read_text()
 
 
 @pytest.mark.parametrize(
