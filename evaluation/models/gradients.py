@@ -158,8 +158,9 @@ def median_over_lights(lights: Float[ndarray, "lights 3 height width"]) -> Gradi
         >>> median_over_lights(np.ones((10, 3, 2, 2))).down.shape
         (2, 2)
     """
-    gradients = backward_differences(np.log(raised_gray(lights)))
-    return Gradients(*(np.median(part, axis=0) for part in gradients))
+    with np.errstate(invalid="ignore"):  # light that is infinite outside the mask has no gradient
+        gradients = backward_differences(np.log(raised_gray(lights)))
+        return Gradients(*(np.median(part, axis=0) for part in gradients))
 
 
 GradientEstimate = Callable[[int, ndarray, ndarray], Gradients]

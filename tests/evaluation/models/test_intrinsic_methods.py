@@ -179,6 +179,9 @@ def test_weiss_leaves_moving_shadows_out_of_the_reflectance() -> None:
     torch.testing.assert_close(shading[0, :1], SHADOWS[1] * 0.8)
     # Gray Retinex cannot tell a shadow from paint.
     assert (GrayRetinex()(LIGHTS[:, 1])[0] - ALBEDO / 0.8).abs().max() > 0.1
+    beyond, mask = LIGHTS.clone(), torch.ones(1, 8, 9).bool()
+    beyond[..., 7:], mask[:, :, 7:] = torch.inf, False
+    torch.testing.assert_close(Weiss()(LIGHTS[:, 1], beyond, mask)[0][..., :7], ALBEDO[..., :7] / 0.8)
 
 
 def test_a_threshold_removes_smooth_shading() -> None:
