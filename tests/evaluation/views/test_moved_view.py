@@ -129,7 +129,7 @@ def test_only_sets_of_the_chosen_transforms_are_opened(without):
 def test_rows_hold_the_reference_and_all_magnitudes_of_a_scene(root, tmp_path):
     pack_hdf5(root, tmp_path / "h5")
     pack_hub(root, tmp_path / "hub")
-    for place in (root, str(root), tmp_path / "h5", tmp_path / "hub"):
+    for place in (root, tmp_path / "h5", tmp_path / "hub"):
         view = open_data("moved", place)
         assert isinstance(view, View)
         assert len(view) == len(SCENES) * len(TRANSFORMS)

@@ -1,13 +1,8 @@
 """Labels of CUB-70 and CelebAMask-HQ: rows, ids and values of factors agree with those of parts."""
 
-from shutil import rmtree
-
-import numpy as np
 import pytest
-from PIL import Image
 
 from candlelight.evaluation.views import open_data
-from candlelight.loaders.public.celebamask import CELEBAMASK_PARTS
 from tests.loaders.public.copies import READERS
 from tests.refusals import refused
 
@@ -91,64 +86,3 @@ def test_images_are_read_without_masks(open_copy, layout, kind, monkeypatch):
 @pytest.mark.parametrize("layout", ["cub70", "celebamask"])
 def test_readers_leave_out_masks_on_request(public_folder, layout):
     assert "parts" not in READERS[layout](public_folder(layout), masks=False)[0]
-
-
-# ------------------------------------------------------------------------------ parts of the coverage paper
-
-# Behzadi-Khormouji and Oramas, section 5.1, with the names of the mask files.
-GROUPS = {
-    "skin": {"skin", "neck", "l_ear", "r_ear"},
-    "hair": {"hair", "l_brow", "r_brow"},
-    "nose": {"nose"},
-    "eyes": {"l_eye", "r_eye"},
-    "mouth": {"mouth"},
-    "lips": {"u_lip", "l_lip"},
-    "eyeglass": {"eye_g"},
-    "earring": {"ear_r"},
-    "necklace": {"neck_l"},
-    "cloth": {"cloth"},
-}
-BIRD = {
-    *("head", "right_eye", "left_eye", "beak", "neck", "body"),
-    *("right_wing", "left_wing", "right_leg", "left_leg", "tail"),
-}
-
-
-def write_bars(folder, names, form):
-    """Write a mask for each part; part number n is the column n of the image."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for number, name in enumerate(names):
-        mask = np.zeros((4, 20), np.uint8)
-        mask[:, number] = 255
-        Image.fromarray(mask).save(folder / form.format(name))
-
-
-def columns(mask):
-    assert mask.all(0).equal(mask.any(0))
-    return set(mask.any(0).nonzero().flatten().tolist())
-
-
-def test_masks_of_a_face_are_united_as_in_the_paper(tmp_path):
-    (tmp_path / "CelebA-HQ-img").mkdir()
-    Image.fromarray(np.zeros((4, 20, 3), np.uint8)).save(tmp_path / "CelebA-HQ-img" / "5.jpg")
-    write_bars(tmp_path / "CelebAMask-HQ-mask-anno" / "0", CELEBAMASK_PARTS, "00005_{}.png")
-    masks = open_data("parts", f"celebamask:{tmp_path}", split="all", by="part")[0].masks
-    place = {name: number for number, name in enumerate(CELEBAMASK_PARTS)}
-    assert {name: columns(mask) for name, mask in masks.items()} == {
-        group: {place[name] for name in names} for group, names in GROUPS.items()
-    }
-    shown = set().union(*(columns(mask) for mask in masks.values()))
-    assert shown == set(range(18)) - {place["hat"]}
-
-
-def test_masks_of_a_bird_are_the_11_parts(own_copy):
-    root = own_copy("cub70")
-    rmtree(root / "AnnotationMasksPerclass")
-    write_bars(root / "AnnotationMasksPerclass" / "2", sorted(BIRD), "Laysan_0004_8_{}.png")
-    path = root / "CUB_200_2011" / "images" / "002.Laysan_Albatross" / "Laysan_0004_8.jpg"
-    Image.fromarray(np.zeros((4, 20, 3), np.uint8)).save(path)
-    view = open_data("parts", f"cub70:{root}", split="annotated", by="part")
-    assert view.ids == ("002.Laysan_Albatross/Laysan_0004_8",)
-    assert {name: columns(mask) for name, mask in view[0].masks.items()} == {
-        name: {number} for number, name in enumerate(sorted(BIRD))
-    }

@@ -22,7 +22,6 @@ from candlelight.loaders.public import CUB200, Candle, CelebAMaskHQ, MITIntrinsi
 from tests.loaders.public.copies import READERS, write_exr
 from tests.refusals import refused
 
-pytest.importorskip("OpenEXR")
 pytestmark = pytest.mark.usefixtures("datasets")
 
 HAVE = {

@@ -105,13 +105,31 @@ def test_faces_have_their_visible_parts(own_copy):
     assert item["parts"]["skin"].dtype == torch.bool
     assert item["parts"]["skin"].any(1).tolist() == [False, False, True, True]
     assert CelebAMaskHQ(root, groups="paper").parts == tuple(PAPER_GROUPS)
-    assert {part for group in PAPER_GROUPS.values() for part in group} ^ {*CELEBAMASK_PARTS} == {"hat"}
     parts = CelebAMaskHQ(root, groups="paper")[1]["parts"]
     assert {name: mask.any(1).tolist() for name, mask in parts.items()} == {
         "skin": [False, False, True, True],
         "eyes": [True, True, False, False],
     }
     assert CelebAMaskHQ(root, groups={"head": ["hat", "hair"]})[0]["parts"]["head"].sum() == WIDTH
+
+
+def test_parts_are_those_of_the_coverage_paper():
+    # Behzadi-Khormouji and Oramas, section 5.1, with the names of the mask files.
+    assert {name: {*parts} for name, parts in PAPER_GROUPS.items()} == {
+        "skin": {"skin", "neck", "l_ear", "r_ear"},
+        "hair": {"hair", "l_brow", "r_brow"},
+        "nose": {"nose"},
+        "eyes": {"l_eye", "r_eye"},
+        "mouth": {"mouth"},
+        "lips": {"u_lip", "l_lip"},
+        "eyeglass": {"eye_g"},
+        "earring": {"ear_r"},
+        "necklace": {"neck_l"},
+        "cloth": {"cloth"},
+    }
+    assert {part for group in PAPER_GROUPS.values() for part in group} == {*CELEBAMASK_PARTS} - {"hat"}
+    pairs = {f"{side}_{part}" for side in ("left", "right") for part in ("eye", "wing", "leg")}
+    assert {*CUB70_PARTS} == {"head", "beak", "neck", "body", "tail"} | pairs
 
 
 def test_splits_follow_the_numbers_of_celeba(own_copy):
