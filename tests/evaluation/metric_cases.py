@@ -40,8 +40,11 @@ from candlelight.evaluation.causal.generativeness import baseline_codes
 from candlelight.evaluation.concepts import (
     csm,
     directional_derivatives,
+    effect_interval,
+    exchange_derivatives,
     fit_cavs,
     output_gradient,
+    permutation_test,
     pixel_loss,
     random_cavs,
     sensitivity,
@@ -150,6 +153,14 @@ def _derivatives(concept: Tensor, negatives: Tensor, gradients: Tensor) -> objec
 def _tcav(concept: Tensor, negatives: Tensor, gradients: Tensor) -> object:
     scorer = LayerScorer(negatives, gradients, "logit", {"runs": 4}, seed=3)
     return scorer.score(concept, negatives[:7], permutations=5)
+
+
+def _exchanges(concept: Tensor, negatives: Tensor, gradients: Tensor) -> object:
+    return [
+        exchange_derivatives(concept, negatives, gradients, seed=0),
+        permutation_test(concept[:2]),
+        effect_interval(gradients.T, list("abcdef"), 0),
+    ]
 
 
 def _coverage(maps: Tensor, masks: Tensor) -> object:
@@ -374,6 +385,7 @@ CASES: Cases = {
     "cavs": (_derivatives, BLOCKS),
     "cavs in float64": (_derivatives, tuple(block.double() for block in BLOCKS)),
     "tcav": (_tcav, BLOCKS),
+    "exchanges": (_exchanges, BLOCKS),
     "csm": (csm, tuple(drawn(4, seed=seed) for seed in range(4))),
     "coverage": (_coverage, (drawn(5, 4, 12, 10), drawn(5, 3, 24, 20, seed=1) > 0.6)),
     "coverage, ties": (_coverage, ((drawn(5, 4, 12, 10) * 4).round(), drawn(5, 3, 24, 20, seed=1) > 0.6)),

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.evaluation.metric_cases import BY_ROW, BY_SAMPLE, CASES
+from tests.evaluation.metric_cases import BY_ROW, BY_SAMPLE, CASES, PAIR
 from tests.evaluation.pretended_gpu import Pretended, PretendedGpu, move
 from tests.refusals import refused
 
@@ -98,6 +98,8 @@ def test_float64_gives_the_same_more_exactly(name: str) -> None:
 def test_shapes_that_do_not_agree_are_refused(name: str) -> None:
     function, arguments = CASES[name]
     for place, one in enumerate(arguments):
-        for wrong in (one[:1], one[0], one[..., :1]):
+        # Images are compared channel by channel: one channel does not stand for three.
+        channels = [one[:, :1]] if arguments[1] is PAIR[1] and one.ndim == 4 else []
+        for wrong in (one[:1], one[0], one[..., :1], *channels):
             with refused(r"^expected `\w+` \["):
                 function(*arguments[:place], wrong, *arguments[place + 1 :])

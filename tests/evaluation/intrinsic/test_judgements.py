@@ -219,10 +219,13 @@ def test_values_that_are_not_positive_are_raised_to_the_floor() -> None:
     assert counts[0].equal(counts[1])
 
 
-def test_invalid_labels_variants_and_counts_are_refused() -> None:
+def test_invalid_images_labels_variants_and_counts_are_refused() -> None:
     shading, labels, _ = drawn_saw(14)
     counts = torch.zeros(200, 3, 2, dtype=torch.float64)
     for message, call in {
+        r"expected `reflectance` \[batch, channels, height, width\], got": lambda: whdr(
+            torch.ones(3, 2, 2), [pair(0)]
+        ),
         r"^`labels` must be 0, 1, 2 or 100, got 3$": lambda: count_smooth(
             shading, torch.where(labels == 1, 3, labels), "kovacs2017"
         ),

@@ -153,7 +153,7 @@ def test_dissimilarity_of_the_best_scale_equals_the_search() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "smallest"), [(ssim, 11), (dssim_crefnet, 11), (ms_ssim, 161), (ssim_padded, 6)]
+    ("metric", "smallest"), [(ssim, 11), (dssim, 11), (dssim_crefnet, 11), (ms_ssim, 161), (ssim_padded, 6)]
 )
 def test_smallest_image(metric, smallest: int) -> None:
     image = drawn(18, 1, smallest, smallest)
