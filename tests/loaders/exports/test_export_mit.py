@@ -249,6 +249,7 @@ def test_the_benchmark_runs_on_an_export(exported, read_png16):
     check_benchmark(read_png16, exported / "paper", "cup")
 
 
+@pytest.mark.oracle
 @pytest.mark.skipif("MIT_INTRINSIC" not in os.environ, reason="MIT_INTRINSIC names no folder of the dataset")
 def test_the_benchmark_runs_on_the_real_dataset(read_png16):
     check_benchmark(read_png16, Path(os.environ["MIT_INTRINSIC"]), "cup1")

@@ -125,6 +125,7 @@ def test_datasets_reads_an_export(datasets, frames_root, tmp_path):
     np.testing.assert_array_equal(np.asarray(rows[4]["image.png"]), frames.frame(4).layers["image"])
 
 
+@pytest.mark.oracle
 def test_webdataset_reads_an_export(frames_root, tmp_path):
     webdataset = pytest.importorskip("webdataset")
     export_webdataset(frames_root, tmp_path / "tar", "free", shard_size=2)

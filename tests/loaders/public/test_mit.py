@@ -71,6 +71,7 @@ def test_data_are_found_in_each_layout_of_folders(tmp_path, below):
     assert MITIntrinsic(str(tmp_path)).ids == ("box",)
 
 
+@pytest.mark.oracle
 @pytest.mark.skipif("MIT_INTRINSIC" not in os.environ, reason="MIT_INTRINSIC names no folder of the dataset")
 def test_the_real_dataset_is_read():
     data = MITIntrinsic(Path(os.environ["MIT_INTRINSIC"]), "grosse")
