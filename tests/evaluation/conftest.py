@@ -29,10 +29,12 @@ def quick_evaluations(request) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (
             "candlelight.evaluation.causal.score_counterfactuals",
+            "candlelight.evaluation.concepts.csm",
             "candlelight.evaluation.concepts.score_csm",
             "candlelight.evaluation.coverage.score_causal_check",
             "candlelight.evaluation.coverage.score_coverage",
             "candlelight.evaluation.intrinsic.intrinsic_records",
+            "candlelight.evaluation.perception.raid_agreement",
             "candlelight.evaluation.perception.score_perception",
             "candlelight.evaluation.intrinsic.score_protocols",
         ):

@@ -16,10 +16,10 @@ from candlelight.loaders.schema import DatasetInfo, SetInfo
 TESTS = Path(__file__).parents[1]
 
 
-def load_builders(folder: str) -> ModuleType:
-    """Import the builders of tiny data from the conftest file of another folder, to change their sizes."""
-    path = TESTS / folder / "conftest.py"
-    spec = importlib.util.spec_from_file_location(f"builders_{path.parent.name}", path)
+def load_builders(file: str) -> ModuleType:
+    """Import the builders of tiny data from a file of another folder anew, to change their sizes."""
+    path = TESTS / file
+    spec = importlib.util.spec_from_file_location(f"builders_{path.stem}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -33,7 +33,7 @@ def write_noise(
     change: Callable[..., Any] = lambda name, index, metadata: metadata,
 ) -> None:
     """Write a frame for each combination of factors of each set, which are those of `GRID` unless given."""
-    made = load_builders("loaders")
+    made = load_builders("loaders/conftest.py")
     made.HEIGHT = height or made.HEIGHT
     layers = [name for name in made.LAYERS if name in layers]
     common = {"width": made.WIDTH, "height": made.HEIGHT, "layers": layers, "factors": made.GRID}

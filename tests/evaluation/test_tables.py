@@ -62,14 +62,14 @@ def write_data(root: Path) -> dict[str, tuple[str, dict[str, str]]]:
     rendered = {"--set": "grid", "--albedo": "grid", "--illumination": "none", "--negatives": "free"}
     data = {kind: (str(root / kind), rendered) for kind in ("frames", "hdf5", "hub")}
     data["hf:NAME"] = (f"hf:{root / 'hub'}", rendered)
-    public = load_builders("evaluation/views")
+    public = load_builders("loaders/public/copies.py")
+    needed = load_builders("evaluation/views/conftest.py").NEEDED
     public.HEIGHT, public.WIDTH = 24, 32
     for layout in LAYOUTS:
+        (root / layout).mkdir()
         public.WRITERS[layout](root / layout)
         text = f"{layout}:{root / layout}"
-        named = {
-            f"--{name.removesuffix('_name')}": value for name, value in public.NEEDED.get(layout, {}).items()
-        }
+        named = {f"--{name.removesuffix('_name')}": value for name, value in needed.get(layout, {}).items()}
         split = f":{named['--split']}" if "--split" in named else ""
         own = {"--albedo": "none", "--illumination": text + split, "--negatives": f"{frames}:free"}
         data[f"{layout}:PATH"] = (text, {**own, **named})
@@ -110,7 +110,7 @@ def write_models(root: Path) -> dict[str, dict[str, list[str]]]:
 
 def write_published(folder: Path) -> str:
     """Write a stand-in for the checkout of a published method, and its weights with random values."""
-    code = load_builders("evaluation/adapters").CGI_UNET
+    code = load_builders("evaluation/adapters/conftest.py").CGI_UNET
     (folder / "models").mkdir(parents=True)
     (folder / "models" / "networks.py").write_text(code, encoding="utf-8")
     scope: dict[str, Any] = {}
