@@ -25,7 +25,7 @@ def load_builders(file: str) -> ModuleType:
     return module
 
 
-def write_noise(
+def write_frames(
     root: Path,
     sets: Mapping[str, Mapping[str, Any]],
     layers: Sequence[str],

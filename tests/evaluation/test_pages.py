@@ -19,7 +19,7 @@ from candlelight.cli import main
 from candlelight.evaluation.models.network import IntrinsicNet, save_model
 from candlelight.evaluation.perception import open_distance, pair_distances
 from candlelight.loaders.schema import FactorInfo
-from tests.evaluation.noise_frames import write_noise
+from tests.evaluation.noise_frames import write_frames
 
 ROOT = Path(__file__).parents[2]
 PAGES = (
@@ -124,13 +124,18 @@ def change_metadata(name: str, index: int, metadata):
     return metadata
 
 
+def write_noise(root: Path) -> None:
+    """Write frames of noise with the sets of the demo."""
+    sets = {name: {"varies": ("size",)} for name in SETS} | {"candle": {"factors": CANDLE}}
+    # Supervised codes need this height.
+    write_frames(root, sets, LAYERS, height=32, change=change_metadata)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Write frames, weights, and the files that the pages show."""
     folder = tmp_path_factory.mktemp("pages")
-    sets = {name: {"varies": ("size",)} for name in SETS} | {"candle": {"factors": CANDLE}}
-    # Supervised codes need this height.
-    write_noise(folder / "demo" / "frames", sets, LAYERS, height=32, change=change_metadata)
+    write_noise(folder / "demo" / "frames")
     (folder / "demo" / "study").mkdir()
     save_model(IntrinsicNet(width=2, seed=0), folder / "demo" / "study" / "network.pt")
     write_files(folder)

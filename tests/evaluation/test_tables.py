@@ -20,7 +20,7 @@ from candlelight.evaluation.models.network import IntrinsicNet, save_model
 from candlelight.evaluation.views import LAYOUTS, open_data
 from candlelight.loaders import pack_hdf5, pack_hub
 from candlelight.loaders.public import grid_images
-from tests.evaluation.noise_frames import TESTS, load_builders, write_noise
+from tests.evaluation.noise_frames import TESTS, load_builders, write_frames
 
 DOCS = TESTS.parent / "docs" / "evaluation.md"
 START, END = "<!-- made by tests/evaluation/test_tables.py -->", "<!-- end of the tables -->"
@@ -56,7 +56,7 @@ def write_data(root: Path) -> dict[str, tuple[str, dict[str, str]]]:
     """Write every kind of data; return DATA and further command-line options by kind."""
     frames = root / "frames"
     layers = ("image", "radiance", "albedo", "shading", "object")
-    write_noise(frames, {"grid": {"varies": ("size",)}, "free": {}}, layers)
+    write_frames(frames, {"grid": {"varies": ("size",)}, "free": {}}, layers)
     pack_hdf5(frames, root / "hdf5")
     pack_hub(frames, root / "hub")
     rendered = {"--set": "grid", "--albedo": "grid", "--illumination": "none", "--negatives": "free"}
