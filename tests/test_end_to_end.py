@@ -78,7 +78,6 @@ def test_the_demo_trains_and_scores_and_a_second_run_repeats_nothing(rendered, m
     monkeypatch.setitem(commands, "network.pt", shorter)
     monkeypatch.setitem(commands, "csm.json", commands["csm.json"] + " --runs 3")
     monkeypatch.setattr(import_module("candlelight.evaluation.causal.measure_codes"), "MOST_RESAMPLES", 40)
-    monkeypatch.setattr("candlelight.evaluation.run.steps._code_sha256", lambda: "code")
     monkeypatch.setattr(
         demo_command, "FRAME_COMMANDS", ("info {out}/frames --set tabletop --sheet {out}/sheet.png",)
     )

@@ -193,7 +193,8 @@ def rank_agreement(
         >>> rank_agreement(torch.tensor([[0.5, 1.0, 3.0]]), torch.tensor([[0.0, -0.2, 0.9]]))
         tensor([1.])
     """
-    return _spearman(density, effect.abs(), _kept(density, effect))
+    kept = _kept(density, effect)
+    return _spearman(density, effect.abs(), kept)
 
 
 def rank_correlation(

@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from functools import partial
+from functools import cache, partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
@@ -208,15 +208,26 @@ def _read(path: Path) -> dict[str, Tensor] | None:
 
 def _code_sha256() -> str:
     """Hash all imported Python files outside the standard library and other installed packages."""
-    installed = Path(sysconfig.get_path("stdlib"))
     named = [getattr(module, "__dict__", {}).get("__file__") for module in list(sys.modules.values())]
-    files = {Path(name) for name in named if isinstance(name, str) and name.endswith(".py")}
     whole = hashlib.sha256()
-    for file in sorted(files):
-        other = file.is_relative_to(installed) or _PACKAGES.intersection(file.parts)
-        if (not other or file.is_relative_to(_OWN)) and file.is_file():
-            whole.update(f"{file}\0{file_sha256(file)}\0".encode())
+    for file in sorted({name for name in named if isinstance(name, str) and _is_own_code(name)}):
+        with suppress(FileNotFoundError):
+            state = Path(file).stat()
+            whole.update(f"{file}\0{_sha256_of(file, state.st_mtime_ns, state.st_size)}\0".encode())
     return whole.hexdigest()
+
+
+@cache
+def _is_own_code(file: str) -> bool:
+    path = Path(file)
+    other = path.is_relative_to(sysconfig.get_path("stdlib")) or _PACKAGES.intersection(path.parts)
+    return path.suffix == ".py" and (not other or path.is_relative_to(_OWN))
+
+
+@cache
+def _sha256_of(file: str, changed: int, size: int) -> str:
+    """Hash a file once for each time it is written."""
+    return file_sha256(Path(file))
 
 
 _Item = TypeVar("_Item")

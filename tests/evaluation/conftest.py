@@ -13,18 +13,14 @@ import torch
 from numpy import ndarray
 from torch import Tensor, nn
 
-from candlelight.evaluation.run import steps
 from candlelight.evaluation.run.intervals import Score, resampled_interval
 from candlelight.evaluation.run.result import Provenance, StatisticResult
 from candlelight.evaluation.views import DataIdentity, DecomposedImage
 
 
 @pytest.fixture(scope="module", autouse=True)
-def quick_evaluations(request) -> Iterator[None]:
-    """Compute intervals from 40 resamples, and do not hash all imported files for the key of each model.
-
-    test_intervals.py tests thousands of resamples, and test_finished_steps.py the hash.
-    """
+def quick_evaluations() -> Iterator[None]:
+    """Compute intervals from 40 resamples; the tests of intervals take thousands."""
     few = functools.partial(resampled_interval, resamples=40)
     with pytest.MonkeyPatch.context() as patch:
         for module in (
@@ -40,8 +36,6 @@ def quick_evaluations(request) -> Iterator[None]:
         ):
             patch.setattr(import_module(module), "resampled_interval", few)
         patch.setattr(import_module("candlelight.evaluation.causal.measure_codes"), "MOST_RESAMPLES", 40)
-        if not request.module.__name__.endswith("test_finished_steps"):
-            patch.setattr(steps, "_code_sha256", lambda: "code")
         yield
 
 

@@ -12,7 +12,7 @@ from tests.evaluation.commands.test_intrinsic_commands import write_objects
 from tests.evaluation.commands.test_perception_command import write_turned
 from tests.evaluation.commands.test_tcav_command import write_pictures
 from tests.evaluation.test_pages import write_raid
-from tests.evaluation.views.conftest import write_maw, write_multi_illumination
+from tests.loaders.public.copies import write_maw, write_multi_illumination
 
 SPLIT, CODES = "--model split=own.py:Split", "--model codes=own.py:Codes"
 COMMANDS = {

@@ -18,7 +18,7 @@ from candlelight.loaders.samples import Frame
 from candlelight.loaders.schema import array_sha256
 from tests.command_line import refusal, run
 from tests.evaluation.benchmark.conftest import painted
-from tests.evaluation.views.conftest import write_iiw
+from tests.loaders.public.copies import write_iiw
 
 OBJECTS = ("box", "cup1", "deer", "frog1")
 METHODS = ("evaluate", "methods")

@@ -153,8 +153,7 @@ def control_of(memory_view, view, varies="pose"):
     return memory_view(images, name="control", sets=tuple(found), varies=varies)
 
 
-def test_controls_stand_beside_negatives(sets, memory_view, tmp_path, monkeypatch):
-    monkeypatch.setattr("candlelight.evaluation.run.steps._code_sha256", str)  # takes a second for each run
+def test_controls_stand_beside_negatives(sets, memory_view, tmp_path):
     controls = {"albedo": control_of(memory_view, sets["albedo"])}
     first, steps = (FinishedSteps(tmp_path / "csm.partial") for _ in range(2))
     model = open_model("constant-shading")  # a model with an identity, whose steps are kept

@@ -304,8 +304,7 @@ def test_results_are_read_back_and_compared_without_a_better_one(noisy, tmp_path
     assert "↓" not in table(results)
 
 
-def test_interrupted_run_resumes(noisy, memory_view, tmp_path, monkeypatch):
-    monkeypatch.setattr("candlelight.evaluation.run.steps._code_sha256", str)  # takes a second for each run
+def test_interrupted_run_resumes(noisy, memory_view, tmp_path):
     model = NamedModel(ModelIdentity("model", "weights", None, "0" * 64), Network(), "srgb")
 
     def run(**changed):

@@ -9,7 +9,6 @@ from candlelight.evaluation.catalogue.coverage_options import CoverageOptions
 from candlelight.evaluation.coverage.explanations import Explanation, explain_images, merge_explanation
 from candlelight.evaluation.coverage.score_coverage import COVERAGE, layer_heatmaps, read_explanations
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
-from candlelight.evaluation.run import steps as finished_steps
 from candlelight.evaluation.run.evaluate import start
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.views import PartImage
@@ -17,11 +16,6 @@ from tests.refusals import refused
 
 MERGES = ((1, "sum"), (3, "sum"), (5, "sum"), (1, "score"))
 ROWS = 5
-
-
-@pytest.fixture(autouse=True)
-def fixed_code(monkeypatch) -> None:
-    monkeypatch.setattr(finished_steps, "_code_sha256", lambda: "code")
 
 
 @pytest.fixture

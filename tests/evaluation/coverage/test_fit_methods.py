@@ -17,17 +17,11 @@ from candlelight.evaluation.coverage.explained_images import (
 )
 from candlelight.evaluation.models.build_backbone import build_backbone
 from candlelight.evaluation.models.model_spec import ModelIdentity, NamedModel
-from candlelight.evaluation.run import steps as finished_steps
 from candlelight.evaluation.run.steps import FinishedSteps
 from tests.refusals import refused
 
 LABELS = [0, 1, 0, 1]
 SETTINGS = ExplanationOptions(("all",), topics=2, prototypes=2, epochs=1)
-
-
-@pytest.fixture(autouse=True)
-def fixed_code(monkeypatch) -> None:
-    monkeypatch.setattr(finished_steps, "_code_sha256", lambda: "code")
 
 
 @pytest.fixture

@@ -53,7 +53,6 @@ def images(count: int) -> list[torch.Tensor]:
 def evaluations(memory_view, decompositions, monkeypatch):
     """Return each evaluation by name: its model, and a function of the model and the steps."""
     few_resamples = partial(resampled_interval, resamples=20)
-    monkeypatch.setattr(finished_steps, "_code_sha256", lambda: "code")  # it does not change meanwhile
     # Collecting the garbage of the whole test process takes most of the time of a batch that is halved.
     monkeypatch.setattr("candlelight.evaluation.run.batches.gc.collect", lambda: 0)
     # The package has a function of the module's name.

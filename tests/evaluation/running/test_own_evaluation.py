@@ -11,7 +11,6 @@ import torch
 from candlelight.evaluation import Evaluation, evaluate
 from candlelight.evaluation.intrinsic import DECOMPOSITIONS, psnr
 from candlelight.evaluation.models.retinex import BASELINES
-from candlelight.evaluation.run import steps
 from candlelight.evaluation.run.evaluate import find_evaluation
 from candlelight.evaluation.run.steps import FinishedSteps
 from candlelight.evaluation.views import DecomposedImage
@@ -38,8 +37,7 @@ def own(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def view(memory_view, monkeypatch):
-    monkeypatch.setattr(steps, "_code_sha256", lambda: "code")  # it does not change meanwhile
+def view(memory_view):
     draws = torch.rand(6, 2, 3, 8, 9, generator=torch.Generator().manual_seed(0)) + 0.1
     inside = torch.ones(8, 9, dtype=torch.bool)
     inside[0] = False
