@@ -10,6 +10,7 @@ from PIL import Image
 
 from candlelight.evaluation.models.build_backbone import build_backbone
 from candlelight.evaluation.models.classifiers import TrainedOn, save_classifier
+from candlelight.evaluation.run import steps as finished_steps
 from candlelight.evaluation.views import open_data
 from tests.evaluation.test_pages import write_noise
 
@@ -118,3 +119,9 @@ def noise_frames(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("noise")
     write_noise(root)
     return root
+
+
+@pytest.fixture(autouse=True)
+def fixed_code(monkeypatch) -> None:
+    """Keep the hash of the imported code: commands in one process import more and more of the package."""
+    monkeypatch.setattr(finished_steps, "_code_sha256", lambda: "code")

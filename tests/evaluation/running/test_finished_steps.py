@@ -318,7 +318,7 @@ def test_a_commit_keeps_steps_and_another_code_of_the_package_does_not(monkeypat
     before = model_key(model, "cpu")
     monkeypatch.setattr(result, "code_version", lambda: "9.0.dev1+gabc1234")
     assert model_key(model, "cpu") == before
-    monkeypatch.setattr(finished_steps, "_PACKAGES", {"/"})  # as if all files were installed
+    monkeypatch.setattr(finished_steps, "_INSTALLED", "/")  # as if all files were installed
     installed = model_key(model, "cpu")["code"]
-    monkeypatch.setattr(finished_steps, "_OWN", Path("/nowhere"))
+    monkeypatch.setattr(finished_steps, "_OWN", "/nowhere")
     assert model_key(model, "cpu")["code"] != installed
