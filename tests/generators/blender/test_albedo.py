@@ -47,9 +47,8 @@ sets:
 
 
 @pytest.fixture(scope="module")
-def paints(tmp_path_factory, render_recipe):
-    root = tmp_path_factory.mktemp("paints")
-    render_recipe(root, PAINTS)
+def paints(run):
+    root, _ = run
 
     def frames(set_name):
         reader = FrameFolder(root / "frames", set_name)
@@ -196,41 +195,43 @@ SCENES = {
     "group": [(0, 0, 0)],
 }
 USER = """
-name: user
-image: {width: 24, height: 24}
-render: {samples: 16, bounces: 1, denoise: false}
-exposure: 0.3
-assets: {scenes: scenes}
-sets:
   scenes:
+    image: {width: 24, height: 24}
+    render: {samples: 16, bounces: 1, denoise: false}
     factors:
       scene: {assets: scenes, values: [text, curve, metaball, instance, mix, add, colours, cutout, group]}
     layout:
       environment: {scene: $scene}
       lights: [{location: [0.5, 4, 2], power: 2000, radius: 0.1}]
       camera: {location: [0, 4, 0], look_at: [0, 0, 0], field_of_view: 25}
+assets: {scenes: scenes}
 """
 
 
 @pytest.fixture(scope="module")
-def user(tmp_path_factory):
-    """Render scenes of a user by the command; return their folder, what the command said, and its frames."""
+def run(tmp_path_factory):
+    """Render pure colours and scenes of a user by the command; return their folder and what it said."""
     root = tmp_path_factory.mktemp("user")
     (root / "scenes").mkdir()
-    (root / "user.yaml").write_text(USER)
+    (root / "pure.yaml").write_text(PAINTS + USER)
     subprocess.run([sys.executable, "-c", MAKE, str(root / "scenes"), *SCENES], check=True, timeout=300)
-    arguments = ["render", str(root / "user.yaml"), "--out", str(root / "frames"), "--workers", "1"]
+    arguments = ["render", str(root / "pure.yaml"), "--out", str(root / "frames"), "--workers", "1"]
     told = CliRunner().invoke(main, arguments)
     assert told.exit_code == 0, told.output
-    reader = FrameFolder(root / "frames", "scenes")
-    frames = map(reader.frame, range(len(SCENES)))
-    return root, told.stderr, {frame.metadata.factors["scene"]: frame for frame in frames}
+    return root, told.stderr
+
+
+@pytest.fixture(scope="module")
+def user(run):
+    """Return the frames of the scenes of a user."""
+    root, _ = run
+    frames = map(FrameFolder(root / "frames", "scenes").frame, range(len(SCENES)))
+    return {frame.metadata.factors["scene"]: frame for frame in frames}
 
 
 @pytest.mark.parametrize("name", SCENES)
 def test_every_surface_of_a_users_scene_has_its_albedo(user, name):
-    _, _, frames = user
-    layers = {key: array.astype(np.float64) for key, array in frames[name].layers.items()}
+    layers = {key: array.astype(np.float64) for key, array in user[name].layers.items()}
     seen = inside(np.isfinite(layers["depth"]), 1)
     assert seen.sum() > 40
     found = layers["albedo"][seen]
@@ -239,7 +240,7 @@ def test_every_surface_of_a_users_scene_has_its_albedo(user, name):
     assert (off < 0.05).any()
     for one in SCENES[name]:
         assert (np.abs(found - one).max(1) < 1e-3).any()
-    error = frames[name].metadata.checks.identity_error
+    error = user[name].metadata.checks.identity_error
     assert error > 0.1 if name == "group" else error < 1e-6
     if name not in ("group", "text"):
         # Light is white, so the shading of any albedo is.
@@ -247,8 +248,8 @@ def test_every_surface_of_a_users_scene_has_its_albedo(user, name):
         np.testing.assert_allclose(shading[:, 0].mean(), shading[:, 1].mean(), rtol=0.03)
 
 
-def test_a_surface_without_albedo_is_said(user):
-    root, told, _ = user
+def test_a_surface_without_albedo_is_said(run):
+    root, told = run
     assert told.count("has light without albedo") == 1
     assert "set scenes: scenes-000008 has light without albedo (identity_error " in told
     assert "from the scene `group`; give each surface a Principled BSDF" in told

@@ -73,7 +73,7 @@ pytestmark = pytest.mark.blender
 @pytest.fixture(scope="module")
 def frames(tmp_path_factory, render_recipe):
     out = tmp_path_factory.mktemp("exact")
-    render_recipe(out, RECIPE, workers=2)
+    render_recipe(out, RECIPE)
     base, changed = (FrameFolder(out / "frames", name) for name in ("base", "changed"))
     found = {"base": [base.frame(i) for i in range(TRACES)]}
     for k, name in enumerate(QUESTIONS):
@@ -159,7 +159,7 @@ def test_direct_shading_does_not_depend_on_colour(frames):
 @pytest.fixture(scope="module")
 def light_frames(tmp_path_factory, render_recipe):
     out = tmp_path_factory.mktemp("lights")
-    render_recipe(out, LIGHTS, workers=2)
+    render_recipe(out, LIGHTS)
     return {
         name: [FrameFolder(out / "frames", name).frame(i).layers for i in range(TRACES)]
         for name in ("together", "west", "east")

@@ -89,27 +89,19 @@ description: Scenes of a user.
 image: {width: 64, height: 48}
 render: {samples: 8, bounces: 2}
 exposure: 0.4
+assets: {scenes: scenes}
 sets:
   own:
     factors:
-      scene: {assets: scenes, values: [yard, stripes, hall]}
+      scene: {assets: scenes, values: [yard, stripes, station]}
     layout:
       environment: {scene: $scene}
       floor: {catcher: true}
       objects: [{type: cube, material: red, location: [0, -2]}]
       lights: [{location: [0, 0, 7], power: 5000, radius: 0.25}]
       camera: {location: [0, 6.5, 2.6], look_at: [0, -2, 0.9], field_of_view: 60}
-"""
-
-# A white ball below a map that only it and the camera see; the camera is level and looks along -y.
-SPOT = """
-name: spot
-description: A ball under a map of one spot.
-image: {width: 64, height: 48}
-render: {samples: 16, bounces: 1}
-assets: {scenes: .}
-sets:
-  spot:
+  spot:  # a white ball below a map that only it and the camera see; the camera is level and looks along -y
+    render: {samples: 16, bounces: 1}
     factors:
       turn: {values: [0, -18, -108, 72], unit: degrees}
     layout:
@@ -155,20 +147,35 @@ def write_stripes(path):
     path.write_bytes(b"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n-Y 2048 +X 4096\n" + pixels.tobytes())
 
 
+def write_spot(path):
+    """Write a map with a spot 18 degrees right of -y and 18 degrees above the horizon."""
+    # In 128 x 64 pixels, column 102 and row 25; 3/4 of the width is -y, straight ahead.
+    pixels = np.full((64, 128, 3), 0.01, np.float32)
+    pixels[24:27, 101:104] = 50.0
+    with OpenEXR.File({"type": OpenEXR.scanlineimage}, {"RGB": pixels}) as file:
+        file.write(str(path))
+
+
 @pytest.fixture(scope="module")
-def own(tmp_path_factory, render_recipe):
-    """Render a modelled scene and a map of the user, and a shipped scene."""
+def run(tmp_path_factory, render_recipe):
+    """Render a modelled scene and maps of the user, and a shipped scene; return samples and frames by set."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "scenes").mkdir()
     write_stripes(folder / "scenes" / "stripes.hdr")
+    write_spot(folder / "scenes" / "spot.exr")
     subprocess.run(
         [sys.executable, "-c", MAKE_YARD, str(folder / "scenes" / "yard.blend")], check=True, timeout=200
     )
-    plan = render_recipe(folder, OWN + "assets: {scenes: scenes}\n")
-    return {
-        sample.factors["scene"]: read_frame(frame_path(folder / "frames", "own", sample.index))
-        for sample in plan.samples
-    }
+    plan, found = render_recipe(folder, OWN), {"own": [], "spot": []}
+    for sample in plan.samples:
+        frame = read_frame(frame_path(folder / "frames", sample.set, sample.index))
+        found[sample.set].append((sample, frame))
+    return found
+
+
+@pytest.fixture(scope="module")
+def own(run):
+    return {sample.factors["scene"]: frame for sample, frame in run["own"]}
 
 
 def test_a_users_modelled_scene_is_rendered(own):
@@ -181,7 +188,7 @@ def test_a_users_modelled_scene_is_rendered(own):
     # The sky, above the edge of the ground and next to the block without a material.
     assert layers["residual"][0, 5].astype(float) == pytest.approx((0, 0, 0.5), abs=0.03)
     assert own["yard"].metadata.checks.identity_error < 1e-4
-    assert own["hall"].metadata.environment.modelled  # a shipped scene beside those of the user
+    assert own["station"].metadata.environment.modelled  # a shipped scene beside those of the user
 
 
 def test_a_large_map_is_sharp(own):
@@ -192,17 +199,9 @@ def test_a_large_map_is_sharp(own):
     assert own["stripes"].metadata.environment.scene == "stripes"
 
 
-def test_a_map_is_not_mirrored_and_turns_clockwise(tmp_path, render_recipe):
-    # A spot, in 128 x 64 pixels, in column 102 and row 25: 3/4 of the width is -y, straight ahead, and the
-    # spot is 18 degrees right of it and 18 degrees above the horizon.
-    pixels = np.full((64, 128, 3), 0.01, np.float32)
-    pixels[24:27, 101:104] = 50.0
-    with OpenEXR.File({"type": OpenEXR.scanlineimage}, {"RGB": pixels}) as file:
-        file.write(str(tmp_path / "spot.exr"))
-    plan = render_recipe(tmp_path, SPOT)
+def test_a_map_is_not_mirrored_and_turns_clockwise(run):
     centre, lit = {}, {}
-    for sample in plan.samples:
-        frame = read_frame(frame_path(tmp_path / "frames", "spot", sample.index))
+    for sample, frame in run["spot"]:
         light, ball = frame.layers["radiance"].mean(axis=-1, dtype=np.float64), frame.layers["object"] == 1
         turn = sample.factors["turn"]
         if turn in (0, -18):  # the spot is in the picture

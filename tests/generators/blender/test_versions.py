@@ -8,6 +8,8 @@ import pytest
 
 pytestmark = pytest.mark.blender
 
+END = "--- end of a script ---"
+
 # Print the settings that `configure` leaves alone, and those whose value is another after it.
 SETTINGS = """
 import json
@@ -57,16 +59,23 @@ NO_PIXEL = {
 }
 
 
-def run(code):
+@pytest.fixture(scope="module")
+def found():
+    """Run the scripts one after another in one Blender; return what each printed last."""
+    code = "".join(f"{script}\nprint({END!r})\n" for script in (SETTINGS, FILE_NODES, FUTURE))
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=200, check=False
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    settings, nodes, blocks, _ = done.stdout.split(f"{END}\n")
+    return {
+        name: json.loads(text.splitlines()[-1])
+        for name, text in (("settings", settings), ("nodes", nodes), ("blocks", blocks))
+    }
 
 
-def test_every_setting_that_decides_pixels_is_set():
-    left, wrong = run(SETTINGS)
+def test_every_setting_that_decides_pixels_is_set(found):
+    left, wrong = found["settings"]
     unknown = {
         place: [name for name in names if not name.startswith(tuple(NO_PIXEL[place].split()))]
         for place, names in left.items()
@@ -111,10 +120,10 @@ KNOWN = {
 }
 
 
-def test_all_nodes_that_read_files_are_known():
-    found = set(run(FILE_NODES))
-    assert found <= KNOWN
-    assert found >= {*IMPORTS, "ShaderNodeScript", "ShaderNodeTexImage"}
+def test_all_nodes_that_read_files_are_known(found):
+    nodes = set(found["nodes"])
+    assert nodes <= KNOWN
+    assert nodes >= {*IMPORTS, "ShaderNodeScript", "ShaderNodeTexImage"}
 
 
 # Show `sanitize` a file with a block of a kind that no version has, listed in `all_ids` alone.
@@ -147,5 +156,5 @@ print(json.dumps([notes, [block.name for block in removed]]))
 """
 
 
-def test_a_block_of_an_unknown_kind_is_dropped():
-    assert run(FUTURE) == [["its agent `agent` is left out"], ["agent"]]
+def test_a_block_of_an_unknown_kind_is_dropped(found):
+    assert found["blocks"] == [["its agent `agent` is left out"], ["agent"]]

@@ -1,7 +1,6 @@
 """Workers that join, leave, are rejected and are lost; `fake` stands in for the render process."""
 
 import asyncio
-import gc
 import logging
 import threading
 import time
@@ -23,6 +22,7 @@ from tests.refusals import refused
 
 pytest.importorskip("distributed")
 psutil = pytest.importorskip("psutil")
+pytestmark = pytest.mark.usefixtures("quick_collection")
 
 
 @pytest.fixture
@@ -204,7 +204,7 @@ def test_tasks_of_lost_workers_are_repeated_and_a_lost_scheduler_ends_the_run(fa
     assert outcome.found + outcome.written == 32
 
 
-def test_an_interrupted_run_stops_its_processes_on_the_workers(tmp_path):
+def test_an_interrupted_run_stops_its_processes_on_the_workers(tmp_path, monkeypatch):
     from distributed import LocalCluster
 
     def advance(count):
@@ -216,7 +216,8 @@ def test_an_interrupted_run_stops_its_processes_on_the_workers(tmp_path):
         children = psutil.Process().children(recursive=True)
         return [one for one in children if "candlelight.generators.engine.dead_leaves" in one.cmdline()]
 
-    plan = make_plan(load_recipe("dead-leaves", ["image={width: 16, height: 16}"]), limit=500)
+    monkeypatch.setattr(retry_limits, "LARGEST_SLICE", 1)  # so that the first sample is told at once
+    plan = make_plan(load_recipe("dead-leaves", ["image={width: 16, height: 16}"]), limit=40)
     options = {"dashboard_address": None, "scheduler_kwargs": {"dashboard_address": "localhost:0"}}
     with LocalCluster(n_workers=1, threads_per_worker=1, **options) as cluster:
         with pytest.raises(KeyboardInterrupt):
@@ -260,7 +261,6 @@ def test_only_late_timeouts_of_asyncio_are_silenced(caplog):
 
         async def fail():
             asyncio.get_running_loop().create_future().set_exception(error)
-            gc.collect()
 
         asyncio.run(fail())
 

@@ -15,18 +15,16 @@ from candlelight.generators.engine.dead_leaves import (
     inside_leaf,
     paint_dead_leaves,
 )
-from candlelight.generators.engine.render_plan import render
 from candlelight.generators.language.dead_leaves_fields import SHAPES, DeadLeaves
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
 from candlelight.generators.random_streams import stream
 from candlelight.loaders import FrameFolder, HDF5Frames, HubFrames, pack_hdf5, pack_hub
 from candlelight.loaders.colour import srgb_to_linear
-from candlelight.loaders.frames import read_metadata
 from tests.refusals import refused
 
 PLAIN = DeadLeaves(
-    **{"shape": "disc", "exponent": 3.0, "size": (0.004, 0.5), "colors": "rgb", "low": 0.1, "high": 0.9},
+    **{"shape": "disc", "exponent": 3.0, "size": (0.02, 0.5), "colors": "rgb", "low": 0.1, "high": 0.9},
     **{"contrast": 0.0, "falloff": 0.0, "azimuth": 0.0},
 )
 SMALL = ["image={width: 40, height: 30}", "sets.dead_leaves.draws=2"]
@@ -172,11 +170,42 @@ def test_the_shipped_recipe():
     assert traces[0].dead_leaves.falloff == plan.samples[0].factors["falloff"]
 
 
-def test_frames_have_neither_camera_nor_objects_and_are_packed(tmp_path, datasets):
+@pytest.fixture(scope="module")
+def without_blender(tmp_path_factory):
+    """Render two samples in a process that cannot import Blender; return the frames and what it printed."""
     pytest.importorskip("distributed")
+    folder = tmp_path_factory.mktemp("without_blender")
+    for name in ("bpy", "OpenEXR", "pyoidn"):
+        (folder / f"{name}.py").write_text("raise ImportError('not here')")
+    code = (
+        f"import sys; sys.path.insert(0, {str(folder)!r})\n"
+        "import importlib.util\n"
+        "real = importlib.util.find_spec\n"
+        "gone = ('bpy', 'OpenEXR', 'pyoidn')\n"
+        "importlib.util.find_spec = lambda name, *rest: None if name in gone else real(name, *rest)\n"
+        "from pathlib import Path\n"
+        "from candlelight.generators import load_recipe, make_plan, render\n"
+        f"plan = make_plan(load_recipe('dead-leaves', {SMALL!r}))\n"
+        f"print(render(plan, Path({str(folder / 'out')!r}), workers=1).written)\n"
+        "try:\n"
+        "    render(make_plan(load_recipe('negatives', ['sets.negatives.draws=1'])), Path('none'))\n"
+        "except ValueError as error:\n"
+        "    print(error)\n"
+    )
+    env = {"PYTHONPATH": str(folder), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True)
+    return folder / "out", done.stdout.splitlines()
+
+
+def test_painting_needs_no_blender(without_blender):
+    _, (written, refusal) = without_blender
+    assert written == "2"
+    assert refusal.startswith("rendering needs bpy, OpenEXR, pyoidn, not installed here")
+
+
+def test_frames_have_neither_camera_nor_objects_and_are_packed(without_blender, tmp_path, datasets):
     pytest.importorskip("torch")  # which reading as tensors takes
-    plan, root = make_plan(load_recipe("dead-leaves", SMALL)), tmp_path / "frames"
-    assert render(plan, root, workers=1).written == 2
+    plan, (root, _) = make_plan(load_recipe("dead-leaves", SMALL)), without_blender
     folder = FrameFolder(root, "dead_leaves")
     for row, sample in enumerate(plan.samples):
         metadata = folder.frame(row, verify=True).metadata
@@ -187,35 +216,6 @@ def test_frames_have_neither_camera_nor_objects_and_are_packed(tmp_path, dataset
     for packed in (HDF5Frames(file), HubFrames(hub, "dead_leaves")):
         assert packed.metadata(1) == folder.metadata(1)
         assert packed[1]["radiance"].equal(folder[1]["radiance"])
-
-
-def test_painting_needs_no_blender(tmp_path):
-    # A child process of this test in which Blender and its companions cannot be imported.
-    pytest.importorskip("distributed")
-    for name in ("bpy", "OpenEXR", "pyoidn"):
-        (tmp_path / f"{name}.py").write_text("raise ImportError('not here')")
-    code = (
-        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-        "import importlib.util\n"
-        "real = importlib.util.find_spec\n"
-        "gone = ('bpy', 'OpenEXR', 'pyoidn')\n"
-        "importlib.util.find_spec = lambda name, *rest: None if name in gone else real(name, *rest)\n"
-        "from pathlib import Path\n"
-        "from candlelight.generators import load_recipe, make_plan, render\n"
-        f"plan = make_plan(load_recipe('dead-leaves', {SMALL!r})).limit(1)\n"
-        f"print(render(plan, Path({str(tmp_path / 'out')!r}), workers=1).written)\n"
-        "try:\n"
-        "    render(make_plan(load_recipe('negatives', ['sets.negatives.draws=1'])), Path('none'))\n"
-        "except ValueError as error:\n"
-        "    print(error)\n"
-    )
-    env = {"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True)
-    written, refusal = done.stdout.splitlines()
-    assert written == "1"
-    assert refusal.startswith("rendering needs bpy, OpenEXR, pyoidn, not installed here")
-    (metadata,) = (tmp_path / "out").glob("samples/*/*/*/metadata.json")
-    assert read_metadata(metadata.parent).renderer.blender is None
 
 
 @pytest.mark.parametrize(

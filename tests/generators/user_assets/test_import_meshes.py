@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from candlelight.blender_assets import AssetLibrary
 from candlelight.cli import main
 from candlelight.generators.blender.mesh_checks import check_mesh_file, plain_obj
+from candlelight.generators.user_assets import import_meshes
 from candlelight.generators.user_assets.import_meshes import add_mesh
 from tests.refusals import refused
 
@@ -92,7 +93,9 @@ def write(tmp_path):
 )
 @pytest.mark.blender
 @needs_blender
-def test_a_mesh_becomes_an_object_that_stands_upright(write, tmp_path, name, data, up, dimensions):
+def test_a_mesh_becomes_an_object_that_stands_upright(
+    one_blender, write, tmp_path, name, data, up, dimensions
+):
     mesh, folder = write(name, data), tmp_path / "objects"
     path = add_mesh(mesh, folder, up=up)
     assert path == folder / f"{mesh.stem}.blend"
@@ -122,7 +125,7 @@ NAN = [(99, -3, float("nan")), *CORNERS[1:]]
 )
 @pytest.mark.blender
 @needs_blender
-def test_broken_meshes_are_refused_in_one_line(write, tmp_path, name, data, message):
+def test_broken_meshes_are_refused_in_one_line(one_blender, write, tmp_path, name, data, message):
     with refused(rf"^{tmp_path / name}: (?!.*Traceback).*{message}.*$"):
         add_mesh(write(name, data), tmp_path / "objects")
     assert not (tmp_path / "objects").exists()
@@ -165,7 +168,6 @@ def test_an_import_stops_at_its_time_limit(write, tmp_path):
         add_mesh(write("a.obj", obj()), tmp_path / "objects", time_limit=0.01)
 
 
-@pytest.mark.blender
 def far(corners=CORNERS):
     """Move corners to map coordinates in metres, with the four decimals of photogrammetry."""
     return [
@@ -190,7 +192,7 @@ def test_an_obj_file_near_its_origin_keeps_its_numbers(tmp_path):
 
 @pytest.mark.blender
 @needs_blender
-def test_meshes_far_from_their_origin_are_whole_or_refused(write, tmp_path):
+def test_meshes_far_from_their_origin_are_whole_or_refused(one_blender, write, tmp_path):
     whole = add_mesh(write("near.obj", obj()), tmp_path / "objects", up="z")
     moved = add_mesh(write("far.obj", obj(far())), tmp_path / "objects", up="z")
     found = AssetLibrary({"objects": tmp_path / "objects"})
@@ -201,8 +203,9 @@ def test_meshes_far_from_their_origin_are_whole_or_refused(write, tmp_path):
             add_mesh(write(name, data), tmp_path / "objects")
 
 
+@pytest.mark.blender
 @needs_blender
-def test_the_commands_add_and_list(write, tmp_path):
+def test_the_commands_add_and_list(ask_helper, monkeypatch, write, tmp_path):
     mesh, out = write("box.obj", obj()), tmp_path / "objects"
     command = ["assets", "add", str(mesh), "--out", str(out)]
     done = CliRunner().invoke(main, [*command, "--name", "my box"])
@@ -211,6 +214,7 @@ def test_the_commands_add_and_list(write, tmp_path):
     assert listed.output.splitlines()[1].startswith(
         "  my box  0.33 x 0.67 x 1.00 m  user's own; see source  box.obj, sha256 "
     )
+    monkeypatch.setattr(import_meshes, "run_helper", ask_helper)  # after one import in its own process
     stated = ["--replace", "--name", "my box", "--licence", "CC-BY-4.0", "--source", "A. Author"]
     assert CliRunner().invoke(main, [*command, *stated]).exit_code == 0
     listed = CliRunner().invoke(main, ["assets", "list", str(out)])

@@ -1,8 +1,6 @@
 """Files that `render` refuses are refused in the same words by `assets scan` and `recipes validate`."""
 
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -11,7 +9,6 @@ from PIL import Image
 
 from candlelight.blender_assets import ASSET_SUFFIXES
 from candlelight.cli import main
-from candlelight.generators.engine.helper_process import run_helper
 from candlelight.generators.engine.render_plan import render
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
@@ -142,12 +139,12 @@ def write_exr(path, channels):
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory):
+def own(run_script, tmp_path_factory):
     """Make a folder of each kind, and the recipe that uses them."""
     root = tmp_path_factory.mktemp("own")
     picture = root / "picture.jpg"
     Image.fromarray(np.full((8, 16, 3), 90, np.uint8)).save(picture)
-    subprocess.run([sys.executable, "-c", MAKE, str(root), str(picture)], check=True, timeout=200)
+    run_script(MAKE, root, picture)
     scenes, gray = root / "scenes", np.ones((8, 16, 3), np.float32)
     write_exr(scenes / "square.exr", {"RGB": gray[:, :8].copy()})
     bright = gray.copy()
@@ -171,7 +168,7 @@ def planned(own, labels, *overrides):
     return make_plan(load_recipe(own / "own.yaml", [*changes, *overrides], assets=folders))
 
 
-def test_render_scan_and_validate_say_the_same(own, tmp_path):
+def test_render_scan_and_validate_say_the_same(one_blender, own, tmp_path):
     plan = planned(own, {kind: [name for of, name in REFUSED if of == kind] for kind in FIELD})
     failed = render(plan, tmp_path / "frames", workers=1).failed
     rendered = {(one.set, one.factors[FIELD[one.set]]): failed[one.id] for one in plan.samples}
@@ -180,7 +177,7 @@ def test_render_scan_and_validate_say_the_same(own, tmp_path):
         assert rendered[file].startswith(message)
         assert "\n" not in rendered[file]
     files = [(kind, label, str(next(own.glob(f"{kind}/{label}.*")))) for kind, label in REFUSED]
-    scanned = run_helper("candlelight.generators.blender.scan_file", files, 200.0, "late").replies
+    scanned = one_blender("candlelight.generators.blender.scan_file", files, 200.0, "late").replies
     assert [reply["error"] for reply in scanned] == [rendered[file] for file in REFUSED]
     some = "|".join(map(re.escape, rendered.values()))
     with refused(f"^({some}) \\(and {len(REFUSED) - 1} more\\)$"):
@@ -200,7 +197,7 @@ def test_good_files_are_opened_and_counted(own):
     assert validate(own, "packed, red") == counted
 
 
-def test_a_recipe_that_does_not_fit_a_file_is_refused(own):
+def test_a_recipe_that_does_not_fit_a_file_is_refused(one_blender, own):
     material = (
         "sets.materials.layout.objects.0.material={texture: rough, color_a: [0, 0, 0], color_b: [1, 1, 1]}"
     )
