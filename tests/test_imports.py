@@ -1,6 +1,8 @@
 """Imports between packages go in one direction, and importing a package stays light."""
 
 import ast
+import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -22,6 +24,7 @@ MAY_IMPORT = {
     "generators": {"loaders", "blender_assets"},
 }
 PACKAGES = {*MAY_IMPORT, "cli"}
+METRICS = ("concepts", "intrinsic", "causal", "coverage", "perception")
 # In the order of the data flow: each folder imports from folders before it alone.
 FOLDERS = {
     "generators": (
@@ -35,28 +38,86 @@ FOLDERS = {
 }
 
 
-def imported_weight(names: str) -> set[str]:
-    code = f"import sys, {names}; print(*({HEAVY | SLOW!r} & sys.modules.keys()))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    return set(done.stdout.splitlines()[-1].split())  # Blender prints lines too
+OWN_FILES = ("generators.py", "loaders.py", "evaluation/__init__.py", "blender_assets/__init__.py")
+# Imports torch and Blender once for all tests: what is loaded is noted after each step.
+IMPORT_ALL = """
+import importlib.util, json, os, pkgutil, sys
+from importlib import import_module
+
+def weigh(*names):
+    for name in names:
+        import_module(f"candlelight.{name}")
+    return sorted(NOTED & sys.modules.keys())
+
+weights = {"packages": weigh(*PACKAGES, "cli"), "engine.dead_leaves": weigh("generators.engine.dead_leaves")}
+if importlib.util.find_spec("bpy"):
+    weights["blender.renderer"] = weigh("generators.blender.renderer")
+weights["metrics"] = weigh(*(f"evaluation.{name}" for name in METRICS))
+
+from candlelight.evaluation.intrinsic import lmse
+from candlelight.generators import load_recipe
+import candlelight, evaluation, generators, loaders
+assert candlelight.open_frames is candlelight.loaders.open_frames
+offered = {name: getattr(candlelight, name).__module__ for name in candlelight.__all__}
+beside = [evaluation.OWN, generators.OWN, loaders.OWN, load_recipe("candle").name]
+
+for name in PACKAGES:
+    for found in pkgutil.walk_packages(import_module(f"candlelight.{name}").__path__, f"candlelight.{name}."):
+        if not found.name.startswith("candlelight.generators.blender"):
+            import_module(found.name)
+folders = tuple(os.path.join(ROOT, name, "") for name in PACKAGES)
+files = {name: os.path.realpath(getattr(m, "__file__", None) or "") for name, m in [*sys.modules.items()]}
+ours = [name for name, file in files.items() if file.startswith(folders)]
+twice = [name for name in ours if not name.startswith("candlelight.")]
+found = {"weights": weights, "beside": beside, "offered": offered, "count": len(ours), "twice": twice}
+print(json.dumps(found))
+"""
 
 
-def test_importing_the_packages_stays_light():
-    names = (*MAY_IMPORT, "cli")
-    assert imported_weight(", ".join(f"candlelight.{name}" for name in names)) == set()
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory):
+    """Import all modules in a folder with a user's own modules; the checkout is on the path too."""
+    folder = tmp_path_factory.mktemp("own")
+    for name in OWN_FILES:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("OWN = 1\n")
+    names = f"PACKAGES, METRICS, NOTED, ROOT = {[*MAY_IMPORT]}, {METRICS}, {HEAVY | SLOW}, {str(ROOT)!r}"
+    (folder / "train.py").write_text(names + IMPORT_ALL)
+    path = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(ROOT))))
+    done = subprocess.run(
+        [sys.executable, "train.py"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])  # Blender prints lines too
 
 
-def test_importing_the_metrics_imports_torch_alone():
-    names = ("concepts", "intrinsic", "causal", "coverage", "perception")
-    assert imported_weight(", ".join(f"candlelight.evaluation.{name}" for name in names)) & HEAVY == {"torch"}
+def test_importing_the_packages_stays_light(imported):
+    assert imported["weights"]["packages"] == []
+
+
+def test_importing_the_metrics_imports_torch_alone(imported):
+    # Blender is there from the step before.
+    assert {*imported["weights"]["metrics"]} & HEAVY - {"bpy"} == {"torch"}
 
 
 @pytest.mark.parametrize("module", ["engine.dead_leaves", "blender.renderer"])
-def test_a_render_process_imports_nothing_of_packs_and_schedulers(module):
-    if module == "blender.renderer":
-        pytest.importorskip("bpy")
-    weight = imported_weight(f"candlelight.generators.{module}")
-    assert weight <= {"bpy", "jaxtyping", "numpy", "pydantic", "yaml"}
+def test_a_render_process_imports_nothing_of_packs_and_schedulers(imported, module):
+    if module not in imported["weights"]:
+        pytest.skip("renders, and the extra `render` is not installed")
+    assert {*imported["weights"][module]} <= {"bpy", "jaxtyping", "numpy", "pydantic", "yaml"}
+
+
+def test_packages_live_beside_a_users_modules_of_the_same_names(imported):
+    assert imported["beside"] == [1, 1, 1, "candle"]
+
+
+def test_no_module_is_imported_under_two_names(imported):
+    assert imported["twice"] == []
+    assert imported["count"] > 300
 
 
 @cache
@@ -68,34 +129,26 @@ def modules(*packages):
     return [path for package in packages or MAY_IMPORT for path in (ROOT / package).rglob("*.py")]
 
 
+@cache
+def import_nodes(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    return [node for node in ast.walk(parsed(path)) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+@cache
+def seen_by_type_checkers_alone(path: Path) -> set[ast.AST]:
+    """Return the nodes below an `if` of the module."""
+    return {node for one in parsed(path).body if isinstance(one, ast.If) for node in ast.walk(one)}
+
+
 def imports_of(path):
     """Yield the top-level package of every import, below `candlelight` for our own."""
-    for node in ast.walk(parsed(path)):
+    for node in import_nodes(path):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         yield from (name.removeprefix("candlelight.").split(".")[0] for name in names)
-
-
-OWN_FILES = ("generators.py", "loaders.py", "evaluation/__init__.py", "blender_assets/__init__.py")
-READ_ALL = """
-from candlelight.evaluation.intrinsic import lmse
-from candlelight.generators import load_recipe
-import candlelight, evaluation, generators, loaders
-assert candlelight.open_frames is candlelight.loaders.open_frames
-print(evaluation.OWN, generators.OWN, loaders.OWN, load_recipe("candle").name)
-"""
-
-
-def test_packages_live_beside_a_users_modules_of_the_same_names(tmp_path):
-    for name in OWN_FILES:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("OWN = 1\n")
-    (tmp_path / "train.py").write_text(READ_ALL)
-    done = subprocess.run([sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("1 1 1 candle\n", "")
 
 
 @pytest.mark.parametrize("package", ["loaders", "evaluation"])
@@ -107,29 +160,9 @@ def test_a_bare_import_in_the_checkout_names_the_package(package):
     assert done.stderr.splitlines()[-1] == line
 
 
-IMPORT_ALL = """
-import os, pkgutil, sys, candlelight
-from importlib import import_module
-for name in PACKAGES:
-    for found in pkgutil.walk_packages(import_module(f"candlelight.{name}").__path__, f"candlelight.{name}."):
-        if not found.name.startswith("candlelight.generators.blender"):
-            import_module(found.name)
-folders = tuple(os.path.join(ROOT, name, "") for name in PACKAGES)
-files = {name: os.path.realpath(getattr(m, "__file__", None) or "") for name, m in [*sys.modules.items()]}
-ours = [name for name, file in files.items() if file.startswith(folders)]
-print([name for name in ours if not name.startswith("candlelight.")], len(ours) > 300)
-"""
-
-
-def test_no_module_is_imported_under_two_names():
-    code = f"PACKAGES, ROOT = {[*MAY_IMPORT]}, {str(ROOT)!r}" + IMPORT_ALL
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout.splitlines()[-1] == "[] True"  # Blender prints a line too
-
-
-def test_the_package_offers_its_common_names_lazily():
-    for name in candlelight.__all__:
-        assert getattr(candlelight, name).__module__.startswith("candlelight."), name
+def test_the_package_offers_its_common_names_lazily(imported):
+    assert imported["offered"].keys() == {*candlelight.__all__}
+    assert all(module.startswith("candlelight.") for module in imported["offered"].values())
     assert {*candlelight.__all__} <= {*dir(candlelight)}
     with pytest.raises(AttributeError, match="rendr"):
         candlelight.rendr  # noqa: B018
@@ -149,11 +182,10 @@ def test_folders_import_in_one_direction_only(package):
         found = {
             node.module.split(".")[2]
             for path in (root / folder).glob("*.py")
-            # Imports below an `if` are those that type checkers alone see.
-            for statement in parsed(path).body
-            if not isinstance(statement, ast.If)
-            for node in ast.walk(statement)
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"candlelight.{package}.")
+            for node in import_nodes(path)
+            if isinstance(node, ast.ImportFrom)
+            and (node.module or "").startswith(f"candlelight.{package}.")
+            and node not in seen_by_type_checkers_alone(path)
         }
         assert found & set(folders) <= set(folders[: place + 1]), folder
 
@@ -169,7 +201,7 @@ def test_blender_is_imported_in_one_folder_only():
 
 
 def test_no_relative_imports():
-    nodes = [(path, node) for path in modules() for node in ast.walk(parsed(path))]
+    nodes = [(path, node) for path in modules() for node in import_nodes(path)]
     imports = [(str(path), node.level) for path, node in nodes if isinstance(node, ast.ImportFrom)]
     assert len(imports) > 500
     assert [path for path, level in imports if level] == []

@@ -10,7 +10,7 @@ from candlelight.generators.planning.mechanisms import Mechanisms
 LAYOUT = {"camera": {"location": (0, 5, 2), "look_at": (0, 0, 0.5)}, "lights": [{}]}
 
 
-def draw(factor, count=4000):
+def draw(factor, count=2000):
     lists = {"v": factor.values} if isinstance(factor, Categorical) else {}
     fields = {"factors": {"v": factor.model_dump()}, "grid": [], "layout": LAYOUT}
     mechanisms = Mechanisms(ImageSet.model_validate(fields), lists)
@@ -22,13 +22,13 @@ def test_uniform():
     assert drawn.min() >= -2
     assert drawn.max() <= 6
     counts, _ = np.histogram(drawn, 20, (-2, 6))
-    assert ((counts - 200) ** 2 / 200).sum() < 50.8  # 19 degrees of freedom, p = 1e-4
-    assert drawn.mean() == pytest.approx(2, abs=4 * 8 / np.sqrt(12 * 4000))
+    assert ((counts - 100) ** 2 / 100).sum() < 50.8  # 19 degrees of freedom, p = 1e-4
+    assert drawn.mean() == pytest.approx(2, abs=4 * 8 / np.sqrt(12 * 2000))
 
 
 def test_categorical():
     _, counts = np.unique(draw(Categorical(values=("a", "b", "c", "d", "e"))), return_counts=True)
-    assert ((counts - 800) ** 2 / 800).sum() < 23.5  # 4 degrees of freedom, p = 1e-4
+    assert ((counts - 400) ** 2 / 400).sum() < 23.5  # 4 degrees of freedom, p = 1e-4
 
 
 def test_truncated_normal():
@@ -38,17 +38,17 @@ def test_truncated_normal():
     slow = slow[(slow >= -1) & (slow <= 0.5)]
     edges = np.quantile(slow, np.linspace(0, 1, 21))
     counts, _ = np.histogram(drawn, [-1, *edges[1:-1], 0.5])
-    assert counts.sum() == 4000
-    assert ((counts - 200) ** 2 / 200).sum() < 50.8
-    assert drawn.mean() == pytest.approx(slow.mean(), abs=4 * slow.std() / np.sqrt(4000))
+    assert counts.sum() == 2000
+    assert ((counts - 100) ** 2 / 100).sum() < 50.8
+    assert drawn.mean() == pytest.approx(slow.mean(), abs=4 * slow.std() / np.sqrt(2000))
     assert drawn.std() == pytest.approx(slow.std(), rel=0.05)
 
 
 def test_a_wide_truncated_normal_is_a_normal():
     drawn = draw(Continuous(low=-1000, high=1000, mean=3, std=2))
-    assert drawn.mean() == pytest.approx(3, abs=4 * 2 / np.sqrt(4000))
+    assert drawn.mean() == pytest.approx(3, abs=4 * 2 / np.sqrt(2000))
     assert drawn.std() == pytest.approx(2, rel=0.05)
-    assert ((drawn - 3) ** 3).mean() / 8 == pytest.approx(0, abs=4 * np.sqrt(15 / 4000))
+    assert ((drawn - 3) ** 3).mean() / 8 == pytest.approx(0, abs=4 * np.sqrt(15 / 2000))
 
 
 @pytest.mark.parametrize("high", [0.0, 1e-9, 1e-3])

@@ -28,7 +28,7 @@ sets:
       toy: {values: [a, b], weights: [1, 3]}
       x: {low: -1, high: 1}
       y: {low: 0, high: 10, value: "5 + x"}
-    draws: 1600
+    draws: 800
     layout:
       objects: [{type: cube, size: 1}]
       lights: [{}]
@@ -67,7 +67,7 @@ def mechanisms(confounded):
 
 def test_draws_follow_the_declared_tables(drawn):
     toys = Counter(row.values["toy"] for row in drawn)
-    assert chi_square([toys["a"], toys["b"]], [400, 1200]) < chi_square_limit(1)
+    assert chi_square([toys["a"], toys["b"]], [200, 600]) < chi_square_limit(1)
     declared = {"a": [0.9, 0.1], "b": [0.2, 0.8]}
     for toy, shares in declared.items():
         kinds = Counter(row.values["kind"] for row in drawn if row.values["toy"] == toy)
@@ -148,7 +148,7 @@ def test_do_changes_only_descendants(confounded, rows, name, value):
 def test_do_is_not_condition(confounded, drawn, rows):
     # An observed sphere is evidence about the hidden toy; a sphere set by intervention is none.
     seen = [row.values["toy"] == "b" for row in drawn if row.values["kind"] == "sphere"]
-    made = [row.values["toy"] == "b" for row in rows(do(confounded, kind="sphere"), range(1000))]
+    made = [row.values["toy"] == "b" for row in rows(do(confounded, kind="sphere"), range(500))]
     assert np.mean(seen) == pytest.approx(0.75 * 0.8 / (0.75 * 0.8 + 0.25 * 0.1), abs=0.06)
     assert np.mean(made) == pytest.approx(0.75, abs=0.06)
 
@@ -280,8 +280,8 @@ def test_an_intervention_does_not_change_a_selection(grid, cells):
 
 def test_a_selection_on_drawn_values_rejects_whole_samples(load, rows):
     rule = "sets.s.rules=[{selection: true, exclude: {kind: cube, tone: 2}}]"
-    drawn = rows(load(CONFOUNDED, rule, "sets.s.draws=400"))
-    assert len(drawn) == 400
+    drawn = rows(load(CONFOUNDED, rule, "sets.s.draws=320"))
+    assert len(drawn) == 320
     joint = Counter((row.values["toy"], row.values["kind"], row.values["tone"]) for row in drawn)
     assert not any(kind == "cube" and tone == 2 for _, kind, tone in joint)
     # By enumeration: P(toy, kind, tone | accepted by the selection).
@@ -291,7 +291,7 @@ def test_a_selection_on_drawn_values_rejects_whole_samples(load, rows):
         share[toy, "cube", 1] = toys[toy] * cubes[toy] * ones[toy]
         share[toy, "sphere", 1] = toys[toy] * (1 - cubes[toy]) * ones[toy]
         share[toy, "sphere", 2] = toys[toy] * (1 - cubes[toy]) * (1 - ones[toy])
-    expected = 400 * np.array(list(share.values())) / sum(share.values())
+    expected = 320 * np.array(list(share.values())) / sum(share.values())
     assert chi_square([joint[key] for key in share], expected) < chi_square_limit(len(share) - 1)
 
 

@@ -28,6 +28,8 @@ SCANS = (
     "stanford-bunny",
 )  # objects that are not shipped
 COUNT = 20
+# Of each image, ten to twenty counterfactuals are planned.
+LIMITS = {"parts-recoloured": 4}
 CHANGES = [
     "seed=18446744073709551616",
     "layers=[image, albedo]",
@@ -39,9 +41,8 @@ CHANGES = [
 def plan_of(name: str, scans: Path) -> Plan:
     for label in SCANS:
         (scans / f"{label}.blend").touch()
-    return make_plan(
-        load_recipe(name, assets={"objects": scans} if name == "concepts-scans" else None), COUNT
-    )
+    recipe = load_recipe(name, assets={"objects": scans} if name == "concepts-scans" else None)
+    return make_plan(recipe, LIMITS.get(name, COUNT))
 
 
 def hashes(plan: Plan) -> dict[str, str]:
@@ -53,7 +54,7 @@ def hashes(plan: Plan) -> dict[str, str]:
 
 @pytest.fixture(scope="module", params=shipped_recipes())
 def plan(request, tmp_path_factory) -> Plan:
-    """Plan twenty samples of each set."""
+    """Plan some samples of each set."""
     made = plan_of(request.param, tmp_path_factory.mktemp("scans"))
     assert made.recipe.name == request.param
     return made

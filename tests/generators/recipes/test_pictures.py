@@ -57,13 +57,16 @@ CASES = {
         [
             *values("albedo_camera", **CONTROL, light_azimuth="[20]"),
             *values("albedo_camera", camera_x="[-0.15, 0.15]", camera_height="[3.5, 3.7]"),
+            *values("illumination_camera", camera_x="[-0.15, 0.15]", camera_height="[3.51, 3.69]"),
             *itertools.chain(*(values(name, **CONTROL, scene="[cube]") for name in OTHERS)),
+            *("sets.albedo_pose.factors.pose.count=8", "sets.illumination_pose.factors.pose.count=8"),
+            "sets.negatives.factors.draw.count=30",
         ],
         80,
     ),
-    "demo": ([], 30),
-    "negatives": ([], 50),
-    "parts": ([], 60),
+    "demo": ([], 12),
+    "negatives": ([], 25),
+    "parts": ([], 36),
 }
 
 
@@ -104,10 +107,10 @@ def test_no_objects_of_concept_sets_touch(plan):
             assert math.dist(a.location, b.location) > radii + gap, (scene, a.type, b.type)
 
 
-def test_varied_poses_stay_in_the_picture():
+@pytest.mark.parametrize("plan", ["concepts"], indirect=True)
+def test_varied_poses_stay_in_the_picture(plan):
     library = AssetLibrary()
-    samples = make_plan(load_recipe("concepts", SCENES)).samples.of_set("albedo")
-    scenes = {sample.factors["scene"]: sample.trace for sample in samples}
+    scenes = {sample.factors["scene"]: sample.trace for sample in plan.samples.of_set("albedo")}
     for scene, trace in scenes.items():
         ends = (-TURN, TURN), (-MOVE, MOVE), (-MOVE, MOVE)
         for placed, turn, dx, dy in itertools.product(trace.objects, *ends):

@@ -106,7 +106,7 @@ def test_parallax_moves_the_middle_as_translation_does_and_what_is_nearer_furthe
 
 @pytest.fixture(scope="module")
 def drawn():
-    return make_plan(load_recipe("identifiable"), 60).samples
+    return make_plan(load_recipe("identifiable"), 30).samples
 
 
 def test_every_object_of_identifiable_is_inside_the_image(drawn):

@@ -137,7 +137,7 @@ def test_the_total_follows_from_the_timed_groups():
 
 def test_failed_groups_are_named_and_counted_like_the_others(fake, plan):
     (fake / "poison").touch()
-    found = estimate(plan, seconds=1)
+    found = estimate(plan, seconds=0.3)
     assert set(found.failed.values()) == {"no such colour"}
     assert found.sets[0].mean[0] == 1
     text = estimate_text(plan, found)
@@ -237,7 +237,7 @@ def test_bad_use_gives_one_line(tiny, words, message):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="render processes need a POSIX system")
 def test_an_estimate_renders_dead_leaves():
     size = "image={width: 16, height: 16}"
-    result = run("plan", "dead-leaves", "--limit", 6, "--set", size, "--estimate", "--seconds", 1)
+    result = run("plan", "dead-leaves", "--limit", 6, "--set", size, "--estimate", "--seconds", 0.1)
     assert result.exit_code == 0, result.output
     assert "dead-leaves: 6 samples from 6 traces" in result.stdout
 
@@ -245,7 +245,7 @@ def test_an_estimate_renders_dead_leaves():
 @pytest.mark.blender
 def test_an_estimate_renders_with_blender(tiny):
     plan = make_plan(load_recipe(tiny, ["image={width: 48, height: 36}", "render.samples=8"]), limit=4)
-    found = estimate(plan, seconds=1)
+    found = estimate(plan, seconds=0.1)
     assert found.failed == {}
     assert found.start.cpu > 0.5  # importing Blender alone takes that long
     assert 0.01 < found.total(1).cpu < 100

@@ -126,35 +126,43 @@ import json
 import sys
 import mlcroissant
 
-loaded = mlcroissant.Dataset(sys.argv[1])
-issues = loaded.metadata.ctx.issues
-try:
-    rows = list(loaded.records("grid"))
-except mlcroissant.GenerationError as error:
-    sys.exit(f"GenerationError: {error}")
-print(json.dumps({
-    "issues": [str(issue) for issue in (*issues.errors, *issues.warnings)],
-    "ids": [row["grid/id"].decode() for row in rows],
-    "splits": sorted({row["grid/split"].decode() for row in rows}),
-    "image": [rows[0]["grid/image"].format, *rows[0]["grid/image"].size],
-    "channels": len(rows[0]["grid/albedo"]),
-    "objects": [[one["grid/objects/type"].decode() for one in row["grid/objects"]] for row in rows],
-}))
+def read(path):
+    loaded = mlcroissant.Dataset(path)
+    issues = loaded.metadata.ctx.issues
+    try:
+        rows = list(loaded.records("grid"))
+    except mlcroissant.GenerationError as error:
+        return {"GenerationError": str(error)}
+    return {
+        "issues": [str(issue) for issue in (*issues.errors, *issues.warnings)],
+        "ids": [row["grid/id"].decode() for row in rows],
+        "splits": sorted({row["grid/split"].decode() for row in rows}),
+        "image": [rows[0]["grid/image"].format, *rows[0]["grid/image"].size],
+        "channels": len(rows[0]["grid/albedo"]),
+        "objects": [[one["grid/objects/type"].decode() for one in row["grid/objects"]] for row in rows],
+    }
+
+print(json.dumps([read(path) for path in sys.argv[1:]]))
 """
 
 
-def read_as_croissant(folder):
+@pytest.fixture(scope="module")
+def read_by_mlcroissant(packed, packed_in_shards, tmp_path_factory):
+    """Read both packs, and a copy in which one file is changed."""
     pytest.importorskip("mlcroissant")
-    command = [sys.executable, "-c", CLIENT, str(folder / "croissant.json")]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    copy = shutil.copytree(packed, tmp_path_factory.mktemp("changed") / "copy")
+    path = copy / "grid" / "train-00000-of-00001.parquet"
+    path.write_bytes(path.read_bytes() + b"x")
+    files = [str(folder / "croissant.json") for folder in (packed, packed_in_shards, copy)]
+    done = subprocess.run([sys.executable, "-c", CLIENT, *files], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("pack", ["packed", "packed_in_shards"])
-def test_mlcroissant_reads_the_records(pack, request):
-    done = read_as_croissant(request.getfixturevalue(pack))
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+@pytest.mark.parametrize("place", [0, 1], ids=["one file", "shards"])
+def test_mlcroissant_reads_the_records(read_by_mlcroissant, place):
+    found = read_by_mlcroissant[place]
     assert found["issues"] == []
     assert found["ids"] == [f"grid-{index:06d}" for index in range(6)]
     assert found["splits"] == ["train"]
@@ -165,10 +173,5 @@ def test_mlcroissant_reads_the_records(pack, request):
 
 
 @pytest.mark.oracle
-def test_mlcroissant_detects_a_changed_file(packed, tmp_path):
-    copy = shutil.copytree(packed, tmp_path / "copy")
-    path = copy / "grid" / "train-00000-of-00001.parquet"
-    path.write_bytes(path.read_bytes() + b"x")
-    done = read_as_croissant(copy)
-    assert done.returncode == 1
-    assert done.stderr.startswith("GenerationError") or "\nGenerationError" in done.stderr
+def test_mlcroissant_detects_a_changed_file(read_by_mlcroissant):
+    assert read_by_mlcroissant[2].keys() == {"GenerationError"}

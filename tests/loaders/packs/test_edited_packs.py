@@ -1,5 +1,6 @@
 """Packs that somebody edited and hashed anew: `--verify` names each fault, readers refuse or ignore it."""
 
+import shutil
 from contextlib import suppress
 
 import h5py
@@ -13,16 +14,27 @@ from candlelight.loaders.files.layer_codecs import encode_png, png_file
 from candlelight.loaders.frames import read_dataset_info
 from candlelight.loaders.hdf5.hdf5_datasets import columns_sha256, write_attribute
 from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
+from candlelight.loaders.hdf5.write_hdf5 import pack_hdf5
 from candlelight.loaders.hub.arrow_tables import arrow_columns, arrow_schema
+from candlelight.loaders.hub.write_hub import pack_hub
 from candlelight.loaders.looking.look import describe
 from candlelight.loaders.open_frames import open_frames
 from candlelight.loaders.verification.verify_pack import verify_pack
 from tests.loaders.edits import edit_json, renew_hashes
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory, frames_root):
+    """Pack one set with the layers that are edited, because writing a column of arrays again takes long."""
+    root = tmp_path_factory.mktemp("small")
+    for form, pack in (("hdf5", pack_hdf5), ("hub", pack_hub)):
+        pack(frames_root, root / form, ["free"], layers=["image", "depth", "object"])
+    return root
+
+
 @pytest.fixture
-def packs(stored_copy, datasets):
-    return stored_copy
+def packs(small, tmp_path, datasets):
+    return shutil.copytree(small, tmp_path / "packs")
 
 
 def edit_hub(folder, edit):
@@ -37,7 +49,7 @@ def edit_hub(folder, edit):
     edit(columns)
     schema = arrow_schema(arrow_columns(read_dataset_info(folder).sets["free"]))
     pq.write_table(pa.table(columns, schema), path)
-    edit_json(folder / "manifest.json", lambda text: text["files"][1].update(rows=len(columns["id"])))
+    edit_json(folder / "manifest.json", lambda text: text["files"][0].update(rows=len(columns["id"])))
     renew_hashes(folder)
 
 
@@ -166,12 +178,12 @@ def test_faults_behind_good_hashes_are_named(packs, torch, kind, edit, verdict, 
     assert message in found if message else not found
 
 
-def test_types_that_pandas_drops_are_named(packs):
+def test_types_that_pandas_drops_are_named(stored_copy):
     pandas = pytest.importorskip("pandas")
-    (path,) = (packs / "hub" / "free").glob("*.parquet")
+    (path,) = (stored_copy / "hub" / "free").glob("*.parquet")
     rows = pandas.read_parquet(path, columns=["id", "index", "shape", "angle", "objects", "metadata"])
     rows.to_parquet(path)
-    renew_hashes(packs / "hub")
-    (damage,) = verify_pack(packs / "hub").damaged
+    renew_hashes(stored_copy / "hub")
+    (damage,) = verify_pack(stored_copy / "hub").damaged
     assert damage.path == path
     assert damage.reason.startswith("columns do not fit dataset.json: albedo, angle, depth, ")

@@ -9,7 +9,10 @@ import pytest
 # works undisturbed. Prints the number of kills, and the number of kills that left unfinished files.
 KILL_EVERYWHERE = """
 import hashlib, os, shutil, signal, sys
+from contextlib import suppress
 from pathlib import Path
+
+from PIL import Image
 
 from candlelight.loaders.exports import export_webdataset
 from candlelight.loaders.hub import shards
@@ -20,6 +23,14 @@ from candlelight.loaders.packs.split_plan import SplitPlan
 root, out, kind, step = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 shards.ROW_GROUP_BYTES, shards.SHARD_BYTES = 1, 2**17
 halves = SplitPlan(factor="color", values={"test": ("blue",)})
+
+# What the works import late is imported here once, not in each child process; pyarrow imports pandas.
+Image.init()
+import multiprocessing.synchronize, numpy.ma
+if kind == "hub":
+    from candlelight.loaders.hub import card, card_pictures, croissant, set_facts
+    with suppress(ImportError):
+        import pandas
 
 def work(target):
     if kind == "webdataset":
