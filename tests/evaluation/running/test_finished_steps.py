@@ -3,6 +3,7 @@
 import sys
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -320,6 +321,8 @@ def test_a_commit_keeps_steps_and_another_code_of_the_package_does_not(monkeypat
     assert model_key(model, "cpu") == before
     # Where a file belongs is asked once for each file; here it changes.
     monkeypatch.setattr(finished_steps, "_is_own_code", finished_steps._is_own_code.__wrapped__)
+    few_modules = SimpleNamespace(modules={"steps": finished_steps})
+    monkeypatch.setattr(finished_steps, "sys", few_modules)
     monkeypatch.setattr(finished_steps, "_PACKAGES", {"/"})  # as if all files were installed
     installed = model_key(model, "cpu")["code"]
     monkeypatch.setattr(finished_steps, "_OWN", Path("/nowhere"))
