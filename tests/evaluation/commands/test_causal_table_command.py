@@ -1,7 +1,9 @@
 """``candlelight evaluate causal-table`` on drawn images in the layout of CANDLE: table, resume, messages."""
 
+import functools
 import itertools
 import json
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ from PIL import Image
 from candlelight.evaluation.causal.factor_data import ResizedFactors
 from candlelight.evaluation.causal.supplement_tables import SUPPLEMENT_TABLES, train_table_models
 from candlelight.evaluation.models.autoencoders import load_autoencoder
+from candlelight.evaluation.run.intervals import resampled_interval
 from candlelight.evaluation.run.result_files import read_results
 from candlelight.evaluation.training import CausalTraining
 from candlelight.evaluation.training.train_causal import CausalTask
@@ -50,6 +53,15 @@ TABLE = ("evaluate", "causal-table")
 QUICK = ("--steps", 2, "--codes", 5, "--metric", "irs", "--device", "cpu")
 
 
+@pytest.fixture
+def few_resamples(monkeypatch) -> None:
+    few = functools.partial(resampled_interval, resamples=3)
+    monkeypatch.setattr(import_module("candlelight.evaluation.causal.measure_codes"), "MOST_RESAMPLES", 3)
+    counterfactuals = import_module("candlelight.evaluation.causal.score_counterfactuals")
+    monkeypatch.setattr(counterfactuals, "resampled_interval", few)
+
+
+@pytest.mark.usefixtures("few_resamples")
 def test_table_5_is_trained_and_scored(candle, tmp_path: Path) -> None:
     words = (*TABLE, candle, "--table", 5, "--model", "ss-beta-vae", "--seeds", 2)
     text = run(*words, "--labelled", 10, *QUICK, "--out", tmp_path)

@@ -57,7 +57,18 @@ def test_natural_concept_sets_of_table_3(root, tmp_path):
     out, page = tmp_path / "csm.json", tmp_path / "page.html"
     natural = ("--albedo", "none", "--illumination", f"multi-illumination:{root / 'MIW'}:all")
     given = (f"arap:{root / 'ARAP'}", "--split", "csm", "--model", f"split={root / 'own.py'}:split")
-    more = ("--negatives", root / "photographs", "--runs", 3, "--device", "cpu", "--out", out)
+    more = (
+        "--negatives",
+        root / "photographs",
+        "--runs",
+        3,
+        "--permutations",
+        19,
+        "--device",
+        "cpu",
+        "--out",
+        out,
+    )
     run("evaluate", "csm", *given, *natural, *more, "--report", page)
     (result,) = json.loads(out.read_text())["results"]
     assert len(result["groups"]) == 42  # the test frames of the paper

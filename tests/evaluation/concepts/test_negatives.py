@@ -68,6 +68,7 @@ def photos(tmp_path):
 
 def evaluate(frames, tmp_path, *options):
     command = ["evaluate", "csm", frames, "--model", "retinex", "--set", "negatives", "--runs", "3"]
+    command += ["--permutations", "19"]
     out = tmp_path / "csm.json"
     out.unlink(missing_ok=True)
     result = CliRunner().invoke(main, [str(part) for part in (*command, "--out", out, *options)])

@@ -306,6 +306,7 @@ def test_results_are_read_back_and_compared_without_a_better_one(noisy, tmp_path
 
 def test_interrupted_run_resumes(noisy, memory_view, tmp_path):
     model = NamedModel(ModelIdentity("model", "weights", None, "0" * 64), Network(), "srgb")
+    noisy["layers"] = ["two"]
 
     def run(**changed):
         steps = FinishedSteps(tmp_path / "tcav.json.partial")

@@ -1,6 +1,8 @@
 """The causal check on planted classifiers, whose logits depend on the colour of one region."""
 
+import functools
 import math
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from candlelight.evaluation.coverage.filter_methods import GradCAM
 from candlelight.evaluation.coverage.score_causal_check import moved_hits
 from candlelight.evaluation.run.compare import compare
 from candlelight.evaluation.run.evaluate import evaluate
+from candlelight.evaluation.run.intervals import resampled_interval
 from candlelight.evaluation.views import BACKGROUND_REGION, CounterfactualImages
 from tests.refusals import refused
 
@@ -50,6 +53,13 @@ def item(row, shown=tuple(PLACES)):
         for one, value in zip(changed[name], values, strict=True):
             one[:, mask] = value
     return CounterfactualImages(image, masks, None, changed)
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch):
+    few = functools.partial(resampled_interval, resamples=10)
+    module = import_module("candlelight.evaluation.coverage.score_causal_check")
+    monkeypatch.setattr(module, "resampled_interval", few)
 
 
 @pytest.fixture

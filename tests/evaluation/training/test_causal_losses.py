@@ -109,7 +109,7 @@ def test_total_correlation_of_a_gaussian(correlation: float) -> None:
     rng = np.random.default_rng(0)
     covariance = np.array([[1.0, correlation], [correlation, 1.0]])
     spread = 0.05  # variance of each posterior, below the least eigenvalue of the covariance
-    means = torch.from_numpy(rng.multivariate_normal([0, 0], covariance - spread * np.eye(2), 2500))
+    means = torch.from_numpy(rng.multivariate_normal([0, 0], covariance - spread * np.eye(2), 1600))
     posterior = Posterior(means, torch.full_like(means, math.log(spread)))
     codes = posterior.sample(torch.from_numpy(rng.normal(size=means.shape)))
     truth = -math.log(1 - correlation**2) / 2

@@ -42,7 +42,7 @@ def states(network):
 
 @pytest.mark.parametrize("probed", ["pixels", "prototypes"])
 def test_desensitising_lowers_the_cosine_and_sensitising_raises_it(network, given, probed):
-    options = QUICK | {"epochs": 10, "rate": 1e-2, "batch_size": 4, "refit": 10}
+    options = QUICK | {"epochs": 5, "rate": 2e-2, "batch_size": 4, "refit": 5}
     options |= {"probed": probed, "prototypes": 3}
     last = {}
     for name, chosen in {
@@ -52,7 +52,7 @@ def test_desensitising_lowers_the_cosine_and_sensitising_raises_it(network, give
     }.items():
         history = fine_tune(network, **given, **options, **chosen)[1]
         last[name] = history.concept[-1]
-        assert len(history.regime) == len(history.accuracy) == 10
+        assert len(history.regime) == len(history.accuracy) == 5
     assert last["less"] < 0.7 * last["plain"]
     assert 1 - last["more"] > 1.3 * last["plain"]
 

@@ -18,7 +18,7 @@ QUICK = {"epochs": 2, "batch_size": 2, "width": 2}
 def test_learns_what_transfers_to_new_scenes(scenes) -> None:
     network, history = train_intrinsic(scenes(24, seed=0), seed=0, epochs=12, width=8, batch_size=2)
     assert history.training[-1] < 0.75 * history.training[0]
-    unseen = scenes(16, seed=1)
+    unseen = scenes(8, seed=1)
     trivial = min(result.score for result in evaluate("lmse", unseen, BASELINES).values())
     found = evaluate("lmse", unseen, {"network": network})["network"]
     assert found.score < 0.75 * trivial

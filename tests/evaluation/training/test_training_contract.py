@@ -12,7 +12,7 @@ from tests.refusals import refused
 
 NAMES = (
     *("supervised", "multi-illumination", "unsupervised"),
-    *("vgg_small", "resnet_small", "ss-factor-vae", "ada-gvae"),
+    *("vgg_small", "resnet_small", "ss-factor-vae"),
 )
 
 

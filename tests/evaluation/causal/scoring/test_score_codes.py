@@ -21,6 +21,12 @@ from tests.refusals import refused
 
 SIZES = (3, 4, 2)
 CLASSES = torch.tensor(list(itertools.product(*(range(size) for size in SIZES))))
+RESAMPLES = 10
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch):
+    monkeypatch.setattr("candlelight.evaluation.causal.measure_codes.MOST_RESAMPLES", RESAMPLES)
 
 
 @pytest.fixture
@@ -125,7 +131,7 @@ def test_scores_and_replicates_of_mixed_codes_equal_the_metrics_themselves(grid)
         def slow(rows):
             return {"": float(metric(irs(codes[rows], CLASSES[rows])))}
 
-        return resampled_interval(slow, view.groups, seed=0, resamples=40, repeats=repeats)[1][""]
+        return resampled_interval(slow, view.groups, seed=0, resamples=RESAMPLES, repeats=repeats)[1][""]
 
     np.testing.assert_allclose(
         result.replicates["irs"], expected(lambda found: found.score, False), atol=1e-5
@@ -135,7 +141,9 @@ def test_scores_and_replicates_of_mixed_codes_equal_the_metrics_themselves(grid)
     assert 0 <= min(disjoint) < max(disjoint) <= 1
 
 
-def test_interval_of_irs_is_cut_at_one_but_its_replicates_are_not(grid):
+def test_interval_of_irs_is_cut_at_one_but_its_replicates_are_not(grid, monkeypatch):
+    monkeypatch.setattr("candlelight.evaluation.causal.measure_codes.MOST_RESAMPLES", 40)
+
     def one_row_off(image):
         return _pure(image) + 0.1 * (torch.arange(len(image)) == 5)[:, None]
 

@@ -1,3 +1,4 @@
+import functools
 import math
 import re
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from candlelight.evaluation.causal.causal_report import GENERATIVENESS_PAGE
 from candlelight.evaluation.models.build_backbone import build_backbone
 from candlelight.evaluation.models.classifiers import TrainedOn, save_classifier
 from candlelight.evaluation.run.evaluate import evaluate, find_evaluation, score, start
+from candlelight.evaluation.run.intervals import resampled_interval
 from candlelight.loaders.schema import FactorInfo
 from tests.refusals import refused
 
@@ -69,6 +71,12 @@ def judged(monkeypatch):
 
     judge()
     return judge
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch):
+    few = functools.partial(resampled_interval, resamples=5)
+    monkeypatch.setattr("candlelight.evaluation.causal.score_counterfactuals.resampled_interval", few)
 
 
 NAME = "counterfactual_generativeness(1)"
