@@ -4,10 +4,12 @@ It computes on the CPU, reports a CUDA device, and refuses the same operations a
 tensors, and conversion to an array.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_flatten, tree_map
+from torch.utils._pytree import tree_map
 
 
 class Pretended(Tensor):
@@ -18,8 +20,14 @@ class PretendedGpu(TorchFunctionMode):
     """Refuse the operations that CUDA refuses, and make `Pretended` tensors for the device ``cuda``."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        kwargs = dict(kwargs or {})
-        given = [one for one in tree_flatten((args, kwargs))[0] if isinstance(one, Tensor)]
+        # Attributes of simulated tensors are read here, too, which costs the most without this.
+        with torch._C.DisableTorchFunctionSubclass():
+            return self._call(function, args, dict(kwargs or {}))
+
+    def _call(self, function, args, kwargs):
+        if function in _FACTS:
+            return function(*args, **kwargs)
+        given = _tensors(args) + _tensors(kwargs)
         on_gpu = any(isinstance(one, Pretended) for one in given)
         if on_gpu and function == Tensor.device.__get__:
             return GPU
@@ -32,25 +40,50 @@ class PretendedGpu(TorchFunctionMode):
             _check_devices(function, args, given, kwargs)
         elif "device" in kwargs:
             kwargs["device"] = "cpu"
-        with torch._C.DisableTorchFunctionSubclass():
-            if function is torch.autograd.grad:  # copies would be no part of the graph
-                return tuple(move(Pretended, one) for one in function(*args, **kwargs))
-            args = tuple("cpu" if function is Tensor.to and _is_device(one) else one for one in args)
-            plain = tree_map(lambda one: move(Tensor, one), (args, kwargs))
-            result = function(*plain[0], **plain[1])
-            # A shape stays a shape: tree_map would make a tuple of it.
-            if isinstance(result, torch.Size):
-                return result
-            return tree_map(lambda one: move(Pretended if moved else Tensor, one), result)
+        if function is torch.autograd.grad:  # copies would be no part of the graph
+            return tuple(move(Pretended, one) for one in function(*args, **kwargs))
+        args = tuple("cpu" if function is Tensor.to and _is_device(one) else one for one in args)
+        result = function(*_move_all(Tensor, args), **_move_all(Tensor, kwargs))
+        return _move_all(Pretended if moved else Tensor, result)
 
 
-GPU = torch.device("cuda:0")
+GPU, CPU = torch.device("cuda:0"), torch.device("cpu")
 _MOVES = (Tensor.to, Tensor.cpu, Tensor.cuda, Tensor.copy_)
 _INDEXING = (Tensor.__getitem__, Tensor.__setitem__)  # CUDA tensors take indices on the CPU
 
 
+# Answers without a tensor, the same on every device.
+_FACTS = {
+    *(getattr(Tensor, name).__get__ for name in ("shape", "ndim", "dtype", "requires_grad")),
+    *(Tensor.dim, Tensor.size, Tensor.numel, Tensor.is_floating_point, Tensor.is_complex, Tensor.__len__),
+}
+
+
 def move(kind: type[Tensor], one: object) -> object:
     return one.as_subclass(kind) if isinstance(one, Tensor) else one
+
+
+def _move_all(kind: type[Tensor], one: Any) -> Any:
+    """Move nested tensors; torch's own function for trees takes several times as long."""
+    if isinstance(one, Tensor):
+        return one.as_subclass(kind)
+    if type(one) in (tuple, list):
+        return type(one)([_move_all(kind, part) for part in one])
+    if type(one) is dict:
+        return {name: _move_all(kind, part) for name, part in one.items()}
+    # A shape stays a shape: tree_map would make a tuple of it.
+    named = isinstance(one, tuple) and not isinstance(one, torch.Size)
+    return tree_map(lambda part: move(kind, part), one) if named else one
+
+
+def _tensors(one: Any) -> list[Tensor]:
+    if isinstance(one, Tensor):
+        return [one]
+    if isinstance(one, dict):
+        one = one.values()
+    elif not isinstance(one, tuple | list):
+        return []
+    return [found for part in one for found in _tensors(part)]
 
 
 def _is_device(one: object) -> bool:
@@ -58,13 +91,13 @@ def _is_device(one: object) -> bool:
 
 
 def _device_of(one: Tensor) -> torch.device:
-    return GPU if isinstance(one, Pretended) else torch.device("cpu")
+    return GPU if isinstance(one, Pretended) else CPU
 
 
 def _target(function, args, kwargs) -> torch.device | None:
     """Return the device that a call requests for its result; None if the call follows its arguments."""
     if function in (Tensor.cpu, Tensor.copy_):
-        return torch.device("cpu") if function is Tensor.cpu else _device_of(args[0])
+        return CPU if function is Tensor.cpu else _device_of(args[0])
     named = [kwargs["device"]] if kwargs.get("device") is not None else []
     if function is Tensor.to:
         named += [_device_of(one) if isinstance(one, Tensor) else one for one in args[1:]]
@@ -76,7 +109,7 @@ def _target(function, args, kwargs) -> torch.device | None:
 
 
 def _check_devices(function, args, given, kwargs) -> None:
-    devices = {_device_of(one) for one in given if one.ndim or isinstance(one, Pretended)}
+    devices = {_device_of(one) for one in given if isinstance(one, Pretended) or one.ndim}
     devices |= {kwargs["generator"].device} if given and kwargs.get("generator") is not None else set()
     if function in _INDEXING and _device_of(args[0]) == GPU:
         return

@@ -6,7 +6,6 @@ The device is a simulated one, which counts the bytes that leave it, and the GPU
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import astuple
-from functools import partial
 from importlib import import_module
 from types import SimpleNamespace
 
@@ -43,9 +42,9 @@ from candlelight.evaluation.views import (
 from candlelight.loaders.schema import FactorInfo
 from tests.evaluation.pretended_gpu import Pretended, PretendedGpu
 
-HEIGHT, WIDTH, ROWS = 48, 64, 4
+HEIGHT, WIDTH, ROWS = 48, 64, 2
 IMAGE_BYTES = 3 * HEIGHT * WIDTH * 4
-_READS = (
+_READS = {
     Tensor.cpu,
     Tensor.tolist,
     Tensor.item,
@@ -53,7 +52,31 @@ _READS = (
     Tensor.__int__,
     Tensor.__bool__,
     Tensor.to,
+}
+
+
+# Each resample is as many operations as the whole table: a few show that they are the same on the device.
+_RESAMPLING = (
+    "intrinsic.score_protocols",
+    "intrinsic.intrinsic_records",
+    "concepts.csm",
+    "concepts.score_csm",
+    "coverage.score_causal_check",
+    "coverage.score_coverage",
+    "perception.raid_agreement",
+    "perception.score_perception",
+    "causal.measure_codes",
+    "causal.score_counterfactuals",
 )
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch) -> None:
+    def few(*args, **named):
+        return resampled_interval(*args[:3], **{**named, "resamples": 2})
+
+    for name in _RESAMPLING:
+        monkeypatch.setattr(import_module(f"candlelight.evaluation.{name}"), "resampled_interval", few)
 
 
 class CountedGpu(PretendedGpu):
@@ -221,8 +244,8 @@ def concept_views(memory_view) -> tuple[CSMData, TCAVData]:
 
 
 CONCEPTS = {
-    "csm": (split, {"permutations": 99, "significance": "permutation"}),
-    "tcav": (Squares(), {"permutations": 99, "layer": ["hidden"], "target": "logit:0"}),
+    "csm": (split, {"permutations": 19, "significance": "permutation"}),
+    "tcav": (Squares(), {"permutations": 19, "layer": ["hidden"], "target": "logit:0"}),
 }
 
 
@@ -231,7 +254,7 @@ def test_vectors_and_gradients_stay_on_the_device(check_device, memory_view, nam
     model, options = CONCEPTS[name]
     data = dict(zip(("csm", "tcav"), concept_views(memory_view), strict=True))[name]
     # Scores of runs, exchanges and resamples leave it, as many for images of any size; a batch has 16 images.
-    check_device(name, data, {"m": model}, 8 * IMAGE_BYTES, runs=5, **options)
+    check_device(name, data, {"m": model}, 8 * IMAGE_BYTES, runs=3, **options)
 
 
 def test_pictures_of_concept_sets_are_those_of_the_cpu(device, memory_view) -> None:
@@ -265,7 +288,7 @@ def told(images: Tensor) -> list[Tensor]:
 
 @pytest.mark.parametrize("name", ["codes", "generativeness", "counterfactuals"])
 def test_codes_stay_on_the_device(check_device, memory_view, monkeypatch, name) -> None:
-    classes = torch.cartesian_prod(torch.arange(2), torch.arange(2)).repeat(6, 1)
+    classes = torch.cartesian_prod(torch.arange(2), torch.arange(2)).repeat(5, 1)
     images = torch.stack([drawn(row, 3, HEIGHT, WIDTH) for row in range(len(classes))]) / 9
     images[:, :2] += 0.2 + 0.5 * classes[:, :, None, None]
     infos = tuple(FactorInfo(name=one, kind="categorical", values=(1, 2)) for one in ("red", "green"))
@@ -276,7 +299,6 @@ def test_codes_stay_on_the_device(check_device, memory_view, monkeypatch, name) 
     generativeness = import_module("candlelight.evaluation.causal.score_generativeness")
     monkeypatch.setattr(generativeness, "supervise", lambda encoded, notes: heads)
     monkeypatch.setattr(import_module("candlelight.evaluation.causal.score_codes"), "SMALL_TABLE", 0)
-    monkeypatch.setattr(import_module("candlelight.evaluation.causal.measure_codes"), "MOST_RESAMPLES", 3)
     # The libraries for the CPU read the codes for each split and resample.
     limit = (2 if name == "codes" else 0.05) * images.numel() * 4
     check_device(name, view, {"flat": Flat()}, limit, **options)
@@ -294,8 +316,8 @@ def test_explanations_stay_on_the_device(
     check_device, memory_view, monkeypatch, name, options, share
 ) -> None:
     monkeypatch.setattr(thresholds, "POINTS_IN_MEMORY", 2 * HEIGHT * WIDTH)  # sets are counted in passes
-    view = memory_view([(recoloured if name == "causal-check" else annotated)(row) for row in range(10)])
-    data = ExplainedImages(view, means, [0, 1] * 5)
+    view = memory_view([(recoloured if name == "causal-check" else annotated)(row) for row in range(6)])
+    data = ExplainedImages(view, means, [0, 1] * 3)
     models = {"coarse": coarse, "areas": MASK_CONTROLS["part areas"]}
     check_device(name, data, models, share * IMAGE_BYTES * len(view), 1e-3, **options)
 
@@ -313,14 +335,10 @@ def of_raid(row: int) -> DistortedImages:
 
 
 @pytest.mark.parametrize("name", ["transforms", "moved-frames", "raid"])
-def test_images_are_transformed_and_compared_on_the_device(
-    check_device, memory_view, monkeypatch, name
-) -> None:
-    module = import_module("candlelight.evaluation.perception.score_perception")
-    monkeypatch.setattr(module, "resampled_interval", partial(resampled_interval, resamples=4))
+def test_images_are_transformed_and_compared_on_the_device(check_device, memory_view, name) -> None:
     rows = range(ROWS)
     pairs = memory_view(
-        [RatedPair(drawn(row, 3, 20, 24), drawn(9, 3, 20, 24), 2.0 * row, 0.1) for row in rows]
+        [RatedPair(drawn(row, 3, 20, 24), drawn(9, 3, 20, 24), 2.0 * row, 0.1) for row in range(4)]
     )
     families = [
         TransformFamily(kind, (one, 1.3, 2.0), kernel="cubic")

@@ -7,6 +7,7 @@ the numbers. Commands that need data not at hand are left out; they show no outp
 import re
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 from candlelight.cli import main
+from candlelight.evaluation.causal import control_codes
 from candlelight.evaluation.models.network import IntrinsicNet, save_model
 from candlelight.evaluation.perception import open_distance, pair_distances
 from candlelight.loaders.schema import FactorInfo
@@ -150,6 +152,8 @@ def folder(tmp_path_factory):
 def inside(folder, monkeypatch):
     """Work in the folder, and import from it."""
     monkeypatch.chdir(folder)
+    short = partial(control_codes.supervised_codes, epochs=1)
+    monkeypatch.setattr(control_codes, "supervised_codes", short)
     monkeypatch.syspath_prepend(str(folder))
     yield folder
     for path in folder.glob("*.py"):
@@ -163,11 +167,24 @@ def run(line: str) -> str:
     return result.stdout
 
 
-def fewer_runs(line: str) -> str:
-    """Make concept vectors of small images; the words are the same."""
-    if "evaluate csm" not in line:
-        return ""
-    return " --runs 2" if "--predictions" in line else " --runs 2 --size 16 16"
+SMALLER = {
+    "runs=20, size=(60, 80)": "runs=2, size=(8, 8)",
+    "epochs=30": "epochs=4",
+    "--size 256 256": "--size 32 32",
+    "evaluate protocols demo/frames": "evaluate protocols demo/frames --limit 2",
+}
+
+
+def smaller(text: str) -> str:
+    """Make concept vectors of small images, and train less; the words are the same."""
+    for long, short in SMALLER.items():
+        text = text.replace(long, short)
+    text = text.replace("\\\n", " ") if text.startswith("candlelight") else text
+    if "evaluate tcav" in text:
+        return f"{text} --runs 5"
+    if "evaluate csm" in text:
+        return f"{text} --runs 2" if "--predictions" in text else f"{text} --runs 2 --size 16 16"
+    return text
 
 
 @pytest.mark.slow
@@ -179,10 +196,10 @@ def test_examples_run_and_print_what_the_page_shows(page, inside, capsys, check_
             assert not shown, text
             continue
         if text.startswith("candlelight"):
-            printed = run(text.replace("\\\n", " ") + fewer_runs(text))
+            printed = run(smaller(text))
         else:
             capsys.readouterr()
-            exec(compile(text.replace("runs=20, size=(60, 80)", "runs=2, size=(8, 8)"), page, "exec"), {})
+            exec(compile(smaller(text), page, "exec"), {})
             printed = capsys.readouterr().out
         shown = NOT_OF_NOISE.sub("", shown)
         check_shown(shown, printed, same_data=not OTHER_NUMBERS.search(text) and bool(shown))

@@ -200,7 +200,7 @@ def orb(layers: Layers) -> Columns:
 DEFINITIONS: dict[str, tuple[Callable[[Layers], Columns], tuple[int, int]]] = {
     "mit-grosse": (grosse, (34, 47)),
     "mit-barron": (barron, (31, 45)),
-    "arap-ordinal": (ordinal, (40, 512)),
+    "arap-ordinal": (ordinal, (24, 512)),
     "sintel": (sintel, (26, 33)),
     "sintel-crefnet": (crefnet, (13, 15)),
     "hypersim-marigold": (hypersim, (9, 11)),
