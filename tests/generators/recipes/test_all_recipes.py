@@ -28,8 +28,8 @@ SCANS = (
     "stanford-bunny",
 )  # objects that are not shipped
 COUNT = 20
-# Of each image, ten to twenty counterfactuals are planned.
-LIMITS = {"parts-recoloured": 4}
+# Recipes of many sets or many counterfactuals; their plans take longest.
+LIMITS = {"parts-recoloured": 4, "invariance": 8, "concepts-controls": 8}
 CHANGES = [
     "seed=18446744073709551616",
     "layers=[image, albedo]",
