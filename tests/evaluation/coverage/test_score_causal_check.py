@@ -220,6 +220,7 @@ def test_accuracies_of_the_networks_and_a_verdict_on_two_of_them(view):
     verdict = str(compare(results["a"], results["c"])).splitlines()[0]
     assert verdict.endswith("; they explain different networks (accuracy a 0.75, c 0.25)")
     assert "networks" not in str(compare(results["a"], results["b"]))
+    del methods["b"], networks["b"]
     unknown = check(methods, networks, view)
     assert unknown["a"].details["network"] == {"of": "a"}
     assert "different networks (of unknown accuracy)" in str(compare(unknown["a"], unknown["c"]))

@@ -116,10 +116,10 @@ def training_of(lit_scenes, shapes, squares) -> Callable[[str], tuple[Any, Calla
     def make(name: str):
         small = {"epochs": 3, "batch_size": 4}
         if name in ("vgg_small", "resnet_small"):  # with dropout, and with running means
-            view, kinds = shapes(12)
+            view, kinds = shapes(8)
             return view, partial(train_classifier, build_backbone(name, SHAPES, seed=0), view, kinds, **small)
         if name == "factor heads":
-            view, kinds = shapes(12)
+            view, kinds = shapes(8)
             given = {"labels": {"shape": kinds}, "validation": [0, 1]}
             return view, partial(train_factor_heads, view, **given, **small)
         if name.endswith("vae"):

@@ -47,7 +47,7 @@ def test_every_model_takes_steps(squares, model: CausalModel) -> None:
 
 
 def test_learns_to_reconstruct_and_to_encode_labels(squares) -> None:
-    settings = {"steps": 200, "rate": 2e-3, "batch_size": 12, "beta": 1, "labelled": 24, "supervision": 50}
+    settings = {"steps": 200, "rate": 2e-3, "batch_size": 6, "beta": 1, "labelled": 24, "supervision": 50}
     network, history = train(squares, "ss-beta-vae", settings=settings, validation=[])
     with torch.no_grad():
         images = torch.stack(squares.items)
