@@ -46,8 +46,8 @@ def test_sap_of_numbers_equals_lines_and_tables_may_have_both(draw_codes):
     codes, factors = draw_codes()
     numbers = sap(codes, factors.double()).predictability
     expected = [
-        [LinearRegression().fit(code[:, None], factor).score(code[:, None], factor) for factor in factors.T]
-        for code in codes.T
+        [LinearRegression().fit(code, factor).score(code, factor) for factor in factors.numpy().T]
+        for code in codes.numpy().T[:, :, None]
     ]
     np.testing.assert_allclose(numbers, expected, atol=1e-12)
     mixed = sap(codes, factors.double(), categorical=[1]).predictability

@@ -27,19 +27,22 @@ def own_copy(public_folder, tmp_path):
 
 
 @pytest.fixture
-def replaced(public_folder):
+def replaced(public_folder, tmp_path_factory):
     """Return a function that replaces or removes a file of a copy for the test, and returns the folder."""
-    restore = []
+    aside, before = tmp_path_factory.mktemp("whole"), {}
 
     def replace(name, file, content):
         path = public_folder(name) / file
-        if path.exists():
-            path.rename(path.parent / ".whole")
-            restore.append(path)
+        if path not in before:
+            before[path] = path.exists()
+            if before[path]:
+                path.rename(aside / str(len(before)))
         if content is not None:
             path.write_bytes(content)
         return public_folder(name)
 
     yield replace
-    for path in restore:
-        (path.parent / ".whole").replace(path)
+    for number, (path, existed) in enumerate(before.items(), 1):
+        path.unlink(missing_ok=True)
+        if existed:
+            (aside / str(number)).rename(path)
