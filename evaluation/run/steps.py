@@ -213,7 +213,7 @@ def _code_sha256() -> str:
     named = [getattr(module, "__dict__", {}).get("__file__") for module in list(sys.modules.values())]
     whole = hashlib.sha256()
     for file in sorted({name for name in named if isinstance(name, str) and _is_own_code(name)}):
-        with suppress(FileNotFoundError):
+        with suppress(OSError):  # removed since, or within an archive
             state = Path(file).stat()
             whole.update(f"{file}\0{_sha256_of(file, state.st_mtime_ns, state.st_size)}\0".encode())
     return whole.hexdigest()

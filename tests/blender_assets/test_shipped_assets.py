@@ -60,9 +60,9 @@ def look_at_object(thing):
         facts["body"] = [len(mesh.verts), len(mesh.faces), mesh.calc_volume(signed=True)]
         mesh.free()
         return facts
-    lamp, facts["location"] = thing.data, list(thing.location)
-    facts |= {"type": lamp.type, "power": lamp.energy, "radius": lamp.shadow_soft_size}
-    return facts | {"color": list(lamp.color)}
+    light, facts["location"] = thing.data, list(thing.location)
+    facts |= {"type": light.type, "power": light.energy, "radius": light.shadow_soft_size}
+    return facts | {"color": list(light.color)}
 
 def look_at_material(material):
     nodes = material.node_tree.nodes

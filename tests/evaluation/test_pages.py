@@ -78,8 +78,8 @@ pim = SimpleNamespace(load_trained={"pim-1": network}.__getitem__)
 }
 # Commands of data that are not at hand.
 LARGE = re.compile("render|causal-table|generativeness|CelebAMask-HQ|parts|recoloured|invariance")
-# Examples that read frames or files of results, or train a network: its numbers depend on the processor.
-OTHER_NUMBERS = re.compile(r"demo/|photographs|raid/|\.json|^candlelight|train_factor_heads")
+# Examples that read frames or files of results.
+OTHER_NUMBERS = re.compile(r"demo/|photographs|raid/|\.json|^candlelight")
 # A score that needs materials, and a table that needs detectors.
 NOT_OF_NOISE = re.compile(r"^(?:maw-2023.*|tables/dissection.csv)\n", re.M)
 FILE = re.compile(r"# (\w+\.py)\n")
@@ -169,7 +169,6 @@ def run(line: str) -> str:
 
 SMALLER = {
     "runs=20, size=(60, 80)": "runs=2, size=(8, 8)",
-    "epochs=30": "epochs=4",
     "--size 256 256": "--size 32 32",
     "evaluate protocols demo/frames": "evaluate protocols demo/frames --limit 2",
 }

@@ -15,7 +15,7 @@ from candlelight.loaders.frames import frame_path, read_metadata
 
 # By Blender and features of the processor, then by recipe. Other pixels mean that frames of two versions do
 # not fit together. A change that intends them changes the entries: `python test_golden_frames.py FILE` writes
-# those of this machine to a file.
+# those of the processor at hand to a file.
 GOLDEN = json.loads((Path(__file__).parent / "golden_frames.json").read_text())
 RECIPES = [name for name in shipped_recipes() if name != "concepts-scans"]  # its objects are not shipped
 SMALL = ["image.width=64", "image.height=48", "render.preset=draft"]
