@@ -204,6 +204,7 @@ CASES = {  # items, members and groups of the view, options, and the share of an
     "maw": (painted, {"synthetic": True}, None, {}, 4),  # Pillow scales the prediction to 640 pixels
     "constancy": (painted, {"synthetic": True}, ("room",) * ROWS, {}, 0.05),
     "protocols": (decomposed, {"explains": "image"}, None, {"protocol": PROTOCOLS}, 0.05),
+    "methods": (decomposed, {"explains": "image"}, None, {"methods": "BAS,GR-RET"}, 0.05),
 }
 
 
