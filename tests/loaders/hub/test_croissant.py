@@ -2,6 +2,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -11,7 +12,7 @@ from candlelight.loaders.hub.croissant import croissant
 from candlelight.loaders.hub.set_facts import read_facts
 from candlelight.loaders.hub.write_hub import pack_hub
 from candlelight.loaders.packs.pack_manifest import read_pack_manifest
-from candlelight.loaders.schema import AssetRecord, Statements
+from candlelight.loaders.schema import AssetRecord, RendererRecord, Statements
 
 RAI = {
     *("rai:dataLimitations", "rai:dataBiases", "rai:personalSensitiveInformation", "rai:dataUseCases"),
@@ -43,12 +44,17 @@ def document(folder):
 
 @pytest.fixture(scope="module")
 def described(packed, info):
-    """Return a function that describes the pack, with changes of its data set."""
+    """Return a function that describes the pack, with changes of its data set and its sets' metadata."""
     manifest = read_pack_manifest(packed)
     facts = {name: read_facts(packed, one, manifest.of_set(name)) for name, one in info.sets.items()}
-    return lambda **changes: json.loads(
-        croissant(info.model_copy(update=changes), manifest, facts, date(2026, 1, 2))
-    )
+
+    def described(first=(), **changes):
+        known = {
+            name: replace(one, first=one.first.model_copy(update=dict(first))) for name, one in facts.items()
+        }
+        return json.loads(croissant(info.model_copy(update=changes), manifest, known, date(2026, 1, 2)))
+
+    return described
 
 
 def test_every_file_is_listed_with_its_hash_and_size(packed):
@@ -83,6 +89,8 @@ def test_responsible_use_and_origin_are_stated(described):
     assert found["conformsTo"][0] == "http://mlcommons.org/croissant/1.1"
     assert found["license"] == "https://spdx.org/licenses/CC-BY-4.0.html"
     assert "Blender 5.0.1" in found["prov:wasGeneratedBy"]["name"]
+    for renderer in ({"renderer": None}, {"renderer": RendererRecord.model_construct(blender=None)}):
+        assert "Blender" not in described(renderer)["prov:wasGeneratedBy"]["name"]
     assert f"SHA-256 {'a' * 64}, seed 3" in found["prov:wasGeneratedBy"]["description"]
     assert "Set grid, factor color: red 3, blue 3." in found["rai:dataBiases"]
     assert "Set free, factor angle: 0 to 62.5 degree." in found["rai:dataBiases"]

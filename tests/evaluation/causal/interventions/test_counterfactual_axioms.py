@@ -46,6 +46,7 @@ def test_rendered_counterfactuals_satisfy_all_axioms():
 def test_doing_nothing_is_not_effective():
     # The factor that was to change did not; the other one stayed as it should.
     assert effectiveness(classify, keep(IMAGES, CLASSES, OTHERS), OTHERS).tolist() == [[0, 1]] * 12
+    assert effectiveness(classify, IMAGES[:0], OTHERS[:0]).shape == (0, 2)
 
 
 def test_errors_by_hand():
