@@ -61,6 +61,12 @@ def test_sets_with_shares_units_share_all_draws(draws):
     assert not one.keys() & draws(SHARED[0])["test"].keys()  # a single set with shares_units shares with none
 
 
+def test_each_draw_of_a_cell_is_a_unit(draws):
+    for name, drawn in draws("sets.train.draws=2", "sets.test.draws=2").items():
+        assert list(drawn) == [f"{name}/scene={scene},draw={draw}" for scene in range(12) for draw in (0, 1)]
+        assert len(set.union(*drawn.values())) == 24
+
+
 def test_counterfactuals_keep_the_units_of_their_set(draws):
     for said in ([], SHARED[:1]):
         of, _, changed = draws(*said, "sets.changed={counterfactual: {of: train, do: [{look: 0}]}}").values()
