@@ -9,6 +9,8 @@ ASSET_SUFFIXES = {
     "scenes": (".blend", ".exr", ".hdr"),
 }
 
+CODE = "code"  # kind of the user's own Python code, whose labels are FILE.py:FUNCTION
+
 # Suffixes of files that a .blend may refer to: images, fonts, profiles of lights, volumes; no other .blend.
 IMAGE_FILES = frozenset(
     ".png .jpg .jpeg .jp2 .j2c .bmp .tga .tif .tiff .webp .exr .hdr .dds .cin .dpx .sgi .rgb .rgba "

@@ -9,10 +9,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from candlelight.blender_assets.asset_kinds import ASSET_SUFFIXES, IMAGE_FILES, REFERRED_FILES
+from candlelight.blender_assets.asset_kinds import ASSET_SUFFIXES, CODE, IMAGE_FILES, REFERRED_FILES
 from candlelight.blender_assets.asset_manifest import ASSET_MANIFEST, read_asset_manifest
 from candlelight.blender_assets.texture_folders import find_images
-from candlelight.loaders.errors import InputError
+from candlelight.loaders.errors import InputError, argument, nearest_file
+from candlelight.loaders.files.python_files import code_sha256
 from candlelight.loaders.verification.checksums import file_sha256
 
 
@@ -37,10 +38,11 @@ class AssetLibrary:
     """Library of assets: one folder of the user per kind, if given, then the shipped library.
 
     Args:
-        folders: by kind ("materials", ...), a folder of files whose names are the labels.
+        folders: by kind ("materials", ...), a folder of files whose names are the labels. A folder of kind
+            "code" holds Python files that may be run; without it none may.
 
     Raises:
-        InputError: a folder does not exist, or a kind is not one of `ASSET_SUFFIXES`.
+        InputError: a folder does not exist, or a kind is not one of `ASSET_SUFFIXES` or `CODE`.
 
     Example:
         >>> AssetLibrary().find("objects", "cube").name
@@ -53,8 +55,9 @@ class AssetLibrary:
         self._path, self._entry = cache(self._look_for), cache(self._read_entry)
         self._own_manifest, self._labels = cache(self._read_manifest), cache(self._list)
         self._images, self._accompanying = cache(self._find_images), cache(_hash_accompanying_files)
+        self._code = cache(code_sha256)
         for kind, folder in self._folders.items():
-            if kind not in ASSET_SUFFIXES:
+            if kind not in (*ASSET_SUFFIXES, CODE):
                 raise InputError(
                     f"assets: kind `{kind}` is not known; expected one of {', '.join(ASSET_SUFFIXES)}"
                 )
@@ -101,22 +104,32 @@ class AssetLibrary:
             InputError: the asset does not exist; the message lists all labels of its kind.
         """
         path = self._path(kind, label)
+        if path is None and kind == CODE:
+            raise InputError(self._why_no_code(label))
         if path is None:
             known = sorted({*self.labels(kind), *(name for k, name in manifest() if k == kind)})
             raise InputError(f"asset `{label}` is not among the {kind}; expected one of: {', '.join(known)}")
         return path
 
+    def _why_no_code(self, label: str) -> str:
+        file, folder = label.partition(":")[0], self._folders.get(CODE)
+        if folder is None:
+            return f"`{label}` is Python code, which runs only if you allow it: {argument('run_code')}"
+        return f"`{label}`: there is no file `{file}` in {folder}{nearest_file(folder / file)}"
+
     def sha256(self, kind: str, label: str) -> str:
         """Hash the current content of an asset.
 
         The hash covers the asset's file and, for a .blend in a user's folder, its `accompanying_files`. Image
-        files do not count for an object, whose shape depends on none. Accompanying files are hashed once,
-        until `look_again`.
+        files do not count for an object, whose shape depends on none. The hash of code covers the local
+        files that it imports. Accompanying files and code are hashed once, until `look_again`.
 
         Raises:
             InputError: the asset does not exist, or a file cannot be read.
         """
         path = self.find(kind, label)
+        if kind == CODE:
+            return self._code(path)
         alone = path.suffix != ".blend" or path.parent.parent == shipped()
         try:
             own = _sha256_now(path)
@@ -134,8 +147,9 @@ class AssetLibrary:
         return hashlib.sha256(lines.encode()).hexdigest()
 
     def look_again(self) -> None:
-        """Forget the hashes of accompanying files, so that changed files are hashed again."""
+        """Forget the hashes of code and of accompanying files, so that changed files are hashed again."""
         self._accompanying.cache_clear()
+        self._code.cache_clear()
 
     def facts(self, kind: str, label: str) -> dict[str, Any]:
         """Return the facts of an asset from its manifest; empty if no manifest has the asset.
@@ -156,7 +170,7 @@ class AssetLibrary:
 
     def _read_entry(self, kind: str, label: str) -> dict[str, Any] | None:
         path = self._path(kind, label)
-        if path is None:
+        if path is None or kind == CODE:
             return None
         if path.parent == shipped() / kind:
             return manifest().get((kind, label))
@@ -176,6 +190,8 @@ class AssetLibrary:
             raise InputError(f"assets.{kind}: {error}") from None
 
     def _look_for(self, kind: str, label: str) -> Path | None:
+        if kind == CODE:
+            return self._look_for_code(label)
         if (image := self._images(kind).get(label)) is not None:
             return image
         if Path(label).name != label:  # a label may not lead out of the folder
@@ -189,6 +205,14 @@ class AssetLibrary:
             except InputError as error:
                 raise InputError(f"assets.{kind}: {error}") from None
         return path
+
+    def _look_for_code(self, label: str) -> Path | None:
+        file, folder = label.partition(":")[0], self._folders.get(CODE)
+        if folder is None or not (folder / file).is_file():
+            return None
+        if not (folder / file).resolve().is_relative_to(folder.resolve()):
+            raise InputError(f"`{label}` lies outside its folder {folder}; put the file there")
+        return folder / file
 
 
 def accompanying_files(folder: Path) -> list[Path]:

@@ -357,11 +357,14 @@ class SetInfo(Record):
         raise InputError(f"factor `{name}` is not in this set; expected one of: {known}")
 
 
-AssetKind = Literal["objects", "materials", "textures", "lights", "scenes"]
+AssetKind = Literal["objects", "materials", "textures", "lights", "scenes", "code"]
 
 
 class AssetRecord(Record):
     """One asset that the images show: an object, a material, a texture, a light or a scene, by its label.
+
+    Python code that makes an object or a material has the kind "code" and a label such as
+    "knots.py:trefoil"; its hash covers the local files that it imports.
 
     ``licence`` and ``source`` are copied from the manifest of its library, "" if the manifest lacks the
     asset; ``sha256`` is the hash of its content (`candlelight.blender_assets.AssetLibrary.sha256`).

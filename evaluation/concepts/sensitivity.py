@@ -14,11 +14,11 @@ from torch import Tensor
 
 from candlelight.evaluation.concepts.cav import CAVs
 from candlelight.evaluation.concepts.rows import RowSource, products_about_mean, row_norms
-from candlelight.evaluation.models.model_spec import user_file
 from candlelight.evaluation.run.model_outputs import describe_output
 from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.check_choice import check_choice
-from candlelight.loaders.errors import InputError, argument, did_you_mean, nearest_file
+from candlelight.loaders.errors import InputError, argument, did_you_mean, within
+from candlelight.loaders.files.python_files import user_file
 from candlelight.loaders.verification.checksums import file_sha256
 
 Scale = Literal["vector", "unit", "cosine"]
@@ -314,9 +314,7 @@ def _norm(output: object) -> Tensor:
 
 
 def _user_function(path: Path, name: str) -> Callable[[Any], Tensor]:
-    if not path.is_file():
-        raise InputError(f"target: expected a file of Python, there is no {path}{nearest_file(path)}")
-    with user_file(path) as module:
+    with within("target"), user_file(path) as module:
         function = getattr(module, name, None)
         known = [other for other, value in vars(module).items() if callable(value) and other[:1] != "_"]
     if not callable(function):

@@ -4,11 +4,8 @@ import importlib
 import importlib.util
 import inspect
 import re
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from importlib.metadata import packages_distributions, version
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +18,7 @@ from candlelight.evaluation.models.retinex import BASELINES, ColourRetinex, Gray
 from candlelight.evaluation.models.vision import download_vision_model, folder_sha256, load_vision_model
 from candlelight.loaders.check_choice import check_choice
 from candlelight.loaders.errors import InputError, did_you_mean, nearest_file
+from candlelight.loaders.files.python_files import exception_reason, user_file
 from candlelight.loaders.verification.checksums import file_sha256
 from candlelight.version import RELEASE
 
@@ -51,38 +49,6 @@ def user_module(name: str, text: str) -> tuple[ModuleType, str | None]:
         ) from error
     owners = packages_distributions().get(name.partition(".")[0], ())
     return module, f"{owners[0]} {version(owners[0])}" if owners else None
-
-
-@contextmanager
-def user_file(path: Path) -> Iterator[ModuleType]:
-    """Import a file as a module; within the ``with`` block, modules of its folder can be imported too.
-
-    Modules in the folder of the file take precedence over modules of the same name that were imported from
-    elsewhere, except the standard library. So two files in two folders may each import their own
-    ``network.py``.
-
-    Args:
-        path: the file.
-
-    Raises:
-        InputError: the file does not exist or cannot be imported.
-    """
-    if not path.is_file():
-        raise InputError(f"model: expected a file of Python, there is no {path}{nearest_file(path)}")
-    path = path.resolve()
-    name = f"_model_{sha256(str(path).encode()).hexdigest()[:16]}"  # a unique module name
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise InputError(f"{path}: expected a file of Python")
-    module = importlib.util.module_from_spec(spec)
-    with _importable(path.parent):
-        sys.modules[name] = module  # dataclasses and pickle look the module up there
-        try:
-            spec.loader.exec_module(module)
-        except (Exception, SystemExit) as error:  # the file's code runs and may raise any exception
-            del sys.modules[name]
-            raise InputError(f"{path.name}: cannot be imported: {exception_reason(error)}") from error
-        yield module
 
 
 def make_model(module: ModuleType, attribute: str, text: str) -> tuple[Any, Callable[..., Any]]:
@@ -134,46 +100,6 @@ def _needed(target: Callable[..., Any]) -> list[str]:
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     parameters = inspect.signature(target).parameters.values()
     return [one.name for one in parameters if one.default is one.empty and one.kind not in variable]
-
-
-@contextmanager
-def _importable(folder: Path) -> Iterator[None]:
-    """Put a folder first on the import path, and hide imported modules that have a name of its modules."""
-    local = {path.stem for path in folder.glob("*.py")}
-    local |= {path.parent.name for path in folder.glob("*/__init__.py")}
-    hidden = {
-        name: module
-        for name, module in sys.modules.items()
-        if name.partition(".")[0] in local - sys.stdlib_module_names and not _lies_in(name, folder)
-    }
-    for name in hidden:
-        del sys.modules[name]
-    sys.path.insert(0, str(folder))
-    importlib.invalidate_caches()  # the caches may be older than the file
-    try:
-        yield
-    finally:
-        if str(folder) in sys.path:
-            sys.path.remove(str(folder))
-        sys.modules.update(hidden)
-
-
-def _lies_in(name: str, folder: Path) -> bool:
-    top = sys.modules.get(name.partition(".")[0])
-    file = getattr(top, "__file__", None)
-    return file is not None and Path(file).resolve().is_relative_to(folder)
-
-
-def exception_reason(error: BaseException) -> str:
-    """Describe an exception of a user's code in one line.
-
-    Example:
-        >>> exception_reason(KeyError("gain"))
-        "KeyError: 'gain'"
-    """
-    if isinstance(error, ImportError | SyntaxError | InputError):
-        return str(error) or type(error).__name__
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 ColourSpace = Literal["linear", "srgb"]

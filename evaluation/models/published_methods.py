@@ -16,9 +16,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from candlelight.evaluation.models.model_spec import exception_reason
 from candlelight.evaluation.models.published_weights import entry, hash_files, load_exactly, read_published
 from candlelight.loaders.errors import InputError, did_you_mean, nearest_file
+from candlelight.loaders.files.python_files import exception_reason
 
 NEVER_RUN = "adapter never run with the published weights"
 

@@ -19,7 +19,6 @@ from candlelight.evaluation.models.model_spec import (
     ColourSpace,
     ModelIdentity,
     NamedModel,
-    exception_reason,
     open_callable,
     split_spec,
 )
@@ -30,6 +29,7 @@ from candlelight.evaluation.run.fingerprints import weights_sha256
 from candlelight.evaluation.run.model_outputs import model_errors
 from candlelight.evaluation.views.check_shapes import check_shapes
 from candlelight.loaders.errors import InputError, did_you_mean
+from candlelight.loaders.files.python_files import exception_reason
 from candlelight.loaders.verification.checksums import file_sha256
 from candlelight.version import RELEASE
 

@@ -17,9 +17,7 @@ from candlelight.evaluation.catalogue import RECORDS
 from candlelight.evaluation.catalogue.record import Evaluation, O, make_options
 from candlelight.evaluation.models.model_spec import (
     NamedModel,
-    exception_reason,
     open_models,
-    user_file,
     user_module,
 )
 from candlelight.evaluation.run.batches import Batch, repeatable
@@ -30,6 +28,7 @@ from candlelight.evaluation.run.predictions import MissingResults
 from candlelight.evaluation.run.result import MeanResult, Provenance, Result, fill_failures
 from candlelight.evaluation.run.steps import FinishedSteps, Step, run_batches
 from candlelight.loaders.errors import InputError, did_you_mean, nearest_file
+from candlelight.loaders.files.python_files import exception_reason, user_file
 from candlelight.loaders.verification.checksums import file_sha256
 
 _Tensors = TypeVar("_Tensors")
