@@ -8,6 +8,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from annotated_types import Interval
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Discriminator, Field, Tag
 
+from candlelight.blender_assets.asset_kinds import is_code_label
 from candlelight.generators.language.colour_texts import linear_colour
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorValue, Record, Vector
@@ -30,6 +31,7 @@ def described(
     unit: str = "",
     default_words: str = "",
     filled: Interval = _ANY,
+    later: bool = False,
     **limits: Any,
 ) -> Any:
     """Return a field of a recipe: its default, one line on its meaning, an example, its unit and its limits.
@@ -41,9 +43,13 @@ def described(
         unit: physical unit, "" for none.
         default_words: the default in words, where the model's own default does not say it.
         filled: limits of the number that a reference ``$name`` may stand for, checked for each sample.
+        later: whether the field came after recipes were hashed: its default is then not written, so that the
+            hash of a recipe without the field stays.
         limits: limits of a value that is no reference, as those of `pydantic.Field`.
     """
     facts: dict[str, Any] = {"unit": unit, "default_words": default_words, "filled": filled}
+    if later:
+        limits["exclude_if"] = lambda value: value == default
     return Field(default, description=meaning, examples=[example], json_schema_extra=facts, **limits)
 
 
@@ -72,6 +78,31 @@ Two = TypeVar("Two", tuple[float, float], Pair)
 Three = TypeVar("Three", Vector, Point)
 Share = Annotated[float, Field(ge=0, le=1)]
 Label = Annotated[str, PlainType("label or $name")]
+
+
+def _code_label(text: str) -> str:
+    if not text.startswith("$") and not is_code_label(text):
+        raise ValueError(f"expected FILE.py:FUNCTION or $name, got `{text}`")
+    return text
+
+
+def _keyword(name: str) -> str:
+    if not name.isidentifier():
+        raise ValueError(f"expected names of a function's arguments, got {name!r}")
+    return name
+
+
+def _argument(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError("expected a number, a label or $name")
+    return _number(value) if isinstance(value, str) and value.startswith("$") else value
+
+
+CodeLabel = Annotated[str, AfterValidator(_code_label), PlainType("FILE.py:FUNCTION or $name")]
+CodeNumbers = Annotated[
+    dict[Annotated[str, AfterValidator(_keyword)], Annotated[float | str, BeforeValidator(_argument)]],
+    PlainType("mapping from argument to number, label or $name"),
+]
 
 
 def _layer_names(value: object) -> object:
