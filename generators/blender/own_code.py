@@ -1,7 +1,7 @@
 """Objects and materials that Python functions of the user make.
 
 A function runs in an empty Blender scene, twice in a row with the same arguments. Both runs must give the
-same to the bit, and leave all else as it was. Names of datablocks that exist already are put aside meanwhile, so
+same to the bit, and leave all else as it was. Names of datablocks that exist are put aside meanwhile, so
 that a function finds the names free that it gives, whatever was rendered before.
 """
 
@@ -111,8 +111,6 @@ def _build(take: _Take, label: str, path: Path, arguments: dict[str, Any]) -> tu
             bpy.data.batch_remove([block for block in new if block not in kept])
     if digests[0] != digests[1]:
         raise InputError(f"`{label}` gives another result at each call; take randomness from its numbers")
-    for block in kept:
-        block.name = f"~{block.session_uid}"
     product.block.use_fake_user = True
     window.scene = home
     bpy.data.scenes.remove(scene)
@@ -193,11 +191,11 @@ def _needed(root: Any, new: Sequence[Any], label: str) -> list[Any]:
     users = bpy.data.user_map(subset=new)
     needed = {root}
     while more := {block for block in new if block not in needed and users.get(block, set()) & needed}:
+        for block in more:
+            if not isinstance(block, _KEPT_KINDS):
+                raise InputError(
+                    f"`{label}`: a material needs `{block.name}`, of kind {block.bl_rna.name.lower()}, which "
+                    "is not kept; use only images and groups of nodes"
+                )
         needed |= more
-    for block in needed - {root}:
-        if not isinstance(block, _KEPT_KINDS):
-            raise InputError(
-                f"`{label}`: a material needs `{block.name}`, of kind {block.bl_rna.name.lower()}, which is "
-                "not kept; use only images and groups of nodes"
-            )
     return list(needed)

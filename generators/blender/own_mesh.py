@@ -119,7 +119,7 @@ def _evaluated(label: str, objects: Sequence[Any], bpy_scene: Any) -> list[tuple
 def _show_as_rendered(label: str, one: Any) -> None:
     """Evaluate an object as a render does, and not as a viewport."""
     if one.type == "MESH" and one.data.validate():
-        raise InputError(f"`{label}`: `{one.name}` has faces of missing or repeated vertices; correct them")
+        raise InputError(f"`{label}`: `{one.name}` has invalid faces or coordinates; correct them")
     one.hide_set(False)
     one.hide_viewport = one.hide_render
     for modifier in one.modifiers:

@@ -9,8 +9,13 @@ from candlelight.generators.blender import bpy
 from candlelight.generators.blender.sanitize import block_ids
 from candlelight.loaders.errors import InputError
 
-# Properties that differ between two equal structs.
-_UNLIKE = frozenset(("rna_type", "session_uid", "users", "preview", "asset_data", "is_evaluated"))
+# Properties that differ between two equal structs; the last two may have no value, which Blender logs.
+_UNLIKE = frozenset(
+    (
+        *("rna_type", "session_uid", "users", "preview", "asset_data", "is_evaluated"),
+        *("linear_colorspace_settings", "ffmpeg"),
+    )
+)
 
 
 def untouched_state() -> dict[str, Any]:
