@@ -162,7 +162,7 @@ def _joined(pieces: Sequence[tuple[Any, Int32[ndarray, " faces"]]], slots: int, 
 
 
 def _check_extent(label: str, mesh: Any) -> None:
-    points = np.empty(3 * len(mesh.vertices))
+    points = np.empty(3 * len(mesh.vertices), np.float32)
     mesh.vertices.foreach_get("co", points)
     extent = np.ptp(points.reshape(-1, 3), axis=0)
     if not LEAST_EXTENT <= extent.max() < np.inf:  # NaN is in no interval

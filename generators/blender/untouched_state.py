@@ -9,11 +9,12 @@ from candlelight.generators.blender import bpy
 from candlelight.generators.blender.sanitize import block_ids
 from candlelight.loaders.errors import InputError
 
-# Properties that differ between two equal structs; the last two may have no value, which Blender logs.
+# Properties that differ between two equal structs, that have no value, which Blender logs, or that Cycles asks
+# the drivers of GPUs for.
 _UNLIKE = frozenset(
     (
         *("rna_type", "session_uid", "users", "preview", "asset_data", "is_evaluated"),
-        *("linear_colorspace_settings", "ffmpeg"),
+        *("linear_colorspace_settings", "ffmpeg", "denoiser", "preview_denoiser"),
     )
 )
 
