@@ -11,6 +11,7 @@ from numpy import ndarray
 
 from candlelight.generators.blender import bpy
 from candlelight.generators.blender.append_files import LEAST_EXTENT
+from candlelight.generators.blender.mesh_order import attribute_values, ordered_mesh
 from candlelight.generators.blender.untouched_state import struct_values
 from candlelight.generators.scenes.object_placement import MOST_OBJECTS
 from candlelight.loaders.errors import InputError
@@ -41,8 +42,9 @@ class OwnMesh:
         self.mesh.polygons.foreach_get("loop_start", starts)
         total = hashlib.sha256(starts.tobytes())
         for one in sorted(self.mesh.attributes, key=lambda one: one.name):
-            if "select" not in one.name and len(one.data):
-                total.update(f"{one.name} {one.domain} {one.data_type}".encode() + _attribute_bytes(one))
+            if len(one.data):
+                total.update(f"{one.name} {one.domain} {one.data_type}".encode())
+                total.update(attribute_values(one)[1].tobytes())
         materials = [
             one and (one.name, one.node_tree and struct_values(one.node_tree)) for one in self.mesh.materials
         ]
@@ -81,6 +83,7 @@ def own_mesh(label: str, objects: Sequence[Any], by_object: bool, bpy_scene: Any
     for i, (_, material) in enumerate(slots):
         mesh.materials[i] = material
     _check_extent(label, mesh)
+    mesh = ordered_mesh(mesh)
     parts = tuple(dict.fromkeys(part for part, _ in slots))
     if len(parts) > MOST_OBJECTS:
         raise InputError(f"`{label}`: expected at most {MOST_OBJECTS} parts, got {len(parts)}")
@@ -167,14 +170,3 @@ def _check_extent(label: str, mesh: Any) -> None:
     extent = np.ptp(points.reshape(-1, 3), axis=0)
     if not LEAST_EXTENT <= extent.max() < np.inf:  # NaN is in no interval
         raise InputError(f"`{label}`: expected a mesh of finite extent, got one of {extent} m")
-
-
-def _attribute_bytes(attribute: Any) -> bytes:
-    if attribute.data_type == "STRING":
-        return repr([item.value for item in attribute.data]).encode()
-    name = next(name for name in ("value", "vector", "color") if hasattr(attribute.data[0], name))
-    first = getattr(attribute.data[0], name)
-    dtype = bool if isinstance(first, bool) else np.int32 if "INT" in attribute.data_type else np.float32
-    values = np.empty(np.size(np.asarray(first)) * len(attribute.data), dtype)
-    attribute.data.foreach_get(name, values)
-    return values.tobytes()

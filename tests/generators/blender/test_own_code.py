@@ -1,6 +1,8 @@
 """Objects and materials of the user's own code: pixels, parts, metadata, and faults, one line each."""
 
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -489,3 +491,62 @@ def test_the_page_of_assets_shows_code_that_runs(tmp_path, monkeypatch, capsys):
     (tmp_path / "own" / "knots.py").write_text(code)
     exec(recipe, {})
     assert capsys.readouterr().out == "3\n"
+
+
+ORDER = """
+import bpy
+import numpy as np
+from candlelight.generators.blender.mesh_order import ordered_mesh
+
+
+def described(mesh):
+    # Faces, edges and points with their attributes, whatever their order, and the normals of the corners.
+    points = [tuple(one.co) for one in mesh.vertices]
+    uv, shade, normals = mesh.uv_layers["UVMap"].uv, mesh.attributes["shade"].data, mesh.corner_normals
+    crease, number = mesh.attributes["crease_edge"].data, mesh.attributes["number"].data
+    faces = []
+    for face in mesh.polygons:
+        ring = [points[mesh.loops[c].vertex_index] for c in face.loop_indices]
+        start = ring.index(min(ring))
+        found = [
+            (points[mesh.loops[c].vertex_index], tuple(uv[c].vector), tuple(normals[c].vector))
+            for c in face.loop_indices
+        ]
+        found = found[start:] + found[:start]
+        plain = [one[:2] for one in found], face.material_index, number[face.index].value
+        faces.append((plain, [one[2] for one in found]))
+    edges = [(sorted(points[v] for v in edge.vertices), crease[edge.index].value) for edge in mesh.edges]
+    faces.sort()
+    shades = sorted(zip(points, (tuple(one.color) for one in shade)))
+    return ([plain for plain, _ in faces], sorted(edges), shades), np.concatenate([n for _, n in faces])
+
+
+bpy.ops.wm.read_factory_settings(use_empty=True)
+bpy.ops.mesh.primitive_cylinder_add(vertices=7)
+mesh = bpy.context.object.data
+rng = np.random.Generator(np.random.PCG64(0))
+for name, kind, domain, field, width in (
+    ("shade", "FLOAT_COLOR", "POINT", "color", 4),
+    ("crease_edge", "FLOAT", "EDGE", "value", 1),
+    ("number", "FLOAT", "FACE", "value", 1),
+):
+    one = mesh.attributes.new(name, kind, domain)
+    one.data.foreach_set(field, rng.uniform(size=width * len(one.data)).astype(np.float32))
+mesh.polygons.foreach_set("material_index", np.arange(len(mesh.polygons), dtype=np.int32) % 2)
+for _ in range(2):
+    mesh.materials.append(None)
+mesh.normals_split_custom_set(rng.normal(size=(len(mesh.loops), 3)).tolist())
+found = ordered_mesh(mesh)
+assert not found.validate()
+(whole, normals), (expected, of_mesh) = described(found), described(mesh)
+assert whole == expected
+assert np.abs(normals - of_mesh).max() < 2e-3  # Blender keeps angles in 16 bits
+again = ordered_mesh(found)
+assert [tuple(v.co) for v in again.vertices] == [tuple(v.co) for v in found.vertices]
+print("equal")
+"""
+
+
+def test_ordering_a_mesh_keeps_its_faces_and_attributes():
+    done = subprocess.run([sys.executable, "-c", ORDER], capture_output=True, text=True, timeout=200)
+    assert done.stdout.split()[-1:] == ["equal"], done.stderr
