@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar
 
+import numpy as np
 from annotated_types import Interval
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Discriminator, Field, Tag
 
@@ -48,6 +49,8 @@ def described(
 
 
 def _number(value: object) -> object:
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError("expected a number or $variable")
     if isinstance(value, str) and re.search(r"\$\w", value) and not re.fullmatch(r"\$\w+", value):

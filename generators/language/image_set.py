@@ -19,6 +19,7 @@ from candlelight.generators.language.factors import (
 )
 from candlelight.generators.language.field_types import LayerNames, described, references
 from candlelight.generators.language.layout import SceneLayout
+from candlelight.generators.language.scene_code import SceneCode
 from candlelight.loaders.errors import did_you_mean, within
 from candlelight.loaders.schema import LAYERS, Record
 
@@ -142,8 +143,13 @@ class ImageSet(Record):
         "Counterfactuals of another set; then the only field of this set.",
         {"of": "train", "do": [{"color": "red"}]},
     )
-    layout: SceneLayout = described(
-        ..., "The scene of every sample.", {"camera": {"location": [0, 5, 3], "look_at": [0, 0, 0]}}
+    layout: SceneLayout | None = described(
+        None, "The scene of every sample.", {"camera": {"location": [0, 5, 3], "look_at": [0, 0, 0]}}
+    )
+    scene: SceneCode | None = described(
+        None,
+        "A Python function that makes the scene of each sample, in place of `layout`: FILE.py:FUNCTION.",
+        "scenes.py:table",
     )
     image: ImageSize | None = described(
         None, "Size of the images of this set, in place of the recipe's.", {"width": 64}
@@ -189,6 +195,13 @@ class ImageSet(Record):
 
     @model_validator(mode="after")
     def _check_layout(self) -> "ImageSet":
+        if (self.layout is None) == (self.scene is None):
+            raise ValueError(
+                "expected `layout`, or `scene` with a function, got "
+                + ("neither" if self.scene is None else "both")
+            )
+        if self.layout is None:
+            return self
         known = ", ".join(self.mechanisms()) or "none"
         for reference in references(self.layout):
             if reference not in self.mechanisms():
@@ -266,9 +279,14 @@ class ImageSet(Record):
 
     @model_serializer(mode="wrap")
     def _written(self, write: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        """Leave an empty ``do`` out, so that it does not change the hash of a recipe."""
-        fields = write(self)
-        return fields if self.do else {name: value for name, value in fields.items() if name != "do"}
+        """Leave an empty ``do`` and ``scene`` out, so that they do not change the hash of a recipe."""
+        left_out = {name for name in ("do", "scene") if not getattr(self, name)}
+        return {name: value for name, value in write(self).items() if name not in left_out}
+
+    @property
+    def traced(self) -> bool:
+        """Whether Blender traces the scenes; dead leaves are painted without it."""
+        return self.layout is None or self.layout.traced
 
     def mechanisms(self) -> dict[str, Factor]:
         """Return factors and variables by name."""

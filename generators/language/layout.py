@@ -237,6 +237,11 @@ class SceneLayout(Record):
         """Whether Blender traces the scene; dead leaves are painted without it."""
         return self.dead_leaves is None
 
+    @property
+    def has_catcher(self) -> bool:
+        """Whether the floor is a shadow catcher, on which light layers are black."""
+        return self.floor is not None and self.floor.catcher
+
     def choices(self) -> dict[str, Any]:
         """Return the fields that a factor or variable chooses (`Choice`), by their paths."""
         fields = {f"layout.{name}": getattr(self, name) for name in ("objects", "lights", "material")}

@@ -98,6 +98,11 @@ class LightSpec(Record):
             raise ValueError(f"{', '.join(beam)}: a point light shines in all directions; add `kind: spot`")
         return self
 
+    @property
+    def layer_name(self) -> str:
+        """Name of the light, and of its layer after `light/`; it may be a reference."""
+        return self.name or self.asset or DEFAULT_LIGHT_NAME
+
 
 class EnvironmentSpec(Record):
     """The environment around the objects: an environment map, or a modelled scene."""

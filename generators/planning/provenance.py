@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from candlelight.blender_assets import AssetLibrary
+from candlelight.blender_assets.asset_kinds import CODE
 from candlelight.generators.scenes.object_materials import OWN, PLAIN
 from candlelight.generators.scenes.plan_records import Material, SamplePlan, Trace
 from candlelight.loaders.errors import InputError, argument
@@ -116,6 +117,8 @@ def check_assets(records: Iterable[AssetRecord], library: AssetLibrary, where: s
         InputError: an asset is missing, or has another content.
     """
     for record in records:
+        if record.kind == CODE:
+            library.find(record.kind, record.label)
         if not library.has(record.kind, record.label):
             raise InputError(
                 f"{where} needs `{record.label}` of {record.kind}, which was not found; name its folder: "

@@ -66,7 +66,9 @@ class SetReport:
     @property
     def shown(self) -> list[str]:
         """Factors and variables that the layout uses, in the recipe's order."""
-        used = set(references(self.image_set.layout))
+        used = set(self.image_set.mechanisms())  # a function may read any of them
+        if self.image_set.layout is not None:
+            used = set(references(self.image_set.layout))
         return [name for name in self.image_set.mechanisms() if name in used]
 
     @property
