@@ -147,14 +147,14 @@ def recipe_differences(first: Recipe, second: Recipe) -> list[tuple[str, Any, An
         >>> recipe_differences(recipe, revise(recipe, seed=7))
         [('seed', 0, 7)]
     """
-    return differences(*(one.model_dump(mode="json", exclude=UNHASHED) for one in (first, second)))
+    return json_differences(*(one.model_dump(mode="json", exclude=UNHASHED) for one in (first, second)))
 
 
-def differences(first: Any, second: Any) -> list[tuple[str, Any, Any]]:
+def json_differences(first: Any, second: Any) -> list[tuple[str, Any, Any]]:
     """List the fields in which two values of JSON differ, each with its two values, None where it is absent.
 
     Example:
-        >>> differences({"a": [1, 2]}, {"a": [1, 3]})
+        >>> json_differences({"a": [1, 2]}, {"a": [1, 3]})
         [('a.1', 2, 3)]
     """
     return [*_differences((), first, second)]

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, model_validator
 
+from candlelight.blender_assets import ASSET_SUFFIXES
 from candlelight.generators.language.dead_leaves_fields import DEAD_LEAVES_LAYERS
 from candlelight.generators.language.factors import Categorical, Name, Value
-from candlelight.generators.language.field_types import LayerNames, described
+from candlelight.generators.language.field_types import LayerNames, PlainType, described
 from candlelight.generators.language.image_set import ImageSet, ImageSize, RenderSettings
 from candlelight.loaders.errors import InputError, did_you_mean, within
 from candlelight.loaders.schema import LIGHT_PREFIX, AssetKind, Record, Statements, layer
@@ -55,7 +56,10 @@ class Recipe(Record):
     exposure: float = described(
         0.3, "Factor from scene radiance to image, the same for every sample.", 0.5, gt=0
     )
-    assets: dict[AssetKind, Annotated[Path, AfterValidator(_utf8)]] = described(
+    assets: Annotated[
+        dict[AssetKind, Annotated[Path, AfterValidator(_utf8)]],
+        PlainType(f"mapping from {', '.join(ASSET_SUFFIXES)} to path"),
+    ] = described(
         {},
         "Your own folders of assets by kind, relative to this file; searched before the shipped ones.",
         {"objects": "meshes"},

@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from candlelight.blender_assets import AssetLibrary
-from candlelight.generators.language.load_recipe import differences
+from candlelight.generators.language.load_recipe import json_differences
 from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.planning.sample_values import sample_id, sample_values
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
@@ -45,7 +45,7 @@ def check_scene_function(recipe: Recipe, set_name: str, library: AssetLibrary) -
     )
     again = _layouts(recipe, set_name, maker, library, backwards=True) if here else _repeat(recipe, set_name)
     for (sample, one), other in zip(first.items(), again.values(), strict=True):
-        if changed := differences(one, other):
+        if changed := json_differences(one, other):
             field, was, now = changed[0]
             raise InputError(
                 f"{maker.where(sample)}: `{field}` is {was} at one call and {now} at another; take random "
