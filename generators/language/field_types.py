@@ -30,6 +30,7 @@ def described(
     unit: str = "",
     default_words: str = "",
     filled: Interval = _ANY,
+    later: bool = False,
     **limits: Any,
 ) -> Any:
     """Return a field of a recipe: its default, one line on its meaning, an example, its unit and its limits.
@@ -41,9 +42,13 @@ def described(
         unit: physical unit, "" for none.
         default_words: the default in words, where the model's own default does not say it.
         filled: limits of the number that a reference ``$name`` may stand for, checked for each sample.
+        later: whether the field came after recipes were hashed: its default is then not written, so that the
+            hash of a recipe without the field stays.
         limits: limits of a value that is no reference, as those of `pydantic.Field`.
     """
     facts: dict[str, Any] = {"unit": unit, "default_words": default_words, "filled": filled}
+    if later:
+        limits["exclude_if"] = lambda value: value == default
     return Field(default, description=meaning, examples=[example], json_schema_extra=facts, **limits)
 
 
