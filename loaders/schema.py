@@ -212,7 +212,7 @@ class LightRecord(Record):
     ``temperature`` is in kelvin, None if the colour was given directly. A "point" shines in all directions,
     the others along the unit vector ``direction``. A "spot" shines within a cone of ``cone`` degrees from
     edge to edge, whose outer share ``blend`` is soft. An "area" is a rectangle that shines to its front with
-    the radiance power / (4 x its area); ``size`` is width, which is level (along x if it shines straight up
+    the radiance power / (pi x its area); ``size`` is width, which is level (along x if it shines straight up
     or down), and height in metres; its ``radius`` is None. A "sun" has a disc of ``angle`` degrees, no
     location and no radius, and its ``power`` is the irradiance in W/m2 of a surface that faces it. ``size``
     and ``angle`` are left out of JSON where they are None.

@@ -180,7 +180,7 @@ class Choice(Record, Generic[_T]):
     """A field whose value depends on a categorical factor or variable."""
 
     choose: Annotated[str, AfterValidator(_reference), PlainType("$name")] = described(
-        ..., "Factor or variable that chooses.", "$scene"
+        ..., "Factor or variable that chooses.", "$view"
     )
     among: Annotated[
         dict[str, _T],
@@ -189,7 +189,7 @@ class Choice(Record, Generic[_T]):
     ] = described(
         ...,
         "An entry for each value of the factor; entries of other values do no harm.",
-        {"indoor": []},
+        {"front": {"location": [0, 5, 3], "look_at": [0, 0, 0]}},
         min_length=1,
     )
 
