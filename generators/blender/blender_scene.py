@@ -123,13 +123,21 @@ class BlenderScene:
 
     def _add_light(self, light: LightRecord) -> Any:
         data = bpy.data.lights.new(light.name, light.kind.upper())
-        data.energy, data.shadow_soft_size, data.color = light.power, light.radius, light.color
+        data.energy, data.color = light.power, light.color
         placed = self._new_object(light.name, data)
-        placed.location = light.location
-        if light.kind == "spot":
-            # Blender's spot lights shine along -Z.
+        if light.location is not None:
+            placed.location = light.location
+        if light.radius is not None:
+            data.shadow_soft_size = light.radius
+        if light.direction is not None:
+            # Blender's lights shine along -Z.
             placed.rotation_euler = Vec(light.direction).to_track_quat("-Z", "Y").to_euler()
+        if light.kind == "spot":
             data.spot_size, data.spot_blend = math.radians(light.cone or 0.0), light.blend
+        if light.size is not None:
+            data.shape, (data.size, data.size_y) = "RECTANGLE", light.size
+        if light.angle is not None:
+            data.angle = math.radians(light.angle)
         placed.lightgroup = light.name
         return placed
 

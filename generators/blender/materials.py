@@ -14,14 +14,24 @@ from candlelight.generators.blender.surface_albedo import (
     albedo_socket,
     copy_input,
     raised,
+    rest_node,
     surface_of,
 )
 from candlelight.generators.scenes.object_materials import PLAIN
 from candlelight.generators.scenes.plan_records import Floor, Material, PartMaterial
 
 AOVS = {"albedo": "COLOR", "normal": "COLOR", "coverage": "VALUE", "roughness": "VALUE", "metallic": "VALUE"}
+_SHOWN = ("roughness", "metallic")  # AOVs of inputs of the shader
 _IMAGE_SOURCE = "image/"  # source of all materials that show an image; labels never end in a slash
 _FLOOR_SLOT = -1
+# Inputs of the shader by the fields of a planned material.
+_INPUTS = {
+    "roughness": "Roughness",
+    "specular": "Specular IOR Level",
+    "metallic": "Metallic",
+    "transmission": "Transmission Weight",
+    "ior": "IOR",
+}
 
 
 class Materials:
@@ -34,7 +44,7 @@ class Materials:
     def __init__(self, library: AssetLibrary) -> None:
         self._library = library
         self._sources: dict[str, Any] = {}
-        self._copies: dict[tuple[str, int, int, bool, bool], Any] = {}
+        self._copies: dict[tuple[str, int, int, tuple[str, ...]], Any] = {}
         self._used: dict[str, int] = {}
         self._images = TextureImageCache(library)
 
@@ -85,9 +95,9 @@ class Materials:
         blender_object.material_slots[0].material = material
 
     def _coloured_copy(self, planned: Material, number: int, slot: int) -> Any:
-        # A copy whose gloss was set has lost the gloss of its file, so only plans that set it share the copy.
+        # A copy whose surface was set has lost that of its file, so only plans that set it share the copy.
         source = _source(planned)
-        key = (source, number, slot, planned.roughness is None, planned.specular is None)
+        key = (source, number, slot, (*planned.surface(),))
         if key not in self._copies:
             if source not in self._sources:
                 self._sources[source] = _image_material() if planned.image else self._read(planned.label)
@@ -197,28 +207,31 @@ def _shaders(material: Any) -> list[Any]:
 
 
 def _set_planned_values(material: Any, planned: Material) -> None:
-    """Set the base colour of a plain material, or the colours and mapping of a texture, and the gloss."""
+    """Set the base colour of a plain material, or the colours and mapping of a texture, and the surface."""
     nodes = material.node_tree.nodes
     if planned.label == PLAIN and planned.base_color is not None:
         _set_base_color(material, planned.base_color)
     for name, color in (("color a", planned.color_a), ("color b", planned.color_b)):
         if color is not None and name in nodes:
             nodes[name].outputs[0].default_value = (*color, 1.0)
-    for name, value in (("Roughness", planned.roughness), ("Specular IOR Level", planned.specular)):
-        if value is not None:
-            _set_gloss(material, planned.label, name, value)
+    for field, value in planned.surface().items():
+        _set_surface(material, planned.label, field, value)
     if "mapping" in nodes:
         nodes["mapping"].inputs["Location"].default_value = planned.offset
         nodes["mapping"].inputs["Scale"].default_value = (planned.scale,) * 3
 
 
-def _set_gloss(material: Any, label: str, name: str, value: float) -> None:
+def _set_surface(material: Any, label: str, field: str, value: float) -> None:
+    """Set an input of the shader, and the constants that AOVs have copied from it."""
+    nodes, name = material.node_tree.nodes, _INPUTS[field]
     socket = shader_of(material).inputs[name]
     if socket.is_linked:
         raise ValueError(f"material `{label}` has a texture for {name}; remove that field from the recipe")
     socket.default_value = value
-    if name == "Roughness":
-        material.node_tree.nodes["roughness"].inputs[0].default_value = value
+    if field in _SHOWN:
+        nodes[field].inputs[0].default_value = value
+    if (rest := rest_node(name)) in nodes:
+        nodes[rest].inputs[1].default_value = value
 
 
 def _set_base_color(material: Any, rgb: tuple[float, float, float]) -> None:
@@ -253,7 +266,7 @@ def add_aovs(material: Any) -> None:
     tree = material.node_tree
     shader = shader_of(material)
     albedo = albedo_socket(material)
-    for name in ("roughness", "metallic"):
+    for name in _SHOWN:
         same = tree.nodes.new("ShaderNodeMath")
         same.name, same.operation = name, "ADD"
         copy_input(tree, shader.inputs[name.capitalize()], same.inputs[0])

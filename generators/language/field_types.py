@@ -31,6 +31,7 @@ def described(
     unit: str = "",
     default_words: str = "",
     filled: Interval = _ANY,
+    later: bool = False,
     **limits: Any,
 ) -> Any:
     """Return a field of a recipe: its default, one line on its meaning, an example, its unit and its limits.
@@ -42,9 +43,13 @@ def described(
         unit: physical unit, "" for none.
         default_words: the default in words, where the model's own default does not say it.
         filled: limits of the number that a reference ``$name`` may stand for, checked for each sample.
+        later: whether the field came after recipes were hashed: its default is then not written, so that the
+            hash of a recipe without the field stays.
         limits: limits of a value that is no reference, as those of `pydantic.Field`.
     """
     facts: dict[str, Any] = {"unit": unit, "default_words": default_words, "filled": filled}
+    if later:
+        limits["exclude_if"] = lambda value: value == default
     return Field(default, description=meaning, examples=[example], json_schema_extra=facts, **limits)
 
 
@@ -178,7 +183,7 @@ class Choice(Record, Generic[_T]):
     """A field whose value depends on a categorical factor or variable."""
 
     choose: Annotated[str, AfterValidator(_reference), PlainType("$name")] = described(
-        ..., "Factor or variable that chooses.", "$scene"
+        ..., "Factor or variable that chooses.", "$view"
     )
     among: Annotated[
         dict[str, _T],
@@ -187,7 +192,7 @@ class Choice(Record, Generic[_T]):
     ] = described(
         ...,
         "An entry for each value of the factor; entries of other values do no harm.",
-        {"indoor": []},
+        {"front": {"location": [0, 5, 3], "look_at": [0, 0, 0]}},
         min_length=1,
     )
 

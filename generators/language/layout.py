@@ -4,11 +4,10 @@
 colours linear Rec.709.
 """
 
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from annotated_types import Interval
-from pydantic import Discriminator, Field, Tag, model_serializer, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from candlelight.generators.language.dead_leaves_fields import DeadLeavesSpec
 from candlelight.generators.language.field_types import (
@@ -122,7 +121,7 @@ class RandomPose(Record):
 
 
 class FloorSpec(Record):
-    """The ground at height 0: a shadow catcher, one colour, or a random material."""
+    """The ground at height 0: a shadow catcher, one colour, a material, or a random material."""
 
     catcher: bool = described(
         False, "Whether the floor only catches shadows and shows the environment.", True
@@ -132,20 +131,33 @@ class FloorSpec(Record):
         20.0, "Reach of the floor from the origin along x and y.", 10, "m", filled=Interval(gt=0)
     )
     random_material: RandomMaterial | None = described(
-        None, "A drawn material instead of the colour.", {"texturing": "textured"}
+        None, "A drawn material instead of the colour, without gloss.", {"texturing": "textured"}
+    )
+    material: AnyMaterial = described(
+        None,
+        "A material instead of the colour, with its gloss; null leaves the colour.",
+        {"texture": "checker", "color_a": [0.8, 0.8, 0.8], "color_b": [0.3, 0.3, 0.3], "specular": 0},
+        later=True,
     )
 
     @model_validator(mode="after")
-    def _catchers_are_bare(self) -> "FloorSpec":
-        if self.catcher and self.random_material is not None:
+    def _has_one_look(self) -> "FloorSpec":
+        given = [name for name in ("random_material", "material") if getattr(self, name) is not None]
+        if self.catcher and given:
             raise ValueError(
-                "a shadow catcher shows the environment and no material; expected no `random_material`"
+                f"a shadow catcher shows the environment and no material; expected no `{given[0]}`"
             )
+        if len(given) == 2:
+            raise ValueError("expected `material` or `random_material`, got both")
         return self
 
 
 def _kind_of_list(value: object) -> str:
     return "[choice]" if isinstance(value, dict | Choice) else "[list]"
+
+
+class ChosenCamera(Choice[CameraSpec]):
+    """A camera that a factor or variable chooses."""
 
 
 class ChosenObjects(Choice[tuple[ObjectSpec, ...]]):
@@ -159,7 +171,10 @@ class ChosenLights(Choice[Annotated[tuple[LightSpec, ...], Field(min_length=1)]]
 class SceneLayout(Record):
     """The scene of every sample; `$name` stands for the value of a factor or variable."""
 
-    camera: CameraSpec | None = described(
+    camera: Annotated[
+        Annotated[CameraSpec | None, Tag("[one]")] | Annotated[ChosenCamera, Tag("[choice]")],
+        Discriminator(_kind_of_choice),
+    ] = described(
         None, "The camera; required without `dead_leaves`.", {"location": [0, 5, 3], "look_at": [0, 0, 0]}
     )
     objects: Annotated[
@@ -172,7 +187,10 @@ class SceneLayout(Record):
         {"count": 3, "types": ["cube"], "size": [0.5, 1], "region": [-1, 1, -1, 1]},
     )
     random_pose: RandomPose | None = described(
-        None, "Random changes of the poses of all objects.", {"variation": "$pose", "turn": 30, "move": 0.05}
+        None,
+        "Random changes of the poses of all objects.",
+        {"variation": "$pose", "turn": 30, "move": 0.05},
+        later=True,
     )
     random_material: RandomMaterial = described(
         RandomMaterial(),
@@ -224,14 +242,6 @@ class SceneLayout(Record):
             raise ValueError(f"expected `dead_leaves` alone, got {', '.join(others)} as well")
         return self
 
-    @model_serializer(mode="wrap")
-    def _written_layout(self, write: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        """Leave a missing ``random_pose`` out, so that it does not change the hash of a recipe."""
-        fields = write(self)
-        if self.random_pose is None:
-            fields.pop("random_pose", None)
-        return fields
-
     @property
     def traced(self) -> bool:
         """Whether Blender traces the scene; dead leaves are painted without it."""
@@ -244,7 +254,10 @@ class SceneLayout(Record):
 
     def choices(self) -> dict[str, Any]:
         """Return the fields that a factor or variable chooses (`Choice`), by their paths."""
-        fields = {f"layout.{name}": getattr(self, name) for name in ("objects", "lights", "material")}
+        names = ("camera", "objects", "lights", "material")
+        fields = {f"layout.{name}": getattr(self, name) for name in names}
+        if self.floor is not None:
+            fields["layout.floor.material"] = self.floor.material
         chosen = self.objects.among.items() if isinstance(self.objects, Choice) else [("", self.objects)]
         for entry, specs in chosen:
             where = f"layout.objects.among.{entry}" if entry else "layout.objects"

@@ -17,14 +17,14 @@ _FURTHEST_SHIFT = 45.0  # degrees of visual angle
 
 
 def place_camera(layout: SceneLayout, inputs: LayoutInputs) -> Camera:
-    """Resolve the camera of a layout.
+    """Resolve the camera of a layout; the camera in the file of a scene that it names takes its place.
 
     Raises:
-        InputError: a number out of range, or a camera that looks straight down or up.
+        InputError: a number out of range, a camera that looks straight down or up, no such scene, or a choice
+            without an entry for this sample.
     """
-    spec = layout.camera
-    assert spec is not None  # a traced layout has one
-    field = "layout.camera"
+    assert layout.camera is not None  # a traced layout has one
+    spec, field = inputs.chosen(layout.camera, "layout.camera")
     camera = Camera.model_validate(inputs.numbers(spec, field, *Camera.model_fields))
     if not max(map(abs, camera.shift)) <= _FURTHEST_SHIFT:
         raise InputError(
@@ -33,18 +33,9 @@ def place_camera(layout: SceneLayout, inputs: LayoutInputs) -> Camera:
         )
     if math.dist(camera.location[:2], camera.look_at[:2]) < SAME_PLACE:
         raise InputError(f"{field}: expected `look_at` not straight above or below the camera")
-    return camera
-
-
-def use_scene_camera(camera: Camera, layout: SceneLayout, inputs: LayoutInputs) -> Camera:
-    """Replace the camera by the camera in the file of a scene, if the layout names one and it has a camera.
-
-    Raises:
-        InputError: there is no such scene.
-    """
-    if layout.camera is None or layout.camera.scene is None:
+    if spec.scene is None:
         return camera
-    label = inputs.asset("scenes", layout.camera.scene, "layout.camera.scene")
+    label = inputs.asset("scenes", spec.scene, f"{field}.scene")
     view = inputs.library.facts("scenes", label).get("camera")
     return camera if view is None else Camera.model_validate({**camera.model_dump(), **view})
 

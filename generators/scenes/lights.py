@@ -2,7 +2,6 @@
 
 import math
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,9 @@ from candlelight.loaders.schema import LightRecord, Vector
 
 _WHITE = (1.0, 1.0, 1.0)
 LOWEST, HIGHEST = 1000.0, 40000.0  # K
-REFERENCE_POWER = 1000.0  # W of the first light of a trace that several samples share
+REFERENCE_POWER = 1000.0  # W (of a sun W/m2) of the first light of a trace that several samples share
+# Numbers that the kinds of lights have beside their power.
+_NUMBERS = {"point": ("radius",), "spot": ("radius", "cone", "blend"), "area": ("size",), "sun": ("angle",)}
 
 
 def place_lights(layout: SceneLayout, inputs: LayoutInputs, camera: Camera) -> tuple[LightRecord, ...]:
@@ -52,17 +53,20 @@ def _light(spec: LightSpec, camera: Camera, inputs: LayoutInputs, field: str) ->
                 "(location, power, radius)"
             )
         return LightRecord(name=spec.name or label, **facts)
-    strength = inputs.numbers(spec, field, "power", "radius")
-    if strength["power"] <= 0 or strength["radius"] < 0:
-        raise InputError(
-            f"{field}: expected power > 0 W and radius >= 0 m, got {strength['power']} and "
-            f"{strength['radius']}"
-        )
+    numbers = inputs.numbers(spec, field, "power", *_NUMBERS[spec.kind])
+    if "size" in numbers and not isinstance(numbers["size"], tuple):
+        numbers["size"] = (numbers["size"], numbers["size"])
     location = _location(spec, camera, inputs, field)
     color, temperature = _colour(spec, inputs, field)
-    name = spec.name or DEFAULT_LIGHT_NAME
-    light = LightRecord(name=name, location=location, color=color, temperature=temperature, **strength)
-    return light if spec.kind == "point" else light.model_copy(update=_beam(spec, location, inputs, field))
+    return LightRecord(
+        name=spec.name or DEFAULT_LIGHT_NAME,
+        location=None if spec.kind == "sun" else location,
+        color=color,
+        temperature=temperature,
+        kind=spec.kind,
+        direction=None if spec.kind == "point" else _direction(spec, location, inputs, field),
+        **{"radius": None, **numbers},
+    )
 
 
 def _colour(spec: LightSpec, inputs: LayoutInputs, field: str) -> tuple[Vector, float | None]:
@@ -83,15 +87,14 @@ def _colour(spec: LightSpec, inputs: LayoutInputs, field: str) -> tuple[Vector, 
     return color, None
 
 
-def _beam(spec: LightSpec, location: Vector, inputs: LayoutInputs, field: str) -> dict[str, Any]:
-    """Return the fields of a spot that a point light has not."""
-    shape = inputs.numbers(spec, field, "cone", "blend")
+def _direction(spec: LightSpec, location: Vector, inputs: LayoutInputs, field: str) -> Vector:
+    """Return the unit vector from a light to the point that it shines at."""
     aim = inputs.vector(spec.target if spec.aim is None else spec.aim, f"{field}.aim")
     if math.dist(aim, location) < SAME_PLACE:
         raise InputError(f"{field}.aim: expected a point away from the light, got {list(aim)}")
     direction = np.array(aim) - location
     x, y, z = (direction / np.linalg.norm(direction)).round(9).tolist()
-    return {"kind": "spot", **shape, "direction": (x, y, z)}
+    return x, y, z
 
 
 def _location(spec: LightSpec, camera: Camera, inputs: LayoutInputs, field: str) -> Vector:

@@ -15,7 +15,7 @@ from candlelight.generators.language.colour_texts import is_colour_text
 from candlelight.generators.language.layout import SceneLayout
 from candlelight.generators.language.material_spec import TEXTURES, RandomMaterial, StatedMaterial
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
-from candlelight.generators.scenes.plan_records import Floor, Material, PartMaterial
+from candlelight.generators.scenes.plan_records import SURFACE, Floor, Material, PartMaterial
 from candlelight.loaders.colour import srgb_to_linear
 from candlelight.loaders.errors import InputError, blaming, within
 from candlelight.loaders.files.safe_decoding import open_image
@@ -125,7 +125,9 @@ def _stated(stated: StatedMaterial, inputs: LayoutInputs, field: str) -> Materia
         base_color=color("base_color"),
         color_a=color("color_a"),
         color_b=color("color_b"),
-        **stated.model_dump(include={"offset", "scale", "roughness", "specular"}),
+        offset=stated.offset,
+        scale=stated.scale,
+        **inputs.numbers(stated, field, *(name for name in SURFACE if getattr(stated, name) is not None)),
     )
 
 
@@ -176,7 +178,7 @@ def place_floor(layout: SceneLayout, inputs: LayoutInputs) -> Floor | None:
     """Resolve the floor of a layout.
 
     Raises:
-        InputError: the half width is no positive number, or the material cannot be drawn.
+        InputError: the half width is no positive number, there is no such material, or it cannot be drawn.
     """
     spec = layout.floor
     if spec is None:
@@ -186,6 +188,9 @@ def place_floor(layout: SceneLayout, inputs: LayoutInputs) -> Floor | None:
     if spec.random_material is not None:
         drawn = draw_material(spec.random_material, inputs, "floor", "layout.floor.random_material")
         material = drawn.model_copy(update={"specular": 0.0})
+    wanted, field = inputs.chosen(spec.material, "layout.floor.material")
+    if wanted is not None:
+        material = _named(wanted, field, inputs)
     color = inputs.color(spec.base_color, "layout.floor.base_color", highest=1.0)
     return Floor(catcher=spec.catcher, base_color=color, material=material, **half_width)
 

@@ -17,7 +17,12 @@ from candlelight.loaders.schema import (
     Metadata,
     Record,
     Vector,
+    later_field,
 )
+
+# Fields of a material: width and strength of the gloss, shares of metal and of transmitted light (each 0 to
+# 1), and the index of refraction (1 to 3).
+SURFACE = ("roughness", "specular", "metallic", "transmission", "ior")
 
 # Part of a file name: a plan of another author must not name files elsewhere.
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=200)]
@@ -27,9 +32,8 @@ class Material(Record):
     """The material of an object, a part or a floor.
 
     ``label`` names an asset in ``materials`` or ``textures``, or is "rgb" for one colour given here.
-    ``base_color``, ``roughness`` and ``specular`` (width and strength of the gloss, 0 to 1) are None where
-    the asset decides. The other fields place and colour a texture; a texture that is an ``image`` has its own
-    colours.
+    ``base_color`` and the fields of `SURFACE` are None where the asset decides. The other fields place and
+    colour a texture; a texture that is an ``image`` has its own colours.
     """
 
     label: str
@@ -41,6 +45,13 @@ class Material(Record):
     color_b: Vector | None = None
     offset: Vector = (0.0, 0.0, 0.0)
     scale: float = 1.0
+    metallic: float | None = later_field()
+    transmission: float | None = later_field()
+    ior: float | None = later_field()
+
+    def surface(self) -> dict[str, float]:
+        """Return the stated numbers of the surface (`SURFACE`) by field."""
+        return {name: value for name in SURFACE if (value := getattr(self, name)) is not None}
 
 
 class PartMaterial(Record):

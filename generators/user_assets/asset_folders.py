@@ -24,7 +24,7 @@ _UNKNOWN = "the user's own; not stated"  # licence of an asset without a stated 
 
 _Assets = dict[str, Path]  # files by label
 _Label = tuple[str, str]  # kind and label
-_Use = tuple[_Label, tuple[int, ...]]  # an asset, and how a plan uses it
+_Use = tuple[_Label, tuple[int | str, ...]]  # an asset, and how a plan uses it
 
 
 @dataclass(frozen=True)
@@ -247,8 +247,7 @@ def _uses(trace: Trace, own: Container[_Label]) -> set[_Use]:
         materials.append(trace.floor.material)
     uses: set[_Use] = {(("objects", one.type), (len(one.parts),)) for one in trace.objects}
     for material in materials:
-        gloss = (material.roughness is None, material.specular is None)
-        uses |= {((kind, material.label), gloss) for kind in ("materials", "textures")}
+        uses |= {((kind, material.label), (*material.surface(),)) for kind in ("materials", "textures")}
     if trace.environment is not None:
         uses.add((("scenes", trace.environment.scene), (trace.environment.modelled,)))
     return {use for use in uses if use[0] in own}

@@ -139,3 +139,11 @@ def test_the_camera_takes_the_values_of_the_sample():
     assert camera == Camera(
         location=(0.5, 5, 2), look_at=(0, 0, 0), field_of_view=40, pitch=1, roll=0.5, shift=(1, 0.5)
     )
+
+
+def test_a_factor_chooses_the_camera():
+    views = {"front": {"location": (0, 5, 2), "look_at": (0, 0, 0)}, "side": {"location": ("$x", 0, 2)}}
+    views["side"]["look_at"] = (0, 0, 1)
+    layout = SceneLayout.model_validate({"camera": {"choose": "$view", "among": views}})
+    seen = [place_camera(layout, LayoutInputs(0, "set/0", {"view": view, "x": 4})) for view in views]
+    assert [camera.location for camera in seen] == [(0, 5, 2), (4, 0, 2)]

@@ -105,6 +105,29 @@ def test_a_spot_shines_at_its_aim_and_otherwise_at_its_target():
     assert (point.kind, point.cone, point.blend, point.direction) == ("point", None, None, None)
 
 
+def test_areas_and_suns_have_the_fields_of_their_kinds():
+    specs = (
+        LightSpec(name="square", kind="area", location=(0, 3, 4), aim=(0, 0, 0), size="$side"),
+        LightSpec(name="panel", kind="area", location=(0, 0, 3), size=("$side", 0.5)),
+        LightSpec(name="sun", kind="sun", power=5, azimuth=90, elevation="$up", angle=2),
+        LightSpec(name="far", kind="sun", power="$side", location=(0, 3, 4)),
+    )
+    square, panel, sun, far = place_lights(layout(lights=specs), inputs(side=0.4, up=30), CAMERA)
+    assert (square.size, panel.size) == ((0.4, 0.4), (0.4, 0.5))
+    assert (square.direction, panel.direction) == ((0, -0.6, -0.8), (0, 0, -1))
+    assert (square.power, square.radius, square.angle) == (1000, None, None)
+    # The camera is at positive y, so that its right is at negative x.
+    np.testing.assert_allclose(sun.direction, (math.sqrt(3) / 2, 0, -0.5), atol=1e-7)
+    assert (sun.power, sun.angle, sun.location, sun.radius, sun.size) == (5, 2, None, None, None)
+    assert (far.direction, far.angle, far.power) == ((0, -0.6, -0.8), 0.53, 0.4)
+
+
+def test_fields_of_new_kinds_are_written_for_them_alone():
+    (point,) = place_lights(layout(lights=(LightSpec(),)), inputs(), CAMERA)
+    assert {"size", "angle"}.isdisjoint(point.model_dump())
+    assert {"size", "angle"}.isdisjoint(LightSpec(kind="spot").model_dump())
+
+
 # ------------------------------------------------------------------------------------------ temperatures
 
 LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
@@ -180,6 +203,20 @@ def test_power_and_colour_of_all_lights_at_once_leave_the_trace_alone():
     assert normalise_lights(one)[0] == normalise_lights(other)[0]
     moved = one[0].model_copy(update={"location": (1.0, 0.0, 3.0)})
     assert normalise_lights((moved, one[1]))[0] != normalise_lights(one)[0]
+
+
+def test_an_area_and_a_sun_of_any_power_and_temperature_share_a_trace():
+    def pair(factor, kelvin):
+        specs = (
+            LightSpec(kind="area", name="a", size=(2, 1), power=100 * factor, temperature=kelvin),
+            LightSpec(kind="sun", name="b", power=5 * factor, temperature=kelvin),
+        )
+        return place_lights(layout(lights=specs), inputs(), CAMERA)
+
+    traced, gain = normalise_lights(pair(2.5, 9000))
+    assert traced == normalise_lights(pair(1, 3000))[0]
+    np.testing.assert_allclose(emitted(traced) * gain, emitted(pair(2.5, 9000)), rtol=1e-6)
+    assert (traced[0].size, traced[1].angle) == ((2, 1), 0.53)
 
 
 def test_place_and_radius_are_traced_and_the_temperature_is_not():

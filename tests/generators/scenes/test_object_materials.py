@@ -120,6 +120,16 @@ def test_a_stated_material_names_an_image_without_colours_and_a_pattern_with_two
         choose_material(both, "cube", 0, RandomMaterial(), own)
 
 
+def test_a_stated_surface_takes_values_of_the_sample():
+    glass = StatedMaterial(base_color=(1, 1, 1), transmission=1, roughness="$r", ior="$n")
+    made = choose_material(glass, "cube", 0, RandomMaterial(), inputs(r=0.1, n=1.5))
+    assert made.surface() == {"roughness": 0.1, "specular": 0.5, "transmission": 1.0, "ior": 1.5}
+    plain = choose_material(StatedMaterial(base_color=(1, 1, 1)), "cube", 0, RandomMaterial(), inputs())
+    later = {"metallic", "transmission", "ior"}
+    assert later.isdisjoint(plain.model_dump())
+    assert later.isdisjoint(StatedMaterial(base_color=(1, 1, 1)).model_dump())
+
+
 # ------------------------------------------------------------------------------------------------ parts
 
 
@@ -165,3 +175,16 @@ def test_floors_have_random_materials_without_gloss():
     assert laid.material == drawn.model_copy(update={"specular": 0.0})
     assert drawn != draw(RandomMaterial(texturing="textured"), inputs(), "0")
     assert place_floor(floor(), inputs()).material is None
+
+
+def test_the_material_of_a_floor_depends_on_a_factor():
+    tiles = {"texture": "checker", "color_a": (0, 0, 0), "color_b": (1, 1, 1), "specular": "$s"}
+    chosen = floor(material={"choose": "$shape", "among": {"cube": tiles, "cone": "$paint", "torus": None}})
+    laid = {
+        shape: place_floor(chosen, inputs(shape=shape, s=0.2, paint="#ffffff")).material
+        for shape in ("cube", "cone", "torus")
+    }
+    assert (laid["cube"].label, laid["cube"].specular) == ("checker", 0.2)
+    assert laid["cone"] == Material(label="rgb", base_color=(1, 1, 1))
+    assert laid["torus"] is None
+    assert "material" not in FloorSpec().model_dump()
