@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import replace as changed
 from pathlib import Path
+from typing import Any
 
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.engine.helper_process import run_helper
@@ -24,7 +25,7 @@ def save_blend(
     id: str,
     out: Path | str,
     *,
-    assets: Mapping[str, Path | str] | None = None,
+    assets: Mapping[Any, Path | str] | None = None,
     replace: bool = False,
     time_limit: float = 300.0,
 ) -> Path:
