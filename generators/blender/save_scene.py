@@ -17,7 +17,7 @@ from candlelight.generators.engine.helper_process import answer_request
 from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.language.set_settings import SetSettings, light_names, settings
 from candlelight.generators.planning.provenance import check_group
-from candlelight.generators.scenes.plan_records import SamplePlan, SceneObject, Trace
+from candlelight.generators.scenes.plan_records import SamplePlan, Trace
 
 
 def save_scene(recipe: Recipe, sample: SamplePlan, file: Path) -> None:
@@ -96,14 +96,10 @@ def _rename(floor: Any, objects: Sequence[Any], trace: Trace) -> None:
     for placed, planned in zip(objects, trace.objects, strict=True):
         if not named_random:
             placed.name = planned.type
-        for slot, name in zip(placed.material_slots, _material_names(planned, placed), strict=True):
-            slot.material.name = name
-
-
-def _material_names(planned: SceneObject, placed: Any) -> list[str]:
-    label = planned.material.label
-    named = [f"{part.name}: {part.material.label}" for part in planned.parts]
-    return named or [label] * len(placed.material_slots)
+        names = [f"{part.name}: {part.material.label}" for part in planned.parts]
+        for material in (slot.material for slot in placed.material_slots):
+            part = material.pass_index  # from 1; 0 if the object has no parts
+            material.name = names[part - 1] if 0 < part <= len(names) else planned.material.label
 
 
 def _shader_nodes() -> list[Any]:

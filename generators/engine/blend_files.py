@@ -66,12 +66,13 @@ def save_blend(
         own = {kind: Path(folder).absolute() for kind, folder in assets.items()}
         folders = {**plan.recipe.assets, **own}
         plan = changed(plan, recipe=plan.recipe.model_copy(update={"assets": folders}))
-    _check_sample(plan[id])
+    alone = plan[id]
+    _check_sample(alone)
     out.parent.mkdir(parents=True, exist_ok=True)
     # Blender leaves temporary files beside its own if it is stopped.
     with tempfile.TemporaryDirectory(prefix="candlelight-") as scratch:
         made = Path(scratch) / "scene.blend"
-        _save_in_process(plan[id], made, time_limit)
+        _save_in_process(alone, made, time_limit)
         with replacing(out) as partial:
             shutil.copyfile(made, partial)
     return out
