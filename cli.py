@@ -17,6 +17,7 @@ import click
 
 from candlelight.evaluation.commands.command_groups import evaluate_group, perception_group, train_group
 from candlelight.generators.commands.asset_commands import assets
+from candlelight.generators.commands.blend_command import blend
 from candlelight.generators.commands.demo_command import demo
 from candlelight.generators.commands.plan_commands import load_any_plan, plan, recipe_options, recipes
 from candlelight.generators.commands.render_options import (
@@ -235,7 +236,20 @@ def doctor() -> None:
 
 
 for command in (
-    *(assets, demo, evaluate_group, export, info, pack, perception_group, plan, push, recipes, train_group),
+    *(
+        assets,
+        blend,
+        demo,
+        evaluate_group,
+        export,
+        info,
+        pack,
+        perception_group,
+        plan,
+        push,
+        recipes,
+        train_group,
+    ),
 ):
     main.add_command(command)
 

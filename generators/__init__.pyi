@@ -1,3 +1,4 @@
+from .engine.blend_files import save_blend as save_blend
 from .engine.render_plan import render as render
 from .language.load_recipe import load_recipe as load_recipe
 from .language.recipe import Recipe as Recipe
