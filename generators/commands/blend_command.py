@@ -5,7 +5,12 @@ from typing import Any
 
 import click
 
-from candlelight.generators.commands.plan_commands import assets_option, load_any_plan
+from candlelight.generators.commands.plan_commands import (
+    assets_option,
+    code_folder,
+    load_any_plan,
+    run_code_option,
+)
 from candlelight.loaders.commands.command_line import Folder
 
 
@@ -21,7 +26,8 @@ from candlelight.loaders.commands.command_line import Folder
 )
 @click.option("--replace", is_flag=True, help="Replace the file if it exists.")
 @assets_option
-def blend(frames: Path, id: str, assets: dict[str, Path], **how: Any) -> None:
+@run_code_option
+def blend(frames: Path, id: str, assets: dict[str, Path], run_code: bool, **how: Any) -> None:
     """Save the scene of sample ID as a .blend file, to open it in Blender.
 
     FRAMES is a folder of frames, a plan file (.parquet), or the name or file of a recipe. The file needs no
@@ -35,5 +41,9 @@ def blend(frames: Path, id: str, assets: dict[str, Path], **how: Any) -> None:
     from candlelight.generators import save_blend
 
     is_recipe = not frames.is_dir() and frames.suffix != ".parquet"
-    source = load_any_plan(str(frames), ids=(id,), assets=assets) if is_recipe else frames
+    if is_recipe:
+        source = load_any_plan(str(frames), ids=(id,), assets=assets, run_code=run_code)
+    else:
+        source = frames
+        assets = {**assets, **code_folder(frames if frames.is_dir() else frames.parent, run_code)}
     click.echo(str(save_blend(source, id, assets=assets, **how)))

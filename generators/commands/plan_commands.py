@@ -105,7 +105,7 @@ def load_any_plan(
                 raise InputError(
                     f"{flag} changes a recipe, but {recipe} is a plan, whose numbers are fixed; plan again"
                 )
-        found = load_plan(Path(recipe), {**(assets or {}), **_code_folder(Path(recipe), run_code)})
+        found = load_plan(Path(recipe), {**(assets or {}), **code_folder(Path(recipe).parent, run_code)})
         _tell_code(found)
     else:
         if seed is not None:
@@ -122,12 +122,12 @@ def load_any_plan(
     return found.limit(limit) if limit else found
 
 
-def _code_folder(plan: Path, run_code: bool) -> dict[str, Path]:
-    """Return the folder of a plan's code: the one beside the plan in a folder of frames, or its own."""
+def code_folder(folder: Path, run_code: bool) -> dict[str, Path]:
+    """Return where the code of the plan in a folder is, if it may run: in ``code``, or beside the plan."""
     if not run_code:
         return {}
-    beside = plan.absolute().parent
-    return {CODE: beside / CODE if (beside / CODE).is_dir() else beside}
+    inner = folder.absolute() / CODE
+    return {CODE: inner if inner.is_dir() else inner.parent}
 
 
 def _tell_code(made: Any) -> None:
