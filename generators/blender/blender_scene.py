@@ -135,7 +135,8 @@ class BlenderScene:
         if light.kind == "spot":
             data.spot_size, data.spot_blend = math.radians(light.cone or 0.0), light.blend
         if light.size is not None:
-            data.shape, (data.size, data.size_y) = "RECTANGLE", light.size
+            data.shape = "RECTANGLE"
+            data.size, data.size_y = light.size
         if light.angle is not None:
             data.angle = math.radians(light.angle)
         placed.lightgroup = light.name
