@@ -1,5 +1,7 @@
 """The kinds of assets, and the files of each."""
 
+import re
+
 # Suffixes of the files of each kind; if several files have one label, the first suffix wins.
 ASSET_SUFFIXES = {
     "objects": (".blend",),
@@ -10,6 +12,7 @@ ASSET_SUFFIXES = {
 }
 
 CODE = "code"  # kind of the user's own Python code, whose labels are FILE.py:FUNCTION
+_CODE_LABEL = re.compile(r"[^:]+\.py:[A-Za-z_]\w*")
 
 # Suffixes of files that a .blend may refer to: images, fonts, profiles of lights, volumes; no other .blend.
 IMAGE_FILES = frozenset(
@@ -17,3 +20,13 @@ IMAGE_FILES = frozenset(
     ".psd".split()
 )
 REFERRED_FILES = IMAGE_FILES | frozenset(".ttf .otf .woff .woff2 .pfb .ies .vdb".split())
+
+
+def is_code_label(text: str) -> bool:
+    """Tell whether a text has the form of a label of code.
+
+    Example:
+        >>> is_code_label("knots.py:trefoil"), is_code_label("red")
+        (True, False)
+    """
+    return _CODE_LABEL.fullmatch(text) is not None

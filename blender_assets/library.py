@@ -9,7 +9,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from candlelight.blender_assets.asset_kinds import ASSET_SUFFIXES, CODE, IMAGE_FILES, REFERRED_FILES
+from candlelight.blender_assets.asset_kinds import (
+    ASSET_SUFFIXES,
+    CODE,
+    IMAGE_FILES,
+    REFERRED_FILES,
+    is_code_label,
+)
 from candlelight.blender_assets.asset_manifest import ASSET_MANIFEST, read_asset_manifest
 from candlelight.blender_assets.texture_folders import find_images
 from candlelight.loaders.errors import InputError, argument, nearest_file
@@ -113,6 +119,8 @@ class AssetLibrary:
 
     def _why_no_code(self, label: str) -> str:
         file, folder = label.partition(":")[0], self._folders.get(CODE)
+        if not is_code_label(label):
+            return f"expected FILE.py:FUNCTION, got `{label}`"
         if folder is None:
             return f"`{label}` is Python code, which runs only if you allow it: {argument('run_code')}"
         return f"`{label}`: there is no file `{file}` in {folder}{nearest_file(folder / file)}"
@@ -208,9 +216,9 @@ class AssetLibrary:
 
     def _look_for_code(self, label: str) -> Path | None:
         file, folder = label.partition(":")[0], self._folders.get(CODE)
-        if folder is None or not (folder / file).is_file():
+        if not is_code_label(label) or folder is None or not (folder / file).is_file():
             return None
-        if not (folder / file).resolve().is_relative_to(folder.resolve()):
+        if ".." in Path(file).parts or not (folder / file).resolve().is_relative_to(folder.resolve()):
             raise InputError(f"`{label}` lies outside its folder {folder}; put the file there")
         return folder / file
 

@@ -5,6 +5,7 @@ Parquet) takes names, shapes, dtypes, units and colour spaces from this module.
 """
 
 import hashlib
+import operator
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -190,10 +191,12 @@ class ObjectRecord(Record):
     bottom), y from the top, right and bottom exclusive; None if no pixel shows the object. ``area`` counts
     the visible pixels. ``corners`` are x, y, z of the eight corners of the object's own bounding box in the
     world, one corner after the other, in metres. ``parts`` are the parts that the asset's manifest names, in
-    order of their indices.
+    order of their indices. An object of own code has a ``type`` FILE.py:FUNCTION and ``numbers``, the
+    arguments of that function; others have none.
     """
 
     type: str
+    numbers: Annotated[dict[str, FactorValue], Field(exclude_if=operator.not_)] = {}
     material: str
     base_color: Vector | None
     size: float
@@ -351,7 +354,8 @@ class SetInfo(Record):
     """Description of one image set: number and size of its samples, its layers and factors.
 
     ``varies`` names the factors that change within a concept set; all other factors are fixed in it.
-    ``parts`` names the parts of each object type that has parts: the first part is 1 in the `part` layer.
+    ``parts`` names the parts of each object type that has parts: the first part is 1 in the `part` layer;
+    the parts of own code stand in the metadata of each frame alone.
     """
 
     count: int

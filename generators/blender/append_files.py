@@ -10,7 +10,7 @@ from numpy import ndarray
 from candlelight.generators.blender import bpy
 from candlelight.generators.blender.sanitize import block_ids, sanitize
 
-_LEAST_EXTENT = 1e-3  # at size 1
+LEAST_EXTENT = 1e-3  # at size 1
 _MAP_FORMATS = ("OPEN_EXR", "HDR")
 _MAP_ASPECT = 2.0
 _ASPECT_TOLERANCE = 0.01
@@ -94,7 +94,7 @@ def append_mesh(
     pose = np.array(found.matrix_basis)
     points = local.reshape(-1, 3) @ pose[:3, :3].T + pose[:3, 3]
     extent = points.max(axis=0) - points.min(axis=0)
-    if not _LEAST_EXTENT <= extent.max() < np.inf:  # NaN is in no interval
+    if not LEAST_EXTENT <= extent.max() < np.inf:  # NaN is in no interval
         raise ValueError(f"{path.name}: expected a mesh of finite extent, got one of {extent} m; repair it")
     return found, points
 

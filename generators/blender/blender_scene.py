@@ -1,6 +1,7 @@
 """Blender's scene: set up once for an image set, then changed from trace to trace."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,14 +9,18 @@ import numpy as np
 from mathutils import Vector as Vec
 
 from candlelight.blender_assets import AssetLibrary
+from candlelight.blender_assets.asset_kinds import is_code_label
 from candlelight.generators.blender import bpy, start_empty
 from candlelight.generators.blender.append_files import append_mesh
 from candlelight.generators.blender.environment import BlenderEnvironment
 from candlelight.generators.blender.materials import Materials, base_color
+from candlelight.generators.blender.own_code import OwnCode
 from candlelight.generators.blender.render_settings import configure
+from candlelight.generators.blender.surface_albedo import surface_of
 from candlelight.generators.language.lights_and_camera import Camera
 from candlelight.generators.scenes.camera import world_to_camera
-from candlelight.generators.scenes.plan_records import Floor, SceneObject, Trace
+from candlelight.generators.scenes.plan_records import Floor, PartMaterial, SceneObject, Trace
+from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import LightRecord, Vector
 
 _SENSOR_WIDTH = 36.0  # mm; only its ratio to the focal length matters
@@ -25,12 +30,14 @@ _SENSOR_WIDTH = 36.0  # mm; only its ratio to the focal length matters
 class PlacedObject:
     """An object as Blender placed it.
 
-    ``colors`` holds the base colour of each material slot, None where a texture decides it. ``corners`` holds
-    x, y, z in the world of the eight corners of the object's own bounding box, one corner after another.
+    ``colors`` holds the base colour of each part or material slot, None where a texture decides it.
+    ``corners`` holds x, y, z in the world of the eight corners of the object's own bounding box, one corner
+    after another. ``parts`` are all of its parts; the plan of an object of own code knows only some.
     """
 
     colors: tuple[Vector | None, ...]
     corners: tuple[float, ...]
+    parts: tuple[PartMaterial, ...]
 
 
 class BlenderScene:
@@ -54,7 +61,8 @@ class BlenderScene:
         bpy.context.preferences.filepaths.use_scripts_auto_execute = False
         self._library = library
         self._meshes: dict[str, Any] = {}
-        self._materials = Materials(library)
+        self._own_code = OwnCode(library)
+        self._materials = Materials(library, self._own_code)
         self.bpy_scene = bpy.context.scene
         self.environment = BlenderEnvironment(self.bpy_scene, library)
         self._collection = self.bpy_scene.collection
@@ -78,7 +86,8 @@ class BlenderScene:
         for blender_object in self._objects:
             bpy.data.objects.remove(blender_object)
         self._materials.start()
-        self._objects = [self._place(planned, i) for i, planned in enumerate(trace.objects, start=1)]
+        placed = [self._place(planned, i) for i, planned in enumerate(trace.objects, start=1)]
+        self._objects = [blender_object for blender_object, *_ in placed]
         for light in self._lights:
             bpy.data.lights.remove(light.data)
         self._lights = [self._add_light(light) for light in trace.lights]
@@ -86,7 +95,7 @@ class BlenderScene:
         self._set_floor(trace.floor)
         assert trace.camera is not None
         _place_camera(self._camera, trace.camera)
-        return [_describe(blender_object) for blender_object in self._objects]
+        return [_describe(*one) for one in placed]
 
     def solid_objects(self) -> list[Any]:
         """List the Blender objects that a geometry trace shares: camera, floor and objects."""
@@ -97,14 +106,18 @@ class BlenderScene:
         self._collection.objects.link(blender_object)
         return blender_object
 
-    def _place(self, planned: SceneObject, index: int) -> Any:
-        placed = self._new_object(f"object {index}", self._mesh(planned.type))
+    def _place(self, planned: SceneObject, index: int) -> tuple[Any, tuple[PartMaterial, ...], Sequence[int]]:
+        """Place an object; return it, all of its parts, and the number of the part of each slot, from 0."""
+        own = self._own_code.mesh(planned.type, planned.numbers) if is_code_label(planned.type) else None
+        parts = planned.parts if own is None else _own_parts(planned, own.parts)
+        mesh = self._mesh(planned.type) if own is None else own.mesh
+        placed = self._new_object(f"object {index}", mesh)
         placed.location = planned.location
         placed.rotation_euler = tuple(math.radians(angle) for angle in (*planned.tilt, planned.rotation))
         placed.scale = (planned.size,) * 3
         placed.pass_index = index
-        self._materials.apply(placed, planned.material, planned.parts)
-        return placed
+        self._materials.apply(placed, planned.material, parts, own)
+        return placed, parts, range(len(mesh.materials)) if own is None else own.slots
 
     def _mesh(self, label: str) -> Any:
         if label not in self._meshes:
@@ -152,13 +165,40 @@ class BlenderScene:
         self._materials.apply_floor(self._floor, floor)
 
 
-def _describe(blender_object: Any) -> PlacedObject:
+def _own_parts(planned: SceneObject, names: tuple[str, ...]) -> tuple[PartMaterial, ...]:
+    """Return the parts of an object of own code, with the materials that the recipe names for some of them.
+
+    Raises:
+        InputError: the recipe names a part that the object does not have.
+    """
+    names = names if len(names) > 1 else ()
+    stated = {part.name: part.material for part in planned.parts}
+    if unknown := stated.keys() - set(names):
+        raise InputError(
+            f"`{min(unknown)}` is no part of `{planned.type}`; "
+            f"expected some of: {', '.join(names) or 'none, it has no parts'}"
+        )
+    return tuple(PartMaterial(name=name, material=stated.get(name, planned.material)) for name in names)
+
+
+def _describe(blender_object: Any, parts: tuple[PartMaterial, ...], of_slots: Sequence[int]) -> PlacedObject:
+    colors: dict[int, set[Vector | None]] = {part: set() for part in sorted(set(of_slots))}
+    for part, slot in zip(of_slots, blender_object.material_slots, strict=True):
+        colors[part].add(_color(slot.material))
     pose = np.array(blender_object.matrix_basis)
     box = np.array(blender_object.bound_box, float) @ pose[:3, :3].T + pose[:3, 3]
     return PlacedObject(
-        colors=tuple(base_color(slot.material) for slot in blender_object.material_slots),
+        colors=tuple(next(iter(seen)) if len(seen) == 1 else None for seen in colors.values()),
         corners=tuple(box.round(6).ravel().tolist()),
+        parts=parts,
     )
+
+
+def _color(material: Any) -> Vector | None:
+    """Return the base colour of a material; None if a texture or several shaders decide it."""
+    surface = surface_of(material)
+    alone = surface is not None and surface.type == "BSDF_PRINCIPLED"
+    return base_color(material) if alone else None
 
 
 def _place_camera(blender_camera: Any, camera: Camera) -> None:

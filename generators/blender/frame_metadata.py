@@ -14,7 +14,12 @@ from candlelight.generators.engine.render_server import cpu_features
 from candlelight.generators.language.set_settings import SetSettings
 from candlelight.generators.layers.decompose_trace import TracedLayers
 from candlelight.generators.scenes.camera import camera_record
-from candlelight.generators.scenes.plan_records import PLAN_FIELDS, SamplePlan, SceneObject
+from candlelight.generators.scenes.plan_records import (
+    PLAN_FIELDS,
+    SamplePlan,
+    SceneObject,
+    keyword_arguments,
+)
 from candlelight.loaders.schema import (
     ChecksRecord,
     Metadata,
@@ -22,7 +27,6 @@ from candlelight.loaders.schema import (
     PartRecord,
     RecipeRecord,
     RendererRecord,
-    Vector,
     array_sha256,
 )
 
@@ -87,6 +91,7 @@ def _object_record(
     mask, colors = traced.object == index, placed.colors
     return ObjectRecord(
         type=planned.type,
+        numbers=keyword_arguments(planned.numbers),
         material=planned.material.label,
         base_color=colors[0] if len(set(colors)) == 1 else None,
         size=planned.size,
@@ -95,15 +100,13 @@ def _object_record(
         location=planned.location,
         **mask_extent(mask),
         corners=placed.corners,
-        parts=_part_records(planned, colors, np.where(mask, traced.part, 0)),
+        parts=_part_records(placed, np.where(mask, traced.part, 0)),
     )
 
 
-def _part_records(
-    planned: SceneObject, colors: Sequence[Vector | None], part: ndarray
-) -> tuple[PartRecord, ...]:
+def _part_records(placed: PlacedObject, part: ndarray) -> tuple[PartRecord, ...]:
     """Describe the parts of an object; ``part`` is the part layer, 0 outside the object."""
-    numbered = enumerate(zip(planned.parts, colors, strict=bool(planned.parts)), start=1)
+    numbered = enumerate(zip(placed.parts, placed.colors, strict=bool(placed.parts)), start=1)
     return tuple(
         PartRecord(
             name=planned_part.name,

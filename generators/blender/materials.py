@@ -5,9 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from candlelight.blender_assets import AssetLibrary
+from candlelight.blender_assets.asset_kinds import CODE, is_code_label
 from candlelight.generators.blender import bpy
 from candlelight.generators.blender.append_files import append
 from candlelight.generators.blender.image_textures import IMAGE_NODE, TextureImageCache, add_image_nodes
+from candlelight.generators.blender.own_code import OwnCode
+from candlelight.generators.blender.own_mesh import OwnMesh
 from candlelight.generators.blender.surface_albedo import (
     BASE_NODE,
     albedo_notes,
@@ -17,12 +20,13 @@ from candlelight.generators.blender.surface_albedo import (
     rest_node,
     surface_of,
 )
-from candlelight.generators.scenes.object_materials import PLAIN
+from candlelight.generators.scenes.object_materials import OWN, PLAIN
 from candlelight.generators.scenes.plan_records import Floor, Material, PartMaterial
 
 AOVS = {"albedo": "COLOR", "normal": "COLOR", "coverage": "VALUE", "roughness": "VALUE", "metallic": "VALUE"}
 _SHOWN = ("roughness", "metallic")  # AOVs of inputs of the shader
 _IMAGE_SOURCE = "image/"  # source of all materials that show an image; labels never end in a slash
+_CODE_SOURCE = "code/"  # prefix of the sources that are own code; labels of .blend files have no slash
 _FLOOR_SLOT = -1
 # Inputs of the shader by the fields of a planned material.
 _INPUTS = {
@@ -34,45 +38,65 @@ _INPUTS = {
 }
 
 
+_CopyKey = tuple[str, int, int, tuple[str, ...]]
+
+
 class Materials:
     """The materials of one Blender scene.
 
     A trace uses copies of the materials that were read. A copy is kept and coloured anew for the next trace
-    that has the same label at the same place, so that Cycles does not compile it again.
+    that has the same label at the same place, so that Cycles does not compile it again; a copy of own code as
+    long as each trace has it.
     """
 
-    def __init__(self, library: AssetLibrary) -> None:
-        self._library = library
+    def __init__(self, library: AssetLibrary, own_code: OwnCode) -> None:
+        self._library, self._own_code = library, own_code
         self._sources: dict[str, Any] = {}
-        self._copies: dict[tuple[str, int, int, tuple[str, ...]], Any] = {}
+        self._copies: dict[_CopyKey, Any] = {}
         self._used: dict[str, int] = {}
         self._images = TextureImageCache(library)
 
     def start(self) -> None:
         """Begin a new trace, in which all copies are free again."""
+        for key in [key for key in self._copies if key[0].startswith(_CODE_SOURCE)]:
+            if key[0] not in self._used:
+                bpy.data.materials.remove(self._copies.pop(key))
+        self._own_code.start()
         self._used.clear()
         self._images.start()
 
-    def apply(self, blender_object: Any, planned: Material, parts: Sequence[PartMaterial] = ()) -> None:
+    def apply(
+        self,
+        blender_object: Any,
+        planned: Material,
+        parts: Sequence[PartMaterial] = (),
+        own: OwnMesh | None = None,
+    ) -> None:
         """Give an object the material ``planned``, or the material of each of its ``parts`` slot by slot.
 
-        If there are several slots, each gets its own copy, whose pass index is the number of the part.
+        If there are several slots, each gets its own copy, whose pass index is the number of the part. An
+        ``own`` mesh of own code says itself which part each slot belongs to.
 
         Raises:
-            ValueError: the number of slots is not the number of parts.
+            ValueError: the number of slots is not the number of parts, or a material of own code has no known
+                albedo.
         """
         slots = len(blender_object.material_slots)
-        if parts and len(parts) != slots:
+        if own is None and parts and len(parts) != slots:
             raise ValueError(
                 f"object `{blender_object.data.name}`: the manifest names {len(parts)} parts, and the file "
                 f"has {slots} material slots; give each part a slot"
             )
-        by_slot = [part.material for part in parts] or [planned] * slots
+        of_slots = range(slots) if own is None else own.slots
+        by_slot = [parts[part].material for part in of_slots] if parts else [planned] * slots
         numbers = {source: self._used.get(source, 0) for source in map(_source, by_slot)}
         self._used.update({source: number + 1 for source, number in numbers.items()})
         for slot, of_slot in enumerate(by_slot):
-            material = self._coloured_copy(of_slot, numbers[_source(of_slot)], slot)
-            material.pass_index = slot + 1 if slots > 1 else 0
+            if own is not None and of_slot.label == OWN:
+                material = _own_material(own, slot)
+            else:
+                material = self._coloured_copy(of_slot, numbers[_source(of_slot)], slot)
+            material.pass_index = of_slots[slot] + 1 if len(set(of_slots)) > 1 else 0
             blender_object.material_slots[slot].link = "OBJECT"
             blender_object.material_slots[slot].material = material
 
@@ -98,6 +122,8 @@ class Materials:
         # A copy whose surface was set has lost that of its file, so only plans that set it share the copy.
         source = _source(planned)
         key = (source, number, slot, (*planned.surface(),))
+        if source.startswith(_CODE_SOURCE):
+            return self._copy_of_code(planned, key)
         if key not in self._copies:
             if source not in self._sources:
                 self._sources[source] = _image_material() if planned.image else self._read(planned.label)
@@ -107,6 +133,16 @@ class Materials:
         if planned.image:
             material.node_tree.nodes[IMAGE_NODE].image = self._images.get(planned.label)
         return material
+
+    def _copy_of_code(self, planned: Material, key: _CopyKey) -> Any:
+        made = self._own_code.material(planned.label, planned.numbers)
+        if key not in self._copies:
+            file = self._library.find(CODE, planned.label)
+            require_surface(file, made)
+            require_albedo(file, made)
+            self._copies[key] = made.copy()
+            add_aovs(self._copies[key])
+        return self._copies[key]
 
     def _read(self, label: str) -> Any:
         if label == PLAIN:
@@ -120,7 +156,24 @@ class Materials:
 
 def _source(planned: Material) -> str:
     """Return the key of the material that a planned material is a copy of."""
+    if is_code_label(planned.label):
+        return _CODE_SOURCE + planned.model_dump_json(include={"label", "numbers"})
     return _IMAGE_SOURCE if planned.image else planned.label
+
+
+def _own_material(own: OwnMesh, slot: int) -> Any:
+    """Return the material that the function of an own mesh gave a slot, with AOVs."""
+    if slot not in own.shaded:
+        given = own.mesh.materials[slot]
+        if given is None:
+            own.shaded[slot] = plain_material("bare")
+        else:
+            file = Path(own.label.partition(":")[0])
+            require_shader(file, given)
+            require_albedo(file, given)
+            own.shaded[slot] = given.copy()
+            add_aovs(own.shaded[slot])
+    return own.shaded[slot]
 
 
 def plain_material(name: str, albedo: bool = True) -> Any:
@@ -162,6 +215,18 @@ def load_material(path: Path, label: str, notes: list[str] | None = None) -> Any
         ValueError: as `append`; or the surface of the material is not a Principled BSDF.
     """
     material = append(path, "materials", label, notes)
+    require_surface(path, material)
+    if notes is not None:
+        notes += albedo_notes(material)
+    return material
+
+
+def require_surface(path: Path, material: Any) -> None:
+    """Refuse a material as `require_shader` does, and one whose surface is not its Principled BSDF.
+
+    Raises:
+        ValueError: the message names file and material.
+    """
     require_shader(path, material)
     surface = surface_of(material)
     if surface is None or surface.type != "BSDF_PRINCIPLED":
@@ -170,9 +235,16 @@ def load_material(path: Path, label: str, notes: list[str] | None = None) -> Any
             f"{path.name}: material `{material.name}` has {got} at the Surface of its Material Output; "
             "connect its Principled BSDF there, because albedo, roughness and metallic are read from it"
         )
-    if notes is not None:
-        notes += albedo_notes(material)
-    return material
+
+
+def require_albedo(path: Path, material: Any) -> None:
+    """Refuse a material whose albedo the nodes of `albedo_socket` do not show.
+
+    Raises:
+        ValueError: the message names file, material and node.
+    """
+    for note in albedo_notes(material):
+        raise ValueError(f"{path.name}: {note}")
 
 
 def require_shader(path: Path, material: Any) -> None:

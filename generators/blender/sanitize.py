@@ -4,7 +4,7 @@ Blender appends a datablock with all datablocks that it refers to. Each of them 
 
 - Dropped: animation and drivers; OSL nodes, replaced by black; whole scenes (with their output paths,
   compositor and sequencer), texts, sounds, movie clips, node trees that are neither shader nor geometry, and
-  every other kind of block that is not in `_RENDERED_KINDS`.
+  every other kind of block that is not in `RENDERED_KINDS`.
 - Kept: files that are packed into the .blend, and files that its hash covers
 (`candlelight.blender_assets.accompanying_files`);
   simulations, because Blender writes no cache of them to disk while the open file has no name.
@@ -25,7 +25,7 @@ from candlelight.generators.blender import bpy
 from candlelight.loaders.files.safe_decoding import MAX_PIXELS
 
 # Kinds of datablocks that affect the render. Kinds that a later Blender adds are dropped.
-_RENDERED_KINDS = frozenset(
+RENDERED_KINDS = frozenset(
     (
         *("objects", "collections", "meshes", "curves", "hair_curves", "pointclouds", "volumes", "metaballs"),
         *("grease_pencils", "lattices", "armatures", "shape_keys", "fonts", "particles", "lightprobes"),
@@ -33,7 +33,7 @@ _RENDERED_KINDS = frozenset(
         "libraries",
     )
 )
-_MEASURED_KINDS = _RENDERED_KINDS - {"images", "textures"}
+_MEASURED_KINDS = RENDERED_KINDS - {"images", "textures"}
 _TREES = ("ShaderNodeTree", "GeometryNodeTree")
 _WRITING_MODIFIERS = ("FLUID", "DYNAMIC_PAINT")  # modifiers that write files when they are evaluated
 _IMPORT_NODES = "GeometryNodeImport"  # prefix of nodes that read files: ImportOBJ, ImportText and others
@@ -45,7 +45,7 @@ _Blocks = list[tuple[str, Any]]  # kind and block
 
 def block_ids() -> set[int]:
     """Return the ids of all datablocks, to tell later which ones were appended."""
-    return {block.session_uid for _, block in _all_blocks()}
+    return {block.session_uid for _, block in all_blocks()}
 
 
 def sanitize(path: Path, before: set[int], rendered: bool = True) -> list[str]:
@@ -62,22 +62,22 @@ def sanitize(path: Path, before: set[int], rendered: bool = True) -> list[str]:
     Raises:
         ValueError: something harmful is needed; all appended datablocks are removed again.
     """
-    appended = [(kind, block) for kind, block in _all_blocks() if block.session_uid not in before]
+    appended = [(kind, block) for kind, block in all_blocks() if block.session_uid not in before]
     try:
         notes = _remove_animation(appended) + _remove_scripts(appended)
         if rendered:
             _refuse_harmful(appended)
-        kinds = _RENDERED_KINDS if rendered else ("libraries", "fonts", "volumes")
+        kinds = RENDERED_KINDS if rendered else ("libraries", "fonts", "volumes")
         _refuse_outside_files(path, appended, kinds)
         if rendered:
             _refuse_unreadable_images(appended)
-        return notes + _drop_other_kinds(appended, _RENDERED_KINDS if rendered else _MEASURED_KINDS)
+        return notes + _drop_other_kinds(appended, RENDERED_KINDS if rendered else _MEASURED_KINDS)
     except ValueError as error:
         bpy.data.batch_remove([block for _, block in appended])
         raise ValueError(f"{path.name}: {error}") from None
 
 
-def _all_blocks() -> Iterator[tuple[str, Any]]:
+def all_blocks() -> Iterator[tuple[str, Any]]:
     """Yield every datablock once, with its kind; a kind without a collection of its own is `all_ids`."""
     fields = [field for field in bpy.data.bl_rna.properties if field.type == "COLLECTION"]
     seen = set()
@@ -96,7 +96,7 @@ def _trees(appended: _Blocks) -> Iterator[tuple[Any, Any]]:
     """Yield each node tree with the block that contains it, or with itself if it is a node group."""
     for kind, block in appended:
         tree = block if kind == "node_groups" else getattr(block, "node_tree", None)
-        if kind in _RENDERED_KINDS and tree is not None:
+        if kind in RENDERED_KINDS and tree is not None:
             yield block, tree
 
 

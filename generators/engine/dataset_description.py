@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from candlelight.blender_assets import AssetLibrary
+from candlelight.blender_assets.asset_kinds import CODE, is_code_label
 from candlelight.blender_assets.asset_manifest import ASSET_MANIFEST
 from candlelight.generators.engine.blender_version import blender_version
 from candlelight.generators.engine.output_locks import GROUP_LOCKS_FILE, RUN_LOCK_FILE, cannot_write
@@ -25,11 +26,12 @@ from candlelight.generators.planning.plan_table import (
 from candlelight.generators.planning.provenance import check_assets, shown_assets
 from candlelight.generators.scenes.plan_records import Trace
 from candlelight.loaders.errors import InputError, argument
+from candlelight.loaders.files.python_files import local_files
 from candlelight.loaders.files.safe_writing import is_partial
 from candlelight.loaders.frames import DATASET, read_dataset_info, read_metadata
 from candlelight.loaders.schema import DatasetInfo, Metadata, RecipeRecord, SetInfo
 from candlelight.loaders.verification.checksums import NEXT_SUMS, find_changed_files, replace_files
-from candlelight.loaders.verification.verify_frames import DESCRIPTION, PLAN
+from candlelight.loaders.verification.verify_frames import CODE_FOLDER, DESCRIPTION, PLAN
 from candlelight.version import code_version
 
 _FIELDS_NAMED = 3  # fields that a message names of those in which two recipes differ
@@ -73,7 +75,7 @@ def _part_names(traces: Iterable[Trace]) -> dict[str, tuple[str, ...]]:
         planned.type: tuple(part.name for part in planned.parts)
         for trace in traces
         for planned in trace.objects
-        if planned.parts
+        if planned.parts and not is_code_label(planned.type)  # only Blender knows all of its parts
     }
     return dict(sorted(found.items()))
 
@@ -118,6 +120,38 @@ def describe_folder(plan: Plan, out: Path, repair: bool = False) -> None:
             PLAN: lambda path: save_plan(whole, path),
         }
         replace_files(out, writers)
+    except OSError as error:
+        raise cannot_write(out, error) from None
+
+
+def copy_code(out: Path, folder: Path | None) -> None:
+    """Copy the code that the plan of a folder of frames needs to its ``code``, with what the code imports.
+
+    The frames can be rendered again from the folder's plan and this code.
+
+    Args:
+        out: the folder of frames, described.
+        folder: the user's folder of code, if there is one.
+
+    Raises:
+        InputError: the folder cannot be written.
+    """
+    library = AssetLibrary({} if folder is None else {CODE: folder})
+    labels = [one.label for one in planned_assets(out / PLAN) if one.kind == CODE]
+    files = {
+        file.resolve().relative_to(folder.resolve()).as_posix(): file.read_bytes()
+        for label in labels
+        if folder is not None
+        for file in local_files(library.find(CODE, label))
+    }
+    if not files or not find_changed_files(out / CODE_FOLDER, files):
+        return
+    try:
+        for name in files:
+            (out / CODE_FOLDER / name).parent.mkdir(parents=True, exist_ok=True)
+        replace_files(
+            out / CODE_FOLDER, {name: partial(Path.write_bytes, data=data) for name, data in files.items()}
+        )
     except OSError as error:
         raise cannot_write(out, error) from None
 

@@ -9,7 +9,7 @@ from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.engine.blender_version import how_to_render
 from candlelight.generators.engine.dask_clusters import cluster_class
 from candlelight.generators.engine.dask_pool import DaskPool, open_dask_pool
-from candlelight.generators.engine.dataset_description import describe_folder
+from candlelight.generators.engine.dataset_description import copy_code, describe_folder
 from candlelight.generators.engine.devices import DeviceRequest, check_device_choice, usable_devices
 from candlelight.generators.engine.output_locks import description_lock, hold_folder
 from candlelight.generators.engine.render_pool import RenderPool, render_unlocked
@@ -112,6 +112,7 @@ def render(
     with hold_folder(out) as check_folder:
         with description_lock(out):
             describe_folder(plan, out, repair)
+            copy_code(out, plan.recipe.assets.get("code"))
         damaged, others = move_damaged_samples(mine, out) if repair else (0, 0)
         missing = (group.where(lambda key: not _has(out, key)) for group in mine.groups.values())
         groups = [group for group in missing if len(group)]

@@ -7,6 +7,7 @@ Interventions stand in a recipe's `do`, a set's `do` and a set of counterfactual
 from collections.abc import Mapping
 
 from candlelight.blender_assets import AssetLibrary
+from candlelight.blender_assets.asset_kinds import CODE, is_code_label
 from candlelight.generators.language.colour_texts import is_colour_text, linear_colour
 from candlelight.generators.language.factors import Categorical, Factor
 from candlelight.generators.language.recipe import Recipe
@@ -60,7 +61,8 @@ def values_of(factor: Categorical, library: AssetLibrary) -> tuple[FactorValue, 
     """Return the values of a categorical factor, in order.
 
     Raises:
-        InputError: a value is neither an asset of the kind that the factor names, nor a colour of a material.
+        InputError: a value is neither an asset of the kind that the factor names, nor a colour or own code
+            for a material.
     """
     if factor.values is None and factor.assets is not None:
         return tuple(library.labels(factor.assets))
@@ -70,7 +72,8 @@ def values_of(factor: Categorical, library: AssetLibrary) -> tuple[FactorValue, 
             if factor.assets == "materials" and is_colour_text(value) and not library.has("materials", value):
                 linear_colour(value)
             else:
-                library.find(factor.assets, value)
+                of_code = factor.assets == "materials" and is_code_label(value)
+                library.find(CODE if of_code else factor.assets, value)
     return listed
 
 

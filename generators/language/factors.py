@@ -170,6 +170,8 @@ class Categorical(Record):
             raise ValueError("expected `count` or `assets`, got both")
         if self.values is None and self.count is None and self.assets is None:
             raise ValueError("expected `values`, `count` or `assets`, got none")
+        if self.values is None and self.assets == "code":
+            raise ValueError("expected `values`, labels such as knots.py:trefoil, with `assets: code`")
         if self.values is not None:
             if not self.values or len(set(map(key_of, self.values))) != len(self.values):
                 raise ValueError(f"expected distinct values, at least one, got {list(self.values)}")

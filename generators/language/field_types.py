@@ -9,6 +9,7 @@ import numpy as np
 from annotated_types import Interval
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Discriminator, Field, Tag
 
+from candlelight.blender_assets.asset_kinds import is_code_label
 from candlelight.generators.language.colour_texts import linear_colour
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import FactorValue, Record, Vector
@@ -80,6 +81,31 @@ Two = TypeVar("Two", tuple[float, float], Pair)
 Three = TypeVar("Three", Vector, Point)
 Share = Annotated[float, Field(ge=0, le=1)]
 Label = Annotated[str, PlainType("label or $name")]
+
+
+def _code_label(text: str) -> str:
+    if not text.startswith("$") and not is_code_label(text):
+        raise ValueError(f"expected FILE.py:FUNCTION or $name, got `{text}`")
+    return text
+
+
+def _keyword(name: str) -> str:
+    if not name.isidentifier():
+        raise ValueError(f"expected names of a function's arguments, got {name!r}")
+    return name
+
+
+def _argument(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError("expected a number, a label or $name")
+    return _number(value) if isinstance(value, str) and value.startswith("$") else value
+
+
+CodeLabel = Annotated[str, AfterValidator(_code_label), PlainType("FILE.py:FUNCTION or $name")]
+CodeNumbers = Annotated[
+    dict[Annotated[str, AfterValidator(_keyword)], Annotated[float | str, BeforeValidator(_argument)]],
+    PlainType("mapping from argument to number, label or $name"),
+]
 
 
 def _layer_names(value: object) -> object:

@@ -12,6 +12,8 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from candlelight.generators.language.dead_leaves_fields import DeadLeavesSpec
 from candlelight.generators.language.field_types import (
     Choice,
+    CodeLabel,
+    CodeNumbers,
     Color,
     Label,
     NumberOrReference,
@@ -44,15 +46,26 @@ AnyMaterial = Annotated[
 class ObjectSpec(Record):
     """One object: its asset, material and pose."""
 
-    type: Label = described(..., "Label of the object among the assets.", "cube")
+    type: Label | None = described(
+        None, "Label of the object among the assets; required without `build`.", "cube", later=True
+    )
+    build: CodeLabel | None = described(
+        None,
+        "Function of your own code that returns the object, in place of `type`.",
+        "knots.py:trefoil",
+        later=True,
+    )
+    numbers: CodeNumbers = described({}, "Arguments of that function.", {"twist": "$twist"}, later=True)
     material: AnyMaterial = described(
         None,
         "Material of the object: a label, a colour such as css:teal, `own` for the colours that its asset "
-        "names, or numbers; by default drawn by `random_material`.",
+        "names or its function makes, numbers, or a function; by default drawn by `random_material`.",
         "red",
     )
     parts: dict[str, MaterialOrLabel] = described(
-        {}, "Materials of single parts, by the names that the asset's manifest has.", {"beak": "yellow"}
+        {},
+        "Materials of single parts, by the names that the asset's manifest has or its function gives.",
+        {"beak": "yellow"},
     )
     size: NumberOrReference = described(
         1.0,
@@ -77,6 +90,20 @@ class ObjectSpec(Record):
         "Point of the object that `location` places and the tilt keeps: middle of base or of height.",
         "center",
     )
+
+    @model_validator(mode="after")
+    def _is_asset_or_code(self) -> "ObjectSpec":
+        if (self.type is None) == (self.build is None):
+            got = "neither" if self.type is None else "both"
+            raise ValueError(f"expected `type`, or `build` for an object of your own code, got {got}")
+        if self.build is None and self.numbers:
+            raise ValueError("numbers: expected `build` as well, the function whose arguments they are")
+        if self.build is not None and self.anchor != "base":
+            raise ValueError(
+                "anchor: expected `base`, the origin of the function, because planning does not know the "
+                "height of an object of your own code; got `center`"
+            )
+        return self
 
 
 class Scatter(Record):

@@ -6,6 +6,8 @@ from annotated_types import Interval
 from pydantic import Discriminator, Tag, model_validator
 
 from candlelight.generators.language.field_types import (
+    CodeLabel,
+    CodeNumbers,
     Color,
     Label,
     NumberOrReference,
@@ -107,18 +109,27 @@ class StatedMaterial(Record):
         return self
 
 
-def _material_kind(value: object) -> str | None:
-    return (
-        "[label]"
-        if isinstance(value, str)
-        else "[stated]"
-        if isinstance(value, dict | StatedMaterial)
-        else None
+class BuiltMaterial(Record):
+    """A material that a Python function makes when the scene is rendered."""
+
+    build: CodeLabel = described(
+        ..., "Function of your own code that returns a node material.", "paint.py:rust"
     )
+    numbers: CodeNumbers = described({}, "Arguments of that function.", {"wear": "$wear"})
+
+
+def _material_kind(value: object) -> str | None:
+    if isinstance(value, str):
+        return "[label]"
+    if isinstance(value, BuiltMaterial) or (isinstance(value, dict) and "build" in value):
+        return "[built]"
+    return "[stated]" if isinstance(value, dict | StatedMaterial) else None
 
 
 MaterialOrLabel = Annotated[
-    Annotated[str, Tag("[label]"), PlainType("label or $name")] | Annotated[StatedMaterial, Tag("[stated]")],
+    Annotated[str, Tag("[label]"), PlainType("label or $name")]
+    | Annotated[StatedMaterial, Tag("[stated]")]
+    | Annotated[BuiltMaterial, Tag("[built]")],
     Discriminator(
         _material_kind,
         custom_error_type="material",

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from candlelight.blender_assets import AssetLibrary
-from candlelight.blender_assets.asset_kinds import CODE
+from candlelight.blender_assets.asset_kinds import CODE, is_code_label
 from candlelight.generators.scenes.object_materials import OWN, PLAIN
 from candlelight.generators.scenes.plan_records import Material, SamplePlan, Trace
-from candlelight.loaders.errors import InputError, argument
+from candlelight.loaders.errors import InputError, argument, within
 from candlelight.loaders.schema import AssetKind, AssetRecord
 
 
 def used_assets(traces: Iterable[Trace], library: AssetLibrary) -> tuple[AssetRecord, ...]:
-    """List the objects, materials, textures and scenes of some traces, by kind and label.
+    """List the objects, materials, textures, scenes and code of some traces, by kind and label.
 
     Assets of lights are not listed, because a plan holds all their numbers and their files are not rendered.
 
@@ -117,9 +117,10 @@ def check_assets(records: Iterable[AssetRecord], library: AssetLibrary, where: s
         InputError: an asset is missing, or has another content.
     """
     for record in records:
-        if record.kind == CODE:
-            library.find(record.kind, record.label)
         if not library.has(record.kind, record.label):
+            if record.kind == CODE:
+                with within(where):
+                    library.find(record.kind, record.label)  # says how to allow it
             raise InputError(
                 f"{where} needs `{record.label}` of {record.kind}, which was not found; name its folder: "
                 f"{argument('assets')} {record.kind}=FOLDER"
@@ -138,7 +139,8 @@ def _assets(trace: Trace, is_material: Callable[[str], bool]) -> Iterator[tuple[
     materials += [part.material for one in trace.objects for part in one.parts]
     if trace.floor is not None and trace.floor.material is not None:
         materials.append(trace.floor.material)
-    yield from (("objects", one.type) for one in trace.objects)
+    for one in trace.objects:
+        yield ("code" if is_code_label(one.type) else "objects"), one.type
     yield from (_kind_and_label(material, is_material) for material in materials if _is_file(material))
     if trace.environment is not None and trace.environment.scene:
         yield "scenes", trace.environment.scene
@@ -151,6 +153,8 @@ def _is_file(material: Material) -> bool:
 
 def _kind_and_label(material: Material, is_material: Callable[[str], bool]) -> tuple[AssetKind, str]:
     # The renderer looks assets up in the same way: images are textures, other labels materials first.
+    if is_code_label(material.label):
+        return "code", material.label
     plain = not material.image and is_material(material.label)
     return "materials" if plain else "textures", material.label
 

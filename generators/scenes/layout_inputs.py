@@ -12,6 +12,7 @@ from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.colour_texts import linear_colour
 from candlelight.generators.language.field_types import Choice, Hue, substitute
 from candlelight.generators.random_streams import stream
+from candlelight.generators.scenes.plan_records import CodeArgument
 from candlelight.loaders.errors import InputError, within
 from candlelight.loaders.schema import FactorValue, Record, Vector
 
@@ -113,6 +114,14 @@ class LayoutInputs:
         with within(field):
             self.library.find(kind, label)
         return label
+
+    def arguments(self, numbers: Mapping[str, float | str]) -> tuple[CodeArgument, ...]:
+        """Return the arguments of a function of own code, sorted by name."""
+        filled = {name: self.fill(numbers[name]) for name in sorted(numbers)}
+        return tuple(
+            CodeArgument(name=name, **{"label" if isinstance(value, str) else "number": value})
+            for name, value in filled.items()
+        )
 
     def chosen(self, value: _T | Choice[_T], field: str) -> tuple[_T, str]:
         """Return the value of a field that a factor may choose, and the path of that value.

@@ -11,9 +11,15 @@ from jaxtyping import Float32
 from numpy import ndarray
 
 from candlelight.blender_assets import AssetLibrary
+from candlelight.blender_assets.asset_kinds import CODE, is_code_label
 from candlelight.generators.language.colour_texts import is_colour_text
 from candlelight.generators.language.layout import SceneLayout
-from candlelight.generators.language.material_spec import TEXTURES, RandomMaterial, StatedMaterial
+from candlelight.generators.language.material_spec import (
+    TEXTURES,
+    BuiltMaterial,
+    RandomMaterial,
+    StatedMaterial,
+)
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
 from candlelight.generators.scenes.plan_records import SURFACE, Floor, Material, PartMaterial
 from candlelight.loaders.colour import srgb_to_linear
@@ -24,10 +30,11 @@ from candlelight.loaders.schema import Vector
 PLAIN = "rgb"  # label of a material of one colour that the plan states
 OWN = "own"  # label of the material of an object whose parts have the colours in its manifest
 LONGEST_TEXTURE_SIDE = 2048  # pixels; a larger image fills memory and shows no more detail
+_Wanted = str | StatedMaterial | BuiltMaterial
 
 
 def choose_material(
-    wanted: str | StatedMaterial | None,
+    wanted: _Wanted | None,
     kind: str,
     i: int,
     random_material: RandomMaterial,
@@ -37,8 +44,9 @@ def choose_material(
     """Choose the material of object ``i``.
 
     Args:
-        wanted: a label, a colour as a text, "own" for the colours in the asset's manifest, a material in
-            numbers, or None for a random material.
+        wanted: a label, a colour as a text, "own" for the colours in the asset's manifest or the materials
+            that the object's function makes, a material in numbers or of own code, or None for a random
+            material.
         kind: the object's label.
         i: number of the object in the scene.
         random_material: source of a random material.
@@ -50,9 +58,9 @@ def choose_material(
     """
     if wanted is None:
         return draw_material(random_material, inputs, str(i))
-    if isinstance(wanted, StatedMaterial) or inputs.fill(wanted) != OWN:
+    if not isinstance(wanted, str) or inputs.fill(wanted) != OWN:
         return _named(wanted, field, inputs)
-    if not inputs.library.facts("objects", kind).get("parts"):
+    if not is_code_label(kind) and not inputs.library.facts("objects", kind).get("parts"):
         raise InputError(
             f"{field}: `{OWN}` stands for the colours of the parts, and the manifest names no parts of "
             f"`{kind}`; name a material"
@@ -61,7 +69,7 @@ def choose_material(
 
 
 def choose_part_materials(
-    wanted: dict[str, str | StatedMaterial],
+    wanted: dict[str, _Wanted],
     kind: str,
     material: Material,
     inputs: LayoutInputs,
@@ -77,11 +85,17 @@ def choose_part_materials(
         field: path of the parts in the set, for messages.
 
     Returns:
-        The parts in the order of the manifest; none for an object without parts.
+        The parts in the order of the manifest; none for an object without parts. Of an object of own code,
+        whose parts only Blender knows, those that ``wanted`` names, sorted.
 
     Raises:
         InputError: the object has no such part, or there is no such material.
     """
+    if is_code_label(kind):
+        return tuple(
+            PartMaterial(name=name, material=_named(wanted[name], f"{field}.{name}", inputs))
+            for name in sorted(wanted)
+        )
     parts = inputs.library.facts("objects", kind).get("parts", [])
     names = [part["name"] for part in parts]
     if unknown := wanted.keys() - set(names):
@@ -98,10 +112,15 @@ def choose_part_materials(
     return tuple(resolved)
 
 
-def _named(wanted: str | StatedMaterial, field: str, inputs: LayoutInputs) -> Material:
+def _named(wanted: _Wanted, field: str, inputs: LayoutInputs) -> Material:
     if isinstance(wanted, StatedMaterial):
         return _stated(wanted, inputs, field)
+    if isinstance(wanted, BuiltMaterial):
+        label = inputs.asset(CODE, wanted.build, f"{field}.build")
+        return Material(label=label, numbers=inputs.arguments(wanted.numbers))
     label = str(inputs.fill(wanted))
+    if is_code_label(label):
+        return Material(label=inputs.asset(CODE, label, field))
     if is_colour_text(label) and not inputs.library.has("materials", label):
         return Material(label=PLAIN, base_color=inputs.color(label, field))
     return Material(label=inputs.asset("materials", wanted, field))

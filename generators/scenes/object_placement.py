@@ -1,13 +1,15 @@
 """Resolve the objects and the environment of a layout for one sample: materials, places and poses."""
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
 from candlelight.blender_assets import AssetLibrary
+from candlelight.blender_assets.asset_kinds import CODE
 from candlelight.generators.language.field_types import Choice
 from candlelight.generators.language.layout import ObjectSpec, RandomPose, Scatter, SceneLayout
 from candlelight.generators.scenes.camera import about
@@ -39,13 +41,20 @@ def place_objects(layout: SceneLayout, inputs: LayoutInputs) -> tuple[SceneObjec
     objects = []
     for i, spec in enumerate(specs):
         where, covered = f"{field}.{i}", spec.model_copy(update={"material": cover, "parts": {}})
-        kind = inputs.asset("objects", spec.type, f"{where}.type")
+        kind = _label(spec, inputs, where)
         chosen, chosen_field = (spec, f"{where}.material") if cover is None else (covered, cover_field)
         wanted, wanted_field = inputs.chosen(chosen.material, chosen_field)
         material = choose_material(wanted, kind, i, layout.random_material, inputs, wanted_field)
         posed = vary_pose(chosen, layout.random_pose, i, inputs, where)
         objects.append(_place_object(posed, kind, material, inputs, where))
     return tuple(objects)
+
+
+def _label(spec: ObjectSpec, inputs: LayoutInputs, field: str) -> str:
+    """Return the label of an object: of an asset, or of own code."""
+    if spec.type is None:
+        return inputs.asset(CODE, str(spec.build), f"{field}.build")
+    return inputs.asset("objects", spec.type, f"{field}.type")
 
 
 def _require_numbers(count: int) -> None:
@@ -59,10 +68,14 @@ def _require_objects(specs: Sequence[ObjectSpec], layout: SceneLayout, library: 
     """Look up the objects of a choice; if an object is missing, name the missing objects of all entries."""
     if not isinstance(layout.objects, Choice):
         return
-    if all(spec.type.startswith("$") or library.has("objects", spec.type) for spec in specs):
+
+    def missing_types(specs: Iterable[ObjectSpec]) -> list[str]:
+        types = dict.fromkeys(spec.type for spec in specs if spec.type is not None)
+        return [kind for kind in types if not kind.startswith("$") and not library.has("objects", kind)]
+
+    if not missing_types(specs):
         return
-    types = dict.fromkeys(spec.type for some in layout.objects.among.values() for spec in some)
-    missing = [kind for kind in types if not kind.startswith("$") and not library.has("objects", kind)]
+    missing = missing_types(itertools.chain.from_iterable(layout.objects.among.values()))
     raise InputError(
         f"layout.objects.among: there are no objects {', '.join(f'`{kind}`' for kind in missing)}; "
         "bring each in with `candlelight assets add MESH --name LABEL --out FOLDER`, and name the folder "
@@ -75,6 +88,7 @@ def _place_object(
 ) -> SceneObject:
     placed = SceneObject(
         type=kind,
+        numbers=inputs.arguments(spec.numbers),
         material=material,
         parts=choose_part_materials(spec.parts, kind, material, inputs, f"{field}.parts"),
         **inputs.numbers(spec, field, "size", "rotation", "tilt"),
@@ -121,7 +135,7 @@ def scatter(plan: Scatter, inputs: LayoutInputs) -> tuple[ObjectSpec, ...]:
     _require_numbers(count)  # before the search for room, which would take long
     streams = [inputs.stream(f"scatter/{i}") for i in range(count)]
     drawn = [_scattered(plan, rng) for rng in streams]
-    radii = [float(spec.size) * footprint(inputs.library, spec.type) for spec in drawn]
+    radii = [float(spec.size) * footprint(inputs.library, str(spec.type)) for spec in drawn]
     for placing in range(PLACINGS):
         if placing:
             streams = [inputs.stream(f"scatter/{i}/{placing}") for i in range(len(drawn))]

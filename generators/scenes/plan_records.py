@@ -4,9 +4,10 @@ A plan holds these records, the render process receives them, and the metadata o
 Lengths are metres, angles degrees, colours linear Rec.709.
 """
 
+import operator
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from candlelight.generators.language.dead_leaves_fields import DeadLeaves
 from candlelight.generators.language.lights_and_camera import Camera
@@ -28,15 +29,47 @@ SURFACE = ("roughness", "specular", "metallic", "transmission", "ior")
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=200)]
 
 
+class CodeArgument(Record):
+    """One argument of a function of the user's own code: a number, or else a label."""
+
+    name: str
+    number: float | None = None
+    label: str | None = None
+
+
+# Left out where empty, so that plans without own code stay as they were; a column of Parquet gives None then.
+CodeArguments = Annotated[
+    tuple[CodeArgument, ...], BeforeValidator(lambda given: given or ()), Field(exclude_if=operator.not_)
+]
+
+
+def keyword_arguments(numbers: CodeArguments) -> dict[str, FactorValue]:
+    """Return arguments by name; a number without fraction is an int, as in ``range(turns)``.
+
+    Example:
+        >>> keyword_arguments((CodeArgument(name="turns", number=3), CodeArgument(name="twist", number=0.5)))
+        {'turns': 3, 'twist': 0.5}
+    """
+    return {one.name: _value(one) for one in numbers}
+
+
+def _value(one: CodeArgument) -> FactorValue:
+    if one.number is None:
+        return one.label or ""
+    return int(one.number) if one.number.is_integer() else one.number
+
+
 class Material(Record):
     """The material of an object, a part or a floor.
 
     ``label`` names an asset in ``materials`` or ``textures``, or is "rgb" for one colour given here.
     ``base_color`` and the fields of `SURFACE` are None where the asset decides. The other fields place and
-    colour a texture; a texture that is an ``image`` has its own colours.
+    colour a texture; a texture that is an ``image`` has its own colours. A label of own code,
+    FILE.py:FUNCTION, has the arguments ``numbers``.
     """
 
     label: str
+    numbers: CodeArguments = ()
     image: bool = False
     base_color: Vector | None = None
     roughness: float | None = None
@@ -66,10 +99,12 @@ class SceneObject(Record):
 
     ``tilt`` turns the object about the world's x axis, then its y axis, ``rotation`` then about the vertical,
     in degrees; ``location`` is the middle of its base. ``parts`` are the parts in the asset's manifest, in
-    the order of its material slots.
+    the order of its material slots. An object of own code has a label FILE.py:FUNCTION, the arguments
+    ``numbers``, and those parts alone that the recipe names.
     """
 
     type: str
+    numbers: CodeArguments = ()
     material: Material
     size: float
     rotation: float

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from candlelight.blender_assets import ASSET_SUFFIXES, AssetLibrary, shipped
+from candlelight.blender_assets.asset_kinds import CODE, is_code_label
 from candlelight.blender_assets.asset_manifest import (
     ASSET_MANIFEST,
     manifest_entry,
@@ -172,6 +173,8 @@ def _stated(known: dict[str, Any], stated: dict[str, str | None]) -> dict[str, s
 def open_assets(plan: Plan, time_limit: float = 600.0) -> int | None:
     """Open in Blender the files of the user's folders that a plan uses, as `render` does before it traces.
 
+    Functions of own code are called, with the arguments of one sample.
+
     Blender runs in a process of its own and renders nothing. Neither shipped assets are opened nor images of
     textures, which planning has read.
 
@@ -221,7 +224,7 @@ def _own_files(plan: Plan) -> set[_Label]:
     return {
         (kind, label)
         for (kind, label), path in files.items()
-        if path.parent != shipped() / kind and path.suffix in ASSET_SUFFIXES[kind]
+        if kind == CODE or (path.parent != shipped() / kind and path.suffix in ASSET_SUFFIXES[kind])
     }
 
 
@@ -245,9 +248,13 @@ def _uses(trace: Trace, own: Container[_Label]) -> set[_Use]:
     materials += [part.material for one in trace.objects for part in one.parts]
     if trace.floor is not None and trace.floor.material is not None:
         materials.append(trace.floor.material)
-    uses: set[_Use] = {(("objects", one.type), (len(one.parts),)) for one in trace.objects}
+    uses: set[_Use] = {
+        ((CODE if is_code_label(one.type) else "objects", one.type), (len(one.parts),))
+        for one in trace.objects
+    }
     for material in materials:
-        uses |= {((kind, material.label), (*material.surface(),)) for kind in ("materials", "textures")}
+        surface = (*material.surface(),)
+        uses |= {((kind, material.label), surface) for kind in ("materials", "textures", CODE)}
     if trace.environment is not None:
         uses.add((("scenes", trace.environment.scene), (trace.environment.modelled,)))
     return {use for use in uses if use[0] in own}

@@ -28,8 +28,9 @@ from candlelight.loaders.verification.checksums import NEXT_SUMS, SUMS, find_cha
 
 PLAN = "plan.parquet"
 DESCRIPTION = (DATASET, PLAN)
+CODE_FOLDER = "code"  # the Python code that made objects and materials
 _SAMPLE_FILES = frozenset({IMAGE, NPZ, METADATA, SUMS})
-_ROOT_FILES = frozenset({*DESCRIPTION, SUMS, "samples", "failed"})
+_ROOT_FILES = frozenset({*DESCRIPTION, SUMS, CODE_FOLDER, "samples", "failed"})
 _REPORT_FILES = ("preview-*.png", "counterfactuals.html")
 
 
@@ -161,7 +162,19 @@ def check_description(root: Path) -> tuple[list[Damage], DatasetInfo | None, dic
             unlike[PLAN] = "is no plan"
     if (root / NEXT_SUMS).exists():
         unlike[NEXT_SUMS] = "was left by a run that was killed while it described the folder"
+    if info is not None:
+        unlike |= _changed_code(root / CODE_FOLDER, info)
     return [Damage(root, root / name, reason) for name, reason in unlike.items()], info, planned
+
+
+def _changed_code(folder: Path, info: DatasetInfo) -> dict[str, str]:
+    """Compare the code that made objects and materials with its ``SHA256SUMS``."""
+    needed = {one.label.partition(":")[0] for one in info.assets if one.kind == "code"}
+    if not needed:
+        return {}
+    there = {path.relative_to(folder).as_posix() for path in folder.rglob("*.py")}
+    unlike = find_changed_files(folder, needed | there)
+    return {f"{CODE_FOLDER}/{name}": reason for name, reason in unlike.items()}
 
 
 def is_expected(path: Path) -> bool:

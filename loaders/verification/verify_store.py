@@ -9,8 +9,9 @@ from pathlib import Path
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.object_stores import Store
 from candlelight.loaders.frames import DATASET
-from candlelight.loaders.verification.checksums import NEXT_SUMS, SUMS
+from candlelight.loaders.verification.checksums import NEXT_SUMS, SUMS, parse_sums
 from candlelight.loaders.verification.verify_frames import (
+    CODE_FOLDER,
     DESCRIPTION,
     Damage,
     Findings,
@@ -49,8 +50,11 @@ dataset.json
         raise InputError(f"{store.name}: expected a folder of frames, with {DATASET}")
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(READERS) as pool:
         root = Path(folder)
-        for name in (*DESCRIPTION, SUMS, NEXT_SUMS):
+        listed = parse_sums(store.read(f"{CODE_FOLDER}/{SUMS}") or b"")
+        code = (f"{CODE_FOLDER}/{name}" for name in (SUMS, *listed) if ".." not in Path(name).parts)
+        for name in (*DESCRIPTION, SUMS, NEXT_SUMS, *code):
             if (data := store.read(name)) is not None:
+                (root / name).parent.mkdir(exist_ok=True, parents=True)
                 (root / name).write_bytes(data)
         damaged, info, planned = check_description(root)
         strangers = [root / name for name in names if not is_expected(root / name)]

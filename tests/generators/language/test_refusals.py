@@ -26,7 +26,7 @@ sets:
 HUGE = "1" + "0" * 400
 SCATTER = "layout.scatter={count: 2, types: [cube], size: [0.5, 1], region: [-1, 1, -2, 2]}"
 NAME = "expected lower-case letters, digits and _, starting with a letter"
-MATERIAL = "layout.objects.0.material="
+MATERIAL, OBJECT = "layout.objects.0.material=", "layout.objects.0="
 CHOICE = "layout.lights={choose: $kind, among: {cube: [{}], sphere: [{}]}}"
 
 
@@ -53,6 +53,7 @@ FACTORS = [
     ("kind={}", r"factors\.kind: expected `values`, `count` or `assets`, got none"),
     ("kind={assets: meshes}", r"factors\.kind\.assets: .*'objects'.*got 'meshes'"),
     ("kind={count: 2, assets: objects}", "expected `count` or `assets`, got both"),
+    ("kind={assets: code}", "kind: expected `values`, labels such as knots.py:trefoil, with `assets: code`"),
     ("kind={count: 0}", r"factors\.kind\.count: .*greater than or equal to 1; got 0"),
     ("kind={count: 1000000000000}", r"kind\.count: .*less than or equal to 1000000"),
     ("kind.count=3", r"factors\.kind: expected `values` or `count`, got both"),
@@ -255,6 +256,24 @@ SETS = [
         "color_b: expected channels of 0",
     ),
     (f"{MATERIAL}{{texture: tartan, color_a: [1, 0, 0], color_b: [0, 0, 1]}}", "asset `tartan` is not among"),
+    # own code
+    (f"{OBJECT}{{}}", r"objects\.0: expected `type`, or `build` .*, got neither"),
+    (f"{OBJECT}{{type: cube, build: a.py:f}}", r"objects\.0: expected `type`, or `build` .*, got both"),
+    (f"{OBJECT}{{type: cube, numbers: {{x: 1}}}}", r"objects\.0\.numbers: expected `build` as well"),
+    (f"{OBJECT}{{build: a.py}}", r"objects\.0\.build: expected FILE.py:FUNCTION or \$name, got `a.py`"),
+    (
+        f"{OBJECT}{{build: a.py:f, numbers: {{x y: 1}}}}",
+        "expected names of a function's arguments, got 'x y'",
+    ),
+    (f"{OBJECT}{{build: a.py:f, numbers: {{x: true}}}}", r"numbers\.x: expected a number, a label or \$name"),
+    (f"{OBJECT}{{build: a.py:f, numbers: {{x: $z}}}}", r"layout: `\$z` is no factor or variable"),
+    (f"{OBJECT}{{build: a.py:f, numbers: {{x: $x * 2}}}}", r"a layout takes plain \$names"),
+    (f"{OBJECT}{{build: a.py:f, anchor: center}}", r"objects\.0\.anchor: expected `base`, the origin of the"),
+    (f"{OBJECT}{{build: a.py:f}}", r"build: `a.py:f` is Python code, which runs only if you allow it"),
+    (f"{OBJECT}{{build: $kind}}", r"objects\.0\.build: expected FILE.py:FUNCTION, got `cube`"),
+    (f"{MATERIAL}a.py:f", r"objects\.0\.material: `a.py:f` is Python code, which runs only if you allow it"),
+    (f"{MATERIAL}{{build: a.py:f}}", r"material\.build: `a.py:f` is Python code"),
+    (f"{MATERIAL}{{build: a.py:f, base_color: [1, 0, 0]}}", r"material\.base_color: there is no such field"),
     # choices
     (
         CHOICE.replace("sphere", "cone"),
