@@ -1,9 +1,9 @@
 """Image sets of a recipe, as pydantic models, with size and quality of their images."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_serializer, model_validator
+from pydantic import Field, model_validator
 
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.causal_graph import Graph, causal_graph, causal_order
@@ -136,7 +136,10 @@ class ImageSet(Record):
         (), "Factors that change within a concept set; samples with equal other factors form one.", ["color"]
     )
     do: dict[Name, Value] = described(
-        {}, "Interventions: fixed values, without the mechanisms of their factors.", {"color": "red"}
+        {},
+        "Interventions: fixed values, without the mechanisms of their factors.",
+        {"color": "red"},
+        later=True,
     )
     counterfactual: Counterfactual | None = described(
         None,
@@ -150,6 +153,7 @@ class ImageSet(Record):
         None,
         "A Python function that makes the scene of each sample, in place of `layout`: FILE.py:FUNCTION.",
         "scenes.py:table",
+        later=True,
     )
     image: ImageSize | None = described(
         None, "Size of the images of this set, in place of the recipe's.", {"width": 64}
@@ -276,12 +280,6 @@ class ImageSet(Record):
                         f"grid: `{name}` depends on `{parent}`, which is drawn; leave it out too"
                     )
         return self
-
-    @model_serializer(mode="wrap")
-    def _written(self, write: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        """Leave an empty ``do`` and ``scene`` out, so that they do not change the hash of a recipe."""
-        left_out = {name for name in ("do", "scene") if not getattr(self, name)}
-        return {name: value for name, value in write(self).items() if name not in left_out}
 
     @property
     def traced(self) -> bool:
