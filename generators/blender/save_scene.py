@@ -12,7 +12,7 @@ from typing import Any
 
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.blender import bpy, passes
-from candlelight.generators.blender.blender_scene import BlenderScene
+from candlelight.generators.blender.blender_scene import BlenderScene, PlacedObject
 from candlelight.generators.engine.helper_process import answer_request
 from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.language.set_settings import SetSettings, light_names, settings
@@ -44,12 +44,12 @@ def save_scene(recipe: Recipe, sample: SamplePlan, file: Path) -> None:
     )
     passes.request(scene.bpy_scene, light_names(recipe, sample.set))
     # The lights of the trace are those of all samples of its group, which multiply their radiance by a gain.
-    scene.show(sample.trace.model_copy(update={"lights": sample.lights}))
+    shown = scene.show(sample.trace.model_copy(update={"lights": sample.lights}))
     _set_up_output(scene.bpy_scene, sample.id, chosen)
     _, floor, *objects = scene.solid_objects()
     _look_through_camera()
     _remove_unused(floor, objects)
-    _rename(floor, objects, sample.trace)
+    _rename(floor, objects, sample.trace, shown)
     _pack()
     check_group([sample], library)  # only now have all files been read
     bpy.ops.wm.save_as_mainfile(filepath=str(file), compress=True, relative_remap=False)
@@ -87,16 +87,16 @@ def _remove_unused(floor: Any, objects: Sequence[Any]) -> None:
     bpy.data.orphans_purge(do_recursive=True)
 
 
-def _rename(floor: Any, objects: Sequence[Any], trace: Trace) -> None:
+def _rename(floor: Any, objects: Sequence[Any], trace: Trace, shown: Sequence[PlacedObject]) -> None:
     """Name objects by their assets, and materials by their labels and parts."""
     if trace.floor is not None and trace.floor.material is not None:
         floor.material_slots[0].material.name = trace.floor.material.label
     # Cycles draws the output Random of such a node by the name of the object.
     named_random = any(node.bl_idname == "ShaderNodeObjectInfo" for node in _shader_nodes())
-    for placed, planned in zip(objects, trace.objects, strict=True):
+    for placed, planned, described in zip(objects, trace.objects, shown, strict=True):
         if not named_random:
             placed.name = planned.type
-        names = [f"{part.name}: {part.material.label}" for part in planned.parts]
+        names = [f"{part.name}: {part.material.label}" for part in described.parts]
         for material in (slot.material for slot in placed.material_slots):
             part = material.pass_index  # from 1; 0 if the object has no parts
             material.name = names[part - 1] if 0 < part <= len(names) else planned.material.label
