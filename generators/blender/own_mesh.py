@@ -16,8 +16,8 @@ from candlelight.generators.scenes.object_placement import MOST_OBJECTS
 from candlelight.loaders.errors import InputError
 
 _NO_MATERIAL = "bare"  # name of a part that has no material
-# Kinds of geometry that is not a mesh, although Cycles would show it.
-_NO_MESHES = ("CURVES", "POINTCLOUD", "VOLUME", "GREASEPENCIL")
+# Kinds of objects that Cycles would show, although they have no faces.
+_NO_FACES = ("CURVES", "POINTCLOUD", "VOLUME", "GREASEPENCIL", "LIGHT")
 
 
 @dataclass(frozen=True)
@@ -99,10 +99,10 @@ def _evaluated(label: str, objects: Sequence[Any], bpy_scene: Any) -> list[tuple
         owner = (shown.parent if shown.is_instance else shown.object).original
         if owner not in objects or not (shown.is_instance or shown.show_self):
             continue
-        if shown.object.type in _NO_MESHES:
+        if shown.object.type in _NO_FACES:
             raise InputError(
-                f"`{label}`: `{owner.name}` has {shown.object.type.lower()} without faces; turn them into "
-                "meshes, for example with the node Curve to Mesh"
+                f"`{label}`: expected faces alone, got {shown.object.type.lower()} in `{owner.name}`; give "
+                "them faces, as the node Curve to Mesh does, or leave them out"
             )
         if shown.object.type == "MESH" and len(shown.object.data.polygons):
             mesh = shown.object.data.copy()

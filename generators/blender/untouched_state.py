@@ -9,8 +9,7 @@ from candlelight.generators.blender import bpy
 from candlelight.generators.blender.sanitize import block_ids
 from candlelight.loaders.errors import InputError
 
-# Properties that differ between two equal structs, that have no value, which Blender logs, or that ask GPU
-# drivers.
+# Properties that differ between equal structs, have no value (which Blender logs), or ask drivers of GPUs.
 _UNLIKE = frozenset(
     (
         *("rna_type", "session_uid", "users", "preview", "asset_data", "is_evaluated"),
