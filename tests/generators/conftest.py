@@ -9,14 +9,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from candlelight.generators.engine.helper_process import HelperOutput
 from candlelight.generators.engine.processor_count import THREADS_VARIABLE
 from candlelight.generators.engine.render_plan import RenderOutcome, render
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import Plan, make_plan
 from candlelight.generators.scenes.plan_records import SamplePlan
+from candlelight.generators.user_assets import asset_folders, import_meshes
 from candlelight.loaders.frames import frame_path, read_frame
 from candlelight.loaders.samples import Frame
 from tests.generators.kept_processes import KeptProcesses
@@ -209,6 +212,27 @@ def run_script(ask_blender, tmp_path_factory) -> Callable[..., None]:
         ask_blender("run_path", str(path), "", *words)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def ask_helper(ask_blender, tmp_path_factory) -> Callable[..., HelperOutput]:
+    """Return a function in place of `run_helper`, which starts no process."""
+    replies = tmp_path_factory.mktemp("one_blender") / "replies"
+
+    def run_helper(module: str, request: Any, time_limit: float, late: str) -> HelperOutput:
+        ask_blender("run_module", module, json.dumps(request), replies)
+        lines = replies.read_text(encoding="utf-8").splitlines()
+        return HelperOutput(tuple(map(json.loads, lines)), 0, "")
+
+    return run_helper
+
+
+@pytest.fixture
+def one_blender(ask_helper, monkeypatch) -> Callable[..., HelperOutput]:
+    """Let one Blender answer in place of a helper process for each request."""
+    for module in (asset_folders, import_meshes):
+        monkeypatch.setattr(module, "run_helper", ask_helper)
+    return ask_helper
 
 
 @contextmanager

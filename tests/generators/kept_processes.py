@@ -17,10 +17,14 @@ from candlelight.generators.engine import render_pool
 from candlelight.generators.engine.render_process import RenderProcess, _Process, _ProcessLost
 from candlelight.generators.language.set_settings import is_traced
 
+RENDERERS = {
+    True: ("candlelight.generators.blender.renderer", "Renderer"),
+    False: ("candlelight.generators.engine.dead_leaves", "DeadLeavesRenderer"),
+}
 # Serves one run after the other; an empty line ends a run, and the end of standard input the process.
 SERVE_RUNS = """
 import os, sys
-from candlelight.generators.blender.renderer import Renderer
+from {} import {} as Renderer
 from candlelight.generators.engine.render_server import serve
 
 class Run:
@@ -37,15 +41,15 @@ class Run:
 with os.fdopen(int(sys.argv[1]), "w", encoding="utf-8") as replies:
     while first := sys.stdin.readline():
         serve(Run(first), replies, Renderer)
-        print('{"ended": true}', file=replies, flush=True)
+        print('{{"ended": true}}', file=replies, flush=True)
 """
 
 
 class KeptProcesses:
-    """Processes that wait for their next run, by number of threads."""
+    """Processes that wait for their next run: by whether they trace, and their number of threads."""
 
     def __init__(self) -> None:
-        self.idle = defaultdict[int, list[_Process]](list)
+        self.idle = defaultdict[tuple[bool, int], list[_Process]](list)
 
     @contextmanager
     def used(self) -> Iterator[None]:
@@ -65,20 +69,23 @@ class _KeptProcess(RenderProcess):
 
     kept: KeptProcesses = field(kw_only=True)
 
+    @property
+    def _kind(self) -> tuple[bool, int]:
+        return is_traced(self.settings.recipe), self.settings.threads
+
     def _open(self) -> _Process:
-        idle, threads = self.kept.idle[self.settings.threads], self.settings.threads
-        if not is_traced(self.settings.recipe):
-            return super()._open()
-        return idle.pop() if idle else _Process.start(["-c", SERVE_RUNS], threads)
+        if idle := self.kept.idle[self._kind]:
+            return idle.pop()
+        traced, threads = self._kind
+        return _Process.start(["-c", SERVE_RUNS.format(*RENDERERS[traced])], threads)
 
     def retire(self) -> None:
         self._retired = True
 
     def close(self) -> None:
-        process = self._process
-        if process is not None and is_traced(self.settings.recipe) and _has_ended(process):
-            process.ready = False
-            self.kept.idle[self.settings.threads].append(process)
+        if self._process is not None and _has_ended(self._process):
+            self._process.ready = False
+            self.kept.idle[self._kind].append(self._process)
             self._process = None
         super().close()
 

@@ -111,7 +111,7 @@ def test_a_full_disk_ends_the_run_with_one_line(fake, grouped):
     assert len(complete_indices(fake.out, "cubes")) == 12
 
 
-def test_finished_samples_are_not_kept_in_memory(quick_collection, fake, tiny):
+def test_finished_samples_are_not_kept_in_memory(fake, tiny):
     plan = make_plan(load_recipe(tiny, ["sets.cubes.draws=20"]))
 
     def in_memory():
