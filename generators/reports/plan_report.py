@@ -170,7 +170,7 @@ def report_plan(plan: Plan) -> list[SetReport]:
     Example:
         >>> from candlelight.generators.language.load_recipe import load_recipe
         >>> from candlelight.generators.planning.plan import make_plan
-        >>> report_plan(make_plan(load_recipe("negatives"), 100))[0].marginals[0].name
+        >>> report_plan(make_plan(load_recipe("negatives"), 9))[0].marginals[0].name
         'scene'
     """
     found = []

@@ -1,6 +1,5 @@
 """A script in place of the render process, which writes empty samples and does as a test told it before."""
 
-import gc
 import json
 import sys
 from collections.abc import Iterator
@@ -58,14 +57,6 @@ for line in sys.stdin:
         reply = {{"written": [sample["id"] for sample in group]}}
     say(json.dumps({{**reply, "cpu_seconds": 0.25}}))
 """
-
-
-@pytest.fixture
-def quick_collection() -> Iterator[None]:
-    """Leave the many objects of before out of garbage collections, as at the end of each run with dask."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @dataclass

@@ -22,7 +22,6 @@ from tests.refusals import refused
 
 pytest.importorskip("distributed")
 psutil = pytest.importorskip("psutil")
-pytestmark = pytest.mark.usefixtures("quick_collection")
 
 
 @pytest.fixture

@@ -1,14 +1,10 @@
 """The computed view of an environment map, against closed forms, a slow loop and Cycles."""
 
 import math
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
-from candlelight.generators.engine.processor_count import THREADS_VARIABLE
 from candlelight.generators.language.lights_and_camera import Camera
 from candlelight.generators.layers.environment_view import view_map
 from candlelight.generators.scenes.camera import intrinsics, world_to_camera
@@ -108,10 +104,9 @@ np.savez(sys.argv[2], pixels=pixels, seen=passes.read(file)["Environment"])
 
 
 @pytest.mark.blender
-def test_cycles_traces_the_same_with_many_samples(tmp_path):
+def test_cycles_traces_the_same_with_many_samples(run_script, tmp_path):
     file = tmp_path / "traced.npz"
-    command = [sys.executable, "-c", BLENDER, TRACED.model_dump_json(), str(file)]
-    subprocess.run(command, env={**os.environ, THREADS_VARIABLE: "1"}, stdout=subprocess.DEVNULL, check=True)
+    run_script(BLENDER, TRACED.model_dump_json(), file)
     with np.load(file) as traced:
         seen = view_map(traced["pixels"], TRACED.environment, CAMERA, 48, 36)
         # Measured 0.004; a shift by half a pixel gives 0.1.
