@@ -17,9 +17,9 @@ from candlelight.generators.blender.materials import Materials, base_color
 from candlelight.generators.blender.own_code import OwnCode
 from candlelight.generators.blender.render_settings import configure
 from candlelight.generators.blender.surface_albedo import surface_of
-from candlelight.generators.language.lights_and_camera import Camera
+from candlelight.generators.language.lights_and_camera import PlacedCamera
 from candlelight.generators.scenes.camera import world_to_camera
-from candlelight.generators.scenes.plan_records import Floor, PartMaterial, SceneObject, Trace
+from candlelight.generators.scenes.plan_records import PartMaterial, PlacedFloor, SceneObject, Trace
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import LightRecord, Vector
 
@@ -155,7 +155,7 @@ class BlenderScene:
         placed.lightgroup = light.name
         return placed
 
-    def _set_floor(self, floor: Floor | None) -> None:
+    def _set_floor(self, floor: PlacedFloor | None) -> None:
         self._floor.hide_render = floor is None
         if floor is None:
             return
@@ -201,7 +201,7 @@ def _color(material: Any) -> Vector | None:
     return base_color(material) if alone else None
 
 
-def _place_camera(blender_camera: Any, camera: Camera) -> None:
+def _place_camera(blender_camera: Any, camera: PlacedCamera) -> None:
     """Put Blender's camera, which looks along -Z with Y up, where the plan has its camera."""
     matrix = np.linalg.inv(world_to_camera(camera))
     matrix[:3, 1:3] *= -1

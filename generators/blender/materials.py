@@ -21,7 +21,7 @@ from candlelight.generators.blender.surface_albedo import (
     surface_of,
 )
 from candlelight.generators.scenes.object_materials import OWN, PLAIN
-from candlelight.generators.scenes.plan_records import Floor, Material, PartMaterial
+from candlelight.generators.scenes.plan_records import PartMaterial, PlacedFloor, PlacedMaterial
 
 AOVS = {"albedo": "COLOR", "normal": "COLOR", "coverage": "VALUE", "roughness": "VALUE", "metallic": "VALUE"}
 _SHOWN = ("roughness", "metallic")  # AOVs of inputs of the shader
@@ -68,7 +68,7 @@ class Materials:
     def apply(
         self,
         blender_object: Any,
-        planned: Material,
+        planned: PlacedMaterial,
         parts: Sequence[PartMaterial] = (),
         own: OwnMesh | None = None,
     ) -> None:
@@ -100,7 +100,7 @@ class Materials:
             blender_object.material_slots[slot].link = "OBJECT"
             blender_object.material_slots[slot].material = material
 
-    def apply_floor(self, blender_object: Any, floor: Floor) -> None:
+    def apply_floor(self, blender_object: Any, floor: PlacedFloor) -> None:
         """Give the floor its colour or material."""
         if floor.material is not None:
             # Texture coordinates of the floor span -1 to 1 whatever its size in metres.
@@ -118,7 +118,7 @@ class Materials:
         blender_object.material_slots[0].link = "OBJECT"
         blender_object.material_slots[0].material = material
 
-    def _coloured_copy(self, planned: Material, number: int, slot: int) -> Any:
+    def _coloured_copy(self, planned: PlacedMaterial, number: int, slot: int) -> Any:
         # A copy whose surface was set has lost that of its file, so only plans that set it share the copy.
         source = _source(planned)
         key = (source, number, slot, (*planned.surface(),))
@@ -134,7 +134,7 @@ class Materials:
             material.node_tree.nodes[IMAGE_NODE].image = self._images.get(planned.label)
         return material
 
-    def _copy_of_code(self, planned: Material, key: _CopyKey) -> Any:
+    def _copy_of_code(self, planned: PlacedMaterial, key: _CopyKey) -> Any:
         made = self._own_code.material(planned.label, planned.numbers)
         if key not in self._copies:
             file = self._library.find(CODE, planned.label)
@@ -154,7 +154,7 @@ class Materials:
         return material
 
 
-def _source(planned: Material) -> str:
+def _source(planned: PlacedMaterial) -> str:
     """Return the key of the material that a planned material is a copy of."""
     if is_code_label(planned.label):
         return _CODE_SOURCE + planned.model_dump_json(include={"label", "numbers"})
@@ -278,7 +278,7 @@ def _shaders(material: Any) -> list[Any]:
     return [] if tree is None else [node for node in tree.nodes if node.type == "BSDF_PRINCIPLED"]
 
 
-def _set_planned_values(material: Any, planned: Material) -> None:
+def _set_planned_values(material: Any, planned: PlacedMaterial) -> None:
     """Set the base colour of a plain material, or the colours and mapping of a texture, and the surface."""
     nodes = material.node_tree.nodes
     if planned.label == PLAIN and planned.base_color is not None:

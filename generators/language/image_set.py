@@ -18,7 +18,7 @@ from candlelight.generators.language.factors import (
     Weights,
 )
 from candlelight.generators.language.field_types import LayerNames, described, references
-from candlelight.generators.language.layout import SceneLayout
+from candlelight.generators.language.layout import Scene
 from candlelight.generators.language.scene_code import SceneCode
 from candlelight.loaders.errors import did_you_mean, within
 from candlelight.loaders.schema import LAYERS, Record
@@ -146,7 +146,7 @@ class ImageSet(Record):
         "Counterfactuals of another set; then the only field of this set.",
         {"of": "train", "do": [{"color": "red"}]},
     )
-    layout: SceneLayout | None = described(
+    layout: Scene | None = described(
         None, "The scene of every sample.", {"camera": {"location": [0, 5, 3], "look_at": [0, 0, 0]}}
     )
     scene: SceneCode | None = described(

@@ -23,7 +23,7 @@ from candlelight.generators.language.field_types import (
     is_choice,
     stated_fields,
 )
-from candlelight.generators.language.lights_and_camera import CameraSpec, EnvironmentSpec, LightSpec
+from candlelight.generators.language.lights_and_camera import Camera, Environment, Light
 from candlelight.generators.language.material_spec import MaterialOrLabel, RandomMaterial
 from candlelight.loaders.schema import Record
 
@@ -43,7 +43,7 @@ AnyMaterial = Annotated[
 ]
 
 
-class ObjectSpec(Record):
+class Object(Record):
     """One object: its asset, material and pose."""
 
     type: Label | None = described(
@@ -92,7 +92,7 @@ class ObjectSpec(Record):
     )
 
     @model_validator(mode="after")
-    def _is_asset_or_code(self) -> "ObjectSpec":
+    def _is_asset_or_code(self) -> "Object":
         if (self.type is None) == (self.build is None):
             got = "neither" if self.type is None else "both"
             raise ValueError(f"expected `type`, or `build` for an object of your own code, got {got}")
@@ -147,7 +147,7 @@ class RandomPose(Record):
     )
 
 
-class FloorSpec(Record):
+class Floor(Record):
     """The ground at height 0: a shadow catcher, one colour, a material, or a random material."""
 
     catcher: bool = described(
@@ -168,7 +168,7 @@ class FloorSpec(Record):
     )
 
     @model_validator(mode="after")
-    def _has_one_look(self) -> "FloorSpec":
+    def _has_one_look(self) -> "Floor":
         given = [name for name in ("random_material", "material") if getattr(self, name) is not None]
         if self.catcher and given:
             raise ValueError(
@@ -183,29 +183,29 @@ def _kind_of_list(value: object) -> str:
     return "[choice]" if isinstance(value, dict | Choice) else "[list]"
 
 
-class ChosenCamera(Choice[CameraSpec]):
+class ChosenCamera(Choice[Camera]):
     """A camera that a factor or variable chooses."""
 
 
-class ChosenObjects(Choice[tuple[ObjectSpec, ...]]):
+class ChosenObjects(Choice[tuple[Object, ...]]):
     """Objects that a factor or variable chooses."""
 
 
-class ChosenLights(Choice[Annotated[tuple[LightSpec, ...], Field(min_length=1)]]):
+class ChosenLights(Choice[Annotated[tuple[Light, ...], Field(min_length=1)]]):
     """Lights that a factor or variable chooses."""
 
 
-class SceneLayout(Record):
+class Scene(Record):
     """The scene of every sample; `$name` stands for the value of a factor or variable."""
 
     camera: Annotated[
-        Annotated[CameraSpec | None, Tag("[one]")] | Annotated[ChosenCamera, Tag("[choice]")],
+        Annotated[Camera | None, Tag("[one]")] | Annotated[ChosenCamera, Tag("[choice]")],
         Discriminator(_kind_of_choice),
     ] = described(
         None, "The camera; required without `dead_leaves`.", {"location": [0, 5, 3], "look_at": [0, 0, 0]}
     )
     objects: Annotated[
-        Annotated[tuple[ObjectSpec, ...], Tag("[list]")] | Annotated[ChosenObjects, Tag("[choice]")],
+        Annotated[tuple[Object, ...], Tag("[list]")] | Annotated[ChosenObjects, Tag("[choice]")],
         Discriminator(_kind_of_list),
     ] = described((), "The objects; at most 255.", [{"type": "cube", "material": "$color"}])
     scatter: Scatter | None = described(
@@ -230,17 +230,17 @@ class SceneLayout(Record):
         {"choose": "$look", "among": {"own": None, "gray": {"base_color": [0.5, 0.5, 0.5]}}},
     )
     lights: Annotated[
-        Annotated[tuple[LightSpec, ...], Tag("[list]")] | Annotated[ChosenLights, Tag("[choice]")],
+        Annotated[tuple[Light, ...], Tag("[list]")] | Annotated[ChosenLights, Tag("[choice]")],
         Discriminator(_kind_of_list),
     ] = described(
         (),
         "The lights; without them and without an environment one white light of 1000 W.",
         [{"azimuth": "$azimuth", "elevation": 50}],
     )
-    environment: EnvironmentSpec | None = described(
+    environment: Environment | None = described(
         None, "The environment around the objects.", {"scene": "garden"}
     )
-    floor: FloorSpec | None = described(None, "The ground; without it there is none.", {})
+    floor: Floor | None = described(None, "The ground; without it there is none.", {})
     dead_leaves: DeadLeavesSpec | None = described(
         None, "An image of dead leaves instead of a scene; no other field goes with it.", {"shape": "disc"}
     )
@@ -253,7 +253,7 @@ class SceneLayout(Record):
         return data
 
     @model_validator(mode="after")
-    def _check_objects_and_lights(self) -> "SceneLayout":
+    def _check_objects_and_lights(self) -> "Scene":
         if self.objects and self.scatter is not None:
             raise ValueError("expected `objects` or `scatter`, got both")
         if self.dead_leaves is None and self.environment is None and not self.lights:
@@ -261,7 +261,7 @@ class SceneLayout(Record):
         return self
 
     @model_validator(mode="after")
-    def _check_dead_leaves(self) -> "SceneLayout":
+    def _check_dead_leaves(self) -> "Scene":
         if self.dead_leaves is None and self.camera is None:
             raise ValueError("expected a `camera`, or `dead_leaves`")
         others = [name for name in stated_fields(self) if name != "dead_leaves"]

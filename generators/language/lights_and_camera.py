@@ -33,7 +33,7 @@ _OF_KINDS = {
 }
 
 
-class LightSpec(Record):
+class Light(Record):
     """One light: an asset alone, or a light given by the other fields."""
 
     asset: Label | None = described(
@@ -128,7 +128,7 @@ class LightSpec(Record):
     )
 
     @model_validator(mode="after")
-    def _fits_together(self) -> "LightSpec":
+    def _fits_together(self) -> "Light":
         stated = stated_fields(self)
         if self.asset is not None and (extra := [name for name in stated if name not in ("asset", "name")]):
             raise ValueError(
@@ -154,7 +154,7 @@ class LightSpec(Record):
         return self.name or self.asset or DEFAULT_LIGHT_NAME
 
 
-class EnvironmentSpec(Record):
+class Environment(Record):
     """The environment around the objects: an environment map, or a modelled scene."""
 
     scene: Label = described(..., "Label of an environment among the assets of kind `scenes`.", "$scene")
@@ -206,11 +206,11 @@ class CameraFields(Record, Generic[Number, Two, Three]):
     )
 
 
-class Camera(CameraFields[float, tuple[float, float], Vector]):
+class PlacedCamera(CameraFields[float, tuple[float, float], Vector]):
     """The camera of a sample."""
 
 
-class CameraSpec(CameraFields[NumberOrReference, Pair, Point]):
+class Camera(CameraFields[NumberOrReference, Pair, Point]):
     """The camera in a recipe."""
 
     scene: Label | None = described(

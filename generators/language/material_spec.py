@@ -49,7 +49,7 @@ class RandomMaterial(Record):
     _in_order = model_validator(mode="after")(check_order)
 
 
-class StatedMaterial(Record):
+class Material(Record):
     """A material stated in numbers: one colour, or a texture with its two colours, and its surface."""
 
     base_color: Color | None = described(
@@ -100,7 +100,7 @@ class StatedMaterial(Record):
     )
 
     @model_validator(mode="after")
-    def _one_or_two_colours(self) -> "StatedMaterial":
+    def _one_or_two_colours(self) -> "Material":
         plain, colors = self.texture is None, (self.color_a, self.color_b)
         whole = self.base_color is not None if plain else colors.count(None) != 1
         extra = any(color is not None for color in colors) if plain else self.base_color is not None
@@ -123,12 +123,12 @@ def _material_kind(value: object) -> str | None:
         return "[label]"
     if isinstance(value, BuiltMaterial) or (isinstance(value, dict) and "build" in value):
         return "[built]"
-    return "[stated]" if isinstance(value, dict | StatedMaterial) else None
+    return "[stated]" if isinstance(value, dict | Material) else None
 
 
 MaterialOrLabel = Annotated[
     Annotated[str, Tag("[label]"), PlainType("label or $name")]
-    | Annotated[StatedMaterial, Tag("[stated]")]
+    | Annotated[Material, Tag("[stated]")]
     | Annotated[BuiltMaterial, Tag("[built]")],
     Discriminator(
         _material_kind,

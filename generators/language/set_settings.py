@@ -6,7 +6,7 @@ from candlelight.generators.language.dead_leaves_fields import DEAD_LEAVES_LAYER
 from candlelight.generators.language.factors import Continuous
 from candlelight.generators.language.field_types import Choice
 from candlelight.generators.language.image_set import ImageSet, ImageSize, RenderSettings
-from candlelight.generators.language.layout import SceneLayout
+from candlelight.generators.language.layout import Scene
 from candlelight.generators.language.lights_and_camera import ENVIRONMENT_LIGHT
 from candlelight.generators.language.recipe import ALL_LAYERS, ALL_LIGHTS, Recipe
 from candlelight.loaders.errors import InputError
@@ -76,7 +76,7 @@ def light_names(recipe: Recipe, set_name: str) -> tuple[str, ...]:
     return (*names, ENVIRONMENT_LIGHT) if layout.environment is not None else names
 
 
-def _fixed_names(layout: SceneLayout) -> tuple[str, ...] | None:
+def _fixed_names(layout: Scene) -> tuple[str, ...] | None:
     """Return the names of the lights, the same in every sample; None if they depend on the sample."""
     lists = layout.lights.among.values() if isinstance(layout.lights, Choice) else [layout.lights]
     named = [tuple(spec.layer_name for spec in lights) for lights in lists]

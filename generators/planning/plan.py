@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.factor_values import allow_passed_code, fill_in_labels
-from candlelight.generators.language.layout import SceneLayout
+from candlelight.generators.language.layout import Scene
 from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.language.set_settings import light_names
 from candlelight.generators.planning.planned_samples import PlannedSamples, SampleCompressor
@@ -299,7 +299,7 @@ def plan_set(
 
 
 def _resolve(
-    source: SceneLayout | SceneMaker | None, inputs: LayoutInputs, sample: str
+    source: Scene | SceneMaker | None, inputs: LayoutInputs, sample: str
 ) -> tuple[tuple[LightRecord, ...], Vector, Trace]:
     """Resolve the layout of a sample, which the recipe states or a scene function makes."""
     if isinstance(source, SceneMaker):

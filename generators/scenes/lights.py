@@ -5,12 +5,12 @@ from functools import cache
 
 import numpy as np
 
-from candlelight.generators.language.layout import SceneLayout
+from candlelight.generators.language.layout import Scene
 from candlelight.generators.language.lights_and_camera import (
     DEFAULT_LIGHT_NAME,
     ENVIRONMENT_LIGHT,
-    Camera,
-    LightSpec,
+    Light,
+    PlacedCamera,
 )
 from candlelight.generators.scenes.camera import SAME_PLACE
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
@@ -25,7 +25,7 @@ REFERENCE_POWER = 1000.0  # W (of a sun W/m2) of the first light of a trace that
 _NUMBERS = {"point": ("radius",), "spot": ("radius", "cone", "blend"), "area": ("size",), "sun": ("angle",)}
 
 
-def place_lights(layout: SceneLayout, inputs: LayoutInputs, camera: Camera) -> tuple[LightRecord, ...]:
+def place_lights(layout: Scene, inputs: LayoutInputs, camera: PlacedCamera) -> tuple[LightRecord, ...]:
     """Resolve the lights of a layout; azimuths count from the side of ``camera``.
 
     Raises:
@@ -42,7 +42,7 @@ def place_lights(layout: SceneLayout, inputs: LayoutInputs, camera: Camera) -> t
     return lights
 
 
-def _light(spec: LightSpec, camera: Camera, inputs: LayoutInputs, field: str) -> LightRecord:
+def _light(spec: Light, camera: PlacedCamera, inputs: LayoutInputs, field: str) -> LightRecord:
     if spec.asset is not None:
         label = inputs.asset("lights", spec.asset, f"{field}.asset")
         facts = inputs.library.facts("lights", label)
@@ -69,7 +69,7 @@ def _light(spec: LightSpec, camera: Camera, inputs: LayoutInputs, field: str) ->
     )
 
 
-def _colour(spec: LightSpec, inputs: LayoutInputs, field: str) -> tuple[Vector, float | None]:
+def _colour(spec: Light, inputs: LayoutInputs, field: str) -> tuple[Vector, float | None]:
     """Return the linear Rec.709 colour of a light, and its temperature in kelvin, None without one."""
     if spec.temperature is not None:
         temperature = inputs.number(spec.temperature, f"{field}.temperature")
@@ -87,7 +87,7 @@ def _colour(spec: LightSpec, inputs: LayoutInputs, field: str) -> tuple[Vector, 
     return color, None
 
 
-def _direction(spec: LightSpec, location: Vector, inputs: LayoutInputs, field: str) -> Vector:
+def _direction(spec: Light, location: Vector, inputs: LayoutInputs, field: str) -> Vector:
     """Return the unit vector from a light to the point that it shines at."""
     aim = inputs.vector(spec.target if spec.aim is None else spec.aim, f"{field}.aim")
     if math.dist(aim, location) < SAME_PLACE:
@@ -97,7 +97,7 @@ def _direction(spec: LightSpec, location: Vector, inputs: LayoutInputs, field: s
     return x, y, z
 
 
-def _location(spec: LightSpec, camera: Camera, inputs: LayoutInputs, field: str) -> Vector:
+def _location(spec: Light, camera: PlacedCamera, inputs: LayoutInputs, field: str) -> Vector:
     """Return the place of a light, as given or by azimuth, elevation and distance."""
     if spec.location is not None:
         return inputs.vector(spec.location, f"{field}.location")

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from candlelight.generators.language.dead_leaves_fields import DeadLeaves
-from candlelight.generators.language.lights_and_camera import Camera
+from candlelight.generators.language.lights_and_camera import PlacedCamera
 from candlelight.loaders.schema import (
     EnvironmentRecord,
     FactorValue,
@@ -59,7 +59,7 @@ def _value(one: CodeArgument) -> FactorValue:
     return int(one.number) if one.number.is_integer() else one.number
 
 
-class Material(Record):
+class PlacedMaterial(Record):
     """The material of an object, a part or a floor.
 
     ``label`` names an asset in ``materials`` or ``textures``, or is "rgb" for one colour given here.
@@ -91,7 +91,7 @@ class PartMaterial(Record):
     """One part of an object: its name and its material."""
 
     name: str
-    material: Material
+    material: PlacedMaterial
 
 
 class SceneObject(Record):
@@ -105,7 +105,7 @@ class SceneObject(Record):
 
     type: str
     numbers: CodeArguments = ()
-    material: Material
+    material: PlacedMaterial
     size: float
     rotation: float
     tilt: tuple[float, float] = (0.0, 0.0)
@@ -113,13 +113,13 @@ class SceneObject(Record):
     parts: tuple[PartMaterial, ...] = ()
 
 
-class Floor(Record):
+class PlacedFloor(Record):
     """The ground at height 0: a shadow catcher that shows the environment, or a plane with a material."""
 
     catcher: bool = False
     base_color: Vector = (0.8, 0.8, 0.8)
     half_width: float = 20.0
-    material: Material | None = None
+    material: PlacedMaterial | None = None
 
 
 class Trace(Record):
@@ -131,8 +131,8 @@ class Trace(Record):
     objects: tuple[SceneObject, ...]
     lights: tuple[LightRecord, ...]
     environment: EnvironmentRecord | None
-    floor: Floor | None
-    camera: Camera | None
+    floor: PlacedFloor | None
+    camera: PlacedCamera | None
     cycles_seed: int
     dead_leaves: DeadLeaves | None = None
 

@@ -7,7 +7,7 @@ from candlelight.generators.language.dead_leaves_fields import (
     DeadLeaves,
     DeadLeavesSpec,
 )
-from candlelight.generators.language.layout import SceneLayout
+from candlelight.generators.language.layout import Scene
 from candlelight.generators.random_streams import cycles_seed
 from candlelight.generators.scenes.camera import place_camera
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
@@ -21,7 +21,7 @@ from candlelight.loaders.schema import LightRecord, Vector
 _NO_GAIN = (1.0, 1.0, 1.0)
 
 
-def resolve(layout: SceneLayout, inputs: LayoutInputs) -> tuple[tuple[LightRecord, ...], Vector, Trace]:
+def resolve(layout: Scene, inputs: LayoutInputs) -> tuple[tuple[LightRecord, ...], Vector, Trace]:
     """Resolve a layout for one sample.
 
     Args:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.field_types import references
-from candlelight.generators.language.layout import SceneLayout
+from candlelight.generators.language.layout import Scene
 from candlelight.generators.language.lights_and_camera import ENVIRONMENT_LIGHT
 from candlelight.generators.language.load_recipe import first_error
 from candlelight.generators.language.recipe_files import copy_apart
@@ -68,11 +68,11 @@ class SceneMaker:
         self.scene = scene
         self.function: SceneFunction = find_scene_function(scene, library)
 
-    def layout(self, inputs: LayoutInputs, sample: str) -> SceneLayout:
+    def layout(self, inputs: LayoutInputs, sample: str) -> Scene:
         """Call the function for one sample, and check the scene that it returns.
 
         The function takes the factors and ``draw``; ``draw(name)`` is the random stream of that name of the
-        sample's unit, from its start. It returns a `SceneLayout`, or its fields as a mapping.
+        sample's unit, from its start. It returns a `Scene`, or its fields as a mapping.
 
         Args:
             inputs: values and streams of the sample.
@@ -84,9 +84,9 @@ class SceneMaker:
         """
         try:
             made = self.function(SampleFactors(inputs.values), lambda name: inputs.stream(f"scene/{name}"))
-            if not isinstance(made, SceneLayout | Mapping):
+            if not isinstance(made, Scene | Mapping):
                 raise InputError(f"expected a scene or a mapping of its fields, got {type(made).__name__}")
-            layout = SceneLayout.model_validate(copy_apart(made) if isinstance(made, Mapping) else made)
+            layout = Scene.model_validate(copy_apart(made) if isinstance(made, Mapping) else made)
             _check(layout, self.scene, inputs)
         except (Exception, SystemExit) as error:  # the user's code runs and may raise any exception
             reason = first_error(error) if isinstance(error, ValidationError) else exception_reason(error)
@@ -106,7 +106,7 @@ class SceneMaker:
         return f"scene {file}:{line} ({name}), sample {sample}"
 
 
-def _check(layout: SceneLayout, scene: SceneCode, inputs: LayoutInputs) -> None:
+def _check(layout: Scene, scene: SceneCode, inputs: LayoutInputs) -> None:
     if not layout.traced:
         raise InputError("expected a scene to trace, got dead leaves; write them into a layout")
     for reference in references(layout):
@@ -116,7 +116,7 @@ def _check(layout: SceneLayout, scene: SceneCode, inputs: LayoutInputs) -> None:
         _check_lights(layout, scene, inputs)
 
 
-def _check_lights(layout: SceneLayout, scene: SceneCode, inputs: LayoutInputs) -> None:
+def _check_lights(layout: Scene, scene: SceneCode, inputs: LayoutInputs) -> None:
     """Refuse a scene whose lights are not those that the recipe names for light layers."""
     if layout.has_catcher:
         raise InputError(f"`{LIGHT_PREFIX}*` layers are black on a shadow catcher; use a plain floor")

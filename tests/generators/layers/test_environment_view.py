@@ -5,13 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from candlelight.generators.language.lights_and_camera import Camera
+from candlelight.generators.language.lights_and_camera import PlacedCamera
 from candlelight.generators.layers.environment_view import view_map
 from candlelight.generators.scenes.camera import intrinsics, world_to_camera
 from candlelight.generators.scenes.plan_records import Trace
 from candlelight.loaders.schema import EnvironmentRecord
 
-CAMERA = Camera(location=(0, 5, 1), look_at=(0, 0, 1.5), field_of_view=50, pitch=3, yaw=-8, roll=4, zoom=1.2)
+CAMERA = PlacedCamera(
+    location=(0, 5, 1), look_at=(0, 0, 1.5), field_of_view=50, pitch=3, yaw=-8, roll=4, zoom=1.2
+)
 PLAIN = EnvironmentRecord(scene="any")
 
 
@@ -72,7 +74,7 @@ def test_pixels_match_a_slow_loop_over_the_filter():
 def test_a_camera_that_looks_straight_up_sees_the_last_row():
     pixels = np.zeros((32, 64, 3), np.float32)
     pixels[-2:] = 1
-    up = Camera(location=(0, 0, 0), look_at=(0, 1e-3, 1), field_of_view=4)
+    up = PlacedCamera(location=(0, 0, 0), look_at=(0, 1e-3, 1), field_of_view=4)
     np.testing.assert_allclose(view_map(pixels, PLAIN, up, 4, 4), 1, rtol=1e-5)
 
 

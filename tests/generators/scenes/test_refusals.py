@@ -2,7 +2,7 @@
 
 import pytest
 
-from candlelight.generators.language.layout import SceneLayout
+from candlelight.generators.language.layout import Scene
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
 from candlelight.generators.scenes.resolve_trace import resolve
 from tests.refusals import refused
@@ -142,7 +142,7 @@ FIELDS = [
 
 @pytest.mark.parametrize(("fields", "message"), FIELDS)
 def test_errors_name_the_field(fields, message):
-    layout = SceneLayout.model_validate({"camera": CAMERA, "lights": [{}], **fields})
+    layout = Scene.model_validate({"camera": CAMERA, "lights": [{}], **fields})
     inputs = LayoutInputs(0, "set/0", {"word": "red", "two": 2, "large": 181, "low": -200})
     with refused(message):
         resolve(layout, inputs)
