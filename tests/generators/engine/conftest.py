@@ -1,5 +1,6 @@
 """A script in place of the render process, which writes empty samples and does as a test told it before."""
 
+import gc
 import json
 import sys
 from collections.abc import Iterator
@@ -57,6 +58,13 @@ for line in sys.stdin:
         reply = {{"written": [sample["id"] for sample in group]}}
     say(json.dumps({{**reply, "cpu_seconds": 0.25}}))
 """
+
+
+@pytest.fixture(scope="module")
+def quick_collection() -> None:
+    """Leave what is in memory out of the garbage collections that end each run with dask."""
+    gc.collect()
+    gc.freeze()
 
 
 @dataclass

@@ -22,6 +22,7 @@ from tests.refusals import refused
 
 pytest.importorskip("distributed")
 psutil = pytest.importorskip("psutil")
+pytestmark = pytest.mark.usefixtures("quick_collection")
 
 
 @pytest.fixture

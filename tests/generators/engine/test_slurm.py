@@ -18,6 +18,7 @@ from tests.refusals import refused
 
 pytest.importorskip("dask_jobqueue")
 psutil = pytest.importorskip("psutil")
+pytestmark = pytest.mark.usefixtures("quick_collection")
 
 SBATCH = """#!/bin/sh
 cp "$1" "{folder}/$$.sh"
