@@ -65,7 +65,7 @@ def own_scene(folder, tmp_path):
 
     def load(*lines, overrides=()):
         text = "\n    ".join(["def scene(factors, draw):", *lines])
-        (tmp_path / "own.py").write_text(f"import numpy as np\ncount = 0\n{text}\n")
+        (tmp_path / "own.py").write_text(f"import numpy as np\n\ncount = 0\n{text}\n")
         (tmp_path / "own.yaml").write_text(RECIPE.replace("scenes.py:table", "own.py:scene"))
         return load_recipe(tmp_path / "own.yaml", overrides, run_code=True)
 
@@ -151,7 +151,10 @@ def test_a_rendered_counterfactual_is_equal_where_nothing_changed(plan, tmp_path
             r"own.py:4 \(scene\), sample table-000000: `objects.0.size` is \d+.0 at one call and \d+.0 at an",
         ),
         ([scene("[{'type': 'cube', 'size': np.random.rand()}]")], "`objects.0.size` is .* take random numb"),
-        ([scene("[{'type': t} for t in {'cube', 'cone', 'torus', 'star', 'vase'}]")], "`objects.0.type` is"),
+        (
+            [scene("[{'type': t} for t in {'cube', 'cone', 'torus', 'star', 'vase', 'bowl', 'gear'}]")],
+            r"`objects.\d.type` is",
+        ),
         (["x = 1", "return 1 / 0"], r"own.py:6 \(scene\), sample table-000000: ZeroDivisionError: division"),
         (["raise SystemExit(3)"], r"own.py:5 \(scene\), sample table-000000: SystemExit: 3"),
         (["return factors.colour"], r"`colour` is no factor .* one of: height, color.*mean `color`\?"),
