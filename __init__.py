@@ -7,9 +7,9 @@ The names below are imported on first use, so that importing the package loads n
 
 Example:
     >>> import candlelight
-    >>> recipe = candlelight.load_recipe("toy-confounded")
-    >>> len(candlelight.make_plan(candlelight.do(recipe, color="blue")))
-    1500
+    >>> recipe = candlelight.do(candlelight.load_recipe("toy-confounded"), color="blue")
+    >>> {sample.factors["color"] for sample in candlelight.make_plan(recipe, limit=10).samples}
+    {'blue'}
 """
 
 from typing import Any

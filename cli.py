@@ -17,6 +17,7 @@ import click
 
 from candlelight.evaluation.commands.command_groups import evaluate_group, perception_group, train_group
 from candlelight.generators.commands.asset_commands import assets
+from candlelight.generators.commands.blend_command import blend
 from candlelight.generators.commands.demo_command import demo
 from candlelight.generators.commands.plan_commands import load_any_plan, plan, recipe_options, recipes
 from candlelight.generators.commands.render_options import (
@@ -66,13 +67,15 @@ def render(
     seed: int | None,
     limit: int | None,
     sets: list[str] | None,
+    run_code: bool,
     out: Path,
     preview: bool,
     **how: Any,
 ) -> None:
     """Render RECIPE into a folder of frames.
 
-    RECIPE is the name of a shipped recipe, a YAML file, or a plan file (.parquet). Finished frames are kept,
+    RECIPE is the name of a shipped recipe, a YAML file, FILE.py:NAME for a recipe in Python, or a plan file
+    (.parquet). Finished frames are kept,
     so the same command continues an interrupted run. With --repair finished frames are checked first, and
     RECIPE may be left out: the plan in the folder is then rendered.
 
@@ -80,6 +83,8 @@ def render(
     candlelight render candle --limit 20 --preset draft --out frames
     candlelight render mine.yaml --seed 3 --assets materials=colours --out frames
     candlelight render concepts --sets albedo --limit 20 --out frames
+    candlelight render knots.yaml --run-code --out frames
+    candlelight render knots.py:recipe --out frames
     candlelight render candle.parquet --shard 3/16 --out /shared/frames
     candlelight render --repair --out frames
     """
@@ -87,7 +92,16 @@ def render(
     from candlelight.generators.reports.preview import preview_plan
 
     source = recipe or plan_to_repair(out, how["repair"])
-    made = load_any_plan(source, overrides, limit, preset=preset, assets=assets, seed=seed, sets=sets)
+    made = load_any_plan(
+        source,
+        overrides,
+        limit,
+        preset=preset,
+        assets=assets,
+        seed=seed,
+        sets=sets,
+        run_code=run_code,
+    )
     if preview:
         made = preview_plan(made)
     selected = made.shard(*how["shard"]) if how["shard"] else made
@@ -130,6 +144,7 @@ def counterfactual(
     seed: int | None,
     limit: int | None,
     sets: list[str] | None,
+    run_code: bool,
     ids: tuple[str, ...],
     changes: list[dict[str, Any]],
     out: Path,
@@ -155,7 +170,7 @@ def counterfactual(
 
     if (not ids) == (limit is None):
         raise UseError("expected --sample ID, or --limit N for N samples of each set, and not both")
-    asked = load_any_plan(recipe, overrides, limit, ids, preset, assets, seed, sets)
+    asked = load_any_plan(recipe, overrides, limit, ids, preset, assets, seed, sets, run_code)
     if ids:
         chosen = [sample for name in dict.fromkeys(ids) for sample in asked[name].samples]
         asked = dataclasses.replace(asked, samples=compress_samples(chosen))
@@ -221,7 +236,20 @@ def doctor() -> None:
 
 
 for command in (
-    *(assets, demo, evaluate_group, export, info, pack, perception_group, plan, push, recipes, train_group),
+    *(
+        assets,
+        blend,
+        demo,
+        evaluate_group,
+        export,
+        info,
+        pack,
+        perception_group,
+        plan,
+        push,
+        recipes,
+        train_group,
+    ),
 ):
     main.add_command(command)
 

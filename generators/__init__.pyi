@@ -1,5 +1,13 @@
+from .engine.blend_files import save_blend as save_blend
 from .engine.render_plan import render as render
+from .language.layout import Floor as Floor
+from .language.layout import Object as Object
+from .language.layout import Scene as Scene
+from .language.lights_and_camera import Camera as Camera
+from .language.lights_and_camera import Environment as Environment
+from .language.lights_and_camera import Light as Light
 from .language.load_recipe import load_recipe as load_recipe
+from .language.material_spec import Material as Material
 from .language.recipe import Recipe as Recipe
 from .planning.interventions import condition as condition
 from .planning.interventions import counterfactual as counterfactual

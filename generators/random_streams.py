@@ -26,8 +26,10 @@ def stream(seed: int, unit: str, name: str) -> np.random.Generator:
         False
     """
     digest = hashlib.sha256(f"{unit}\0{name}".encode()).digest()
-    words = [int.from_bytes(digest[i : i + 4], "little") for i in range(0, 32, 4)]
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, *words])))
+    start = seed.to_bytes(4 * max(1, -(-seed.bit_length() // 32)), "little")
+    # As an array, because numpy takes a list of numbers ten times slower.
+    words = np.frombuffer(start + digest, "<u4").astype(np.uint32)
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(words)))
 
 
 def cycles_seed(seed: int, unit: str) -> int:

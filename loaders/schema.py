@@ -155,6 +155,19 @@ class Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+def later_field() -> Any:
+    """Return the default None of a field that came later; None is not written, so that older records stay.
+
+    Example:
+        >>> class Mug(Record):
+        ...     size: float
+        ...     handle: str | None = later_field()
+        >>> Mug(size=1).model_dump_json()
+        '{"size":1.0}'
+    """
+    return Field(default=None, exclude_if=lambda value: value is None)
+
+
 class PartRecord(Record):
     """One part of an object: its name, its value in the `part` layer (``index``), and its material.
 
@@ -199,21 +212,27 @@ class ObjectRecord(Record):
 class LightRecord(Record):
     """One light: location in metres, power in watts, radius in metres, colour as linear Rec.709.
 
-    ``temperature`` is in kelvin, None if the colour was given directly. A "point" shines in all directions. A
-    "spot" shines along the unit vector ``direction`` within a cone of ``cone`` degrees from edge to edge,
-    whose outer share ``blend`` is soft.
+    ``temperature`` is in kelvin, None if the colour was given directly. A "point" shines in all directions,
+    the others along the unit vector ``direction``. A "spot" shines within a cone of ``cone`` degrees from
+    edge to edge, whose outer share ``blend`` is soft. An "area" is a rectangle that shines to its front with
+    the radiance power / (pi x its area); ``size`` is width, which is level (along x if it shines straight up
+    or down), and height in metres; its ``radius`` is None. A "sun" has a disc of ``angle`` degrees, no
+    location and no radius, and its ``power`` is the irradiance in W/m2 of a surface that faces it. ``size``
+    and ``angle`` are left out of JSON where they are None.
     """
 
     name: str
-    location: Vector
+    location: Vector | None
     power: float
-    radius: float
+    radius: float | None
     color: Vector
     temperature: float | None = None
-    kind: Literal["point", "spot"] = "point"
+    kind: Literal["point", "spot", "area", "sun"] = "point"
     cone: float | None = None
     blend: float | None = None
     direction: Vector | None = None
+    size: tuple[float, float] | None = later_field()
+    angle: float | None = later_field()
 
 
 class EnvironmentRecord(Record):

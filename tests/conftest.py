@@ -1,6 +1,7 @@
 """Setup of all tests: shapes and types are checked at run time; outputs that pages show are compared."""
 
 import functools
+import gc
 import os
 import re
 import sys
@@ -101,6 +102,17 @@ def datasets(tmp_path_factory):
         patch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
         datasets.disable_progress_bars()
         yield datasets
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Look for no garbage among the million objects that collection makes, neither now nor in tests."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items):

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -129,15 +130,23 @@ def modules(*packages):
     return [path for package in packages or MAY_IMPORT for path in (ROOT / package).rglob("*.py")]
 
 
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements inside a node, at any depth; expressions hold none."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            yield child
+            yield from statements(child)
+
+
 @cache
 def import_nodes(path: Path) -> list[ast.Import | ast.ImportFrom]:
-    return [node for node in ast.walk(parsed(path)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return [node for node in statements(parsed(path)) if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 @cache
 def seen_by_type_checkers_alone(path: Path) -> set[ast.AST]:
-    """Return the nodes below an `if` of the module."""
-    return {node for one in parsed(path).body if isinstance(one, ast.If) for node in ast.walk(one)}
+    """Return the statements below an `if` of the module."""
+    return {node for one in parsed(path).body if isinstance(one, ast.If) for node in statements(one)}
 
 
 def imports_of(path):

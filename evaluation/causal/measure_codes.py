@@ -298,9 +298,9 @@ def measure_codes(
     Example:
         >>> classes = torch.cartesian_prod(torch.arange(2), torch.arange(3)).repeat(10, 1)
         >>> table = FactorTable(("shape", "size"), classes.double(), classes, (0, 1), (), ())
-        >>> found = measure_codes(classes.double(), table, [str(row) for row in range(60)], "mig")
+        >>> found = measure_codes(classes.double(), table, [str(row) for row in range(60)], "r2")
         >>> {name: round(score.value, 3) for name, score in found.scores.items()}
-        {'mig': 1.0}
+        {'r2(linear)': 1.0, 'r2(kernel)': 1.0}
     """
     chosen = CODE_METRICS[metric]
     if "numbers" in chosen.needs and not table.ordered:

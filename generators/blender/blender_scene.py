@@ -17,9 +17,9 @@ from candlelight.generators.blender.materials import Materials, base_color
 from candlelight.generators.blender.own_code import OwnCode
 from candlelight.generators.blender.render_settings import configure
 from candlelight.generators.blender.surface_albedo import surface_of
-from candlelight.generators.language.lights_and_camera import Camera
+from candlelight.generators.language.lights_and_camera import PlacedCamera
 from candlelight.generators.scenes.camera import world_to_camera
-from candlelight.generators.scenes.plan_records import Floor, PartMaterial, SceneObject, Trace
+from candlelight.generators.scenes.plan_records import PartMaterial, PlacedFloor, SceneObject, Trace
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import LightRecord, Vector
 
@@ -136,17 +136,26 @@ class BlenderScene:
 
     def _add_light(self, light: LightRecord) -> Any:
         data = bpy.data.lights.new(light.name, light.kind.upper())
-        data.energy, data.shadow_soft_size, data.color = light.power, light.radius, light.color
+        data.energy, data.color = light.power, light.color
         placed = self._new_object(light.name, data)
-        placed.location = light.location
-        if light.kind == "spot":
-            # Blender's spot lights shine along -Z.
+        if light.location is not None:
+            placed.location = light.location
+        if light.radius is not None:
+            data.shadow_soft_size = light.radius
+        if light.direction is not None:
+            # Blender's lights shine along -Z.
             placed.rotation_euler = Vec(light.direction).to_track_quat("-Z", "Y").to_euler()
+        if light.kind == "spot":
             data.spot_size, data.spot_blend = math.radians(light.cone or 0.0), light.blend
+        if light.size is not None:
+            data.shape = "RECTANGLE"
+            data.size, data.size_y = light.size
+        if light.angle is not None:
+            data.angle = math.radians(light.angle)
         placed.lightgroup = light.name
         return placed
 
-    def _set_floor(self, floor: Floor | None) -> None:
+    def _set_floor(self, floor: PlacedFloor | None) -> None:
         self._floor.hide_render = floor is None
         if floor is None:
             return
@@ -192,7 +201,7 @@ def _color(material: Any) -> Vector | None:
     return base_color(material) if alone else None
 
 
-def _place_camera(blender_camera: Any, camera: Camera) -> None:
+def _place_camera(blender_camera: Any, camera: PlacedCamera) -> None:
     """Put Blender's camera, which looks along -Z with Y up, where the plan has its camera."""
     matrix = np.linalg.inv(world_to_camera(camera))
     matrix[:3, 1:3] *= -1

@@ -15,7 +15,7 @@ from numpy import ndarray
 from candlelight.generators.blender import bpy, passes
 from candlelight.generators.blender.blender_scene import BlenderScene, PlacedObject
 from candlelight.generators.blender.render_settings import configure
-from candlelight.generators.language.lights_and_camera import Camera
+from candlelight.generators.language.lights_and_camera import PlacedCamera
 from candlelight.generators.scenes.camera import project, world_to_camera
 from candlelight.generators.scenes.plan_records import Trace
 
@@ -84,7 +84,7 @@ class GeometryTrace:
         return GeometryResult(path, map_pixels)
 
 
-def _border_around(corners: ndarray, camera: Camera, width: int, height: int) -> _Border | None:
+def _border_around(corners: ndarray, camera: PlacedCamera, width: int, height: int) -> _Border | None:
     """Return left, top, right and bottom of the part of the image that bodies with these corners may cover.
 
     Pixels, y down, ends exclusive; None if no body is in the image.

@@ -17,18 +17,28 @@ from candlelight.generators.blender.surface_albedo import (
     albedo_socket,
     copy_input,
     raised,
+    rest_node,
     surface_of,
 )
 from candlelight.generators.scenes.object_materials import OWN, PLAIN
-from candlelight.generators.scenes.plan_records import Floor, Material, PartMaterial
+from candlelight.generators.scenes.plan_records import PartMaterial, PlacedFloor, PlacedMaterial
 
 AOVS = {"albedo": "COLOR", "normal": "COLOR", "coverage": "VALUE", "roughness": "VALUE", "metallic": "VALUE"}
+_SHOWN = ("roughness", "metallic")  # AOVs of inputs of the shader
 _IMAGE_SOURCE = "image/"  # source of all materials that show an image; labels never end in a slash
 _CODE_SOURCE = "code/"  # prefix of the sources that are own code; labels of .blend files have no slash
 _FLOOR_SLOT = -1
+# Inputs of the shader by the fields of a planned material.
+_INPUTS = {
+    "roughness": "Roughness",
+    "specular": "Specular IOR Level",
+    "metallic": "Metallic",
+    "transmission": "Transmission Weight",
+    "ior": "IOR",
+}
 
 
-_CopyKey = tuple[str, int, int, bool, bool]
+_CopyKey = tuple[str, int, int, tuple[str, ...]]
 
 
 class Materials:
@@ -58,7 +68,7 @@ class Materials:
     def apply(
         self,
         blender_object: Any,
-        planned: Material,
+        planned: PlacedMaterial,
         parts: Sequence[PartMaterial] = (),
         own: OwnMesh | None = None,
     ) -> None:
@@ -90,7 +100,7 @@ class Materials:
             blender_object.material_slots[slot].link = "OBJECT"
             blender_object.material_slots[slot].material = material
 
-    def apply_floor(self, blender_object: Any, floor: Floor) -> None:
+    def apply_floor(self, blender_object: Any, floor: PlacedFloor) -> None:
         """Give the floor its colour or material."""
         if floor.material is not None:
             # Texture coordinates of the floor span -1 to 1 whatever its size in metres.
@@ -108,10 +118,10 @@ class Materials:
         blender_object.material_slots[0].link = "OBJECT"
         blender_object.material_slots[0].material = material
 
-    def _coloured_copy(self, planned: Material, number: int, slot: int) -> Any:
-        # A copy whose gloss was set has lost the gloss of its file, so only plans that set it share the copy.
+    def _coloured_copy(self, planned: PlacedMaterial, number: int, slot: int) -> Any:
+        # A copy whose surface was set has lost that of its file, so only plans that set it share the copy.
         source = _source(planned)
-        key = (source, number, slot, planned.roughness is None, planned.specular is None)
+        key = (source, number, slot, (*planned.surface(),))
         if source.startswith(_CODE_SOURCE):
             return self._copy_of_code(planned, key)
         if key not in self._copies:
@@ -124,7 +134,7 @@ class Materials:
             material.node_tree.nodes[IMAGE_NODE].image = self._images.get(planned.label)
         return material
 
-    def _copy_of_code(self, planned: Material, key: _CopyKey) -> Any:
+    def _copy_of_code(self, planned: PlacedMaterial, key: _CopyKey) -> Any:
         made = self._own_code.material(planned.label, planned.numbers)
         if key not in self._copies:
             file = self._library.find(CODE, planned.label)
@@ -144,7 +154,7 @@ class Materials:
         return material
 
 
-def _source(planned: Material) -> str:
+def _source(planned: PlacedMaterial) -> str:
     """Return the key of the material that a planned material is a copy of."""
     if is_code_label(planned.label):
         return _CODE_SOURCE + planned.model_dump_json(include={"label", "numbers"})
@@ -268,29 +278,32 @@ def _shaders(material: Any) -> list[Any]:
     return [] if tree is None else [node for node in tree.nodes if node.type == "BSDF_PRINCIPLED"]
 
 
-def _set_planned_values(material: Any, planned: Material) -> None:
-    """Set the base colour of a plain material, or the colours and mapping of a texture, and the gloss."""
+def _set_planned_values(material: Any, planned: PlacedMaterial) -> None:
+    """Set the base colour of a plain material, or the colours and mapping of a texture, and the surface."""
     nodes = material.node_tree.nodes
     if planned.label == PLAIN and planned.base_color is not None:
         _set_base_color(material, planned.base_color)
     for name, color in (("color a", planned.color_a), ("color b", planned.color_b)):
         if color is not None and name in nodes:
             nodes[name].outputs[0].default_value = (*color, 1.0)
-    for name, value in (("Roughness", planned.roughness), ("Specular IOR Level", planned.specular)):
-        if value is not None:
-            _set_gloss(material, planned.label, name, value)
+    for field, value in planned.surface().items():
+        _set_surface(material, planned.label, field, value)
     if "mapping" in nodes:
         nodes["mapping"].inputs["Location"].default_value = planned.offset
         nodes["mapping"].inputs["Scale"].default_value = (planned.scale,) * 3
 
 
-def _set_gloss(material: Any, label: str, name: str, value: float) -> None:
+def _set_surface(material: Any, label: str, field: str, value: float) -> None:
+    """Set an input of the shader, and the constants that AOVs have copied from it."""
+    nodes, name = material.node_tree.nodes, _INPUTS[field]
     socket = shader_of(material).inputs[name]
     if socket.is_linked:
         raise ValueError(f"material `{label}` has a texture for {name}; remove that field from the recipe")
     socket.default_value = value
-    if name == "Roughness":
-        material.node_tree.nodes["roughness"].inputs[0].default_value = value
+    if field in _SHOWN:
+        nodes[field].inputs[0].default_value = value
+    if (rest := rest_node(name)) in nodes:
+        nodes[rest].inputs[1].default_value = value
 
 
 def _set_base_color(material: Any, rgb: tuple[float, float, float]) -> None:
@@ -325,7 +338,7 @@ def add_aovs(material: Any) -> None:
     tree = material.node_tree
     shader = shader_of(material)
     albedo = albedo_socket(material)
-    for name in ("roughness", "metallic"):
+    for name in _SHOWN:
         same = tree.nodes.new("ShaderNodeMath")
         same.name, same.operation = name, "ADD"
         copy_input(tree, shader.inputs[name.capitalize()], same.inputs[0])

@@ -97,6 +97,11 @@ def _albedo(tree: Any, node: Any) -> Any:
     return _vector_math(tree, "ADD", *known) if len(known) == 2 else next(iter(known), None)
 
 
+def rest_node(name: str) -> str:
+    """Return the name of the node whose second input is a copy of an input of a Principled shader."""
+    return f"1 - {name}"
+
+
 def _principled_albedo(tree: Any, shader: Any) -> Any:
     # A black surface that glows stays without albedo, because nearly all light from it is emission.
     if not _glows(shader):
@@ -105,7 +110,9 @@ def _principled_albedo(tree: Any, shader: Any) -> Any:
     base.name = BASE_NODE
     albedo = base.outputs[0]
     for name in ("Metallic", "Transmission Weight"):
-        albedo = _vector_math(tree, "MULTIPLY", albedo, _rest(tree, shader.inputs[name]))
+        rest = _rest(tree, shader.inputs[name])
+        rest.node.name = rest_node(name)
+        albedo = _vector_math(tree, "MULTIPLY", albedo, rest)
     if _may_be_transparent(shader):
         opaque = _rest(tree, _rest(tree, shader.inputs["Alpha"]))
         albedo = _vector_math(tree, "MULTIPLY", albedo, opaque)

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from candlelight.blender_assets import ASSET_SUFFIXES
+from candlelight.blender_assets.asset_kinds import CODE
 from candlelight.loaders.commands.command_line import POSITIVE, options, progress, split_names
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.foreign_text import printable
@@ -41,6 +42,11 @@ assets_option = click.option(
 set_option = click.option(
     "--set", "overrides", multiple=True, metavar="FIELD=VALUE", help="Override a field; repeatable."
 )
+run_code_option = click.option(
+    "--run-code",
+    is_flag=True,
+    help="Run the Python code that the recipe or plan names, from its folder. Only if you trust its author.",
+)
 # The argument RECIPE is declared by each command, because one of them may do without.
 recipe_options = options(
     click.option(
@@ -68,6 +74,7 @@ recipe_options = options(
     ),
     assets_option,
     set_option,
+    run_code_option,
 )
 
 
@@ -80,8 +87,12 @@ def load_any_plan(
     assets: Mapping[str, Path] | None = None,
     seed: int | None = None,
     sets: Sequence[str] | None = None,
+    run_code: bool = False,
 ) -> Any:
-    """Plan a recipe (with ``ids``, only the samples of these ids), or read a plan file."""
+    """Plan a recipe (with ``ids``, only the samples of these ids), or read a plan file.
+
+    With ``run_code`` the Python files that may run are named on standard error.
+    """
     from candlelight.blender_assets import AssetLibrary
     from candlelight.generators import load_recipe, make_plan
     from candlelight.generators.planning.plan import plan_samples
@@ -94,18 +105,42 @@ def load_any_plan(
                 raise InputError(
                     f"{flag} changes a recipe, but {recipe} is a plan, whose numbers are fixed; plan again"
                 )
-        found = load_plan(Path(recipe), assets)
+        found = load_plan(Path(recipe), {**(assets or {}), **code_folder(Path(recipe).parent, run_code)})
+        _tell_code(found)
     else:
         if seed is not None:
             overrides = (*overrides, f"seed={seed}")
-        loaded = load_recipe(recipe, overrides, preset, assets)
+        loaded = load_recipe(recipe, overrides, preset, assets, run_code)
         if not ids:
             total = count_samples(loaded, AssetLibrary(loaded.assets), sets) if limit is None else None
             with progress(total, "plan", "sample") as advance:
-                return make_plan(loaded, limit, advance, sets)
+                found = make_plan(loaded, limit, advance, sets)
+            _tell_code(found)
+            return found
         found = plan_samples(loaded, ids)
     found = found if sets is None else found.of_set(*sets)
     return found.limit(limit) if limit else found
+
+
+def code_folder(folder: Path, run_code: bool) -> dict[str, Path]:
+    """Return where the code of the plan in a folder is, if it may run: in ``code``, or beside the plan."""
+    if not run_code:
+        return {}
+    inner = folder.absolute() / CODE
+    return {CODE: inner if inner.is_dir() else inner.parent}
+
+
+def _tell_code(made: Any) -> None:
+    """Name the Python files of a plan that run."""
+    from candlelight.blender_assets import AssetLibrary
+    from candlelight.loaders.files.python_files import local_files
+
+    scenes = [one.scene.code for one in made.recipe.sets.values() if one.scene is not None]
+    labels = [*scenes, *(asset.label for asset in made.assets if asset.kind == CODE)]
+    library = AssetLibrary(made.recipe.assets)
+    paths = [library.find(CODE, label) for label in labels if library.has(CODE, label)]
+    if files := dict.fromkeys(file for path in paths for file in local_files(path)):
+        click.echo(f"running Python code: {', '.join(map(str, files))}", err=True)
 
 
 def _counts(_: click.Context, __: click.Parameter, value: str | None) -> tuple[int, ...]:
@@ -203,7 +238,7 @@ def tell_draws(made: Any) -> None:
         if crossed := image_set.crossed():
             names = ", ".join(crossed)
             click.echo(printable(f"set {name}: {image_set.draws} draws of each combination of {names}"))
-        if image_set.layout.traced and _draws_are_equal(made, name):
+        if image_set.traced and _draws_are_equal(made, name):
             each = " of each combination" if crossed else ""
             click.echo(
                 f"warning: set {name}: the {image_set.draws} draws{each} show the same scene, because "
@@ -287,7 +322,8 @@ def show(recipe: str) -> None:
 @click.argument("recipe")
 @set_option
 @assets_option
-def validate(recipe: str, overrides: tuple[str, ...], assets: dict[str, Path]) -> None:
+@run_code_option
+def validate(recipe: str, overrides: tuple[str, ...], assets: dict[str, Path], run_code: bool) -> None:
     """Check a recipe down to the last asset and number, and say what it would make.
 
     Assets in your own folders are opened in Blender, without rendering.
@@ -297,7 +333,7 @@ def validate(recipe: str, overrides: tuple[str, ...], assets: dict[str, Path]) -
     """
     from candlelight.generators.user_assets.asset_folders import open_assets
 
-    plan = load_any_plan(recipe, overrides, assets=assets)
+    plan = load_any_plan(recipe, overrides, assets=assets, run_code=run_code)
     opened = open_assets(plan)
     found = f"valid, {len(plan)} samples from {len(plan.groups)} traces"
     click.echo(printable(f"{plan.recipe.name}: {found}"))

@@ -95,7 +95,7 @@ def render(
 
     Example:
         >>> from candlelight.generators import load_recipe, make_plan
-        >>> plan = make_plan(load_recipe("demo")).limit(1)
+        >>> plan = make_plan(load_recipe("demo"), limit=1)
         >>> outcome = render(plan, Path("frames"))  # doctest: +SKIP
     """
     check_plan(plan)

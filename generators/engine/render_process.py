@@ -216,9 +216,14 @@ class RenderProcess:
             if device.device != "cpu":
                 self._slot = self._slot or GpuSlot()
                 device = replace(device, slot=self._slot.number)
-            return _Process.start(replace(self.settings, device=device))
+            process = self._open()
+            process.begin(replace(self.settings, device=device))
+            return process
         except OSError as error:  # no process, pipe or log file can be had
             raise _NotStarted(f"no render process starts: {error}") from None
+
+    def _open(self) -> "_Process":
+        return _Process.start(["-m", _module(self.settings.recipe)], self.settings.threads)
 
     def _log(self) -> str:
         return self._process.tail() if self._process else ""
@@ -243,8 +248,8 @@ class _Process:
     buffer: bytes = b""
 
     @classmethod
-    def start(cls, settings: RunSettings) -> "_Process":
-        """Start a process and send it the settings, without waiting until it is ready."""
+    def start(cls, program: Sequence[str], threads: int) -> "_Process":
+        """Start a process of Python that runs a program."""
         read_end, write_end = os.pipe()
         with ExitStack() as stack:
             replies = stack.enter_context(os.fdopen(read_end, "rb", buffering=0))
@@ -252,7 +257,7 @@ class _Process:
                 log = stack.enter_context(tempfile.TemporaryFile())
                 popen = subprocess.Popen(
                     # -P: files in the current folder are data, even if they are named like modules.
-                    [sys.executable, "-P", "-m", _module(settings.recipe), str(write_end)],
+                    [sys.executable, "-P", *program, str(write_end)],
                     stdin=subprocess.PIPE,
                     stdout=log,
                     stderr=log,
@@ -261,12 +266,15 @@ class _Process:
                     env={
                         "HOME": tempfile.gettempdir(),
                         **os.environ,
-                        THREADS_VARIABLE: str(settings.threads),
+                        THREADS_VARIABLE: str(threads),
                     },
                     text=True,
                 )
             stack.pop_all()
-        process = cls(popen, replies, log)
+        return cls(popen, replies, log)
+
+    def begin(self, settings: RunSettings) -> None:
+        """Send the settings of a run, without waiting until the process is ready."""
         message = {
             "root": str(settings.root),
             "recipe": settings.recipe.model_dump(mode="json"),
@@ -274,8 +282,7 @@ class _Process:
             "device": asdict(settings.device),
         }
         with suppress(_ProcessLost):  # `wait_until_ready` raises it again
-            process.send(json.dumps(message), retry_limits.START_LIMIT)
-        return process
+            self.send(json.dumps(message), retry_limits.START_LIMIT)
 
     def wait_until_ready(self) -> None:
         if not self.ready:

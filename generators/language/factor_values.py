@@ -17,11 +17,26 @@ from candlelight.loaders.schema import FactorValue
 FactorValues = Mapping[str, FactorValue]  # values by name of the factor or variable
 
 
+def allow_passed_code(recipe: Recipe) -> Recipe:
+    """Let code run that lies beside a scene function which the recipe got in Python.
+
+    Such a function needs no leave: its author runs it already.
+    """
+    passed = (one.scene.passed for one in recipe.sets.values() if one.scene is not None)
+    folders = [one.file.parent for one in passed if one is not None and one.file is not None]
+    if not folders or "code" in recipe.assets:
+        return recipe
+    return recipe.model_copy(update={"assets": {**recipe.assets, "code": folders[0]}})
+
+
 def fill_in_labels(recipe: Recipe, library: AssetLibrary) -> Recipe:
-    """Write into a recipe the labels of every factor that takes all assets of a kind.
+    """Write into a recipe the labels of factors that take all assets of a kind, and the hashes of scenes.
 
     Files that are added to a folder later then do not change the recipe, and its plan can be read without
     the folder.
+
+    Raises:
+        InputError: a file of scenes is not found, or may not be run.
     """
     sets = {}
     for name, image_set in recipe.sets.items():
@@ -29,7 +44,10 @@ def fill_in_labels(recipe: Recipe, library: AssetLibrary) -> Recipe:
             field: {key: _with_labels(factor, library) for key, factor in getattr(image_set, field).items()}
             for field in ("factors", "variables")
         }
-        sets[name] = image_set.model_copy(update=filled)
+        scene = image_set.scene
+        if scene is not None and not scene.sha256:
+            scene = scene.model_copy(update={"sha256": library.sha256("code", scene.code)})
+        sets[name] = image_set.model_copy(update={**filled, "scene": scene})
     return recipe.model_copy(update={"sets": sets})
 
 

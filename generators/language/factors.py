@@ -268,8 +268,10 @@ def _kind(value: object) -> str | None:
     return None if fields.keys() & _LISTED or not ranged & {"low", "high"} else "[continuous]"
 
 
-def _no_table_for_a_range(value: object) -> object:
-    """Refuse a range with fields of a conditional table, and say how a range depends on other factors."""
+def _read_factor(value: object) -> object:
+    """Take a list for its values; refuse a range with fields of a conditional table, with the remedy."""
+    if isinstance(value, list | tuple):
+        return {"values": value}
     if isinstance(value, dict) and value.keys() & {"low", "high"}:
         listed = value.keys() & _LISTED
         if listed and not listed & {"values", "count", "assets"}:
@@ -287,7 +289,7 @@ Factor = Annotated[
         custom_error_type="factor",
         custom_error_message="expected a list (`values`, `count`, `assets`) or a range (`low`, `high`)",
     ),
-    BeforeValidator(_no_table_for_a_range),
+    BeforeValidator(_read_factor),
 ]
 
 

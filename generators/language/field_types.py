@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar
 
+import numpy as np
 from annotated_types import Interval
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Discriminator, Field, Tag
 
@@ -54,6 +55,8 @@ def described(
 
 
 def _number(value: object) -> object:
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError("expected a number or $variable")
     if isinstance(value, str) and re.search(r"\$\w", value) and not re.fullmatch(r"\$\w+", value):
@@ -206,7 +209,7 @@ class Choice(Record, Generic[_T]):
     """A field whose value depends on a categorical factor or variable."""
 
     choose: Annotated[str, AfterValidator(_reference), PlainType("$name")] = described(
-        ..., "Factor or variable that chooses.", "$scene"
+        ..., "Factor or variable that chooses.", "$view"
     )
     among: Annotated[
         dict[str, _T],
@@ -215,7 +218,7 @@ class Choice(Record, Generic[_T]):
     ] = described(
         ...,
         "An entry for each value of the factor; entries of other values do no harm.",
-        {"indoor": []},
+        {"front": {"location": [0, 5, 3], "look_at": [0, 0, 0]}},
         min_length=1,
     )
 

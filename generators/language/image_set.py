@@ -1,9 +1,9 @@
 """Image sets of a recipe, as pydantic models, with size and quality of their images."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_serializer, model_validator
+from pydantic import Field, model_validator
 
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.causal_graph import Graph, causal_graph, causal_order
@@ -18,7 +18,8 @@ from candlelight.generators.language.factors import (
     Weights,
 )
 from candlelight.generators.language.field_types import LayerNames, described, references
-from candlelight.generators.language.layout import SceneLayout
+from candlelight.generators.language.layout import Scene
+from candlelight.generators.language.scene_code import SceneCode
 from candlelight.loaders.errors import did_you_mean, within
 from candlelight.loaders.schema import LAYERS, Record
 
@@ -135,15 +136,24 @@ class ImageSet(Record):
         (), "Factors that change within a concept set; samples with equal other factors form one.", ["color"]
     )
     do: dict[Name, Value] = described(
-        {}, "Interventions: fixed values, without the mechanisms of their factors.", {"color": "red"}
+        {},
+        "Interventions: fixed values, without the mechanisms of their factors.",
+        {"color": "red"},
+        later=True,
     )
     counterfactual: Counterfactual | None = described(
         None,
         "Counterfactuals of another set; then the only field of this set.",
         {"of": "train", "do": [{"color": "red"}]},
     )
-    layout: SceneLayout = described(
-        ..., "The scene of every sample.", {"camera": {"location": [0, 5, 3], "look_at": [0, 0, 0]}}
+    layout: Scene | None = described(
+        None, "The scene of every sample.", {"camera": {"location": [0, 5, 3], "look_at": [0, 0, 0]}}
+    )
+    scene: SceneCode | None = described(
+        None,
+        "A Python function that makes the scene of each sample, in place of `layout`: FILE.py:FUNCTION.",
+        "scenes.py:table",
+        later=True,
     )
     image: ImageSize | None = described(
         None, "Size of the images of this set, in place of the recipe's.", {"width": 64}
@@ -189,6 +199,13 @@ class ImageSet(Record):
 
     @model_validator(mode="after")
     def _check_layout(self) -> "ImageSet":
+        if (self.layout is None) == (self.scene is None):
+            raise ValueError(
+                "expected `layout`, or `scene` with a function, got "
+                + ("neither" if self.scene is None else "both")
+            )
+        if self.layout is None:
+            return self
         known = ", ".join(self.mechanisms()) or "none"
         for reference in references(self.layout):
             if reference not in self.mechanisms():
@@ -264,11 +281,10 @@ class ImageSet(Record):
                     )
         return self
 
-    @model_serializer(mode="wrap")
-    def _written(self, write: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        """Leave an empty ``do`` out, so that it does not change the hash of a recipe."""
-        fields = write(self)
-        return fields if self.do else {name: value for name, value in fields.items() if name != "do"}
+    @property
+    def traced(self) -> bool:
+        """Whether Blender traces the scenes; dead leaves are painted without it."""
+        return self.layout is None or self.layout.traced
 
     def mechanisms(self) -> dict[str, Factor]:
         """Return factors and variables by name."""

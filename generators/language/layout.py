@@ -4,11 +4,10 @@
 colours linear Rec.709.
 """
 
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from annotated_types import Interval
-from pydantic import Discriminator, Field, Tag, model_serializer, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from candlelight.generators.language.dead_leaves_fields import DeadLeavesSpec
 from candlelight.generators.language.field_types import (
@@ -24,7 +23,7 @@ from candlelight.generators.language.field_types import (
     is_choice,
     stated_fields,
 )
-from candlelight.generators.language.lights_and_camera import CameraSpec, EnvironmentSpec, LightSpec
+from candlelight.generators.language.lights_and_camera import Camera, Environment, Light
 from candlelight.generators.language.material_spec import MaterialOrLabel, RandomMaterial
 from candlelight.loaders.schema import Record
 
@@ -44,7 +43,7 @@ AnyMaterial = Annotated[
 ]
 
 
-class ObjectSpec(Record):
+class Object(Record):
     """One object: its asset, material and pose."""
 
     type: Label | None = described(
@@ -93,7 +92,7 @@ class ObjectSpec(Record):
     )
 
     @model_validator(mode="after")
-    def _is_asset_or_code(self) -> "ObjectSpec":
+    def _is_asset_or_code(self) -> "Object":
         if (self.type is None) == (self.build is None):
             got = "neither" if self.type is None else "both"
             raise ValueError(f"expected `type`, or `build` for an object of your own code, got {got}")
@@ -148,8 +147,8 @@ class RandomPose(Record):
     )
 
 
-class FloorSpec(Record):
-    """The ground at height 0: a shadow catcher, one colour, or a random material."""
+class Floor(Record):
+    """The ground at height 0: a shadow catcher, one colour, a material, or a random material."""
 
     catcher: bool = described(
         False, "Whether the floor only catches shadows and shows the environment.", True
@@ -159,15 +158,24 @@ class FloorSpec(Record):
         20.0, "Reach of the floor from the origin along x and y.", 10, "m", filled=Interval(gt=0)
     )
     random_material: RandomMaterial | None = described(
-        None, "A drawn material instead of the colour.", {"texturing": "textured"}
+        None, "A drawn material instead of the colour, without gloss.", {"texturing": "textured"}
+    )
+    material: AnyMaterial = described(
+        None,
+        "A material instead of the colour, with its gloss; null leaves the colour.",
+        {"texture": "checker", "color_a": [0.8, 0.8, 0.8], "color_b": [0.3, 0.3, 0.3], "specular": 0},
+        later=True,
     )
 
     @model_validator(mode="after")
-    def _catchers_are_bare(self) -> "FloorSpec":
-        if self.catcher and self.random_material is not None:
+    def _has_one_look(self) -> "Floor":
+        given = [name for name in ("random_material", "material") if getattr(self, name) is not None]
+        if self.catcher and given:
             raise ValueError(
-                "a shadow catcher shows the environment and no material; expected no `random_material`"
+                f"a shadow catcher shows the environment and no material; expected no `{given[0]}`"
             )
+        if len(given) == 2:
+            raise ValueError("expected `material` or `random_material`, got both")
         return self
 
 
@@ -175,22 +183,29 @@ def _kind_of_list(value: object) -> str:
     return "[choice]" if isinstance(value, dict | Choice) else "[list]"
 
 
-class ChosenObjects(Choice[tuple[ObjectSpec, ...]]):
+class ChosenCamera(Choice[Camera]):
+    """A camera that a factor or variable chooses."""
+
+
+class ChosenObjects(Choice[tuple[Object, ...]]):
     """Objects that a factor or variable chooses."""
 
 
-class ChosenLights(Choice[Annotated[tuple[LightSpec, ...], Field(min_length=1)]]):
+class ChosenLights(Choice[Annotated[tuple[Light, ...], Field(min_length=1)]]):
     """Lights that a factor or variable chooses."""
 
 
-class SceneLayout(Record):
+class Scene(Record):
     """The scene of every sample; `$name` stands for the value of a factor or variable."""
 
-    camera: CameraSpec | None = described(
+    camera: Annotated[
+        Annotated[Camera | None, Tag("[one]")] | Annotated[ChosenCamera, Tag("[choice]")],
+        Discriminator(_kind_of_choice),
+    ] = described(
         None, "The camera; required without `dead_leaves`.", {"location": [0, 5, 3], "look_at": [0, 0, 0]}
     )
     objects: Annotated[
-        Annotated[tuple[ObjectSpec, ...], Tag("[list]")] | Annotated[ChosenObjects, Tag("[choice]")],
+        Annotated[tuple[Object, ...], Tag("[list]")] | Annotated[ChosenObjects, Tag("[choice]")],
         Discriminator(_kind_of_list),
     ] = described((), "The objects; at most 255.", [{"type": "cube", "material": "$color"}])
     scatter: Scatter | None = described(
@@ -199,7 +214,10 @@ class SceneLayout(Record):
         {"count": 3, "types": ["cube"], "size": [0.5, 1], "region": [-1, 1, -1, 1]},
     )
     random_pose: RandomPose | None = described(
-        None, "Random changes of the poses of all objects.", {"variation": "$pose", "turn": 30, "move": 0.05}
+        None,
+        "Random changes of the poses of all objects.",
+        {"variation": "$pose", "turn": 30, "move": 0.05},
+        later=True,
     )
     random_material: RandomMaterial = described(
         RandomMaterial(),
@@ -212,17 +230,17 @@ class SceneLayout(Record):
         {"choose": "$look", "among": {"own": None, "gray": {"base_color": [0.5, 0.5, 0.5]}}},
     )
     lights: Annotated[
-        Annotated[tuple[LightSpec, ...], Tag("[list]")] | Annotated[ChosenLights, Tag("[choice]")],
+        Annotated[tuple[Light, ...], Tag("[list]")] | Annotated[ChosenLights, Tag("[choice]")],
         Discriminator(_kind_of_list),
     ] = described(
         (),
         "The lights; without them and without an environment one white light of 1000 W.",
         [{"azimuth": "$azimuth", "elevation": 50}],
     )
-    environment: EnvironmentSpec | None = described(
+    environment: Environment | None = described(
         None, "The environment around the objects.", {"scene": "garden"}
     )
-    floor: FloorSpec | None = described(None, "The ground; without it there is none.", {})
+    floor: Floor | None = described(None, "The ground; without it there is none.", {})
     dead_leaves: DeadLeavesSpec | None = described(
         None, "An image of dead leaves instead of a scene; no other field goes with it.", {"shape": "disc"}
     )
@@ -235,7 +253,7 @@ class SceneLayout(Record):
         return data
 
     @model_validator(mode="after")
-    def _check_objects_and_lights(self) -> "SceneLayout":
+    def _check_objects_and_lights(self) -> "Scene":
         if self.objects and self.scatter is not None:
             raise ValueError("expected `objects` or `scatter`, got both")
         if self.dead_leaves is None and self.environment is None and not self.lights:
@@ -243,7 +261,7 @@ class SceneLayout(Record):
         return self
 
     @model_validator(mode="after")
-    def _check_dead_leaves(self) -> "SceneLayout":
+    def _check_dead_leaves(self) -> "Scene":
         if self.dead_leaves is None and self.camera is None:
             raise ValueError("expected a `camera`, or `dead_leaves`")
         others = [name for name in stated_fields(self) if name != "dead_leaves"]
@@ -251,22 +269,22 @@ class SceneLayout(Record):
             raise ValueError(f"expected `dead_leaves` alone, got {', '.join(others)} as well")
         return self
 
-    @model_serializer(mode="wrap")
-    def _written_layout(self, write: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        """Leave a missing ``random_pose`` out, so that it does not change the hash of a recipe."""
-        fields = write(self)
-        if self.random_pose is None:
-            fields.pop("random_pose", None)
-        return fields
-
     @property
     def traced(self) -> bool:
         """Whether Blender traces the scene; dead leaves are painted without it."""
         return self.dead_leaves is None
 
+    @property
+    def has_catcher(self) -> bool:
+        """Whether the floor is a shadow catcher, on which light layers are black."""
+        return self.floor is not None and self.floor.catcher
+
     def choices(self) -> dict[str, Any]:
         """Return the fields that a factor or variable chooses (`Choice`), by their paths."""
-        fields = {f"layout.{name}": getattr(self, name) for name in ("objects", "lights", "material")}
+        names = ("camera", "objects", "lights", "material")
+        fields = {f"layout.{name}": getattr(self, name) for name in names}
+        if self.floor is not None:
+            fields["layout.floor.material"] = self.floor.material
         chosen = self.objects.among.items() if isinstance(self.objects, Choice) else [("", self.objects)]
         for entry, specs in chosen:
             where = f"layout.objects.among.{entry}" if entry else "layout.objects"

@@ -21,9 +21,19 @@ from candlelight.loaders.schema import Record, Vector
 
 DEFAULT_LIGHT_NAME = "light"  # name of a light, and so of its light layer, that the recipe does not name
 ENVIRONMENT_LIGHT = "environment"  # name of the environment's light layer
+# Fields that only some kinds of lights have.
+_OF_KINDS = {
+    "distance": ("point", "spot", "area"),
+    "radius": ("point", "spot"),
+    "cone": ("spot",),
+    "blend": ("spot",),
+    "aim": ("spot", "area", "sun"),
+    "size": ("area",),
+    "angle": ("sun",),
+}
 
 
-class LightSpec(Record):
+class Light(Record):
     """One light: an asset alone, or a light given by the other fields."""
 
     asset: Label | None = described(
@@ -42,13 +52,25 @@ class LightSpec(Record):
         "degrees",
     )
     elevation: NumberOrReference = described(45.0, "Angle above the floor.", 60, "degrees")
-    distance: NumberOrReference = described(4.0, "Distance from the target.", 5, "m", filled=Interval(gt=0))
+    distance: NumberOrReference = described(
+        4.0, "Distance from the target, not of a sun.", 5, "m", filled=Interval(gt=0)
+    )
     target: Point = described(
         (0.0, 0.0, 0.0), "Point that azimuth, elevation and distance count from.", [0, 0, 0.5], "m"
     )
-    power: NumberOrReference = described(1000.0, "Power of the light, above 0.", "$power", "W")
+    power: NumberOrReference = described(
+        1000.0,
+        "Power of the light, above 0. A sun needs one: its irradiance, in W/m2.",
+        "$power",
+        "W",
+        filled=Interval(gt=0),
+    )
     radius: NumberOrReference = described(
-        0.5, "Radius of the light; a larger one has softer shadows.", 0.1, "m"
+        0.5,
+        "Radius of a point or spot; a larger one has softer shadows.",
+        0.1,
+        "m",
+        filled=Interval(ge=0),
     )
     temperature: NumberOrReference | None = described(
         None, "Colour of a black body, at equal luminance; 1000 to 40000.", 4500, "K"
@@ -63,8 +85,11 @@ class LightSpec(Record):
     color: Color | None = described(
         None, "Colour that multiplies the power, channel by channel.", [1, 0.9, 0.8]
     )
-    kind: Literal["point", "spot"] = described(
-        "point", "A `point` shines in all directions, a `spot` within a cone.", "spot"
+    kind: Literal["point", "spot", "area", "sun"] = described(
+        "point",
+        "A `point` shines in all directions, a `spot` within a cone, an `area` from a rectangle to its "
+        "front, and a `sun` in parallel.",
+        "spot",
     )
     cone: NumberOrReference = described(
         45.0,
@@ -79,10 +104,31 @@ class LightSpec(Record):
         0.3,
         filled=Interval(ge=0, le=1),
     )
-    aim: Point | None = described(None, "Point that a spot shines at; by default its target.", [0, 0, 1], "m")
+    aim: Point | None = described(
+        None,
+        "Point that a spot or area shines at, or a sun from its `location`; by default its target.",
+        [0, 0, 1],
+        "m",
+    )
+    size: NumberOrReference | Pair = described(
+        1.0,
+        "Side of a square area, or width, which is level, and height of a rectangle.",
+        [2, 0.5],
+        "m",
+        filled=Interval(gt=0),
+        later=True,
+    )
+    angle: NumberOrReference = described(
+        0.53,
+        "Angle of the disc of a sun, 0 to 90; a larger one has softer shadows.",
+        5,
+        "degrees",
+        filled=Interval(ge=0, le=90),
+        later=True,
+    )
 
     @model_validator(mode="after")
-    def _fits_together(self) -> "LightSpec":
+    def _fits_together(self) -> "Light":
         stated = stated_fields(self)
         if self.asset is not None and (extra := [name for name in stated if name not in ("asset", "name")]):
             raise ValueError(
@@ -93,13 +139,22 @@ class LightSpec(Record):
             raise ValueError(
                 f"expected one of `temperature`, `chromaticity` and `color`, got {', '.join(colors)}"
             )
-        beam = [name for name in stated if name in ("cone", "blend", "aim")]
-        if self.kind == "point" and beam:
-            raise ValueError(f"{', '.join(beam)}: a point light shines in all directions; add `kind: spot`")
+        for name, kinds in _OF_KINDS.items():
+            if name in stated and self.kind not in kinds:
+                raise ValueError(f"{name}: belongs to `kind: {' or '.join(kinds)}`, got `kind: {self.kind}`")
+        if self.kind == "sun" and "power" not in self.model_fields_set:
+            raise ValueError("power: expected the irradiance of the sun in W/m2, as in `power: 5`, got none")
+        if self.kind == "sun" and self.aim is not None and self.location is None:
+            raise ValueError("aim: a sun shines by azimuth and elevation, or from a `location`; got none")
         return self
 
+    @property
+    def layer_name(self) -> str:
+        """Name of the light, and of its layer after `light/`; it may be a reference."""
+        return self.name or self.asset or DEFAULT_LIGHT_NAME
 
-class EnvironmentSpec(Record):
+
+class Environment(Record):
     """The environment around the objects: an environment map, or a modelled scene."""
 
     scene: Label = described(..., "Label of an environment among the assets of kind `scenes`.", "$scene")
@@ -151,11 +206,11 @@ class CameraFields(Record, Generic[Number, Two, Three]):
     )
 
 
-class Camera(CameraFields[float, tuple[float, float], Vector]):
+class PlacedCamera(CameraFields[float, tuple[float, float], Vector]):
     """The camera of a sample."""
 
 
-class CameraSpec(CameraFields[NumberOrReference, Pair, Point]):
+class Camera(CameraFields[NumberOrReference, Pair, Point]):
     """The camera in a recipe."""
 
     scene: Label | None = described(

@@ -9,9 +9,10 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from candlelight.blender_assets.asset_kinds import CODE
 from candlelight.generators.language.factor_values import check_interventions
 from candlelight.generators.language.factors import NAME_PATTERN
-from candlelight.generators.language.recipe import DATA_SET_PATTERN, Recipe
+from candlelight.generators.language.recipe import DATA_SET_PATTERN, Recipe, is_set_field, with_sets
 from candlelight.generators.language.recipe_fields import all_fields
 from candlelight.generators.language.recipe_files import (
     asset_folders,
@@ -23,6 +24,7 @@ from candlelight.generators.language.recipe_files import (
 )
 from candlelight.loaders.errors import InputError, argument, did_you_mean, within
 from candlelight.loaders.files.plain_yaml import parse_yaml
+from candlelight.loaders.files.python_files import user_file
 
 UNHASHED = {"description", "licence", "statements", "assets"}
 _EXPECTED = {
@@ -35,6 +37,7 @@ _PATTERNS = {
     NAME_PATTERN: "expected lower-case letters, digits and _, starting with a letter",
     DATA_SET_PATTERN: "expected lower-case letters, digits and hyphens, starting with a letter",
 }
+_PYTHON = re.compile(r"(.+\.py):(\w+)")
 _PATH = re.compile(r"([a-z_]\w*(?:\.\w+)*): (.+)", re.DOTALL)  # a message that goes on with a path
 
 
@@ -43,26 +46,31 @@ def load_recipe(
     overrides: Iterable[str] = (),
     preset: str | None = None,
     assets: Mapping[str, Path] | None = None,
+    run_code: bool = False,
 ) -> Recipe:
     """Load a recipe by shipped name, by path or from a mapping, and change some of its fields.
 
     Args:
-        source: a name of `shipped_recipes`, the path of a YAML file, or the content of such a file as a
-            mapping, which is not changed.
+        source: a name of `shipped_recipes`, the path of a YAML file, the content of such a file as a
+            mapping, which is not changed, or ``FILE.py:NAME``, a recipe or such a mapping in a Python file,
+            which is run.
         overrides: ``field=value`` with dots into nested fields, as in "image.width=64"; the value is YAML.
+            A field of a set may stand without ``sets.NAME.`` in a recipe of one set.
             An override of ``render.preset`` removes all other fields of ``render``; later overrides may
             set them again.
         preset: a name in `candlelight.generators.language.image_set.RENDER_PRESETS`, which replaces
             the field ``render`` of the recipe and of all sets; overrides change it.
         assets: folders of the user's own assets by kind, in place of the recipe's folders.
+        run_code: whether the Python code that the recipe names may run, from the folder of its file. The code
+            of ``FILE.py:NAME`` and beside functions that the mapping holds may run without it.
 
     Returns:
         The recipe, checked. Folders in its ``assets`` are relative to its file (those of a mapping to the
         working directory), folders of a file that it extends to that file.
 
     Raises:
-        InputError: there is no such recipe, the file is no YAML, or a field is wrong; the message names the
-            field, the expected value and the value found.
+        InputError: there is no such recipe, the file is no YAML, a field is wrong, or code is named and may
+            not run; the message names the field, the expected value and the value found.
 
     Example:
         >>> load_recipe("candle", ["image.width=64"]).image.width
@@ -79,24 +87,47 @@ def load_recipe(
             raise InputError(
                 "recipe (mapping): expected fields of finite depth, got one inside itself"
             ) from None
+    elif python := _PYTHON.fullmatch(str(source)):
+        path, run_code = Path(python[1]), True
+        data = _from_python(path, python[2])
     else:
         path = find_recipe(source)
         data = read_recipe_file(path)
+    data = with_sets(data)
     extended = merge_sets(data, path.resolve())
     # Absolute, because workers may have another working directory.
     own = {kind: folder.absolute() for kind, folder in (assets or {}).items()}
+    if run_code:
+        own.setdefault(CODE, path.absolute().parent)
     if isinstance(data.get("assets", {}), dict):
         data["assets"] = {**extended.folders, **asset_folders(data, path), **own}
     if preset is not None:
         _choose_preset(data, preset)
     for change in overrides:
-        override(data, change)
         field = change.partition("=")[0].partition(".")[0]
+        if is_set_field(field) and len(sets := data.get("sets") or ()) == 1:
+            change = f"sets.{next(iter(sets))}.{change}"
+        override(data, change)
         for name in (name for name, fields in extended.fields.items() if field in fields):
             override(data, f"sets.{name}.{change}")
     with within(f"recipe {path.name}"):
         _fill_counterfactuals(data)
         return _checked(data)
+
+
+def _from_python(path: Path, name: str) -> dict[str, Any]:
+    """Run a Python file, and return the fields of the recipe in one of its variables."""
+    with user_file(path) as module:
+        found = getattr(module, name, None)
+    if isinstance(found, Recipe):
+        return found.model_dump(exclude_unset=True, exclude={"assets": {CODE}})
+    if isinstance(found, Mapping):
+        return plain_fields(found)
+    known = [one for one, value in vars(module).items() if isinstance(value, Recipe | dict)]
+    raise InputError(
+        f"recipe {path.name}:{name}: expected a recipe or a mapping, got "
+        f"{'no such name' if found is None else type(found).__name__}{did_you_mean(name, known)}"
+    )
 
 
 def recipe_sha256(recipe: Recipe) -> str:
@@ -116,7 +147,17 @@ def recipe_differences(first: Recipe, second: Recipe) -> list[tuple[str, Any, An
         >>> recipe_differences(recipe, revise(recipe, seed=7))
         [('seed', 0, 7)]
     """
-    return [*_differences((), *(one.model_dump(mode="json", exclude=UNHASHED) for one in (first, second)))]
+    return json_differences(*(one.model_dump(mode="json", exclude=UNHASHED) for one in (first, second)))
+
+
+def json_differences(first: Any, second: Any) -> list[tuple[str, Any, Any]]:
+    """List the fields in which two values of JSON differ, each with its two values, None where it is absent.
+
+    Example:
+        >>> json_differences({"a": [1, 2]}, {"a": [1, 3]})
+        [('a.1', 2, 3)]
+    """
+    return [*_differences((), first, second)]
 
 
 def _differences(path: tuple[str, ...], first: Any, second: Any) -> Iterator[tuple[str, Any, Any]]:

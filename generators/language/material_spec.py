@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from annotated_types import Interval
 from pydantic import Discriminator, Tag, model_validator
 
 from candlelight.generators.language.field_types import (
@@ -22,6 +23,9 @@ TEXTURES = (
     *("bricks", "camouflage", "checker", "cracks", "dots", "gabor", "gradient", "grid", "hexagons", "marble"),
     *("mosaic", "speckle", "stripes", "swirls", "waves", "weave", "wood", "zigzag"),
 )
+
+
+_SHARE = Interval(ge=0, le=1)
 
 
 class RandomMaterial(Record):
@@ -45,8 +49,8 @@ class RandomMaterial(Record):
     _in_order = model_validator(mode="after")(check_order)
 
 
-class StatedMaterial(Record):
-    """A material stated in numbers: one colour, or a texture with its two colours, and gloss."""
+class Material(Record):
+    """A material stated in numbers: one colour, or a texture with its two colours, and its surface."""
 
     base_color: Color | None = described(
         None, "The one colour of a material without texture.", [0.5, 0.1, 0.1]
@@ -61,13 +65,42 @@ class StatedMaterial(Record):
         "m",
     )
     scale: float = described(1.0, "Repeats of the texture per metre, on an object of size 1.", 1.6, gt=0)
-    roughness: Share = described(0.5, "Width of the highlight: 0 is a mirror, 1 the widest.", 0.3)
-    specular: Share = described(
-        0.5, "Strength of the gloss: 0.5 as the shipped materials, 0 for a Lambertian surface.", 0
+    roughness: NumberOrReference = described(
+        0.5, "Width of the highlight, 0 to 1: 0 is a mirror, 1 the widest.", 0.3, filled=_SHARE
+    )
+    specular: NumberOrReference = described(
+        0.5,
+        "Strength of the gloss, 0 to 1: 0.5 as the shipped materials, 0 for a Lambertian surface.",
+        0,
+        filled=_SHARE,
+    )
+    metallic: NumberOrReference | None = described(
+        None,
+        "Share of metal, 0 to 1: 1 is a metal, whose gloss has the colour, and which has no albedo.",
+        1,
+        default_words="0, or as in the file of the texture",
+        filled=_SHARE,
+        later=True,
+    )
+    transmission: NumberOrReference | None = described(
+        None,
+        "Share of light that passes instead of being scattered, 0 to 1: 1 is glass, which has no albedo.",
+        1,
+        default_words="0, or as in the file of the texture",
+        filled=_SHARE,
+        later=True,
+    )
+    ior: NumberOrReference | None = described(
+        None,
+        "Index of refraction, 1 to 3, which decides the strength of the gloss, too.",
+        1.33,
+        default_words="1.45, or as in the file of the texture",
+        filled=Interval(ge=1, le=3),
+        later=True,
     )
 
     @model_validator(mode="after")
-    def _one_or_two_colours(self) -> "StatedMaterial":
+    def _one_or_two_colours(self) -> "Material":
         plain, colors = self.texture is None, (self.color_a, self.color_b)
         whole = self.base_color is not None if plain else colors.count(None) != 1
         extra = any(color is not None for color in colors) if plain else self.base_color is not None
@@ -90,12 +123,12 @@ def _material_kind(value: object) -> str | None:
         return "[label]"
     if isinstance(value, BuiltMaterial) or (isinstance(value, dict) and "build" in value):
         return "[built]"
-    return "[stated]" if isinstance(value, dict | StatedMaterial) else None
+    return "[stated]" if isinstance(value, dict | Material) else None
 
 
 MaterialOrLabel = Annotated[
     Annotated[str, Tag("[label]"), PlainType("label or $name")]
-    | Annotated[StatedMaterial, Tag("[stated]")]
+    | Annotated[Material, Tag("[stated]")]
     | Annotated[BuiltMaterial, Tag("[built]")],
     Discriminator(
         _material_kind,

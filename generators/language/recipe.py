@@ -1,15 +1,16 @@
 """Recipes, as a pydantic model: image sets, and the fields that they share."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, model_validator
 
+from candlelight.blender_assets import ASSET_SUFFIXES
 from candlelight.generators.language.dead_leaves_fields import DEAD_LEAVES_LAYERS
 from candlelight.generators.language.factors import Categorical, Name, Value
-from candlelight.generators.language.field_types import LayerNames, described
+from candlelight.generators.language.field_types import LayerNames, PlainType, described
 from candlelight.generators.language.image_set import ImageSet, ImageSize, RenderSettings
-from candlelight.generators.language.layout import SceneLayout
 from candlelight.loaders.errors import InputError, did_you_mean, within
 from candlelight.loaders.schema import LIGHT_PREFIX, AssetKind, Record, Statements, layer
 
@@ -55,7 +56,10 @@ class Recipe(Record):
     exposure: float = described(
         0.3, "Factor from scene radiance to image, the same for every sample.", 0.5, gt=0
     )
-    assets: dict[AssetKind, Annotated[Path, AfterValidator(_utf8)]] = described(
+    assets: Annotated[
+        dict[AssetKind, Annotated[Path, AfterValidator(_utf8)]],
+        PlainType(f"mapping from {', '.join(ASSET_SUFFIXES)} to path"),
+    ] = described(
         {},
         "Your own folders of assets by kind, relative to this file; searched before the shipped ones.",
         {"objects": "meshes"},
@@ -76,11 +80,16 @@ class Recipe(Record):
         min_length=1,
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _one_set(cls, data: Any) -> Any:
+        return with_sets(data) if isinstance(data, Mapping) else data
+
     @model_validator(mode="after")
     def _check_layers(self) -> "Recipe":
         for name, image_set in self.sets.items():
             with within(f"sets.{name}.layers"):
-                _check_names(image_set.layers or self.layers, image_set.layout)
+                _check_names(image_set.layers or self.layers, image_set)
         return self
 
     @model_validator(mode="after")
@@ -133,7 +142,28 @@ class Recipe(Record):
         return kinds
 
 
-def _check_names(layers: tuple[str, ...], layout: SceneLayout) -> None:
+def with_sets(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a recipe with ``sets``: fields of a single set may stand beside ``name``.
+
+    The set has the name of the recipe, with ``_`` for a hyphen.
+
+    Example:
+        >>> with_sets({"name": "my-knots", "draws": 9})
+        {'name': 'my-knots', 'sets': {'my_knots': {'draws': 9}}}
+    """
+    own = {field: value for field, value in data.items() if is_set_field(field)}
+    if "sets" in data or not own:
+        return dict(data)
+    rest = {field: value for field, value in data.items() if field not in own}
+    return {**rest, "sets": {str(data.get("name")).replace("-", "_"): own}}
+
+
+def is_set_field(field: str) -> bool:
+    """Tell whether a field belongs to an image set and not to the whole recipe."""
+    return field in {"extends", *ImageSet.model_fields} - Recipe.model_fields.keys()
+
+
+def _check_names(layers: tuple[str, ...], image_set: ImageSet) -> None:
     if layers == ALL_LAYERS:
         return
     if "image" not in layers or len(set(layers)) != len(layers):
@@ -142,11 +172,16 @@ def _check_names(layers: tuple[str, ...], layout: SceneLayout) -> None:
         layer(name)
         if name.startswith(LIGHT_PREFIX) and name != ALL_LIGHTS:
             raise InputError(f"expected `{ALL_LIGHTS}`, one layer for each light, got `{name}`")
-    if not layout.traced and (other := set(layers) - set(DEAD_LEAVES_LAYERS)):
+    if not image_set.traced and (other := set(layers) - set(DEAD_LEAVES_LAYERS)):
         raise InputError(
             f"dead leaves have {', '.join(DEAD_LEAVES_LAYERS)}, got {', '.join(sorted(other))} as well"
         )
-    if ALL_LIGHTS in layers and layout.floor is not None and layout.floor.catcher:
+    if ALL_LIGHTS in layers and image_set.scene is not None and not image_set.scene.lights:
+        raise InputError(
+            "light layers need the same lights in every sample; name them in `scene: {code: ..., lights: "
+            "[...]}`, or leave `light/*` out"
+        )
+    if ALL_LIGHTS in layers and image_set.layout is not None and image_set.layout.has_catcher:
         raise InputError(
             "light layers are black on a shadow catcher; use a plain floor or leave `light/*` out"
         )

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from candlelight.generators.language.factors import Categorical, Continuous
 from candlelight.generators.language.field_types import Choice, PlainType
 from candlelight.generators.language.image_set import ImageSet
-from candlelight.generators.language.material_spec import BuiltMaterial, StatedMaterial
+from candlelight.generators.language.material_spec import BuiltMaterial, Material
 from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.language.recipe_files import EXTENDS
 from candlelight.loaders.errors import InputError, did_you_mean
@@ -25,7 +25,7 @@ _ITEM, _KEY = "- ", "NAME:"
 _TITLES = {
     Categorical: "A list of values:",
     Continuous: "Or a range:",
-    StatedMaterial: "As numbers:",
+    Material: "As numbers:",
     BuiltMaterial: "Of your own code:",
 }
 _PAGE = """# Fields of a recipe

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from candlelight.blender_assets.asset_kinds import CODE
 from candlelight.generators.language.field_types import described, is_choice
-from candlelight.loaders.errors import InputError, did_you_mean, nearest_file, within
+from candlelight.loaders.errors import InputError, argument, did_you_mean, nearest_file, within
 from candlelight.loaders.files.plain_yaml import LONGEST, parse_yaml
 
 FOR_ALL_SETS = ("image", "render", "layers", "exposure")  # a recipe gives them for its sets; a set may differ
@@ -214,6 +215,10 @@ def asset_folders(data: Mapping[str, Any], path: Path) -> dict[str, Path]:
     """Return the folders of assets that a recipe's file names, by kind, absolute."""
     folders = data.get("assets")
     named = folders if isinstance(folders, dict) else {}
+    if CODE in named:
+        raise InputError(
+            f"assets.{CODE}: a recipe cannot allow its own code to run; you can: {argument('run_code')}"
+        )
     return {kind: (path.parent / str(folder)).absolute() for kind, folder in named.items()}
 
 

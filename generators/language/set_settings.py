@@ -6,8 +6,8 @@ from candlelight.generators.language.dead_leaves_fields import DEAD_LEAVES_LAYER
 from candlelight.generators.language.factors import Continuous
 from candlelight.generators.language.field_types import Choice
 from candlelight.generators.language.image_set import ImageSet, ImageSize, RenderSettings
-from candlelight.generators.language.layout import SceneLayout
-from candlelight.generators.language.lights_and_camera import DEFAULT_LIGHT_NAME, ENVIRONMENT_LIGHT
+from candlelight.generators.language.layout import Scene
+from candlelight.generators.language.lights_and_camera import ENVIRONMENT_LIGHT
 from candlelight.generators.language.recipe import ALL_LAYERS, ALL_LIGHTS, Recipe
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import LAYERS, LIGHT_PREFIX, FactorInfo
@@ -42,15 +42,18 @@ def possible_layers(image_set: ImageSet) -> tuple[str, ...]:
     the sample.
     """
     layout = image_set.layout
-    if not layout.traced:
+    if not image_set.traced:
         return DEAD_LEAVES_LAYERS
-    catcher = layout.floor is not None and layout.floor.catcher
-    return (*LAYERS,) if catcher or _fixed_names(layout) is None else (*LAYERS, ALL_LIGHTS)
+    if image_set.scene is not None:
+        named = bool(image_set.scene.lights)
+    else:
+        named = layout is not None and not layout.has_catcher and _fixed_names(layout) is not None
+    return (*LAYERS, ALL_LIGHTS) if named else (*LAYERS,)
 
 
 def is_traced(recipe: Recipe) -> bool:
     """Tell whether any set of a recipe needs Blender."""
-    return any(image_set.layout.traced for image_set in recipe.sets.values())
+    return any(image_set.traced for image_set in recipe.sets.values())
 
 
 def light_names(recipe: Recipe, set_name: str) -> tuple[str, ...]:
@@ -61,7 +64,9 @@ def light_names(recipe: Recipe, set_name: str) -> tuple[str, ...]:
     """
     if ALL_LIGHTS not in settings(recipe, set_name).layers:
         return ()
-    layout = recipe.sets[set_name].layout
+    layout, scene = recipe.sets[set_name].layout, recipe.sets[set_name].scene
+    if scene is not None or layout is None:
+        return () if scene is None else scene.lights
     names = _fixed_names(layout)
     if names is None:
         raise InputError(
@@ -71,10 +76,10 @@ def light_names(recipe: Recipe, set_name: str) -> tuple[str, ...]:
     return (*names, ENVIRONMENT_LIGHT) if layout.environment is not None else names
 
 
-def _fixed_names(layout: SceneLayout) -> tuple[str, ...] | None:
+def _fixed_names(layout: Scene) -> tuple[str, ...] | None:
     """Return the names of the lights, the same in every sample; None if they depend on the sample."""
     lists = layout.lights.among.values() if isinstance(layout.lights, Choice) else [layout.lights]
-    named = [tuple(spec.name or spec.asset or DEFAULT_LIGHT_NAME for spec in lights) for lights in lists]
+    named = [tuple(spec.layer_name for spec in lights) for lights in lists]
     same = len(set(named)) == 1 and not any(name.startswith("$") for name in named[0])
     return named[0] if same else None
 

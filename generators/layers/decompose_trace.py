@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float32, UInt8
 from numpy import ndarray
 
-from candlelight.generators.language.lights_and_camera import Camera
+from candlelight.generators.language.lights_and_camera import PlacedCamera
 from candlelight.generators.scenes.camera import world_to_camera
 
 Passes = dict[str, Float32[ndarray, "height width *channels"]]  # keys: Cycles' pass names, AOVs
@@ -48,7 +48,7 @@ class TracedLayers:
     identity_error: float | None
 
 
-def decompose_trace(passes: Passes, *, camera: Camera, catcher: bool, split: bool) -> TracedLayers:
+def decompose_trace(passes: Passes, *, camera: PlacedCamera, catcher: bool, split: bool) -> TracedLayers:
     """Split a trace into albedo, shading and residual.
 
     Diffuse radiance is DiffCol x (DiffDir + DiffInd). Shading is the diffuse radiance over the albedo of the
@@ -111,7 +111,7 @@ def _identity_error(passes: Passes, diffuse: ThreeChannels) -> float:
     return float(error.max())
 
 
-def camera_normals(normals: ThreeChannels, camera: Camera) -> ThreeChannels:
+def camera_normals(normals: ThreeChannels, camera: PlacedCamera) -> ThreeChannels:
     """Turn world normals into unit normals in OpenCV camera axes; 0 where nothing was hit.
 
     A pixel on an edge averages several normals, and the average is renormalised;

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float32
 from numpy import ndarray
 
-from candlelight.generators.language.lights_and_camera import Camera
+from candlelight.generators.language.lights_and_camera import PlacedCamera
 from candlelight.generators.scenes.camera import intrinsics, world_to_camera
 from candlelight.loaders.schema import EnvironmentRecord
 
@@ -24,7 +24,7 @@ _FEWEST_POINTS, _MOST_POINTS = 3, 6
 def view_map(
     pixels: Float32[ndarray, "rows columns 3"],
     environment: EnvironmentRecord,
-    camera: Camera,
+    camera: PlacedCamera,
     width: int,
     height: int,
 ) -> Float32[ndarray, "height width 3"]:
@@ -43,7 +43,7 @@ def view_map(
         Radiance, float32.
 
     Example:
-        >>> level = Camera(location=(0, 5, 1), look_at=(0, 0, 1), field_of_view=60)
+        >>> level = PlacedCamera(location=(0, 5, 1), look_at=(0, 0, 1), field_of_view=60)
         >>> sky = np.repeat(np.array([[[0.0]], [[1.0]]], np.float32), 3, axis=2)  # above a ground of 0
         >>> view_map(sky, EnvironmentRecord(scene="two", strength=3), level, 4, 4)[:, 0, 0].round(2)
         array([2.21, 1.75, 1.25, 0.79], dtype=float32)

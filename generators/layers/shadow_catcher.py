@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from candlelight.generators.language.lights_and_camera import Camera
+from candlelight.generators.language.lights_and_camera import PlacedCamera
 from candlelight.generators.layers.decompose_trace import (
     LEAST_ALBEDO,
     OneChannel,
@@ -65,7 +65,9 @@ def exact_backdrop(
     return backdrop_radiance(light.astype(np.float32), np.where(seen, exact, traced).astype(np.float32))
 
 
-def replace_geometry(traced: TracedLayers, passes: Passes, geometry: Passes, camera: Camera) -> TracedLayers:
+def replace_geometry(
+    traced: TracedLayers, passes: Passes, geometry: Passes, camera: PlacedCamera
+) -> TracedLayers:
     """Replace albedo, normals, roughness and metallic of objects by those of the geometry trace.
 
     Pixels without an object do not change, so all pixels that two counterfactual frames share stay equal.

@@ -84,11 +84,11 @@ def condition(plan: Plan, /, **values: FactorValue | Collection[FactorValue]) ->
     Example:
         >>> from candlelight.generators.language.load_recipe import load_recipe
         >>> from candlelight.generators.planning.plan import make_plan
-        >>> values = {"rotation": "[0]", "scene": "[bridge, garden]"}
+        >>> values = {"rotation": "[0]", "scene": "[bridge, garden]", "size": "[2]"}
         >>> some = [f"sets.candle.factors.{name}.values={listed}" for name, listed in values.items()]
         >>> plan = make_plan(load_recipe("candle", some))
         >>> len(plan), len(condition(plan, scene="garden", color=["red", "blue"]))
-        (450, 90)
+        (150, 30)
     """
     check_plan(plan)
     wanted = {

@@ -7,11 +7,13 @@ from functools import cached_property
 from pathlib import PurePath
 
 from candlelight.blender_assets import AssetLibrary
-from candlelight.generators.language.factor_values import fill_in_labels
+from candlelight.generators.language.factor_values import allow_passed_code, fill_in_labels
+from candlelight.generators.language.layout import Scene
 from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.language.set_settings import light_names
 from candlelight.generators.planning.planned_samples import PlannedSamples, SampleCompressor
 from candlelight.generators.planning.provenance import group_id, used_assets
+from candlelight.generators.planning.repeat_scenes import check_scene_function
 from candlelight.generators.planning.sample_values import (
     factual_set,
     sample_id,
@@ -21,10 +23,11 @@ from candlelight.generators.planning.sample_values import (
 )
 from candlelight.generators.random_streams import stream
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
-from candlelight.generators.scenes.plan_records import SamplePlan
+from candlelight.generators.scenes.plan_records import SamplePlan, Trace
 from candlelight.generators.scenes.resolve_trace import resolve
+from candlelight.generators.scenes.run_scene import SceneMaker
 from candlelight.loaders.errors import InputError, argument, did_you_mean, within
-from candlelight.loaders.schema import AssetRecord
+from candlelight.loaders.schema import AssetRecord, LightRecord, Vector
 
 
 @dataclass(frozen=True)
@@ -195,12 +198,18 @@ def make_plan(
         ['negatives-000000', 'negatives-000001', 'negatives-000002']
     """
     check_recipe(recipe)
-    library = AssetLibrary(recipe.assets)
-    recipe = fill_in_labels(recipe, library)
+    recipe, library = _with_library(recipe)
     if sets is not None:
         check_sets(sets, recipe.sets, "the recipe")
     wanted = [name for name in recipe.sets if sets is None or name in sets]
     return new_plan(recipe, _planned(recipe, wanted, limit, library, advance), library)
+
+
+def _with_library(recipe: Recipe) -> tuple[Recipe, AssetLibrary]:
+    """Return the recipe with what its files say, and the library of its assets."""
+    recipe = allow_passed_code(recipe)
+    library = AssetLibrary(recipe.assets)
+    return fill_in_labels(recipe, library), library
 
 
 def _planned(
@@ -215,6 +224,8 @@ def _planned(
     for name in sets:
         with within(f"sets.{name}"):
             light_names(recipe, name)
+            if recipe.sets[name].scene is not None:
+                check_scene_function(recipe, name, library)
             factual = factual_set(recipe, name)
             if limit is not None and factual not in chosen:
                 chosen[factual] = _choose(recipe, factual, unit_indices(recipe, factual, library), limit)
@@ -238,8 +249,7 @@ def plan_samples(recipe: Recipe, ids: Collection[str]) -> Plan:
         >>> plan_samples(load_recipe("candle"), ["candle-003541"]).samples[0].factors["color"]
         'blue'
     """
-    library = AssetLibrary(recipe.assets)
-    recipe = fill_in_labels(recipe, library)
+    recipe, library = _with_library(recipe)
     samples: list[SamplePlan] = []
     for name, image_set in recipe.sets.items():
         split = (id.rpartition("-") for id in ids)
@@ -266,12 +276,13 @@ def plan_set(
         InputError: as `make_plan`; the message names the field.
     """
     image_set = recipe.sets[name]
+    maker = None if image_set.scene is None else SceneMaker(image_set.scene, library)
     for drawn in sample_values(recipe, name, library, units):
         values = drawn.values
-        inputs = LayoutInputs(recipe.seed, drawn.unit, values, library)
-        lights, gain, trace = resolve(image_set.layout, inputs)
+        inputs, id = LayoutInputs(recipe.seed, drawn.unit, values, library), sample_id(name, drawn.index)
+        lights, gain, trace = _resolve(image_set.layout or maker, inputs, id)
         yield SamplePlan(
-            id=sample_id(name, drawn.index),
+            id=id,
             set=name,
             index=drawn.index,
             unit=drawn.unit,
@@ -285,6 +296,18 @@ def plan_set(
             gain=gain,
             trace=trace,
         )
+
+
+def _resolve(
+    source: Scene | SceneMaker | None, inputs: LayoutInputs, sample: str
+) -> tuple[tuple[LightRecord, ...], Vector, Trace]:
+    """Resolve the layout of a sample, which the recipe states or a scene function makes."""
+    if isinstance(source, SceneMaker):
+        layout = source.layout(inputs, sample)
+        with within(source.where(sample)):
+            return resolve(layout, inputs)
+    assert source is not None
+    return resolve(source, inputs)
 
 
 def new_plan(recipe: Recipe, samples: Iterable[SamplePlan], library: AssetLibrary) -> Plan:

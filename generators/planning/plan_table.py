@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
@@ -65,7 +66,9 @@ def save_plan(plan: Plan, path: Path) -> None:
             file.write_table(pa.concat_tables(row_group), row_group_size=_ROW_GROUP)
 
 
-def load_plan(path: Path, assets: Mapping[Any, Path] | None = None) -> Plan:
+def load_plan(
+    path: Path, assets: Mapping[Any, Path] | None = None, ids: Collection[str] | None = None
+) -> Plan:
     """Read a plan that `save_plan` wrote.
 
     A plan file from elsewhere cannot choose which folders are read or written, because it holds no paths.
@@ -73,9 +76,10 @@ def load_plan(path: Path, assets: Mapping[Any, Path] | None = None) -> Plan:
     Args:
         path: the file.
         assets: the user's own folders of assets, by kind; the plan holds only the hashes of their content.
+        ids: ids of the samples to read; unknown ids are ignored. By default all samples.
 
     Returns:
-        The plan, equal to the one that was written.
+        The plan, equal to the one that was written, or to a part of it.
 
     Raises:
         InputError: the file is missing, or is no plan of this version.
@@ -92,12 +96,16 @@ def load_plan(path: Path, assets: Mapping[Any, Path] | None = None) -> Plan:
             samples = compress_samples(
                 _sample(row, recipe, values)
                 for batch in file.iter_batches(_CHUNK)
-                for row in batch.to_pylist()
+                for row in (batch if ids is None else batch.filter(_has_id(batch, ids))).to_pylist()
             )
         except ValidationError as error:
             raise InputError(f"plan {path}: is damaged; plan again ({first_error(error)})") from None
     _refuse_duplicates(samples.keys, path)
     return Plan(recipe, samples, records)
+
+
+def _has_id(batch: pa.RecordBatch, ids: Collection[str]) -> pa.Array:
+    return pc.is_in(batch["id"], pa.array(ids, pa.string()))
 
 
 def _refuse_duplicates(keys: Sequence[SampleKey], path: Path) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 from candlelight.blender_assets import AssetLibrary
 from candlelight.blender_assets.asset_kinds import CODE, is_code_label
 from candlelight.generators.scenes.object_materials import OWN, PLAIN
-from candlelight.generators.scenes.plan_records import Material, SamplePlan, Trace
+from candlelight.generators.scenes.plan_records import PlacedMaterial, SamplePlan, Trace
 from candlelight.loaders.errors import InputError, argument, within
 from candlelight.loaders.schema import AssetKind, AssetRecord
 
@@ -146,12 +146,12 @@ def _assets(trace: Trace, is_material: Callable[[str], bool]) -> Iterator[tuple[
         yield "scenes", trace.environment.scene
 
 
-def _is_file(material: Material) -> bool:
+def _is_file(material: PlacedMaterial) -> bool:
     """Tell whether a material is a file, not a colour of the recipe or the object's own materials."""
     return material.image or material.label not in (PLAIN, OWN)
 
 
-def _kind_and_label(material: Material, is_material: Callable[[str], bool]) -> tuple[AssetKind, str]:
+def _kind_and_label(material: PlacedMaterial, is_material: Callable[[str], bool]) -> tuple[AssetKind, str]:
     # The renderer looks assets up in the same way: images are textures, other labels materials first.
     if is_code_label(material.label):
         return "code", material.label

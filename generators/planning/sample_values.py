@@ -9,6 +9,7 @@ import numpy as np
 
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.factor_values import FactorValues, intervention_values
+from candlelight.generators.language.factors import Rule
 from candlelight.generators.language.image_set import ImageSet
 from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.planning.mechanisms import Mechanisms, mechanisms_of
@@ -100,6 +101,8 @@ def unit_indices(recipe: Recipe, set_name: str, library: AssetLibrary) -> list[i
     """
     mechanisms = mechanisms_of(recipe.sets[set_name], library)
     draws = mechanisms.image_set.draws
+    if not any(_exclusions(mechanisms)):
+        return list(range(_count_cells(mechanisms) * draws))
     return [cell * draws + draw for cell, _ in _grid_cells(mechanisms, None) for draw in range(draws)]
 
 
@@ -119,6 +122,25 @@ def count_samples(recipe: Recipe, library: AssetLibrary, sets: Collection[str] |
     return total
 
 
+def _exclusions(mechanisms: Mechanisms) -> tuple[list[Rule], list[str]]:
+    """List the selections and the factors of a grid by which some of its cells may be impossible."""
+    crossed = mechanisms.image_set.crossed()
+    rules = [rule for rule in mechanisms.selections if set(rule.exclude) <= set(crossed)]
+    # Parents come first, because a table need not have a row for parents that do not occur.
+    return rules, [name for name in mechanisms.order if name in crossed and mechanisms.constrained(name)]
+
+
+def _count_cells(mechanisms: Mechanisms) -> int:
+    """Count the cells of the full product, and refuse too many."""
+    image_set = mechanisms.image_set
+    count = math.prod(len(mechanisms.lists[factor]) for factor in image_set.crossed())
+    if count * image_set.draws > _LARGEST_SET:
+        raise InputError(
+            f"draws: expected at most {_LARGEST_SET:g} samples, got {count} cells x {image_set.draws}"
+        )
+    return count
+
+
 def _grid_cells(
     mechanisms: Mechanisms, units: Collection[int] | None
 ) -> Iterator[tuple[int, dict[str, FactorValue]]]:
@@ -130,14 +152,8 @@ def _grid_cells(
     image_set = mechanisms.image_set
     crossed = image_set.crossed()
     lists = [mechanisms.lists[factor] for factor in crossed]
-    count = math.prod(map(len, lists))
-    if count * image_set.draws > _LARGEST_SET:
-        raise InputError(
-            f"draws: expected at most {_LARGEST_SET:g} samples, got {count} cells x {image_set.draws}"
-        )
-    selections = [rule for rule in mechanisms.selections if set(rule.exclude) <= set(crossed)]
-    # Parents come first, because a table need not have a row for parents that do not occur.
-    constrained = [name for name in mechanisms.order if name in crossed and mechanisms.constrained(name)]
+    count = _count_cells(mechanisms)
+    selections, constrained = _exclusions(mechanisms)
     cells: Iterable[tuple[int, tuple[FactorValue, ...]]] = enumerate(itertools.product(*lists))
     if units is not None:
         numbers = sorted({unit // image_set.draws for unit in units})

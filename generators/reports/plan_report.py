@@ -66,7 +66,9 @@ class SetReport:
     @property
     def shown(self) -> list[str]:
         """Factors and variables that the layout uses, in the recipe's order."""
-        used = set(references(self.image_set.layout))
+        used = set(self.image_set.mechanisms())  # a function may read any of them
+        if self.image_set.layout is not None:
+            used = set(references(self.image_set.layout))
         return [name for name in self.image_set.mechanisms() if name in used]
 
     @property
@@ -168,7 +170,7 @@ def report_plan(plan: Plan) -> list[SetReport]:
     Example:
         >>> from candlelight.generators.language.load_recipe import load_recipe
         >>> from candlelight.generators.planning.plan import make_plan
-        >>> report_plan(make_plan(load_recipe("negatives"), 100))[0].marginals[0].name
+        >>> report_plan(make_plan(load_recipe("negatives"), 9))[0].marginals[0].name
         'scene'
     """
     found = []

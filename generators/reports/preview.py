@@ -28,9 +28,9 @@ def preview_plan(plan: Plan) -> Plan:
 
     Example:
         >>> from candlelight.generators import load_recipe, make_plan
-        >>> full = make_plan(load_recipe("candle", ["sets.candle.factors.scene.values=[garden]"]))
+        >>> full = make_plan(load_recipe("candle"), limit=60)
         >>> len(full), len(preview_plan(full))
-        (1350, 6)
+        (60, 16)
     """
     recipe = plan.recipe
     chosen = [_cover(plan.samples.of_set(name), image_set) for name, image_set in recipe.sets.items()]

@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from candlelight.generators.language.layout import SceneLayout
-from candlelight.generators.language.lights_and_camera import Camera
+from candlelight.generators.language.layout import Scene
+from candlelight.generators.language.lights_and_camera import PlacedCamera
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import CameraRecord
@@ -16,16 +16,16 @@ SAME_PLACE = 1e-6  # m; points nearer to each other count as one
 _FURTHEST_SHIFT = 45.0  # degrees of visual angle
 
 
-def place_camera(layout: SceneLayout, inputs: LayoutInputs) -> Camera:
-    """Resolve the camera of a layout.
+def place_camera(layout: Scene, inputs: LayoutInputs) -> PlacedCamera:
+    """Resolve the camera of a layout; the camera in the file of a scene that it names takes its place.
 
     Raises:
-        InputError: a number out of range, or a camera that looks straight down or up.
+        InputError: a number out of range, a camera that looks straight down or up, no such scene, or a choice
+            without an entry for this sample.
     """
-    spec = layout.camera
-    assert spec is not None  # a traced layout has one
-    field = "layout.camera"
-    camera = Camera.model_validate(inputs.numbers(spec, field, *Camera.model_fields))
+    assert layout.camera is not None  # a traced layout has one
+    spec, field = inputs.chosen(layout.camera, "layout.camera")
+    camera = PlacedCamera.model_validate(inputs.numbers(spec, field, *PlacedCamera.model_fields))
     if not max(map(abs, camera.shift)) <= _FURTHEST_SHIFT:
         raise InputError(
             f"{field}.shift: expected at most {_FURTHEST_SHIFT:g} degrees to each side, "
@@ -33,23 +33,14 @@ def place_camera(layout: SceneLayout, inputs: LayoutInputs) -> Camera:
         )
     if math.dist(camera.location[:2], camera.look_at[:2]) < SAME_PLACE:
         raise InputError(f"{field}: expected `look_at` not straight above or below the camera")
-    return camera
-
-
-def use_scene_camera(camera: Camera, layout: SceneLayout, inputs: LayoutInputs) -> Camera:
-    """Replace the camera by the camera in the file of a scene, if the layout names one and it has a camera.
-
-    Raises:
-        InputError: there is no such scene.
-    """
-    if layout.camera is None or layout.camera.scene is None:
+    if spec.scene is None:
         return camera
-    label = inputs.asset("scenes", layout.camera.scene, "layout.camera.scene")
+    label = inputs.asset("scenes", spec.scene, f"{field}.scene")
     view = inputs.library.facts("scenes", label).get("camera")
-    return camera if view is None else Camera.model_validate({**camera.model_dump(), **view})
+    return camera if view is None else PlacedCamera.model_validate({**camera.model_dump(), **view})
 
 
-def world_to_camera(camera: Camera) -> Float64[ndarray, "4 4"]:
+def world_to_camera(camera: PlacedCamera) -> Float64[ndarray, "4 4"]:
     """Rigid transform from world metres to camera metres.
 
     The camera looks at its target with the vertical up, then turns by ``yaw`` about its Y axis (up), by
@@ -63,7 +54,7 @@ def world_to_camera(camera: Camera) -> Float64[ndarray, "4 4"]:
         4x4 matrix; rows 0 to 2 of its rotation are right, down and forward in world axes.
 
     Example:
-        >>> level = Camera(location=(0, 5, 1), look_at=(0, 0, 1), field_of_view=60)
+        >>> level = PlacedCamera(location=(0, 5, 1), look_at=(0, 0, 1), field_of_view=60)
         >>> (world_to_camera(level) @ (0, 0, 1, 1)).round(6) + 0.0
         array([0., 0., 5., 1.])
     """
@@ -81,7 +72,7 @@ def world_to_camera(camera: Camera) -> Float64[ndarray, "4 4"]:
     return matrix
 
 
-def intrinsics(camera: Camera, width: int, height: int) -> Float64[ndarray, "3 3"]:
+def intrinsics(camera: PlacedCamera, width: int, height: int) -> Float64[ndarray, "3 3"]:
     """Pinhole intrinsics in pixels, the origin at the upper left corner of the upper left pixel.
 
     With ``f = width / (2 tan(field_of_view / 2))`` the focal length is ``zoom f`` and the principal point is
@@ -97,7 +88,7 @@ def intrinsics(camera: Camera, width: int, height: int) -> Float64[ndarray, "3 3
         3x3 matrix with square pixels.
 
     Example:
-        >>> intrinsics(Camera(location=(0, 5, 1), look_at=(0, 0, 1), field_of_view=90), 320, 240)
+        >>> intrinsics(PlacedCamera(location=(0, 5, 1), look_at=(0, 0, 1), field_of_view=90), 320, 240)
         array([[160.,   0., 160.],
                [  0., 160., 120.],
                [  0.,   0.,   1.]])
@@ -109,7 +100,7 @@ def intrinsics(camera: Camera, width: int, height: int) -> Float64[ndarray, "3 3
 
 
 def project(
-    points: Float64[ndarray, "points 3"], camera: Camera, width: int, height: int
+    points: Float64[ndarray, "points 3"], camera: PlacedCamera, width: int, height: int
 ) -> Float64[ndarray, "points 2"]:
     """Project world points to pixels.
 
@@ -123,7 +114,7 @@ def project(
         x to the right and y down from the upper left corner, in pixels.
 
     Example:
-        >>> level = Camera(location=(0, 5, 1), look_at=(0, 0, 1), field_of_view=60)
+        >>> level = PlacedCamera(location=(0, 5, 1), look_at=(0, 0, 1), field_of_view=60)
         >>> project(np.array([[0, 0, 1.0]]), level, 64, 48)
         array([[32., 24.]])
     """
@@ -132,7 +123,7 @@ def project(
     return (seen[:, :2] / seen[:, 2:]).round(9)
 
 
-def camera_record(camera: Camera, width: int, height: int) -> CameraRecord:
+def camera_record(camera: PlacedCamera, width: int, height: int) -> CameraRecord:
     """Return intrinsics and pose as the record in the metadata."""
     aimed = camera.model_copy(update={"pitch": 0.0, "yaw": 0.0})
     return CameraRecord.model_validate(
@@ -144,7 +135,7 @@ def camera_record(camera: Camera, width: int, height: int) -> CameraRecord:
     )
 
 
-def _pose(camera: Camera) -> list[list[float]]:
+def _pose(camera: PlacedCamera) -> list[list[float]]:
     return (world_to_camera(camera).round(12) + 0.0).tolist()
 
 

@@ -62,9 +62,12 @@ class LayoutInputs:
 
     def _within_limits(self, spec: Record, name: str, field: str) -> float | tuple[float, ...]:
         value = getattr(spec, name)
-        if isinstance(value, tuple):
-            return tuple(self.number(part, field) for part in value)
         facts: Any = type(spec).model_fields[name].json_schema_extra
+        if isinstance(value, tuple):
+            return tuple(self._within(part, facts, field) for part in value)
+        return self._within(value, facts, field)
+
+    def _within(self, value: Any, facts: Any, field: str) -> float:
         number, limits = self.number(value, field), facts["filled"]
         if (
             (limits.gt is None or number > limits.gt)
@@ -74,7 +77,8 @@ class LayoutInputs:
         ):
             return number
         low, high = (limits.gt if limits.ge is None else limits.ge), limits.lt or limits.le
-        expected = f"more than {low:g}" if high is None else f"{low:g} to {high:g}"
+        least = "more than" if limits.ge is None else "at least"
+        expected = f"{least} {low:g}" if high is None else f"{low:g} to {high:g}"
         unit = f" {facts['unit']}" if facts["unit"] else ""
         raise InputError(f"{field}: expected {expected}{unit}, got {number}")
 

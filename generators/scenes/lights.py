@@ -2,16 +2,15 @@
 
 import math
 from functools import cache
-from typing import Any
 
 import numpy as np
 
-from candlelight.generators.language.layout import SceneLayout
+from candlelight.generators.language.layout import Scene
 from candlelight.generators.language.lights_and_camera import (
     DEFAULT_LIGHT_NAME,
     ENVIRONMENT_LIGHT,
-    Camera,
-    LightSpec,
+    Light,
+    PlacedCamera,
 )
 from candlelight.generators.scenes.camera import SAME_PLACE
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
@@ -21,10 +20,12 @@ from candlelight.loaders.schema import LightRecord, Vector
 
 _WHITE = (1.0, 1.0, 1.0)
 LOWEST, HIGHEST = 1000.0, 40000.0  # K
-REFERENCE_POWER = 1000.0  # W of the first light of a trace that several samples share
+REFERENCE_POWER = 1000.0  # W (of a sun W/m2) of the first light of a trace that several samples share
+# Numbers that the kinds of lights have beside their power.
+_NUMBERS = {"point": ("radius",), "spot": ("radius", "cone", "blend"), "area": ("size",), "sun": ("angle",)}
 
 
-def place_lights(layout: SceneLayout, inputs: LayoutInputs, camera: Camera) -> tuple[LightRecord, ...]:
+def place_lights(layout: Scene, inputs: LayoutInputs, camera: PlacedCamera) -> tuple[LightRecord, ...]:
     """Resolve the lights of a layout; azimuths count from the side of ``camera``.
 
     Raises:
@@ -41,7 +42,7 @@ def place_lights(layout: SceneLayout, inputs: LayoutInputs, camera: Camera) -> t
     return lights
 
 
-def _light(spec: LightSpec, camera: Camera, inputs: LayoutInputs, field: str) -> LightRecord:
+def _light(spec: Light, camera: PlacedCamera, inputs: LayoutInputs, field: str) -> LightRecord:
     if spec.asset is not None:
         label = inputs.asset("lights", spec.asset, f"{field}.asset")
         facts = inputs.library.facts("lights", label)
@@ -52,20 +53,23 @@ def _light(spec: LightSpec, camera: Camera, inputs: LayoutInputs, field: str) ->
                 "(location, power, radius)"
             )
         return LightRecord(name=spec.name or label, **facts)
-    strength = inputs.numbers(spec, field, "power", "radius")
-    if strength["power"] <= 0 or strength["radius"] < 0:
-        raise InputError(
-            f"{field}: expected power > 0 W and radius >= 0 m, got {strength['power']} and "
-            f"{strength['radius']}"
-        )
+    numbers = inputs.numbers(spec, field, "power", *_NUMBERS[spec.kind])
+    if "size" in numbers and not isinstance(numbers["size"], tuple):
+        numbers["size"] = (numbers["size"], numbers["size"])
     location = _location(spec, camera, inputs, field)
     color, temperature = _colour(spec, inputs, field)
-    name = spec.name or DEFAULT_LIGHT_NAME
-    light = LightRecord(name=name, location=location, color=color, temperature=temperature, **strength)
-    return light if spec.kind == "point" else light.model_copy(update=_beam(spec, location, inputs, field))
+    return LightRecord(
+        name=spec.name or DEFAULT_LIGHT_NAME,
+        location=None if spec.kind == "sun" else location,
+        color=color,
+        temperature=temperature,
+        kind=spec.kind,
+        direction=None if spec.kind == "point" else _direction(spec, location, inputs, field),
+        **{"radius": None, **numbers},
+    )
 
 
-def _colour(spec: LightSpec, inputs: LayoutInputs, field: str) -> tuple[Vector, float | None]:
+def _colour(spec: Light, inputs: LayoutInputs, field: str) -> tuple[Vector, float | None]:
     """Return the linear Rec.709 colour of a light, and its temperature in kelvin, None without one."""
     if spec.temperature is not None:
         temperature = inputs.number(spec.temperature, f"{field}.temperature")
@@ -83,18 +87,17 @@ def _colour(spec: LightSpec, inputs: LayoutInputs, field: str) -> tuple[Vector, 
     return color, None
 
 
-def _beam(spec: LightSpec, location: Vector, inputs: LayoutInputs, field: str) -> dict[str, Any]:
-    """Return the fields of a spot that a point light has not."""
-    shape = inputs.numbers(spec, field, "cone", "blend")
+def _direction(spec: Light, location: Vector, inputs: LayoutInputs, field: str) -> Vector:
+    """Return the unit vector from a light to the point that it shines at."""
     aim = inputs.vector(spec.target if spec.aim is None else spec.aim, f"{field}.aim")
     if math.dist(aim, location) < SAME_PLACE:
         raise InputError(f"{field}.aim: expected a point away from the light, got {list(aim)}")
     direction = np.array(aim) - location
     x, y, z = (direction / np.linalg.norm(direction)).round(9).tolist()
-    return {"kind": "spot", **shape, "direction": (x, y, z)}
+    return x, y, z
 
 
-def _location(spec: LightSpec, camera: Camera, inputs: LayoutInputs, field: str) -> Vector:
+def _location(spec: Light, camera: PlacedCamera, inputs: LayoutInputs, field: str) -> Vector:
     """Return the place of a light, as given or by azimuth, elevation and distance."""
     if spec.location is not None:
         return inputs.vector(spec.location, f"{field}.location")

@@ -13,15 +13,15 @@ from numpy import ndarray
 from candlelight.blender_assets import AssetLibrary
 from candlelight.blender_assets.asset_kinds import CODE, is_code_label
 from candlelight.generators.language.colour_texts import is_colour_text
-from candlelight.generators.language.layout import SceneLayout
+from candlelight.generators.language.layout import Scene
 from candlelight.generators.language.material_spec import (
     TEXTURES,
     BuiltMaterial,
+    Material,
     RandomMaterial,
-    StatedMaterial,
 )
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
-from candlelight.generators.scenes.plan_records import Floor, Material, PartMaterial
+from candlelight.generators.scenes.plan_records import SURFACE, PartMaterial, PlacedFloor, PlacedMaterial
 from candlelight.loaders.colour import srgb_to_linear
 from candlelight.loaders.errors import InputError, blaming, within
 from candlelight.loaders.files.safe_decoding import open_image
@@ -30,7 +30,7 @@ from candlelight.loaders.schema import Vector
 PLAIN = "rgb"  # label of a material of one colour that the plan states
 OWN = "own"  # label of the material of an object whose parts have the colours in its manifest
 LONGEST_TEXTURE_SIDE = 2048  # pixels; a larger image fills memory and shows no more detail
-_Wanted = str | StatedMaterial | BuiltMaterial
+_Wanted = str | Material | BuiltMaterial
 
 
 def choose_material(
@@ -40,7 +40,7 @@ def choose_material(
     random_material: RandomMaterial,
     inputs: LayoutInputs,
     field: str = "layout.objects.material",
-) -> Material:
+) -> PlacedMaterial:
     """Choose the material of object ``i``.
 
     Args:
@@ -65,13 +65,13 @@ def choose_material(
             f"{field}: `{OWN}` stands for the colours of the parts, and the manifest names no parts of "
             f"`{kind}`; name a material"
         )
-    return Material(label=OWN)
+    return PlacedMaterial(label=OWN)
 
 
 def choose_part_materials(
     wanted: dict[str, _Wanted],
     kind: str,
-    material: Material,
+    material: PlacedMaterial,
     inputs: LayoutInputs,
     field: str = "layout.objects.parts",
 ) -> tuple[PartMaterial, ...]:
@@ -105,28 +105,28 @@ def choose_part_materials(
         )
     resolved = []
     for part in parts:
-        made_of = material if material.label != OWN else Material(label=PLAIN, base_color=part["color"])
+        made_of = material if material.label != OWN else PlacedMaterial(label=PLAIN, base_color=part["color"])
         if part["name"] in wanted:
             made_of = _named(wanted[part["name"]], f"{field}.{part['name']}", inputs)
         resolved.append(PartMaterial(name=part["name"], material=made_of))
     return tuple(resolved)
 
 
-def _named(wanted: _Wanted, field: str, inputs: LayoutInputs) -> Material:
-    if isinstance(wanted, StatedMaterial):
+def _named(wanted: _Wanted, field: str, inputs: LayoutInputs) -> PlacedMaterial:
+    if isinstance(wanted, Material):
         return _stated(wanted, inputs, field)
     if isinstance(wanted, BuiltMaterial):
         label = inputs.asset(CODE, wanted.build, f"{field}.build")
-        return Material(label=label, numbers=inputs.arguments(wanted.numbers))
+        return PlacedMaterial(label=label, numbers=inputs.arguments(wanted.numbers))
     label = str(inputs.fill(wanted))
     if is_code_label(label):
-        return Material(label=inputs.asset(CODE, label, field))
+        return PlacedMaterial(label=inputs.asset(CODE, label, field))
     if is_colour_text(label) and not inputs.library.has("materials", label):
-        return Material(label=PLAIN, base_color=inputs.color(label, field))
-    return Material(label=inputs.asset("materials", wanted, field))
+        return PlacedMaterial(label=PLAIN, base_color=inputs.color(label, field))
+    return PlacedMaterial(label=inputs.asset("materials", wanted, field))
 
 
-def _stated(stated: StatedMaterial, inputs: LayoutInputs, field: str) -> Material:
+def _stated(stated: Material, inputs: LayoutInputs, field: str) -> PlacedMaterial:
     """Return the material that a recipe states in numbers."""
     texture = None if stated.texture is None else str(inputs.fill(stated.texture))
     image = texture is not None and _find_texture(texture, inputs.library, f"{field}.texture")
@@ -138,13 +138,15 @@ def _stated(stated: StatedMaterial, inputs: LayoutInputs, field: str) -> Materia
         wanted = getattr(stated, name)
         return None if wanted is None else inputs.color(wanted, f"{field}.{name}", highest=1.0)
 
-    return Material(
+    return PlacedMaterial(
         label=texture or PLAIN,
         image=image,
         base_color=color("base_color"),
         color_a=color("color_a"),
         color_b=color("color_b"),
-        **stated.model_dump(include={"offset", "scale", "roughness", "specular"}),
+        offset=stated.offset,
+        scale=stated.scale,
+        **inputs.numbers(stated, field, *(name for name in SURFACE if getattr(stated, name) is not None)),
     )
 
 
@@ -153,7 +155,7 @@ def draw_material(
     inputs: LayoutInputs,
     name: str,
     field: str = "layout.random_material",
-) -> Material:
+) -> PlacedMaterial:
     """Draw a material: the numbered variation of the unit, the same at every call.
 
     Args:
@@ -180,22 +182,22 @@ def draw_material(
         return red, green, blue
 
     if texturing == PLAIN:
-        return Material(label=PLAIN, base_color=color())
+        return PlacedMaterial(label=PLAIN, base_color=color())
     textures = random_material.textures or _all_textures(inputs.library)
     label = textures[int(rng.integers(len(textures)))]
     image = _find_texture(label, inputs.library, f"{field}.textures")
     x, y, z = rng.uniform(-10.0, 10.0, 3).round(6).tolist()
     scale = round(float(rng.uniform(0.7, 1.8)), 6)
     if image:
-        return Material(label=label, image=True, offset=(x, y, z), scale=scale)
-    return Material(label=label, color_a=color(), color_b=color(), offset=(x, y, z), scale=scale)
+        return PlacedMaterial(label=label, image=True, offset=(x, y, z), scale=scale)
+    return PlacedMaterial(label=label, color_a=color(), color_b=color(), offset=(x, y, z), scale=scale)
 
 
-def place_floor(layout: SceneLayout, inputs: LayoutInputs) -> Floor | None:
+def place_floor(layout: Scene, inputs: LayoutInputs) -> PlacedFloor | None:
     """Resolve the floor of a layout.
 
     Raises:
-        InputError: the half width is no positive number, or the material cannot be drawn.
+        InputError: the half width is no positive number, there is no such material, or it cannot be drawn.
     """
     spec = layout.floor
     if spec is None:
@@ -205,8 +207,11 @@ def place_floor(layout: SceneLayout, inputs: LayoutInputs) -> Floor | None:
     if spec.random_material is not None:
         drawn = draw_material(spec.random_material, inputs, "floor", "layout.floor.random_material")
         material = drawn.model_copy(update={"specular": 0.0})
+    wanted, field = inputs.chosen(spec.material, "layout.floor.material")
+    if wanted is not None:
+        material = _named(wanted, field, inputs)
     color = inputs.color(spec.base_color, "layout.floor.base_color", highest=1.0)
-    return Floor(catcher=spec.catcher, base_color=color, material=material, **half_width)
+    return PlacedFloor(catcher=spec.catcher, base_color=color, material=material, **half_width)
 
 
 def _find_texture(label: str, library: AssetLibrary, field: str) -> bool:

@@ -11,11 +11,11 @@ from numpy import ndarray
 from candlelight.blender_assets import AssetLibrary
 from candlelight.blender_assets.asset_kinds import CODE
 from candlelight.generators.language.field_types import Choice
-from candlelight.generators.language.layout import ObjectSpec, RandomPose, Scatter, SceneLayout
+from candlelight.generators.language.layout import Object, RandomPose, Scatter, Scene
 from candlelight.generators.scenes.camera import about
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
 from candlelight.generators.scenes.object_materials import choose_material, choose_part_materials
-from candlelight.generators.scenes.plan_records import Material, SceneObject
+from candlelight.generators.scenes.plan_records import PlacedMaterial, SceneObject
 from candlelight.loaders.errors import InputError, argument
 from candlelight.loaders.schema import EnvironmentRecord
 
@@ -24,7 +24,7 @@ PLACINGS = 20  # times that all objects are placed anew
 MOST_OBJECTS = 255  # a mask numbers objects in one byte, 0 for no object
 
 
-def place_objects(layout: SceneLayout, inputs: LayoutInputs) -> tuple[SceneObject, ...]:
+def place_objects(layout: Scene, inputs: LayoutInputs) -> tuple[SceneObject, ...]:
     """Resolve the objects of a layout.
 
     Raises:
@@ -50,7 +50,7 @@ def place_objects(layout: SceneLayout, inputs: LayoutInputs) -> tuple[SceneObjec
     return tuple(objects)
 
 
-def _label(spec: ObjectSpec, inputs: LayoutInputs, field: str) -> str:
+def _label(spec: Object, inputs: LayoutInputs, field: str) -> str:
     """Return the label of an object: of an asset, or of own code."""
     if spec.type is None:
         return inputs.asset(CODE, str(spec.build), f"{field}.build")
@@ -64,12 +64,12 @@ def _require_numbers(count: int) -> None:
         )
 
 
-def _require_objects(specs: Sequence[ObjectSpec], layout: SceneLayout, library: AssetLibrary) -> None:
+def _require_objects(specs: Sequence[Object], layout: Scene, library: AssetLibrary) -> None:
     """Look up the objects of a choice; if an object is missing, name the missing objects of all entries."""
     if not isinstance(layout.objects, Choice):
         return
 
-    def missing_types(specs: Iterable[ObjectSpec]) -> list[str]:
+    def missing_types(specs: Iterable[Object]) -> list[str]:
         types = dict.fromkeys(spec.type for spec in specs if spec.type is not None)
         return [kind for kind in types if not kind.startswith("$") and not library.has("objects", kind)]
 
@@ -84,7 +84,7 @@ def _require_objects(specs: Sequence[ObjectSpec], layout: SceneLayout, library: 
 
 
 def _place_object(
-    spec: ObjectSpec, kind: str, material: Material, inputs: LayoutInputs, field: str
+    spec: Object, kind: str, material: PlacedMaterial, inputs: LayoutInputs, field: str
 ) -> SceneObject:
     placed = SceneObject(
         type=kind,
@@ -122,7 +122,7 @@ def turn(tilt: tuple[float, float], rotation: float) -> Float64[ndarray, "3 3"]:
     return about(2, rotation) @ about(1, tilt[1]) @ about(0, tilt[0])
 
 
-def scatter(plan: Scatter, inputs: LayoutInputs) -> tuple[ObjectSpec, ...]:
+def scatter(plan: Scatter, inputs: LayoutInputs) -> tuple[Object, ...]:
     """Place objects at random so that their bounding circles keep their distance.
 
     Each object has streams of its own, so that one more object moves no other object. If an object finds no
@@ -149,11 +149,11 @@ def scatter(plan: Scatter, inputs: LayoutInputs) -> tuple[ObjectSpec, ...]:
     )
 
 
-def _scattered(plan: Scatter, rng: np.random.Generator) -> ObjectSpec:
+def _scattered(plan: Scatter, rng: np.random.Generator) -> Object:
     """Draw the type, size and rotation of a scattered object, not yet its place."""
     kind = plan.types[int(rng.integers(len(plan.types)))]
     size = round(float(rng.uniform(*plan.size)), 6)
-    return ObjectSpec(type=kind, size=size, rotation=round(float(rng.uniform(0.0, 360.0)), 6))
+    return Object(type=kind, size=size, rotation=round(float(rng.uniform(0.0, 360.0)), 6))
 
 
 def _places(
@@ -186,7 +186,7 @@ def footprint(library: AssetLibrary, kind: str) -> float:
     return math.hypot(width, depth) / 2
 
 
-def place_environment(layout: SceneLayout, inputs: LayoutInputs) -> EnvironmentRecord | None:
+def place_environment(layout: Scene, inputs: LayoutInputs) -> EnvironmentRecord | None:
     """Resolve the environment of a layout: turn and strength of its manifest, changed by the layout's.
 
     A .blend file counts as a modelled scene unless its manifest says that it holds a world alone.
@@ -214,8 +214,8 @@ def place_environment(layout: SceneLayout, inputs: LayoutInputs) -> EnvironmentR
 
 
 def vary_pose(
-    spec: ObjectSpec, random_pose: RandomPose | None, i: int, inputs: LayoutInputs, field: str
-) -> ObjectSpec:
+    spec: Object, random_pose: RandomPose | None, i: int, inputs: LayoutInputs, field: str
+) -> Object:
     """Turn and move object ``i`` by the numbered variation of the unit, the same at every call.
 
     Each object has a stream of its own for each variation, so that one more object moves no other object.
@@ -236,7 +236,7 @@ def vary_pose(
 
     Example:
         >>> inputs = LayoutInputs(0, "scene=cube", {"pose": 3})
-        >>> cube, spec = ObjectSpec(type="cube", rotation=25), RandomPose(variation="$pose", turn=30)
+        >>> cube, spec = Object(type="cube", rotation=25), RandomPose(variation="$pose", turn=30)
         >>> vary_pose(cube, spec, 0, inputs, "layout.objects.0").rotation
         -4.247275
     """

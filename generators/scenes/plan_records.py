@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from candlelight.generators.language.dead_leaves_fields import DeadLeaves
-from candlelight.generators.language.lights_and_camera import Camera
+from candlelight.generators.language.lights_and_camera import PlacedCamera
 from candlelight.loaders.schema import (
     EnvironmentRecord,
     FactorValue,
@@ -18,7 +18,12 @@ from candlelight.loaders.schema import (
     Metadata,
     Record,
     Vector,
+    later_field,
 )
+
+# Fields of a material: width and strength of the gloss, shares of metal and of transmitted light (each 0 to
+# 1), and the index of refraction (1 to 3).
+SURFACE = ("roughness", "specular", "metallic", "transmission", "ior")
 
 # Part of a file name: a plan of another author must not name files elsewhere.
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=200)]
@@ -54,13 +59,13 @@ def _value(one: CodeArgument) -> FactorValue:
     return int(one.number) if one.number.is_integer() else one.number
 
 
-class Material(Record):
+class PlacedMaterial(Record):
     """The material of an object, a part or a floor.
 
     ``label`` names an asset in ``materials`` or ``textures``, or is "rgb" for one colour given here.
-    ``base_color``, ``roughness`` and ``specular`` (width and strength of the gloss, 0 to 1) are None where
-    the asset decides. The other fields place and colour a texture; a texture that is an ``image`` has its own
-    colours. A label of own code, FILE.py:FUNCTION, has the arguments ``numbers``.
+    ``base_color`` and the fields of `SURFACE` are None where the asset decides. The other fields place and
+    colour a texture; a texture that is an ``image`` has its own colours. A label of own code,
+    FILE.py:FUNCTION, has the arguments ``numbers``.
     """
 
     label: str
@@ -73,13 +78,20 @@ class Material(Record):
     color_b: Vector | None = None
     offset: Vector = (0.0, 0.0, 0.0)
     scale: float = 1.0
+    metallic: float | None = later_field()
+    transmission: float | None = later_field()
+    ior: float | None = later_field()
+
+    def surface(self) -> dict[str, float]:
+        """Return the stated numbers of the surface (`SURFACE`) by field."""
+        return {name: value for name in SURFACE if (value := getattr(self, name)) is not None}
 
 
 class PartMaterial(Record):
     """One part of an object: its name and its material."""
 
     name: str
-    material: Material
+    material: PlacedMaterial
 
 
 class SceneObject(Record):
@@ -93,7 +105,7 @@ class SceneObject(Record):
 
     type: str
     numbers: CodeArguments = ()
-    material: Material
+    material: PlacedMaterial
     size: float
     rotation: float
     tilt: tuple[float, float] = (0.0, 0.0)
@@ -101,13 +113,13 @@ class SceneObject(Record):
     parts: tuple[PartMaterial, ...] = ()
 
 
-class Floor(Record):
+class PlacedFloor(Record):
     """The ground at height 0: a shadow catcher that shows the environment, or a plane with a material."""
 
     catcher: bool = False
     base_color: Vector = (0.8, 0.8, 0.8)
     half_width: float = 20.0
-    material: Material | None = None
+    material: PlacedMaterial | None = None
 
 
 class Trace(Record):
@@ -119,8 +131,8 @@ class Trace(Record):
     objects: tuple[SceneObject, ...]
     lights: tuple[LightRecord, ...]
     environment: EnvironmentRecord | None
-    floor: Floor | None
-    camera: Camera | None
+    floor: PlacedFloor | None
+    camera: PlacedCamera | None
     cycles_seed: int
     dead_leaves: DeadLeaves | None = None
 

@@ -7,9 +7,9 @@ from candlelight.generators.language.dead_leaves_fields import (
     DeadLeaves,
     DeadLeavesSpec,
 )
-from candlelight.generators.language.layout import SceneLayout
+from candlelight.generators.language.layout import Scene
 from candlelight.generators.random_streams import cycles_seed
-from candlelight.generators.scenes.camera import place_camera, use_scene_camera
+from candlelight.generators.scenes.camera import place_camera
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
 from candlelight.generators.scenes.lights import normalise_lights, place_lights
 from candlelight.generators.scenes.object_materials import place_floor
@@ -21,7 +21,7 @@ from candlelight.loaders.schema import LightRecord, Vector
 _NO_GAIN = (1.0, 1.0, 1.0)
 
 
-def resolve(layout: SceneLayout, inputs: LayoutInputs) -> tuple[tuple[LightRecord, ...], Vector, Trace]:
+def resolve(layout: Scene, inputs: LayoutInputs) -> tuple[tuple[LightRecord, ...], Vector, Trace]:
     """Resolve a layout for one sample.
 
     Args:
@@ -38,7 +38,7 @@ def resolve(layout: SceneLayout, inputs: LayoutInputs) -> tuple[tuple[LightRecor
     """
     if layout.dead_leaves is not None:
         return (), _NO_GAIN, _resolve_dead_leaves(layout.dead_leaves, inputs)
-    camera = use_scene_camera(place_camera(layout, inputs), layout, inputs)
+    camera = place_camera(layout, inputs)
     lights = place_lights(layout, inputs, camera)
     environment = place_environment(layout, inputs)
     traced, gain = normalise_lights(lights) if environment is None else (lights, _NO_GAIN)

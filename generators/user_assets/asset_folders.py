@@ -25,7 +25,7 @@ _UNKNOWN = "the user's own; not stated"  # licence of an asset without a stated 
 
 _Assets = dict[str, Path]  # files by label
 _Label = tuple[str, str]  # kind and label
-_Use = tuple[_Label, tuple[int, ...]]  # an asset, and how a plan uses it
+_Use = tuple[_Label, tuple[int | str, ...]]  # an asset, and how a plan uses it
 
 
 @dataclass(frozen=True)
@@ -253,8 +253,8 @@ def _uses(trace: Trace, own: Container[_Label]) -> set[_Use]:
         for one in trace.objects
     }
     for material in materials:
-        gloss = (material.roughness is None, material.specular is None)
-        uses |= {((kind, material.label), gloss) for kind in ("materials", "textures", CODE)}
+        surface = (*material.surface(),)
+        uses |= {((kind, material.label), surface) for kind in ("materials", "textures", CODE)}
     if trace.environment is not None:
         uses.add((("scenes", trace.environment.scene), (trace.environment.modelled,)))
     return {use for use in uses if use[0] in own}

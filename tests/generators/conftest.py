@@ -1,18 +1,28 @@
-"""Small recipes, and a folder of frames that is rendered once for all tests of pixels."""
+"""Small recipes, one Blender for scripts, and frames that are rendered once for all tests of pixels."""
 
+import fcntl
+import json
+import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from candlelight.generators.engine.helper_process import HelperOutput
+from candlelight.generators.engine.processor_count import THREADS_VARIABLE
 from candlelight.generators.engine.render_plan import RenderOutcome, render
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import Plan, make_plan
 from candlelight.generators.scenes.plan_records import SamplePlan
+from candlelight.generators.user_assets import asset_folders, import_meshes
 from candlelight.loaders.frames import frame_path, read_frame
 from candlelight.loaders.samples import Frame
+from tests.generators.kept_processes import KeptProcesses
 
 # A short complete recipe.
 TINY = """
@@ -138,6 +148,20 @@ for file, name, color, roughness, metallic, transmission in (
 """
 
 
+# Runs a module or a script as a process of its own would; what Blender prints goes to stderr.
+SERVER = """
+import io, json, os, runpy, sys
+import candlelight.generators.blender  # with one thread
+asked, done = sys.stdin, os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+for line in asked:
+    run, name, text, sys.argv[1:] = json.loads(line)
+    sys.stdin = io.StringIO(text)
+    getattr(runpy, run)(name, run_name="__main__")
+    print(file=done, flush=True)
+"""
+
+
 @pytest.fixture
 def tiny(tmp_path) -> Path:
     path = tmp_path / "tiny.yaml"
@@ -156,20 +180,106 @@ def write_recipe(tmp_path) -> Callable[[str], Path]:
 
 
 @pytest.fixture(scope="session")
-def probe_plan(tmp_path_factory) -> Plan:
+def ask_blender(tmp_path_factory) -> Iterator[Callable[..., None]]:
+    """Return a function that runs a module or a script in the same Blender as all others."""
+    log = tmp_path_factory.mktemp("one_blender") / "log"
+    command = [sys.executable, "-P", "-W", "ignore", "-c", SERVER]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with (
+        log.open("w") as errors,
+        subprocess.Popen(
+            command, stderr=errors, env={**os.environ, THREADS_VARIABLE: "1"}, **pipes
+        ) as process,
+    ):
+
+        def ask(run: str, name: str, text: str, *words: object) -> None:
+            print(
+                json.dumps([run, name, text, [str(word) for word in words]]), file=process.stdin, flush=True
+            )
+            assert process.stdout.readline(), log.read_text()
+
+        yield ask
+        process.stdin.close()
+
+
+@pytest.fixture(scope="session")
+def run_script(ask_blender, tmp_path_factory) -> Callable[..., None]:
+    """Return a function that runs a script, given as text, with arguments."""
+
+    def run(script: str, *words: object) -> None:
+        path = tmp_path_factory.mktemp("script") / "script.py"
+        path.write_text(script)
+        ask_blender("run_path", str(path), "", *words)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def ask_helper(ask_blender, tmp_path_factory) -> Callable[..., HelperOutput]:
+    """Return a function in place of `run_helper`, which starts no process."""
+    replies = tmp_path_factory.mktemp("one_blender") / "replies"
+
+    def run_helper(module: str, request: Any, time_limit: float, late: str) -> HelperOutput:
+        ask_blender("run_module", module, json.dumps(request), replies)
+        lines = replies.read_text(encoding="utf-8").splitlines()
+        return HelperOutput(tuple(map(json.loads, lines)), 0, "")
+
+    return run_helper
+
+
+@pytest.fixture
+def one_blender(ask_helper, monkeypatch) -> Callable[..., HelperOutput]:
+    """Let one Blender answer in place of a helper process for each request."""
+    for module in (asset_folders, import_meshes):
+        monkeypatch.setattr(module, "run_helper", ask_helper)
+    return ask_helper
+
+
+@contextmanager
+def probe_folder(factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Lock the folder of the probe, which all processes of a run of pytest share: the first one fills it."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "probe"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def probe_plan(run_script, tmp_path_factory) -> Plan:
     """Plan the probe, with the user's own materials in a folder next to its file."""
-    folder = tmp_path_factory.mktemp("probe")
-    (folder / "materials").mkdir()
-    subprocess.run([sys.executable, "-c", MAKE_MATERIALS, str(folder / "materials")], check=True, timeout=200)
-    (folder / "probe.yaml").write_text(PROBE)
+    with probe_folder(tmp_path_factory) as folder:
+        if not (folder / "probe.yaml").exists():
+            (folder / "materials").mkdir()
+            run_script(MAKE_MATERIALS, folder / "materials")
+            (folder / "probe.yaml").write_text(PROBE)
     return make_plan(load_recipe(folder / "probe.yaml"))
 
 
 @pytest.fixture(scope="session")
-def probe_run(probe_plan, tmp_path_factory) -> tuple[Path, RenderOutcome]:
+def kept_processes() -> Iterator[KeptProcesses]:
+    """Keep render processes for the next run of these tests; `kept_renderers` lets a module use them."""
+    kept = KeptProcesses()
+    yield kept
+    kept.close()
+
+
+@pytest.fixture(scope="module")
+def kept_renderers(kept_processes) -> Iterator[None]:
+    """Let the runs of a module share render processes with each other and with those of other modules."""
+    with kept_processes.used():
+        yield
+
+
+@pytest.fixture(scope="session")
+def probe_run(probe_plan, kept_processes, tmp_path_factory) -> tuple[Path, RenderOutcome]:
     """Render the probe."""
-    root = tmp_path_factory.mktemp("frames") / "probe"
-    return root, render(probe_plan, root, workers=2)
+    with probe_folder(tmp_path_factory) as folder, kept_processes.used():
+        outcome = folder / "outcome.json"
+        if not outcome.exists():
+            outcome.write_text(json.dumps(asdict(render(probe_plan, folder / "frames", workers=2))))
+    return folder / "frames", RenderOutcome(**json.loads(outcome.read_text()))
 
 
 @pytest.fixture(scope="session")

@@ -90,6 +90,7 @@ def glb(**fields):
 
 
 @pytest.mark.blender
+@pytest.mark.usefixtures("one_blender")
 @pytest.mark.parametrize(("uri", "plain"), [("../../secret.bin", False), ("/etc/passwd", True)])
 def test_a_glb_that_names_other_files_is_refused(tmp_path, uri, plain):
     data = glb(buffers=[{"byteLength": 8, "uri": uri}])
@@ -99,6 +100,7 @@ def test_a_glb_that_names_other_files_is_refused(tmp_path, uri, plain):
 
 
 @pytest.mark.blender
+@pytest.mark.usefixtures("one_blender")
 @pytest.mark.parametrize(
     "line", ["mtllib {}", "mtllib \\\n{}", "\x01mtllib {}"], ids=["plain", "parted", "odd"]
 )

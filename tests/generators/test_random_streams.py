@@ -1,5 +1,6 @@
 """Random streams depend on seed, unit and name alone, and never change."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -18,6 +19,14 @@ def test_golden_values(row):
     assert [rng.random() for _ in range(3)] == row["random"]
     assert rng.integers(1000) == row["integer"]
     assert cycles_seed(row["seed"], row["unit"]) == row["cycles_seed"]
+
+
+@pytest.mark.parametrize("seed", [0, 2**31, 2**32 - 1, 2**32, 2**64 - 1, 2**64])
+def test_seeds_of_any_size_are_those_of_numpy(seed):
+    digest = hashlib.sha256(b"unit\0name").digest()
+    words = [int.from_bytes(digest[i : i + 4], "little") for i in range(0, 32, 4)]
+    expected = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, *words])))
+    assert stream(seed, "unit", "name").random() == expected.random()
 
 
 def test_a_stream_depends_on_seed_unit_and_name():

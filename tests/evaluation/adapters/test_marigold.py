@@ -19,8 +19,13 @@ from candlelight.loaders.colour import srgb_to_linear
 from candlelight.loaders.errors import InputError
 from tests.refusals import refused
 
-pytest.importorskip("diffusers")
-pytest.importorskip("transformers")
+
+@pytest.fixture(scope="module", autouse=True)
+def packages() -> None:
+    """Import it where these tests run alone: it takes seconds."""
+    pytest.importorskip("diffusers")
+    pytest.importorskip("transformers")
+
 
 LINEAR = {"prediction_space": "linear", "up_to_scale": True}
 LIGHTING = {

@@ -160,7 +160,10 @@ def test_a_port_that_is_taken_leaves_no_log(photographs, tmp_path):
     out = tmp_path / "answers.jsonl"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        line = refusal(*EXPERIMENT, photographs, "--out", out, "--size", 16, "--port", port)
+        line = refusal(
+            *(*EXPERIMENT, photographs, "--out", out, "--size", 16, "--levels", 2, "--repeats", 1),
+            *("--port", port),
+        )
     assert f"port {port}: " in line
     assert not out.exists()
 
@@ -181,7 +184,8 @@ def test_a_wrong_log_or_plot_is_refused(tmp_path):
 
 
 def test_the_program_ends_at_ctrl_c(photographs, tmp_path):
-    words = ("perception", "experiment", photographs, "--out", tmp_path / "a.jsonl", "--no-browser")
+    few = ("--transform", "rotation=6", "--levels", 2, "--repeats", 4, "--size", 16)
+    words = (*EXPERIMENT, photographs, "--out", tmp_path / "a.jsonl", *few, "--no-browser")
     command = [sys.executable, "-m", "candlelight", *map(str, words)]
     # A shell starts background jobs with Ctrl-C ignored, and their children inherit this.
     restore = "import os, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
@@ -194,4 +198,4 @@ def test_the_program_ends_at_ctrl_c(photographs, tmp_path):
     program.send_signal(signal.SIGINT)
     text, _ = program.communicate(timeout=30)
     assert program.returncode == 0
-    assert text.endswith("a.jsonl: 900 pairs of anonymous are left; run the same command again to continue\n")
+    assert text.endswith("a.jsonl: 8 pairs of anonymous are left; run the same command again to continue\n")

@@ -11,8 +11,6 @@ from candlelight.evaluation.run.result_files import read_results
 from candlelight.evaluation.views import DataIdentity
 from tests.command_line import refusal, run
 
-transformers = pytest.importorskip("transformers")
-
 NORMALISATION = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
 PROCESSOR = {
     "image_processor_type": "ConvNextImageProcessor",
@@ -29,6 +27,7 @@ def coverage(coverage):
 @pytest.fixture(scope="module")
 def transformers_folder(tmp_path_factory):
     """Write a tiny residual network of transformers, with names of its classes."""
+    transformers = pytest.importorskip("transformers")
 
     def make(*names: str) -> Path:
         folder = tmp_path_factory.mktemp("resnet") / "tiny"

@@ -11,9 +11,15 @@ from candlelight.loaders.colour import linear_to_srgb
 
 pytestmark = pytest.mark.oracle
 
-color = pytest.importorskip("skimage.color", reason="the extra `oracles` is not installed")
-metrics = pytest.importorskip("skimage.metrics")
-functional = pytest.importorskip("torchmetrics.functional.image")
+
+@pytest.fixture(scope="module")
+def color():
+    return pytest.importorskip("skimage.color", reason="the extra `oracles` is not installed")
+
+
+@pytest.fixture(scope="module")
+def metrics():
+    return pytest.importorskip("skimage.metrics", reason="the extra `oracles` is not installed")
 
 
 def images(*shape: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -26,7 +32,7 @@ def by_channel(batch: torch.Tensor) -> list[np.ndarray]:
     return [image.permute(1, 2, 0).numpy() for image in batch]
 
 
-def test_mse_and_psnr_of_scikit_image():
+def test_mse_and_psnr_of_scikit_image(metrics):
     prediction, target = images(2, 3, 9, 12)
     everywhere = torch.ones(2, 9, 12)
     pairs = list(zip(by_channel(target), by_channel(prediction), strict=True))
@@ -38,7 +44,7 @@ def test_mse_and_psnr_of_scikit_image():
         np.testing.assert_allclose(ours(prediction, target, everywhere), expected, rtol=1e-9)
 
 
-def test_ssim_of_scikit_image():
+def test_ssim_of_scikit_image(metrics):
     prediction, target = images(2, 3, 24, 31)
     settings = {"gaussian_weights": True, "sigma": 1.5, "use_sample_covariance": False, "channel_axis": -1}
     expected = [
@@ -49,6 +55,7 @@ def test_ssim_of_scikit_image():
 
 
 def test_ssim_of_torchmetrics_is_the_padded_one():
+    functional = pytest.importorskip("torchmetrics.functional.image")
     prediction, target = images(2, 3, 24, 31)
     expected = functional.structural_similarity_index_measure(
         prediction, target, data_range=1.0, reduction="none"
@@ -56,7 +63,7 @@ def test_ssim_of_torchmetrics_is_the_padded_one():
     torch.testing.assert_close(ssim_padded(prediction, target, torch.ones(2, 24, 31)), expected)
 
 
-def test_lab_and_ciede2000_of_scikit_image():
+def test_lab_and_ciede2000_of_scikit_image(color):
     one, other = images(400, 3)
     labs = [color.rgb2lab(linear_to_srgb(colours.numpy())) for colours in (one, other)]
     for colours, lab in zip((one, other), labs, strict=True):

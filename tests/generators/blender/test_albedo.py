@@ -1,8 +1,5 @@
 """Albedo and shading of pure colours, and of all kinds of objects and shaders in scenes of users."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -12,7 +9,7 @@ from candlelight.loaders import FrameFolder
 from candlelight.loaders.colour import to_display
 from tests.generators.blender.frame_geometry import inside
 
-pytestmark = pytest.mark.blender
+pytestmark = [pytest.mark.blender, pytest.mark.usefixtures("kept_renderers")]
 
 PURE = {"red": (0.8, 0, 0), "green": (0, 0.8, 0), "black": (0, 0, 0), "gray": (0.5, 0.5, 0.5)}
 PAINTS = """
@@ -209,12 +206,12 @@ assets: {scenes: scenes}
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(run_script, tmp_path_factory):
     """Render pure colours and scenes of a user by the command; return their folder and what it said."""
     root = tmp_path_factory.mktemp("user")
     (root / "scenes").mkdir()
     (root / "pure.yaml").write_text(PAINTS + USER)
-    subprocess.run([sys.executable, "-c", MAKE, str(root / "scenes"), *SCENES], check=True, timeout=300)
+    run_script(MAKE, root / "scenes", *SCENES)
     arguments = ["render", str(root / "pure.yaml"), "--out", str(root / "frames"), "--workers", "1"]
     told = CliRunner().invoke(main, arguments)
     assert told.exit_code == 0, told.output

@@ -67,7 +67,7 @@ sets:
   east: {<<: *scene, layers: [image, radiance, object], layout: {<<: *layout, lights: [*east]}}
 """
 
-pytestmark = pytest.mark.blender
+pytestmark = [pytest.mark.blender, pytest.mark.usefixtures("kept_renderers")]
 
 
 @pytest.fixture(scope="module")

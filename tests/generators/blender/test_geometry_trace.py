@@ -5,7 +5,7 @@ import pytest
 
 from candlelight.loaders import FrameFolder
 
-pytestmark = [pytest.mark.blender, pytest.mark.slow]
+pytestmark = [pytest.mark.blender, pytest.mark.slow, pytest.mark.usefixtures("kept_renderers")]
 
 RECIPE = """
 name: geometry

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,10 +21,10 @@ SMALL = ["image.width=64", "image.height=48", "render.preset=draft"]
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def found(ask_blender, tmp_path_factory):
     """Render the middle sample of each recipe, all in one process."""
     file = tmp_path_factory.mktemp("golden") / "found.json"
-    subprocess.run([sys.executable, __file__, str(file)], check=True, capture_output=True, timeout=280)
+    ask_blender("run_path", __file__, "", file)
     return json.loads(file.read_text())
 
 

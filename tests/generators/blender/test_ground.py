@@ -9,7 +9,7 @@ from candlelight.blender_assets import AssetLibrary, manifest
 from candlelight.generators.scenes.camera import intrinsics, world_to_camera
 from candlelight.loaders.frames import frame_path, read_frame
 
-pytestmark = [pytest.mark.blender, pytest.mark.slow]
+pytestmark = [pytest.mark.blender, pytest.mark.slow, pytest.mark.usefixtures("kept_renderers")]
 
 SCENES = [
     name for (kind, name), entry in manifest().items() if kind == "scenes" and entry["facts"].get("modelled")

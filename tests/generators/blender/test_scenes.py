@@ -1,7 +1,5 @@
 """Rendered pixels of the sixteen scenes of CANDLE, and of scenes of users."""
 
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +14,7 @@ from candlelight.generators.planning.plan import make_plan
 from candlelight.generators.planning.planned_samples import compress_samples
 from candlelight.loaders.frames import frame_path, read_frame
 
-pytestmark = pytest.mark.blender
+pytestmark = [pytest.mark.blender, pytest.mark.usefixtures("kept_renderers")]
 
 FIXED = {"object_type": "sphere", "color": "red", "size": 2.5, "rotation": 0, "lights": "left, right"}
 SMALL = [
@@ -157,15 +155,13 @@ def write_spot(path):
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory, render_recipe):
+def run(tmp_path_factory, render_recipe, run_script):
     """Render a modelled scene and maps of the user, and a shipped scene; return samples and frames by set."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "scenes").mkdir()
     write_stripes(folder / "scenes" / "stripes.hdr")
     write_spot(folder / "scenes" / "spot.exr")
-    subprocess.run(
-        [sys.executable, "-c", MAKE_YARD, str(folder / "scenes" / "yard.blend")], check=True, timeout=200
-    )
+    run_script(MAKE_YARD, folder / "scenes" / "yard.blend")
     plan, found = render_recipe(folder, OWN), {"own": [], "spot": []}
     for sample in plan.samples:
         frame = read_frame(frame_path(folder / "frames", sample.set, sample.index))

@@ -1,8 +1,5 @@
 """Rendered pixels of image textures, textured floors, parts, and counterfactuals of parts."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from PIL import Image
@@ -16,7 +13,7 @@ from candlelight.loaders.hub.read_hub import HubFrames
 from candlelight.loaders.hub.write_hub import pack_hub
 from candlelight.loaders.mixed_edges import mixed_edges
 
-pytestmark = pytest.mark.blender
+pytestmark = [pytest.mark.blender, pytest.mark.usefixtures("kept_renderers")]
 
 HALF = 2.0**-11  # largest relative rounding error of half precision
 FLAT = (200, 100, 20)  # a single colour, so that the projection does not matter
@@ -227,16 +224,13 @@ for label in library.labels("textures"):
     assert images.get(label) == image
     counts.append(len(bpy.data.images))
     values.append(round(image.pixels[0], 4))
-print(max(counts), len(set(values)))
+Path(sys.argv[2]).write_text(f"{max(counts)} {len(set(values))}")
 """
 
 
-def test_unused_images_are_removed_at_the_next_trace(tmp_path):
+def test_unused_images_are_removed_at_the_next_trace(run_script, tmp_path):
     for value in range(6):
         Image.fromarray(np.full((8, 8, 3), 40 * value, np.uint8)).save(tmp_path / f"gray_{value:02d}.png")
-    done = subprocess.run(
-        [sys.executable, "-c", MEMORY, str(tmp_path)], capture_output=True, text=True, timeout=200
-    )
-    assert done.returncode == 0, done.stderr
+    run_script(MEMORY, tmp_path, tmp_path / "counted")
     # An image remains until the next trace begins, so there are at most two.
-    assert done.stdout.split()[-2:] == ["2", "6"]
+    assert (tmp_path / "counted").read_text() == "2 6"

@@ -9,7 +9,7 @@ from candlelight.generators.scenes.object_placement import turn
 from candlelight.loaders.frames import frame_path, read_frame
 from candlelight.loaders.illuminants import illuminant
 
-pytestmark = pytest.mark.blender
+pytestmark = [pytest.mark.blender, pytest.mark.usefixtures("kept_renderers")]
 
 BALL, RADIUS = np.array([0.35, 0.1, 0.9]), 0.4  # centre and radius in metres
 BOX, TILT, TURN = np.array([-0.2, 0.3, 1.1]), (35.0, -50.0), 20.0

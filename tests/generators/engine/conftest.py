@@ -60,12 +60,11 @@ for line in sys.stdin:
 """
 
 
-@pytest.fixture
-def quick_collection() -> Iterator[None]:
-    """Leave the many objects of before out of garbage collections, as at the end of each run with dask."""
+@pytest.fixture(scope="module")
+def quick_collection() -> None:
+    """Leave what is in memory out of the garbage collections that end each run with dask."""
+    gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @dataclass

@@ -111,7 +111,7 @@ def test_a_full_disk_ends_the_run_with_one_line(fake, grouped):
     assert len(complete_indices(fake.out, "cubes")) == 12
 
 
-def test_finished_samples_are_not_kept_in_memory(quick_collection, fake, tiny):
+def test_finished_samples_are_not_kept_in_memory(fake, tiny):
     plan = make_plan(load_recipe(tiny, ["sets.cubes.draws=20"]))
 
     def in_memory():
@@ -260,13 +260,13 @@ def test_render_processes_take_different_gpus(fake, plan, monkeypatch):
     folder = fake.out.parent / "slots"
     monkeypatch.setattr(candlelight.generators.engine.devices, "_slots_folder", lambda: folder)
     seen = set()
-    start = candlelight.generators.engine.render_process._Process.start
+    begin = candlelight.generators.engine.render_process._Process.begin
 
-    def note(settings):
+    def note(process, settings):
         seen.add((settings.device.device, settings.device.slot))
-        return start(settings)
+        begin(process, settings)
 
-    monkeypatch.setattr(candlelight.generators.engine.render_process._Process, "start", note)
+    monkeypatch.setattr(candlelight.generators.engine.render_process._Process, "begin", note)
     assert render(plan, fake.out).written == 12
     assert seen == {("optix", 0), ("optix", 1)}
 

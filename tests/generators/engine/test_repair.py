@@ -25,6 +25,7 @@ from candlelight.loaders.verification.verify_frames import verify
 from tests.refusals import refused
 
 pytest.importorskip("distributed")
+pytestmark = pytest.mark.usefixtures("kept_renderers")
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import pytest
 
 from candlelight.generators.language.factors import Categorical
 from candlelight.generators.language.field_types import key_of, references, substitute
-from candlelight.generators.language.layout import ObjectSpec, SceneLayout
-from candlelight.generators.language.lights_and_camera import CameraSpec, LightSpec
+from candlelight.generators.language.layout import Object, Scene
+from candlelight.generators.language.lights_and_camera import Camera, Light
 
 
 def test_values_from_arrays_are_numbers():
@@ -26,11 +26,11 @@ def test_keys_are_spelled_alike():
 
 
 def test_references_are_found_at_every_depth():
-    camera, light = CameraSpec(location=(0, "$y", 1), look_at=(0, 0, "$z")), LightSpec(power="$watts")
-    objects = {"choose": "$which", "among": {"a": (ObjectSpec(type="$kind"),)}}
-    layout = SceneLayout(camera=camera, lights=(light,), objects=objects)
+    camera, light = Camera(location=(0, "$y", 1), look_at=(0, 0, "$z")), Light(power="$watts")
+    objects = {"choose": "$which", "among": {"a": (Object(type="$kind"),)}}
+    layout = Scene(camera=camera, lights=(light,), objects=objects)
     assert set(references(layout)) == {"y", "z", "watts", "which", "kind"}
-    assert list(references(ObjectSpec(type="cube"))) == []
+    assert list(references(Object(type="cube"))) == []
 
 
 def test_substitution_fills_tuples_and_keeps_other_values():

@@ -11,7 +11,8 @@ from candlelight.generators.planning.plan import make_plan
 from candlelight.loaders.files.plain_yaml import parse_yaml
 
 PAGE = Path(__file__).parents[3] / "docs" / "recipes.md"
-WORKED, CHOICE, *_ = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+WORKED, CHOICE, CAMERAS, LIGHTS, SURFACES, *_ = BLOCKS
 
 
 @pytest.fixture(scope="module")
@@ -48,3 +49,24 @@ def test_the_example_of_a_choice_is_valid():
     fields = parse_yaml(CHOICE)
     fields["layout"]["camera"] = {"location": [0, 5, 3], "look_at": [0, 0, 0]}
     assert ImageSet.model_validate(fields).layout.choices().keys() == {"layout.objects", "layout.material"}
+
+
+def test_the_views_of_the_example_share_the_draws_of_their_unit():
+    samples = make_plan(load_recipe({"name": "page", "sets": {"views": parse_yaml(CAMERAS)}})).samples
+    units: dict[str, set] = {}
+    for sample in samples:
+        scene = sample.trace.model_copy(update={"camera": None})
+        units.setdefault(sample.unit, set()).add((scene, sample.group))
+    assert len(samples) == 150
+    assert len(units) == 50
+    for views in units.values():
+        assert len({scene for scene, _ in views}) == 1
+        assert len({group for _, group in views}) == 3
+
+
+@pytest.mark.parametrize(("block", "count"), [(LIGHTS, 4), (SURFACES, 8)], ids=["lights", "surfaces"])
+def test_the_examples_of_lights_and_surfaces_plan(block, count):
+    samples = make_plan(load_recipe({"name": "page", "sets": {"shown": parse_yaml(block)}})).samples
+    assert len(samples) == count
+    floors = {sample.trace.floor.material and sample.trace.floor.material.label for sample in samples}
+    assert floors == ({None} if count == 4 else {"checker", "wood"})

@@ -197,14 +197,36 @@ SETS = [
         "layout.lights.0={temperature: 3000, color: [1, 1, 1]}",
         "one of `temperature`, .*got temperature, color",
     ),
-    ("layout.lights.0={cone: 30}", "cone: a point light shines in all directions; add `kind: spot`"),
+    ("layout.lights.0={cone: 30}", r"lights\.0\.cone: belongs to `kind: spot`, got `kind: point`"),
+    (
+        "layout.lights.0={kind: sun, power: 5, aim: [0, 0, 1]}",
+        r"0\.aim: a sun shines by azimuth and elevation",
+    ),
+    (
+        "layout.lights.0={kind: sun, power: 5, distance: 9}",
+        r"distance: belongs to `kind: point or spot or area`",
+    ),
+    (
+        "layout.lights.0={kind: sun}",
+        r"0\.power: expected the irradiance of the sun in W/m2, as in `power: 5`",
+    ),
+    (
+        "layout.lights.0={kind: area, radius: 0.1}",
+        r"radius: belongs to `kind: point or spot`, got `kind: area`",
+    ),
+    ("layout.lights.0={kind: area, size: [1]}", r"lights\.0\.size\.1: the field is required"),
     ("layout.lights.0={color: {saturation: 1}}", "hue"),
-    ("layout.lights.0={kind: sun}", "'point' or 'spot'"),
+    ("layout.lights.0={kind: ring}", "'point', 'spot', 'area' or 'sun'"),
     ("layout.random_material={low: 0.9, high: 0.1}", r"random_material: expected low <= high, got 0\.9"),
     ("layout.random_material={textures: []}", r"random_material\.textures: .*at least 1 item.*got \[\]"),
     (
         "layout.floor={catcher: true, random_material: {}}",
         "a shadow catcher shows the environment and no mat",
+    ),
+    ("layout.floor={catcher: true, material: red}", "a shadow catcher .* expected no `material`"),
+    (
+        "layout.floor={material: red, random_material: {}}",
+        "expected `material` or `random_material`, got both",
     ),
     (SCATTER, "layout: expected `objects` or `scatter`, got both"),
     (SCATTER.replace("-1, 1", "1, -1"), "region: expected x low <= x high"),
@@ -219,7 +241,16 @@ SETS = [
     (f"{MATERIAL}{{texture: dots, color_a: [1, 1, 1]}}", "expected `base_color` alone, or `texture`"),
     (f"{MATERIAL}{{base_color: [0, 0, 0], color_a: [1, 1, 1]}}", "expected `base_color` alone, or"),
     (f"{MATERIAL}{{base_color: [0, 0, 5]}}", "base_color: expected channels of 0 to 1, got"),
-    (f"{MATERIAL}{{base_color: [0, 0, 1], roughness: 1.2}}", "roughness: "),
+    *(
+        (
+            f"{MATERIAL}{{base_color: [0, 0, 1], {name}: {value}}}",
+            rf"layout\.objects\.0\.material\.{name}: expected {limits}, got {value}",
+        )
+        for name, value, limits in (
+            *((name, 1.2, "0 to 1") for name in ("roughness", "specular", "metallic", "transmission")),
+            ("ior", 0.9, "1 to 3"),
+        )
+    ),
     (
         f"{MATERIAL}{{texture: dots, color_a: [1, 0, 0], color_b: [0, 0, 5]}}",
         "color_b: expected channels of 0",
@@ -249,6 +280,18 @@ SETS = [
         r"layout\.lights\.among: .* each value of `kind`, got none for sphere",
     ),
     ("layout.material={choose: $kind, among: {cube: null}}", r"layout\.material\.among: .*none for sphere"),
+    (
+        "layout.camera={choose: $kind, among: {cube: {}}}",
+        r"layout\.camera\.among\.cube\.location: the field is",
+    ),
+    (
+        "layout.camera={choose: $kind, among: {cube: {location: [0, 5, 2], look_at: [0, 0, 0]}}}",
+        r"layout\.camera\.among: .* each value of `kind`, got none for sphere",
+    ),
+    (
+        "layout.floor.material={choose: $kind, among: {cube: null}}",
+        r"floor\.material\.among: .*none for sphere",
+    ),
     (CHOICE.replace("[{}]", "[]", 1), r"lights\.among\.cube: "),
     (CHOICE.replace("$kind", "kind"), r"layout\.lights\.choose: expected `\$name`"),
     (CHOICE.replace("$kind", "$lantern"), r"layout: `\$lantern` is no factor or variable"),

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from numpy import ndarray
 
-from candlelight.generators.language.lights_and_camera import Camera
+from candlelight.generators.language.lights_and_camera import PlacedCamera
 from candlelight.generators.layers.decompose_trace import TracedLayers, decompose_trace
 
-CAMERA = Camera(location=(1, 4, 2), look_at=(0, 0, 0.5), field_of_view=40)
+CAMERA = PlacedCamera(location=(1, 4, 2), look_at=(0, 0, 0.5), field_of_view=40)
 HEIGHT, WIDTH = 6, 8
 CLOSURES = ("Diffuse", "Glossy", "Transmission")
 

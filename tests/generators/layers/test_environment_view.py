@@ -1,21 +1,19 @@
 """The computed view of an environment map, against closed forms, a slow loop and Cycles."""
 
 import math
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
-from candlelight.generators.engine.processor_count import THREADS_VARIABLE
-from candlelight.generators.language.lights_and_camera import Camera
+from candlelight.generators.language.lights_and_camera import PlacedCamera
 from candlelight.generators.layers.environment_view import view_map
 from candlelight.generators.scenes.camera import intrinsics, world_to_camera
 from candlelight.generators.scenes.plan_records import Trace
 from candlelight.loaders.schema import EnvironmentRecord
 
-CAMERA = Camera(location=(0, 5, 1), look_at=(0, 0, 1.5), field_of_view=50, pitch=3, yaw=-8, roll=4, zoom=1.2)
+CAMERA = PlacedCamera(
+    location=(0, 5, 1), look_at=(0, 0, 1.5), field_of_view=50, pitch=3, yaw=-8, roll=4, zoom=1.2
+)
 PLAIN = EnvironmentRecord(scene="any")
 
 
@@ -76,7 +74,7 @@ def test_pixels_match_a_slow_loop_over_the_filter():
 def test_a_camera_that_looks_straight_up_sees_the_last_row():
     pixels = np.zeros((32, 64, 3), np.float32)
     pixels[-2:] = 1
-    up = Camera(location=(0, 0, 0), look_at=(0, 1e-3, 1), field_of_view=4)
+    up = PlacedCamera(location=(0, 0, 0), look_at=(0, 1e-3, 1), field_of_view=4)
     np.testing.assert_allclose(view_map(pixels, PLAIN, up, 4, 4), 1, rtol=1e-5)
 
 
@@ -108,10 +106,9 @@ np.savez(sys.argv[2], pixels=pixels, seen=passes.read(file)["Environment"])
 
 
 @pytest.mark.blender
-def test_cycles_traces_the_same_with_many_samples(tmp_path):
+def test_cycles_traces_the_same_with_many_samples(run_script, tmp_path):
     file = tmp_path / "traced.npz"
-    command = [sys.executable, "-c", BLENDER, TRACED.model_dump_json(), str(file)]
-    subprocess.run(command, env={**os.environ, THREADS_VARIABLE: "1"}, stdout=subprocess.DEVNULL, check=True)
+    run_script(BLENDER, TRACED.model_dump_json(), file)
     with np.load(file) as traced:
         seen = view_map(traced["pixels"], TRACED.environment, CAMERA, 48, 36)
         # Measured 0.004; a shift by half a pixel gives 0.1.

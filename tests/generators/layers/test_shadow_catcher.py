@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from candlelight.generators.language.lights_and_camera import Camera
+from candlelight.generators.language.lights_and_camera import PlacedCamera
 from candlelight.generators.layers.decompose_trace import TracedLayers
 from candlelight.generators.layers.shadow_catcher import (
     LEAST_BACKDROP,
@@ -14,7 +14,9 @@ from candlelight.generators.layers.shadow_catcher import (
     replace_geometry,
 )
 
-CAMERA = Camera(location=(0, 5, 1), look_at=(0, 0, 1), field_of_view=60)  # looks along -y, x to the left
+CAMERA = PlacedCamera(
+    location=(0, 5, 1), look_at=(0, 0, 1), field_of_view=60
+)  # looks along -y, x to the left
 
 
 def image(*values):

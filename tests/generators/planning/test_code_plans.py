@@ -114,11 +114,11 @@ def test_code_without_permission_is_not_run(folder):
 
 def test_code_outside_its_folder_is_refused(folder):
     for label in ("../paint.py:rust", "../knots/knots.py:f", str(folder / "paint.py:rust")):
-        recipe = load_recipe(RECIPE, assets={"code": folder / "knots"}).model_dump(mode="json")
+        recipe = load_recipe(RECIPE).model_dump(mode="json", exclude={"assets"})
         recipe["sets"]["knots"]["factors"].pop("paint")
         recipe["sets"]["knots"]["layout"]["objects"] = [{"build": label}]
         with refused(r"objects\.0\.build: `.*` lies outside its folder"):
-            make_plan(load_recipe(recipe))
+            make_plan(load_recipe(recipe, assets={"code": folder / "knots"}))
 
 
 # -------------------------------------------------------------------------- the code beside the frames

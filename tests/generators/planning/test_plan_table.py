@@ -48,6 +48,8 @@ def test_a_file_written_in_chunks_has_the_columns_of_one_written_at_once(tmp_pat
     assert pq.ParquetFile(tmp_path / "chunks.parquet").num_row_groups == -(-len(plan) // 4)
     assert pq.read_table(tmp_path / "chunks.parquet").equals(pq.read_table(tmp_path / "whole.parquet"), True)
     assert load_plan(tmp_path / "chunks.parquet") == plan
+    last = plan.samples[-1].id
+    assert load_plan(tmp_path / "chunks.parquet", ids=[last, "unknown"]) == plan[last]
 
 
 def test_join_restores_a_plan_from_its_parts(tiny):

@@ -6,7 +6,7 @@ import pytest
 
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
-from candlelight.generators.scenes.plan_records import Material
+from candlelight.generators.scenes.plan_records import PlacedMaterial
 
 LIGHTS = ("main", "second", *(f"light{number:02d}" for number in range(1, 11)))
 RECIPE = """
@@ -48,7 +48,7 @@ def test_each_object_is_captured_in_every_light_and_in_gray_in_the_two_fixed_lig
 
 
 def test_a_uniform_object_differs_in_material_alone(captures):
-    gray = Material(label="rgb", base_color=(0.5, 0.5, 0.5), roughness=0.5, specular=0)
+    gray = PlacedMaterial(label="rgb", base_color=(0.5, 0.5, 0.5), roughness=0.5, specular=0)
     for (item, paint, light), sample in captures.items():
         if paint == "uniform":
             own = captures[item, "own", light]

@@ -55,6 +55,7 @@ def test_at_least_ten_shapes_are_shown():
 
 
 @pytest.mark.blender
+@pytest.mark.usefixtures("kept_renderers")
 @pytest.mark.slow
 def test_few_object_pixels_clip(tmp_path):
     small = ["image={width: 24, height: 24}", "render={samples: 8, bounces: 2, denoise: false}"]

@@ -131,6 +131,7 @@ def poses_of(sample):
 
 
 @pytest.mark.blender
+@pytest.mark.usefixtures("kept_renderers")
 @pytest.mark.slow
 def test_rendered_controls_change_neither_albedo_nor_light(tmp_path):
     scene = {"scene": "[cube_sphere_cone]", "texturing": "[rgb]", "temperature": "[4500]"}

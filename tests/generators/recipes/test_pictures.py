@@ -8,12 +8,12 @@ import pytest
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators import load_recipe, make_plan
 from candlelight.generators.scenes.object_placement import footprint
-from candlelight.generators.scenes.plan_records import Material
+from candlelight.generators.scenes.plan_records import PlacedMaterial
 from tests.generators.recipes.geometry import margin
 from tests.refusals import refused
 
 SCANS = ("happy", "homer", "max-planck", "nefertiti", "spot", "stanford-bunny")
-RED = Material(label="red")
+RED = PlacedMaterial(label="red")
 MOVE, TURN = 0.05, 30  # of `concepts-controls`: metres along x and y, and degrees
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from candlelight.blender_assets import AssetLibrary
-from candlelight.generators.language.lights_and_camera import Camera
+from candlelight.generators.language.lights_and_camera import PlacedCamera
 from candlelight.generators.language.load_recipe import load_recipe
 from candlelight.generators.planning.plan import make_plan
 from candlelight.generators.scenes.camera import intrinsics, project
@@ -55,7 +55,7 @@ def test_invariance_has_the_grids_of_the_paper():
     assert (len(hues), hues[0], hues[-1]) == (20, 611, -495)
     assert recipe.sets["illuminant"].factors["saturation"].values == tuple(range(9))
     spec = recipe.sets["rotation"].layout.camera
-    camera = Camera(location=spec.location, look_at=spec.look_at, field_of_view=spec.field_of_view)
+    camera = PlacedCamera(location=spec.location, look_at=spec.look_at, field_of_view=spec.field_of_view)
     assert intrinsics(camera, SIDE, SIDE)[0, 0] * math.pi / 180 == pytest.approx(29.2, abs=0.005)
 
 

@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from candlelight.generators.language.layout import SceneLayout
-from candlelight.generators.language.lights_and_camera import Camera, CameraSpec
+from candlelight.generators.language.layout import Scene
+from candlelight.generators.language.lights_and_camera import Camera, PlacedCamera
 from candlelight.generators.scenes.camera import (
     camera_record,
     intrinsics,
@@ -15,10 +15,14 @@ from candlelight.generators.scenes.camera import (
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
 
 CAMERAS = {
-    "level": Camera(location=(0, 5, 1), look_at=(0, 0, 1), field_of_view=60),
-    "from above": Camera(location=(2, -3, 4), look_at=(0.5, 0.2, 0.1), field_of_view=35),
-    "turned": Camera(location=(-1, 6.5, 2.6), look_at=(0, -2, 0.9), field_of_view=50, pitch=3.0, yaw=-7.0),
-    "upward": Camera(location=(1, 2, 0.5), look_at=(-3, 0, 4), field_of_view=120, pitch=-20.0, yaw=15.0),
+    "level": PlacedCamera(location=(0, 5, 1), look_at=(0, 0, 1), field_of_view=60),
+    "from above": PlacedCamera(location=(2, -3, 4), look_at=(0.5, 0.2, 0.1), field_of_view=35),
+    "turned": PlacedCamera(
+        location=(-1, 6.5, 2.6), look_at=(0, -2, 0.9), field_of_view=50, pitch=3.0, yaw=-7.0
+    ),
+    "upward": PlacedCamera(
+        location=(1, 2, 0.5), look_at=(-3, 0, 4), field_of_view=120, pitch=-20.0, yaw=15.0
+    ),
 }
 
 
@@ -130,12 +134,18 @@ def test_zoom_scales_and_shift_moves_the_whole_picture():
 
 
 def test_the_camera_takes_the_values_of_the_sample():
-    spec = CameraSpec(
+    spec = Camera(
         location=("$x", 5, 2), look_at=(0, 0, 0), field_of_view="$fov", pitch=1, roll="$x", shift=(1, "$x")
     )
-    camera = place_camera(
-        SceneLayout(camera=spec, lights=({},)), LayoutInputs(0, "set/0", {"x": 0.5, "fov": 40})
-    )
-    assert camera == Camera(
+    camera = place_camera(Scene(camera=spec, lights=({},)), LayoutInputs(0, "set/0", {"x": 0.5, "fov": 40}))
+    assert camera == PlacedCamera(
         location=(0.5, 5, 2), look_at=(0, 0, 0), field_of_view=40, pitch=1, roll=0.5, shift=(1, 0.5)
     )
+
+
+def test_a_factor_chooses_the_camera():
+    views = {"front": {"location": (0, 5, 2), "look_at": (0, 0, 0)}, "side": {"location": ("$x", 0, 2)}}
+    views["side"]["look_at"] = (0, 0, 1)
+    layout = Scene.model_validate({"camera": {"choose": "$view", "among": views}})
+    seen = [place_camera(layout, LayoutInputs(0, "set/0", {"view": view, "x": 4})) for view in views]
+    assert [camera.location for camera in seen] == [(0, 5, 2), (4, 0, 2)]

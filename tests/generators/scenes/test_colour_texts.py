@@ -9,7 +9,7 @@ from candlelight.generators.language.colour_texts import linear_colour
 from candlelight.generators.language.material_spec import RandomMaterial
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
 from candlelight.generators.scenes.object_materials import choose_material
-from candlelight.generators.scenes.plan_records import Material
+from candlelight.generators.scenes.plan_records import PlacedMaterial
 from candlelight.loaders.colour import linear_to_srgb
 from tests.refusals import refused
 
@@ -50,15 +50,17 @@ def test_texts_are_numbers_in_the_plan():
     [sample, *_] = make_plan(made).samples
     assert sample.trace.floor.base_color == linear_colour("css:gray")
     assert sample.lights[0].color == linear_colour("css:gold")
-    blue, teal = (Material(label="rgb", base_color=linear_colour(one)) for one in ("#3080c0", "css:teal"))
-    assert materials(made) == [[Material(label="red"), teal]] * 2 + [[blue, teal]] * 2
+    blue, teal = (
+        PlacedMaterial(label="rgb", base_color=linear_colour(one)) for one in ("#3080c0", "css:teal")
+    )
+    assert materials(made) == [[PlacedMaterial(label="red"), teal]] * 2 + [[blue, teal]] * 2
     assert [asset.label for asset in make_plan(made).assets if asset.kind == "materials"] == ["red"]
 
 
 def test_a_factor_chooses_the_material_of_one_object():
     among = {"plain": None, "gold": {"base_color": "css:gold", "roughness": 0.2}}
     made = recipe(first="red", second={"choose": "$look", "among": among})
-    gold = Material(
+    gold = PlacedMaterial(
         label="rgb",
         base_color=linear_colour("css:gold"),
         offset=(0, 0, 0),
@@ -78,7 +80,9 @@ def test_a_factor_chooses_the_material_of_one_object():
 def test_an_asset_of_the_same_name_wins(tmp_path):
     (tmp_path / "css:teal.blend").write_bytes(b"")
     inputs = LayoutInputs(0, "s/0", {}, AssetLibrary({"materials": tmp_path}))
-    assert choose_material("css:teal", "cube", 0, RandomMaterial(), inputs) == Material(label="css:teal")
+    assert choose_material("css:teal", "cube", 0, RandomMaterial(), inputs) == PlacedMaterial(
+        label="css:teal"
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from candlelight.blender_assets import AssetLibrary
-from candlelight.generators.language.layout import SceneLayout
-from candlelight.generators.language.lights_and_camera import Camera, CameraSpec, LightSpec
+from candlelight.generators.language.layout import Scene
+from candlelight.generators.language.lights_and_camera import Camera, Light, PlacedCamera
 from candlelight.generators.scenes.camera import world_to_camera
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
 from candlelight.generators.scenes.lights import (
@@ -21,8 +21,8 @@ from candlelight.loaders.illuminants import illuminant
 from candlelight.loaders.schema import LightRecord
 from tests.refusals import refused
 
-CAMERA = Camera(location=(0, 5, 2), look_at=(0, 0, 0.5), field_of_view=50)
-SPEC = CameraSpec(location=(0, 5, 2), look_at=(0, 0, 0.5))
+CAMERA = PlacedCamera(location=(0, 5, 2), look_at=(0, 0, 0.5), field_of_view=50)
+SPEC = Camera(location=(0, 5, 2), look_at=(0, 0, 0.5))
 
 
 def inputs(**values):
@@ -30,14 +30,14 @@ def inputs(**values):
 
 
 def layout(**fields):
-    return SceneLayout(**{"camera": SPEC, **fields})
+    return Scene(**{"camera": SPEC, **fields})
 
 
 @pytest.mark.parametrize("azimuth", [-90, -44, 0, 2, 180])
 @pytest.mark.parametrize("place", [(3, 1, 1), (-2, -4, 3)], ids=str)
 def test_azimuth_counts_from_the_camera_to_the_right_in_the_image(azimuth, place):
     camera = CAMERA.model_copy(update={"location": place, "look_at": (0.0, 0.0, 0.0)})
-    spec = LightSpec(azimuth="$azimuth", elevation=30, distance=4)
+    spec = Light(azimuth="$azimuth", elevation=30, distance=4)
     (light,) = place_lights(layout(lights=(spec,)), inputs(azimuth=azimuth), camera)
     assert math.dist(light.location, (0, 0, 0)) == pytest.approx(4)
     assert light.location[2] == pytest.approx(2)
@@ -49,10 +49,10 @@ def test_azimuth_counts_from_the_camera_to_the_right_in_the_image(azimuth, place
 
 def test_lights_by_location_asset_and_temperature():
     specs = (
-        LightSpec(name="spot", location=("$x", 1, 3), power=50, radius=0.1),
-        LightSpec(name="warm", temperature="$kelvin"),
-        LightSpec(asset="$side"),
-        LightSpec(asset="middle", name="top"),
+        Light(name="spot", location=("$x", 1, 3), power=50, radius=0.1),
+        Light(name="warm", temperature="$kelvin"),
+        Light(asset="$side"),
+        Light(asset="middle", name="top"),
     )
     spot, warm, side, top = place_lights(
         layout(lights=specs), inputs(x=-2.5, kelvin=3000, side="left"), CAMERA
@@ -69,16 +69,16 @@ def test_a_users_light_file_without_a_manifest_is_refused(tmp_path):
     (tmp_path / "left.blend").touch()
     own = replace(inputs(), library=AssetLibrary({"lights": tmp_path}))
     with refused("light asset `left`: a plan states every number"):
-        place_lights(layout(lights=(LightSpec(asset="left"),)), own, CAMERA)
+        place_lights(layout(lights=(Light(asset="left"),)), own, CAMERA)
 
 
 def test_a_light_has_the_colour_of_the_recipe():
     specs = (
-        LightSpec(name="white"),
-        LightSpec(name="E", chromaticity=(611, 0)),
-        LightSpec(name="hue", chromaticity=("$nm", "$s")),
-        LightSpec(name="channels", color=(0.5, "$s", 0)),
-        LightSpec(name="hsv", color={"hue": 120, "saturation": 0.8, "value": 2}),
+        Light(name="white"),
+        Light(name="E", chromaticity=(611, 0)),
+        Light(name="hue", chromaticity=("$nm", "$s")),
+        Light(name="channels", color=(0.5, "$s", 0)),
+        Light(name="hsv", color={"hue": 120, "saturation": 0.8, "value": 2}),
     )
     lights = place_lights(layout(lights=specs), inputs(nm=-510, s=3), CAMERA)
     colors = {light.name: light.color for light in lights}
@@ -92,9 +92,9 @@ def test_a_light_has_the_colour_of_the_recipe():
 
 def test_a_spot_shines_at_its_aim_and_otherwise_at_its_target():
     specs = (
-        LightSpec(name="aimed", kind="spot", location=(0, 3, 4), aim=("$x", 0, 0), cone="$cone"),
-        LightSpec(name="circling", kind="spot", azimuth=30, distance=5, target=("$x", 0, 1), blend=0),
-        LightSpec(name="point"),
+        Light(name="aimed", kind="spot", location=(0, 3, 4), aim=("$x", 0, 0), cone="$cone"),
+        Light(name="circling", kind="spot", azimuth=30, distance=5, target=("$x", 0, 1), blend=0),
+        Light(name="point"),
     )
     aimed, circling, point = place_lights(layout(lights=specs), inputs(x=0, cone=35), CAMERA)
     assert (aimed.kind, aimed.cone, aimed.blend, aimed.direction) == ("spot", 35, 0.15, (0, -0.6, -0.8))
@@ -103,6 +103,29 @@ def test_a_spot_shines_at_its_aim_and_otherwise_at_its_target():
         np.array(circling.location) + 5 * np.array(circling.direction), (0, 0, 1), atol=1e-7
     )
     assert (point.kind, point.cone, point.blend, point.direction) == ("point", None, None, None)
+
+
+def test_areas_and_suns_have_the_fields_of_their_kinds():
+    specs = (
+        Light(name="square", kind="area", location=(0, 3, 4), aim=(0, 0, 0), size="$side"),
+        Light(name="panel", kind="area", location=(0, 0, 3), size=("$side", 0.5)),
+        Light(name="sun", kind="sun", power=5, azimuth=90, elevation="$up", angle=2),
+        Light(name="far", kind="sun", power="$side", location=(0, 3, 4)),
+    )
+    square, panel, sun, far = place_lights(layout(lights=specs), inputs(side=0.4, up=30), CAMERA)
+    assert (square.size, panel.size) == ((0.4, 0.4), (0.4, 0.5))
+    assert (square.direction, panel.direction) == ((0, -0.6, -0.8), (0, 0, -1))
+    assert (square.power, square.radius, square.angle) == (1000, None, None)
+    # The camera is at positive y, so that its right is at negative x.
+    np.testing.assert_allclose(sun.direction, (math.sqrt(3) / 2, 0, -0.5), atol=1e-7)
+    assert (sun.power, sun.angle, sun.location, sun.radius, sun.size) == (5, 2, None, None, None)
+    assert (far.direction, far.angle, far.power) == ((0, -0.6, -0.8), 0.53, 0.4)
+
+
+def test_fields_of_new_kinds_are_written_for_them_alone():
+    (point,) = place_lights(layout(lights=(Light(),)), inputs(), CAMERA)
+    assert {"size", "angle"}.isdisjoint(point.model_dump())
+    assert {"size", "angle"}.isdisjoint(Light(kind="spot").model_dump())
 
 
 # ------------------------------------------------------------------------------------------ temperatures
@@ -180,6 +203,20 @@ def test_power_and_colour_of_all_lights_at_once_leave_the_trace_alone():
     assert normalise_lights(one)[0] == normalise_lights(other)[0]
     moved = one[0].model_copy(update={"location": (1.0, 0.0, 3.0)})
     assert normalise_lights((moved, one[1]))[0] != normalise_lights(one)[0]
+
+
+def test_an_area_and_a_sun_of_any_power_and_temperature_share_a_trace():
+    def pair(factor, kelvin):
+        specs = (
+            Light(kind="area", name="a", size=(2, 1), power=100 * factor, temperature=kelvin),
+            Light(kind="sun", name="b", power=5 * factor, temperature=kelvin),
+        )
+        return place_lights(layout(lights=specs), inputs(), CAMERA)
+
+    traced, gain = normalise_lights(pair(2.5, 9000))
+    assert traced == normalise_lights(pair(1, 3000))[0]
+    np.testing.assert_allclose(emitted(traced) * gain, emitted(pair(2.5, 9000)), rtol=1e-6)
+    assert (traced[0].size, traced[1].angle) == ((2, 1), 0.53)
 
 
 def test_place_and_radius_are_traced_and_the_temperature_is_not():

@@ -6,9 +6,9 @@ import pytest
 from PIL import Image
 
 from candlelight.blender_assets import AssetLibrary
-from candlelight.generators.language.layout import FloorSpec, SceneLayout
-from candlelight.generators.language.lights_and_camera import CameraSpec, LightSpec
-from candlelight.generators.language.material_spec import TEXTURES, RandomMaterial, StatedMaterial
+from candlelight.generators.language.layout import Floor, Scene
+from candlelight.generators.language.lights_and_camera import Camera, Light
+from candlelight.generators.language.material_spec import TEXTURES, Material, RandomMaterial
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
 from candlelight.generators.scenes.object_materials import (
     choose_material,
@@ -16,12 +16,12 @@ from candlelight.generators.scenes.object_materials import (
     draw_material,
     place_floor,
 )
-from candlelight.generators.scenes.plan_records import Material
+from candlelight.generators.scenes.plan_records import PlacedMaterial
 from candlelight.loaders.colour import linear_to_srgb
 from tests.refusals import refused
 
 LIBRARY = AssetLibrary()
-OWN = Material(label="own")
+OWN = PlacedMaterial(label="own")
 
 
 def inputs(unit="set/000000", seed=0, **values):
@@ -108,16 +108,26 @@ def test_wrong_images_are_refused_in_the_plan(folder, tmp_path):
 
 def test_a_stated_material_names_an_image_without_colours_and_a_pattern_with_two(folder):
     own = replace(inputs(t="dots"), library=AssetLibrary({"textures": folder}))
-    image, wood = StatedMaterial(texture="banded/banded_0002"), StatedMaterial(texture="wood")
+    image, wood = Material(texture="banded/banded_0002"), Material(texture="wood")
     stated = choose_material(image, "cube", 0, RandomMaterial(), own)
     assert (stated.label, stated.image, stated.color_a) == ("banded/banded_0002", True, None)
     with refused(r"material: `wood` is no image; expected `color_a`"):
         choose_material(wood, "cube", 0, RandomMaterial(), own)
-    factor = StatedMaterial(texture="$t", color_a=(0, 0, 0), color_b=(1, 1, 1))
+    factor = Material(texture="$t", color_a=(0, 0, 0), color_b=(1, 1, 1))
     assert choose_material(factor, "cube", 0, RandomMaterial(), own).label == "dots"
-    both = StatedMaterial(texture="banded/banded_0002", color_a=(0, 0, 0), color_b=(1, 1, 1))
+    both = Material(texture="banded/banded_0002", color_a=(0, 0, 0), color_b=(1, 1, 1))
     with refused(r"`banded/banded_0002` is an image, .*; expected no `color_a`"):
         choose_material(both, "cube", 0, RandomMaterial(), own)
+
+
+def test_a_stated_surface_takes_values_of_the_sample():
+    glass = Material(base_color=(1, 1, 1), transmission=1, roughness="$r", ior="$n")
+    made = choose_material(glass, "cube", 0, RandomMaterial(), inputs(r=0.1, n=1.5))
+    assert made.surface() == {"roughness": 0.1, "specular": 0.5, "transmission": 1.0, "ior": 1.5}
+    plain = choose_material(Material(base_color=(1, 1, 1)), "cube", 0, RandomMaterial(), inputs())
+    later = {"metallic", "transmission", "ior"}
+    assert later.isdisjoint(plain.model_dump())
+    assert later.isdisjoint(Material(base_color=(1, 1, 1)).model_dump())
 
 
 # ------------------------------------------------------------------------------------------------ parts
@@ -133,8 +143,8 @@ def test_own_stands_for_the_colours_of_the_manifest():
 
 
 def test_parts_follow_the_object_or_take_a_material_of_their_own():
-    blue = Material(label="blue")
-    stated = StatedMaterial(base_color=(0.1, 0.2, 0.3))
+    blue = PlacedMaterial(label="blue")
+    stated = Material(base_color=(0.1, 0.2, 0.3))
     painted = choose_part_materials({"beak": "$c", "tail": stated}, "duck", blue, inputs(c="red"))
     made_of = {part.name: part.material for part in painted}
     assert made_of["beak"].label == "red"
@@ -144,7 +154,7 @@ def test_parts_follow_the_object_or_take_a_material_of_their_own():
 
 
 def test_the_texture_of_a_part_is_named():
-    fur = StatedMaterial(texture="fur", color_a=(0, 0, 0), color_b=(1, 1, 1))
+    fur = Material(texture="fur", color_a=(0, 0, 0), color_b=(1, 1, 1))
     with refused(r"layout\.objects\.parts\.beak\.texture: asset `fur` is not among"):
         choose_part_materials({"beak": fur}, "finch", OWN, inputs())
 
@@ -153,8 +163,8 @@ def test_the_texture_of_a_part_is_named():
 
 
 def floor(**fields):
-    camera = CameraSpec(location=(0, 5, 2), look_at=(0, 0, 0.5))
-    return SceneLayout(camera=camera, lights=(LightSpec(),), floor=FloorSpec(**fields))
+    camera = Camera(location=(0, 5, 2), look_at=(0, 0, 0.5))
+    return Scene(camera=camera, lights=(Light(),), floor=Floor(**fields))
 
 
 def test_floors_have_random_materials_without_gloss():
@@ -165,3 +175,16 @@ def test_floors_have_random_materials_without_gloss():
     assert laid.material == drawn.model_copy(update={"specular": 0.0})
     assert drawn != draw(RandomMaterial(texturing="textured"), inputs(), "0")
     assert place_floor(floor(), inputs()).material is None
+
+
+def test_the_material_of_a_floor_depends_on_a_factor():
+    tiles = {"texture": "checker", "color_a": (0, 0, 0), "color_b": (1, 1, 1), "specular": "$s"}
+    chosen = floor(material={"choose": "$shape", "among": {"cube": tiles, "cone": "$paint", "torus": None}})
+    laid = {
+        shape: place_floor(chosen, inputs(shape=shape, s=0.2, paint="#ffffff")).material
+        for shape in ("cube", "cone", "torus")
+    }
+    assert (laid["cube"].label, laid["cube"].specular) == ("checker", 0.2)
+    assert laid["cone"] == PlacedMaterial(label="rgb", base_color=(1, 1, 1))
+    assert laid["torus"] is None
+    assert "material" not in Floor().model_dump()

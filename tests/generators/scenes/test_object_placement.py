@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from candlelight.blender_assets import AssetLibrary
-from candlelight.generators.language.layout import ObjectSpec, Scatter, SceneLayout
-from candlelight.generators.language.lights_and_camera import CameraSpec, EnvironmentSpec, LightSpec
+from candlelight.generators.language.layout import Object, Scatter, Scene
+from candlelight.generators.language.lights_and_camera import Camera, Environment, Light
 from candlelight.generators.random_streams import stream
 from candlelight.generators.scenes.layout_inputs import LayoutInputs, hue_to_rgb
 from candlelight.generators.scenes.object_materials import place_floor
@@ -18,12 +18,12 @@ from candlelight.generators.scenes.object_placement import (
     scatter,
     turn,
 )
-from candlelight.generators.scenes.plan_records import Floor
+from candlelight.generators.scenes.plan_records import PlacedFloor
 from candlelight.generators.scenes.resolve_trace import resolve
 
 LIBRARY = AssetLibrary()
-SPEC = CameraSpec(location=(0, 5, 2), look_at=(0, 0, 0.5))
-LAMP = LightSpec()
+SPEC = Camera(location=(0, 5, 2), look_at=(0, 0, 0.5))
+LAMP = Light()
 ROOMY = Scatter(
     count="$count", types=("cube", "torus", "suzanne"), size=(0.3, 0.9), region=(-3, 3, -2, 2), gap=0.1
 )
@@ -34,14 +34,14 @@ def inputs(unit="set/000000", seed=0, **values):
 
 
 def layout(**fields):
-    return SceneLayout(**{"camera": SPEC, "lights": (LAMP,), **fields})
+    return Scene(**{"camera": SPEC, "lights": (LAMP,), **fields})
 
 
 # ---------------------------------------------------------------------------------------------- objects
 
 
 def test_objects_take_the_values_of_the_sample():
-    spec = ObjectSpec(type="$kind", material="$color", size="$s", rotation=30, location=("$x", -1))
+    spec = Object(type="$kind", material="$color", size="$s", rotation=30, location=("$x", -1))
     values = inputs(kind="cone", color="red", s=2, x=0.25)
     (placed,) = place_objects(layout(objects=(spec,)), values)
     assert (placed.type, placed.material.label, placed.size, placed.rotation) == ("cone", "red", 2.0, 30.0)
@@ -50,9 +50,7 @@ def test_objects_take_the_values_of_the_sample():
 
 
 def test_an_object_in_the_air_turns_about_its_base_or_its_middle():
-    spec = ObjectSpec(
-        type="cylinder", material="red", size=2, tilt=("$a", 0), rotation=90, location=(1, "$y", 3)
-    )
+    spec = Object(type="cylinder", material="red", size=2, tilt=("$a", 0), rotation=90, location=(1, "$y", 3))
     (held,) = place_objects(layout(objects=(spec,)), inputs(a=90, y=-1))
     assert (held.tilt, held.rotation, held.location) == ((90.0, 0.0), 90.0, (1.0, -1.0, 3.0))
     # About x by 90 degrees what was up is towards -y; about z by 90 degrees, that is towards x.
@@ -77,7 +75,7 @@ def test_an_object_turns_about_one_axis_after_the_other():
 def test_colours_by_hue_or_channel():
     hue = {"hue": "$h", "saturation": 0.6}
     coloured = layout(
-        objects=(ObjectSpec(type="cube", material={"base_color": ("$h", 0.5, 0)}),), floor={"base_color": hue}
+        objects=(Object(type="cube", material={"base_color": ("$h", 0.5, 0)}),), floor={"base_color": hue}
     )
     (cube,) = place_objects(coloured, inputs(h=1))
     assert cube.material.base_color == (1.0, 0.5, 0.0)
@@ -182,7 +180,7 @@ def test_an_unknown_object_has_the_footprint_of_a_unit_box(tmp_path):
 
 
 def test_the_environment_adds_turn_and_strength_of_its_manifest():
-    spec = EnvironmentSpec(scene="$m", rotation="$r", strength=2)
+    spec = Environment(scene="$m", rotation="$r", strength=2)
     facts = LIBRARY.facts("scenes", "dusk city")
     placed = place_environment(layout(environment=spec), inputs(m="dusk city", r=350))
     assert placed.rotation == pytest.approx((350 + facts["rotation"]) % 360)
@@ -191,7 +189,7 @@ def test_the_environment_adds_turn_and_strength_of_its_manifest():
 
 
 def test_a_modelled_scene_replaces_the_floor():
-    for scene, modelled, floor in (("hall", True, None), ("garden", False, Floor(catcher=True))):
+    for scene, modelled, floor in (("hall", True, None), ("garden", False, PlacedFloor(catcher=True))):
         _, _, trace = resolve(layout(environment={"scene": scene}, floor={"catcher": True}), inputs())
         assert (trace.environment.modelled, trace.floor) == (modelled, floor)
 

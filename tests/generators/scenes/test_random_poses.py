@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from candlelight.generators.language.layout import ObjectSpec, RandomPose, SceneLayout
-from candlelight.generators.language.lights_and_camera import CameraSpec
+from candlelight.generators.language.layout import Object, RandomPose, Scene
+from candlelight.generators.language.lights_and_camera import Camera
 from candlelight.generators.language.load_recipe import load_recipe, recipe_sha256
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
 from candlelight.generators.scenes.object_placement import place_objects, vary_pose
 
-CUBE = ObjectSpec(type="cube", rotation="$base", location=(1, "$y"))
+CUBE = Object(type="cube", rotation="$base", location=(1, "$y"))
 VARIED = RandomPose(variation="$pose", turn=30, move=0.05)
 
 
@@ -48,8 +48,8 @@ def test_all_else_of_an_object_stays():
 def test_the_middle_of_a_tilted_object_moves_as_drawn():
     # The random turn is part of the rotation, so the anchor is placed after it.
     tilted = CUBE.model_copy(update={"tilt": (40.0, 0.0), "anchor": "center", "location": (1, "$y", 1)})
-    layout = SceneLayout(
-        camera=CameraSpec(location=(0, 5, 2), look_at=(0, 0, 0)), objects=(tilted,), random_pose=VARIED
+    layout = Scene(
+        camera=Camera(location=(0, 5, 2), look_at=(0, 0, 0)), objects=(tilted,), random_pose=VARIED
     )
     (placed,) = place_objects(layout, inputs())
     angle, tilt = np.radians(placed.rotation), np.radians(40)

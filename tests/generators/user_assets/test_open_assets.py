@@ -16,7 +16,7 @@ from candlelight.generators.user_assets import asset_folders
 from candlelight.generators.user_assets.asset_folders import open_assets
 from tests.refusals import refused
 
-pytestmark = pytest.mark.blender
+pytestmark = [pytest.mark.blender, pytest.mark.usefixtures("kept_renderers")]
 
 RECIPE = """
 name: own

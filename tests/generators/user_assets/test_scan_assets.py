@@ -68,7 +68,7 @@ def scanned(originals, ask_helper):
 
 
 @pytest.fixture(scope="module")
-def rendered(scanned, tmp_path_factory):
+def rendered(scanned, kept_renderers, tmp_path_factory):
     """Render `candle-faithful` with the scanned assets only."""
     folder, _ = scanned
     assets = {kind: folder / kind for kind in KINDS}
