@@ -68,7 +68,9 @@ class AssetLibrary:
                     f"assets: kind `{kind}` is not known; expected one of {', '.join(ASSET_SUFFIXES)}"
                 )
             if not folder.is_dir():
-                raise InputError(f"assets.{kind}: folder `{folder}` does not exist; name a folder of {kind}")
+                raise InputError(
+                    f"assets.{kind}: folder `{folder.absolute()}` does not exist; name a folder of {kind}"
+                )
 
     def labels(self, kind: str) -> list[str]:
         """List the labels of a kind, sorted: of the user's folder if there is one, else of the shipped.

@@ -20,6 +20,8 @@ def _folders(__: click.Context, ___: click.Parameter, values: tuple[str, ...]) -
     folders: dict[str, Path] = {}
     for value in values:
         kind, _, folder = value.partition("=")
+        if kind == CODE:
+            raise click.BadParameter("code runs from the folder of the recipe; allow it by --run-code")
         if kind not in ASSET_SUFFIXES or not folder:
             raise click.BadParameter(
                 f"expected KIND=FOLDER with KIND one of {', '.join(ASSET_SUFFIXES)}, got {value}"
@@ -193,8 +195,8 @@ def plan(
 ) -> None:
     """Plan RECIPE: fix every number of every sample.
 
-    RECIPE is the name of a shipped recipe, a YAML file, or a plan file (.parquet). The plan is a table with
-    one row per sample; planning needs no Blender.
+    RECIPE is the name of a shipped recipe, a YAML file, FILE.py:NAME for a recipe in Python, or a plan file
+    (.parquet). The plan is a table with one row per sample; planning needs no Blender.
 
     \b
     candlelight plan candle --out candle.parquet

@@ -123,10 +123,10 @@ def _from_python(path: Path, name: str) -> dict[str, Any]:
         return found.model_dump(exclude_unset=True, exclude={"assets": {CODE}})
     if isinstance(found, Mapping):
         return plain_fields(found)
-    known = [one for one, value in vars(module).items() if isinstance(value, Recipe | dict)]
+    known = ", ".join(one for one, value in vars(module).items() if isinstance(value, Recipe)) or "none"
     raise InputError(
-        f"recipe {path.name}:{name}: expected a recipe or a mapping, got "
-        f"{'no such name' if found is None else type(found).__name__}{did_you_mean(name, known)}"
+        f"recipe {path.name}:{name}: expected the name of a recipe in that file ({known}) or of a mapping, got "
+        f"{'no such name' if found is None else type(found).__name__}"
     )
 
 

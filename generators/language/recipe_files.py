@@ -63,6 +63,8 @@ def find_recipe(source: str | Path) -> Path:
     if str(source) in known:
         return known[str(source)]
     path = Path(source)
+    if path.suffix == ".py":
+        raise InputError(f"recipe `{source}`: expected FILE.py:NAME, with the name of a recipe in that file")
     with suppress(OSError):  # no name of a file, such as a whole recipe
         if path.is_file():
             return path

@@ -229,7 +229,7 @@ def test_the_command_names_the_code_that_runs(folder, tmp_path):
     files = f"running Python code: {folder / 'scenes.py'}, {folder / 'shapes.py'}\n"
     for source in ([folder / "table.yaml", "--run-code"], [f"{folder / 'scenes.py'}:recipe"]):
         assert run("plan", *source, "--out", out) == f"{files}{out}: 4 samples from 4 traces\n"
-    with refused("recipe scenes.py:recip: expected a recipe or a mapping, got no such name; did you mean"):
+    with refused("recipe scenes.py:recip: expected the name of a recipe in that file .recipe. or"):
         load_recipe(f"{folder / 'scenes.py'}:recip")
     with refused("expected a file of Python, there is no .*scene.py"):
         load_recipe(f"{folder / 'scene.py'}:recipe")
