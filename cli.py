@@ -154,8 +154,8 @@ def counterfactual(
 
     RECIPE is the name of a shipped recipe, a YAML file, FILE.py:NAME for a recipe in Python, or a plan file
     (.parquet). A counterfactual is the same sample with some factors set: its exogenous draws are kept, and
-    the factors that depend on the set factors are recomputed. Choose samples by --sample, or N samples of each
-    set by --limit. The page counterfactuals.html in the folder of frames shows them side by side.
+    the factors that depend on the set factors are recomputed. Choose samples by --sample, or N samples of
+    each set by --limit. The page counterfactuals.html in the folder of frames shows them side by side.
 
     \b
     candlelight counterfactual candle --sample candle-000012 --do color=yellow --out what-if

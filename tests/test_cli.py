@@ -112,7 +112,7 @@ DO = "counterfactual candle --sample candle-000000 --out o --do"
         ),
         ("recipes show nothing", "neither a file nor shipped"),
         (f"recipes show {PICTURE}", "recipe candle.jpg: expected YAML in UTF-8, got something else"),
-        (f"recipes show {__file__}", "recipe test_cli.py: expected "),
+        (f"recipes show {__file__}", "expected FILE.py:NAME"),
         (f"render {PICTURE} --out frames", "recipe candle.jpg: expected YAML"),
         ("plan candle --out /proc/none/plan.parquet", "/proc/none"),
         ("plan candle --out plan.html --report", "--out: expected FILE.parquet"),

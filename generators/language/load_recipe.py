@@ -125,8 +125,8 @@ def _from_python(path: Path, name: str) -> dict[str, Any]:
         return plain_fields(found)
     known = ", ".join(one for one, value in vars(module).items() if isinstance(value, Recipe)) or "none"
     raise InputError(
-        f"recipe {path.name}:{name}: expected the name of a recipe in that file ({known}) or of a mapping, got "
-        f"{'no such name' if found is None else type(found).__name__}"
+        f"recipe {path.name}:{name}: expected the name of a recipe in that file ({known}) or of a mapping, "
+        f"got {'no such name' if found is None else type(found).__name__}"
     )
 
 
