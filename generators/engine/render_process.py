@@ -262,10 +262,12 @@ class _Process:
                     stdout=log,
                     stderr=log,
                     pass_fds=(write_end,),
-                    # Without HOME, Blender writes its cache to the current folder.
+                    # Without HOME, Blender writes its cache to the current folder. Sets of own code have one
+                    # order in all render processes.
                     env={
                         "HOME": tempfile.gettempdir(),
                         **os.environ,
+                        "PYTHONHASHSEED": "0",
                         THREADS_VARIABLE: str(threads),
                     },
                     text=True,

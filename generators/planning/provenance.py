@@ -127,10 +127,11 @@ def check_assets(records: Iterable[AssetRecord], library: AssetLibrary, where: s
             )
         now = library.sha256(record.kind, record.label)
         if now != record.sha256:
+            elsewhere = f"name its folder with {argument('assets')} {record.kind}=FOLDER, or "
             raise InputError(
                 f"{where} was made with another `{record.label}` of {record.kind} (SHA-256 "
-                f"{record.sha256[:12]}, the file now {now[:12]}); restore that file, name its folder with "
-                f"{argument('assets')} {record.kind}=FOLDER, or {otherwise}"
+                f"{record.sha256[:12]}, the file now {now[:12]}); restore that file, "
+                f"{'or ' if record.kind == CODE else elsewhere}{otherwise}"
             )
 
 

@@ -110,7 +110,8 @@ def rust(wear=0.5):
 
 def smooth():
     """A Mix Shader of two Diffuse BSDFs beside a Principled BSDF that is not seen."""
-    bpy.ops.mesh.primitive_uv_sphere_add(radius=0.5, location=(0, 0, 0.5))
+    order = [*{"fir", "oak", "elm", "ash", "yew", "box", "bay", "fig"}]  # by hashes, equal in all processes
+    bpy.ops.mesh.primitive_uv_sphere_add(radius=0.5 + order.index("fir") / 50, location=(0, 0, 0.5))
     ball = bpy.context.object
     paint = bpy.data.materials.new("mixed")
     tree = paint.node_tree
