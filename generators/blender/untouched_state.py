@@ -1,5 +1,6 @@
 """The state that a function of the user must leave as it is: other scenes, settings, random generators."""
 
+import hashlib
 import random
 from typing import Any
 
@@ -28,7 +29,16 @@ def untouched_state() -> dict[str, Any]:
         "uses the global generator of numpy": (np.asarray(keys).tobytes(), *rest),
         "changes settings of rendering": [_settings(scene) for scene in scenes],
         "removes what it did not make": block_ids(),
-        "changes objects that it did not make": {one.session_uid: _place_of(one) for one in bpy.data.objects},
+        "changes objects that it did not make": {
+            one.session_uid: _object_of(one) for one in bpy.data.objects
+        },
+        "changes meshes that it did not make": {one.session_uid: _mesh_of(one) for one in bpy.data.meshes},
+        "changes materials, lights or worlds that it did not make": {
+            one.session_uid: struct_values(one)
+            for blocks in (bpy.data.materials, bpy.data.lights, bpy.data.worlds, bpy.data.node_groups)
+            for one in blocks
+        },
+        "registers handlers": {name: len(known) for name, known in _handlers().items()},
     }
 
 
@@ -49,6 +59,8 @@ def check_untouched(label: str, known: dict[str, Any]) -> None:
         elif isinstance(now, dict):
             now = {uid: now.get(uid) for uid in before}
         if now != before:
+            for name, handlers in _handlers().items():
+                del handlers[known["registers handlers"][name] :]
             remedy = (
                 "take randomness from its numbers, as in random.Random(seed)"
                 if "generator" in fault
@@ -62,10 +74,41 @@ def _settings(scene: Any) -> list[Any]:
     return [struct_values(part) for part in (*parts, *(view.cycles for view in scene.view_layers))]
 
 
-def _place_of(one: Any) -> tuple[Any, ...]:
+def _handlers() -> dict[str, list[Any]]:
+    """Return the functions that Blender calls at events, by event."""
+    handlers = {name: getattr(bpy.app.handlers, name) for name in dir(bpy.app.handlers)}
+    return {name: known for name, known in handlers.items() if isinstance(known, list)}
+
+
+_OBJECT_FLAGS = (
+    *("hide_render", "hide_viewport", "pass_index", "lightgroup", "is_shadow_catcher", "is_holdout"),
+    *("visible_camera", "visible_diffuse", "visible_glossy", "visible_transmission", "visible_shadow"),
+)
+
+
+def _object_of(one: Any) -> tuple[Any, ...]:
     data = None if one.data is None else one.data.session_uid
     scenes = sorted(scene.session_uid for scene in one.users_scene)
-    return [tuple(row) for row in one.matrix_basis], data, scenes, one.hide_render, len(one.modifiers)
+    slots = [slot.material and slot.material.session_uid for slot in one.material_slots]
+    flags = [getattr(one, name) for name in _OBJECT_FLAGS]
+    changes = len(one.modifiers), len(one.constraints)
+    return [tuple(row) for row in one.matrix_basis], data, scenes, slots, flags, changes
+
+
+def _mesh_of(mesh: Any) -> bytes:
+    """Digest places, shapes, smoothness and material slots of the faces of a mesh."""
+    digest = hashlib.blake2b()
+    for items, name, size, kind in (
+        (mesh.vertices, "co", 3, np.float32),
+        (mesh.loops, "vertex_index", 1, np.int32),
+        (mesh.polygons, "loop_start", 1, np.int32),
+        (mesh.polygons, "material_index", 1, np.int32),
+        (mesh.polygons, "use_smooth", 1, np.bool_),
+    ):
+        values = np.empty(len(items) * size, kind)
+        items.foreach_get(name, values)
+        digest.update(values.tobytes())
+    return digest.digest()
 
 
 def struct_values(struct: Any, seen: set[tuple[type, int]] | None = None) -> list[Any]:

@@ -108,17 +108,18 @@ def load_any_plan(
                     f"{flag} changes a recipe, but {recipe} is a plan, whose numbers are fixed; plan again"
                 )
         found = load_plan(Path(recipe), {**(assets or {}), **code_folder(Path(recipe).parent, run_code)})
-        _tell_code(found)
+        _tell_code(found.recipe, found.assets)
     else:
         if seed is not None:
             overrides = (*overrides, f"seed={seed}")
         loaded = load_recipe(recipe, overrides, preset, assets, run_code)
+        _tell_code(loaded)
         if not ids:
             total = count_samples(loaded, AssetLibrary(loaded.assets), sets) if limit is None else None
             with progress(total, "plan", "sample") as advance:
-                found = make_plan(loaded, limit, advance, sets)
-            _tell_code(found)
-            return found
+                made = make_plan(loaded, limit, advance, sets)
+            _tell_code(made.recipe, made.assets)
+            return made
         found = plan_samples(loaded, ids)
     found = found if sets is None else found.of_set(*sets)
     return found.limit(limit) if limit else found
@@ -132,14 +133,16 @@ def code_folder(folder: Path, run_code: bool) -> dict[str, Path]:
     return {CODE: inner if inner.is_dir() else inner.parent}
 
 
-def _tell_code(made: Any) -> None:
-    """Name the Python files of a plan that run."""
+def _tell_code(recipe: Any, assets: Sequence[Any] | None = None) -> None:
+    """Name the Python files that run: of scenes before planning, or of ``assets`` before rendering."""
     from candlelight.blender_assets import AssetLibrary
     from candlelight.loaders.files.python_files import local_files
 
-    scenes = [one.scene.code for one in made.recipe.sets.values() if one.scene is not None]
-    labels = [*scenes, *(asset.label for asset in made.assets if asset.kind == CODE)]
-    library = AssetLibrary(made.recipe.assets)
+    if assets is None:
+        labels = [one.scene.code for one in recipe.sets.values() if one.scene is not None]
+    else:
+        labels = [asset.label for asset in assets if asset.kind == CODE]
+    library = AssetLibrary(recipe.assets)
     paths = [library.find(CODE, label) for label in labels if library.has(CODE, label)]
     if files := dict.fromkeys(file for path in paths for file in local_files(path)):
         click.echo(f"running Python code: {', '.join(map(str, files))}", err=True)

@@ -88,8 +88,9 @@ def load_recipe(
                 "recipe (mapping): expected fields of finite depth, got one inside itself"
             ) from None
     elif python := _PYTHON.fullmatch(str(source)):
-        path, run_code = Path(python[1]), True
+        path = Path(python[1])
         data = _from_python(path, python[2])
+        run_code = run_code or not _extends_files(data)
     else:
         path = find_recipe(source)
         data = read_recipe_file(path)
@@ -113,6 +114,13 @@ def load_recipe(
     with within(f"recipe {path.name}"):
         _fill_counterfactuals(data)
         return _checked(data)
+
+
+def _extends_files(data: Mapping[str, Any]) -> bool:
+    """Tell whether a set extends a set of another file, whose author may name code, too."""
+    sets = with_sets(data).get("sets")
+    references = [one.get("extends") for one in sets.values() if isinstance(one, dict)] if sets else []
+    return any(re.search(r"\.ya?ml/", str(reference)) for reference in references)
 
 
 def _from_python(path: Path, name: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ standard input, and writes the layouts by id as JSON.
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 from typing import Any
@@ -69,15 +70,17 @@ def _layouts(
 def _repeat(recipe: Recipe, set_name: str) -> dict[str, Any]:
     """Make the same scenes in a second process."""
     done = subprocess.run(
-        [sys.executable, "-m", "candlelight.generators.planning.repeat_scenes"],
+        # -P: files in the current folder are data, even if they are named like modules.
+        [sys.executable, "-P", "-m", "candlelight.generators.planning.repeat_scenes"],
         input=_Request(recipe=recipe, set_name=set_name).model_dump_json(),
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode:
-        raise InputError((done.stderr.strip().splitlines() or ["the process ended"])[-1])
-    made: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    if done.returncode or not done.stdout:
+        said = (done.stderr.strip().splitlines() or [""])[-1]
+        raise InputError(said or f"scene: the process that repeats it ended with status {done.returncode}")
+    made: dict[str, Any] = json.loads(done.stdout)
     return made
 
 
@@ -92,6 +95,8 @@ def _answer(text: str) -> str:
 
 if __name__ == "__main__":
     try:
-        print(_answer(sys.stdin.read()))
+        with os.fdopen(os.dup(1), "w", encoding="utf-8") as answer:
+            os.dup2(2, 1)  # the functions may print
+            answer.write(_answer(sys.stdin.read()))
     except InputError as error:
         sys.exit(str(error))

@@ -20,8 +20,8 @@ from candlelight.loaders.files.python_files import exception_reason
 from candlelight.loaders.schema import LIGHT_PREFIX, FactorValue
 
 
-class SampleFactors(Mapping[str, FactorValue]):
-    """Factors and variables of one sample, as attributes and as a mapping.
+class SampleFactors:
+    """Factors and variables of one sample, by name: as attributes and in brackets.
 
     Example:
         >>> SampleFactors({"twist": 0.5}).twist

@@ -156,6 +156,18 @@ FAULTS = {
         "np.random.seed(1); return cube()",
         "uses the global generator of numpy; take randomness from",
     ),
+    "smooths": (
+        "[setattr(f, 'use_smooth', True) for mesh in bpy.data.meshes for f in mesh.polygons]; return cube()",
+        "changes meshes that it did not make",
+    ),
+    "hides": (
+        "next(one for one in bpy.data.objects if one.type == 'MESH').visible_camera = False; return cube()",
+        "changes objects that it did not make",
+    ),
+    "waits": (
+        "bpy.app.handlers.render_pre.append(lambda *_: None); return cube()",
+        "registers handlers",
+    ),
     "unseeded": (
         "one = cube(); one.scale[0] = 1 + np.random.default_rng().random(); return one",
         "`faults.py:unseeded` gives another result at each call; take randomness from its numbers",

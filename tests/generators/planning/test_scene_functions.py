@@ -217,6 +217,12 @@ def test_a_recipe_cannot_allow_its_own_code(folder, tmp_path):
         for command in ("plan", "render"):
             message = refusal(command, tmp_path / "own.yaml", "--out", tmp_path / "out.parquet")
             assert message.endswith("--run-code")
+    (tmp_path / "mine.py").write_text("recipe = {'name': 'mine', 'extends': 'own.yaml/table'}\n")
+    (tmp_path / "own.yaml").write_text(
+        "name: own\nsets: {table: {factors: {a: [1, 2]}, scene: mark.py:table}}\n"
+    )
+    with refused("`mark.py:table` is Python code, which runs only if you allow it"):
+        make_plan(load_recipe(f"{tmp_path / 'mine.py'}:recipe"))
     assert not (tmp_path / "ran").exists()
     with refused("own.py` in .*; did you mean|there is no file `own.py`"):
         make_plan(load_recipe(folder / "table.yaml", ["scene=own.py:table"], run_code=True))
