@@ -28,7 +28,7 @@ _KEPT_KINDS = (bpy.types.Material, bpy.types.NodeTree, bpy.types.Image, bpy.type
 
 @dataclass(frozen=True)
 class _Product:
-    """What a function gave: a mesh or a material, its datablock, and a digest that two equal runs share."""
+    """Result of a function: a mesh or a material, its datablock, and a digest that two equal runs share."""
 
     made: Any
     block: Any
