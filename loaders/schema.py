@@ -155,8 +155,8 @@ class Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-def later_field() -> Any:
-    """Return the default None of a field that came later; None is not written, so that older records stay.
+def later_field(default: Any = None) -> Any:
+    """Return a field that came later: its default is not written, so that older records stay.
 
     Example:
         >>> class Mug(Record):
@@ -165,7 +165,7 @@ def later_field() -> Any:
         >>> Mug(size=1).model_dump_json()
         '{"size":1.0}'
     """
-    return Field(default=None, exclude_if=lambda value: value is None)
+    return Field(default=default, exclude_if=lambda value: value == default)
 
 
 class PartRecord(Record):
@@ -300,13 +300,19 @@ class RecipeRecord(Record):
     sha256: str
 
 
+InterventionKind = Literal["hard", "soft", "drawn"]
+
+
 class Metadata(Record):
     """Metadata of one sample: the content of its ``metadata.json``.
 
     ``set`` is the image set within the recipe (the Hugging Face configuration) and ``index`` the sample's
     number in it. Samples of one ``unit`` share exogenous draws and the renderer's seed. Samples of one
     ``group`` share one trace; its name is a hash of the scene's numbers and of the content of its assets.
-    ``exogenous`` holds the drawn variables that are not factors. ``camera`` is None for dead leaves and
+    ``exogenous`` holds the drawn variables that are not factors. ``step`` counts the steps of a unit that is
+    a sequence. ``intervention`` holds the values of all that an intervention changed; ``intervention_kind``
+    says for which of them it put another mechanism in place of a number, "soft" with parents and "drawn"
+    without; both are left out of JSON where they say nothing. ``camera`` is None for dead leaves and
     photographs, ``renderer`` for photographs. ``layers`` maps each layer to `array_sha256`.
     """
 
@@ -319,7 +325,9 @@ class Metadata(Record):
     group: str
     factors: dict[str, FactorValue]
     exogenous: dict[str, FactorValue]
+    step: int | None = later_field()
     intervention: dict[str, FactorValue]
+    intervention_kind: dict[str, InterventionKind] = later_field({})
     propensity: dict[str, float] = {}
     counterfactual_of: str | None = None
     objects: tuple[ObjectRecord, ...]

@@ -14,6 +14,7 @@ from candlelight.generators.language.lights_and_camera import PlacedCamera
 from candlelight.loaders.schema import (
     EnvironmentRecord,
     FactorValue,
+    InterventionKind,
     LightRecord,
     Metadata,
     Record,
@@ -142,8 +143,9 @@ class SamplePlan(Record):
 
     Blender renders ``trace``; its radiance times ``gain``, channel by channel, is the radiance of this sample
     (power and colour of the light are linear and need no second render). ``lights`` are the lights of this
-    sample. ``propensity`` is, for each factor and variable, the probability (or density) of its value given
-    its parents.
+    sample. ``step``, ``intervention`` and ``intervention_kind`` mean what they mean in `Metadata`.
+    ``propensity`` is, for each factor and variable, the probability (or density) of its value given its
+    parents.
     """
 
     id: FileName
@@ -153,7 +155,9 @@ class SamplePlan(Record):
     group: FileName
     factors: dict[str, FactorValue]
     exogenous: dict[str, FactorValue]
+    step: int | None = later_field()
     intervention: dict[str, FactorValue]
+    intervention_kind: dict[str, InterventionKind] = later_field({})
     propensity: dict[str, float]
     counterfactual_of: str | None = None
     lights: tuple[LightRecord, ...]
