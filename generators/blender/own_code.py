@@ -150,7 +150,9 @@ def _call(function: Callable[..., Any], label: str, path: Path, arguments: dict[
         if bpy.context.mode != "OBJECT":
             bpy.ops.object.mode_set(mode="OBJECT")  # the mesh does not have before what was edited
         return result
-    except (Exception, SystemExit) as error:  # the user's code may raise any exception
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the user's code may raise any exception
         traceback.print_exc()  # into the log of the sample
         folder = path.parent.resolve()
         places = [(Path(one.filename), one.lineno) for one in traceback.extract_tb(error.__traceback__)]

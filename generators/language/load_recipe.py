@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from candlelight.blender_assets import AssetLibrary
 from candlelight.blender_assets.asset_kinds import CODE
 from candlelight.generators.language.factor_values import check_interventions
 from candlelight.generators.language.factors import NAME_PATTERN
@@ -62,7 +63,8 @@ def load_recipe(
             the field ``render`` of the recipe and of all sets; overrides change it.
         assets: folders of the user's own assets by kind, in place of the recipe's folders.
         run_code: whether the Python code that the recipe names may run, from the folder of its file. The code
-            of ``FILE.py:NAME`` and beside functions that the mapping holds may run without it.
+            of ``FILE.py:NAME`` and beside functions that the mapping holds may run without it, that of
+            YAML files which they extend may not.
 
     Returns:
         The recipe, checked. Folders in its ``assets`` are relative to its file (those of a mapping to the
@@ -79,6 +81,7 @@ def load_recipe(
         >>> load_recipe(mine).sets["few"].draws
         9
     """
+    python = None if isinstance(source, Mapping) else _PYTHON.fullmatch(str(source))
     if isinstance(source, Mapping):
         path = Path.cwd() / "(mapping)"  # named in messages, and the place that paths are relative to
         try:
@@ -87,10 +90,9 @@ def load_recipe(
             raise InputError(
                 "recipe (mapping): expected fields of finite depth, got one inside itself"
             ) from None
-    elif python := _PYTHON.fullmatch(str(source)):
+    elif python is not None:
         path = Path(python[1])
         data = _from_python(path, python[2])
-        run_code = run_code or not _extends_files(data)
     else:
         path = find_recipe(source)
         data = read_recipe_file(path)
@@ -98,7 +100,11 @@ def load_recipe(
     extended = merge_sets(data, path.resolve())
     # Absolute, because workers may have another working directory.
     own = {kind: folder.absolute() for kind, folder in (assets or {}).items()}
-    if run_code:
+    in_python = isinstance(source, Mapping) or python is not None
+    if in_python and extended.code and not run_code and CODE not in own:
+        # Otherwise the leave of the code in Python would hold for code that the author of a file names.
+        AssetLibrary().find(CODE, extended.code[0])
+    if run_code or python:
         own.setdefault(CODE, path.absolute().parent)
     if isinstance(data.get("assets", {}), dict):
         data["assets"] = {**extended.folders, **asset_folders(data, path), **own}
@@ -114,13 +120,6 @@ def load_recipe(
     with within(f"recipe {path.name}"):
         _fill_counterfactuals(data)
         return _checked(data)
-
-
-def _extends_files(data: Mapping[str, Any]) -> bool:
-    """Tell whether a set extends a set of another file, whose author may name code, too."""
-    sets = with_sets(data).get("sets")
-    references = [one.get("extends") for one in sets.values() if isinstance(one, dict)] if sets else []
-    return any(re.search(r"\.ya?ml/", str(reference)) for reference in references)
 
 
 def _from_python(path: Path, name: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from candlelight.blender_assets.asset_kinds import CODE
+from candlelight.blender_assets.asset_kinds import CODE, is_code_label
 from candlelight.generators.language.field_types import described, is_choice
 from candlelight.loaders.errors import InputError, argument, did_you_mean, nearest_file, within
 from candlelight.loaders.files.plain_yaml import LONGEST, parse_yaml
@@ -34,10 +34,12 @@ class Extended:
     Attributes:
         fields: by set, the fields among `FOR_ALL_SETS` that another recipe gives.
         folders: by kind of asset, the folder that an extended file names.
+        code: labels of the Python code that extended files name.
     """
 
     fields: dict[str, set[str]] = field(default_factory=dict)
     folders: dict[str, Path] = field(default_factory=dict)
+    code: list[str] = field(default_factory=list)
 
 
 def shipped_recipes() -> dict[str, Path]:
@@ -155,6 +157,7 @@ def _merge_set(data: dict[str, Any], place: _Place, above: tuple[_Place, ...], e
         raise InputError(f"{where}: {circle}, which never ends")
     if slash:
         base = _from_file(base_place, reference, where, chain, extended)
+        extended.code += _code_labels(base)
         base = {key: value for key, value in base.items() if key not in data}
         extended.fields[name] = base.keys() & set(FOR_ALL_SETS) - sets[name].keys()
     else:
@@ -211,6 +214,15 @@ def _from_file(
             )
     inherited = {key: data[key] for key in FOR_ALL_SETS if key in data}
     return {**inherited, **sets[name]}
+
+
+def _code_labels(value: Any) -> list[str]:
+    """List the labels of code in the fields of a set."""
+    if isinstance(value, Mapping):
+        value = [*value, *value.values()]
+    if isinstance(value, list):
+        return [label for item in value for label in _code_labels(item)]
+    return [value] if isinstance(value, str) and is_code_label(value) else []
 
 
 def asset_folders(data: Mapping[str, Any], path: Path) -> dict[str, Path]:

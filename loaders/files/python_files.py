@@ -39,7 +39,9 @@ def user_file(path: Path) -> Iterator[ModuleType]:
         sys.modules[name] = module  # dataclasses and pickle look the module up there
         try:
             spec.loader.exec_module(module)
-        except (Exception, SystemExit) as error:  # the file's code runs and may raise any exception
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # the file's code runs and may raise any exception
             del sys.modules[name]
             raise InputError(f"{path.name}: cannot be imported: {exception_reason(error)}") from error
         yield module

@@ -8,8 +8,10 @@ import pytest
 
 from candlelight.generators import counterfactual, do, load_recipe, make_plan, render
 from candlelight.generators.language.recipe import Recipe
+from candlelight.generators.planning import repeat_scenes
 from candlelight.generators.planning.plan import plan_samples
 from candlelight.generators.planning.plan_table import load_plan, save_plan
+from candlelight.loaders.files.python_files import user_file
 from candlelight.loaders.frames import frame_path, read_frame
 from tests.command_line import refusal, run
 from tests.refusals import refused
@@ -157,6 +159,19 @@ def test_a_rendered_counterfactual_is_equal_where_nothing_changed(plan, tmp_path
         ),
         (["x = 1", "return 1 / 0"], r"own.py:6 \(scene\), sample table-000000: ZeroDivisionError: division"),
         (["raise SystemExit(3)"], r"own.py:5 \(scene\), sample table-000000: SystemExit: 3"),
+        (["raise GeneratorExit"], r"own.py:5 \(scene\), sample table-000000: GeneratorExit"),
+        (
+            ["import os; os._exit(3)"],
+            r"own.py:4 \(scene\), sample table-00000\d: the function ended its process with status 3; it may",
+        ),
+        (
+            ["import os", scene("[{'type': 'cube', 'size': len(os.environ) / 50}]")],
+            r"`objects.0.size` is .* the environment or np.random",
+        ),
+        (
+            ["open('shapes.txt')", scene()],
+            r"No such file .*only in a second process, .* name files from Path\(__file__\)",
+        ),
         (["return factors.colour"], r"`colour` is no factor .* one of: height, color.*mean `color`\?"),
         (["pass"], "expected a scene or a mapping of its fields, got NoneType"),
         ([scene("[{'typ': 'cube'}]")], "objects.0.typ: there is no such field; .* mean `type`"),
@@ -168,9 +183,26 @@ def test_a_rendered_counterfactual_is_equal_where_nothing_changed(plan, tmp_path
         (["return {'dead_leaves': {'shape': 'disc'}}"], "expected a scene to trace, got dead leaves"),
     ],
 )
-def test_faults_of_a_function_are_one_line(own_scene, lines, message):
+def test_faults_of_a_function_are_one_line(own_scene, lines, message, tmp_path, monkeypatch):
+    (tmp_path / "shapes.txt").touch()
+    monkeypatch.chdir(tmp_path)
     with refused(f"sets.table: scene own.py.*{message}" if not message.startswith("own") else message):
         make_plan(own_scene(*lines))
+
+
+def test_the_scenes_of_late_samples_are_repeated_too(own_scene):
+    late = own_scene(
+        scene("[{'type': 'cube', 'size': 1 + (factors.height > 900) * np.random.rand()}]"),
+        overrides=[f"factors.height={[*range(1, 1001)]}"],
+    )
+    with refused(r"sample table-001999: `objects.0.size` is"):
+        make_plan(late, limit=4)
+
+
+def test_a_function_without_end_is_stopped(own_scene, monkeypatch):
+    monkeypatch.setattr(repeat_scenes, "_LONGEST", 5)
+    with refused(r"own.py:4 \(scene\), sample table-00000\d: the function took more than 5 s for 8 samples;"):
+        make_plan(own_scene("while True: pass"))
 
 
 def test_light_layers_need_the_names_of_the_lights(own_scene, plan):
@@ -210,7 +242,7 @@ save_plan(make_plan(recipe), Path("cell.parquet"))
 # ------------------------------------------------------------------------------------------ what may run
 
 
-def test_a_recipe_cannot_allow_its_own_code(folder, tmp_path):
+def test_a_recipe_cannot_allow_its_own_code(folder, tmp_path, monkeypatch):
     (tmp_path / "mark.py").write_text("from pathlib import Path\nPath(__file__).with_name('ran').touch()\n")
     for line in ("", "assets: {code: .}\n"):
         (tmp_path / "own.yaml").write_text(RECIPE.replace("scenes.py", "mark.py") + line)
@@ -223,6 +255,17 @@ def test_a_recipe_cannot_allow_its_own_code(folder, tmp_path):
     )
     with refused("`mark.py:table` is Python code, which runs only if you allow it"):
         make_plan(load_recipe(f"{tmp_path / 'mine.py'}:recipe"))
+    benign = (
+        "def scene(factors, draw):\n    return {}\n\n"
+        "recipe = {'name': 'mine', 'sets': {'a': {'factors': {'b': [1, 2]}, 'scene': scene}, "
+        "'c': {'extends': 'own.yaml/table'}}}\n"
+    )
+    (tmp_path / "mine.py").write_text(benign)
+    with user_file(tmp_path / "mine.py") as module, monkeypatch.context() as patch:
+        patch.chdir(tmp_path)
+        for source in (f"{tmp_path / 'mine.py'}:recipe", module.recipe):
+            with refused("`mark.py:table` is Python code, which runs only if you allow it"):
+                make_plan(load_recipe(source))
     assert not (tmp_path / "ran").exists()
     with refused("own.py` in .*; did you mean|there is no file `own.py`"):
         make_plan(load_recipe(folder / "table.yaml", ["scene=own.py:table"], run_code=True))
