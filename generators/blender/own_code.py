@@ -103,6 +103,7 @@ def _build(take: _Take, label: str, path: Path, arguments: dict[str, Any]) -> tu
             window.scene = scene
             result = _call(function, label, path, arguments)
             check_untouched(label, known)
+            _check_still(label, before)
             window.scene = scene
             product = take(label, result, scene, before)
             digests.append(product.digest)
@@ -159,6 +160,19 @@ def _call(function: Callable[..., Any], label: str, path: Path, arguments: dict[
         inside = [(file.name, line) for file, line in places if file.is_relative_to(folder)]
         where = f" in {inside[-1][0]}, line {inside[-1][1]}" if inside else ""
         raise InputError(f"`{label}` failed{where}: {exception_reason(error)}") from None
+
+
+def _check_still(label: str, before: Collection[int]) -> None:
+    """Refuse animation, whose values depend on the current frame, which a sample does not have."""
+    for _, block in all_blocks():
+        if block.session_uid in before:
+            continue
+        for one in (block, getattr(block, "node_tree", None)):
+            moved = getattr(one, "animation_data", None)
+            if moved is not None and (moved.action or moved.drivers or moved.nla_tracks):
+                raise InputError(
+                    f"`{label}`: `{block.name}` has keyframes or drivers; set the values that they would have"
+                )
 
 
 def _take_mesh(label: str, result: Any, bpy_scene: Any, before: Collection[int]) -> _Product:

@@ -47,7 +47,8 @@ def check_scene_function(recipe: Recipe, set_name: str, library: AssetLibrary) -
     """
     scene = recipe.sets[set_name].scene
     assert scene is not None
-    passed, fault, again = scene.passed, "", {}
+    passed, fault = scene.passed, ""
+    again: dict[str, Any] = {}
     here = passed is not None and (
         passed.file is None or getattr(passed.function, "__module__", "") == "__main__"
     )

@@ -203,6 +203,33 @@ FAULTS = {
         "[bpy.data.objects.remove(o) for o in bpy.data.objects]; return cube()",
         "removes what it did not",
     ),
+    "quits": ("raise GeneratorExit", "`faults.py:quits` failed in faults.py, line LINE: GeneratorExit"),
+    "unused": (
+        "bpy.data.scenes['Scene'].view_layers[0].use = False; return cube()",
+        "hides view layers or collections that it did not make; it may only make a new object",
+    ),
+    "excluded": (
+        "group = bpy.data.collections.new('away'); bpy.context.scene.collection.children.link(group); "
+        "one = bpy.data.objects.new('x', cube().data); group.objects.link(one); "
+        "bpy.context.view_layer.layer_collection.children['away'].exclude = True; return one",
+        "no render shows `x`, whose collection `away` is excluded from the view layer; include it, or",
+    ),
+    "keyed": (
+        "one = cube(); one.keyframe_insert('location'); return one",
+        "`faults.py:keyed`: `Cube` has keyframes or drivers; set the values that they would have",
+    ),
+    "driven": (
+        "one = cube(); one.driver_add('location', 0).driver.expression = 'frame'; return one",
+        "`Cube` has keyframes or drivers",
+    ),
+    "undefined": (
+        "one = cube(); one.data.vertices[0].co.x = float('nan'); return one",
+        "`Cube` has invalid faces or coordinates; correct them",
+    ),
+    "scaled": (
+        "one = cube(); one.scale.x = float('nan'); return one",
+        "expected finite numbers, `Cube` is placed at NaN or infinity",
+    ),
     "borrowed": ("return bpy.data.scenes['Scene'].camera", "which it did not make; return a new one"),
     "nothing": ("cube()", "`faults.py:nothing`: expected an object or a collection, got nothing; return one"),
     "faceless": (
