@@ -20,7 +20,7 @@ from candlelight.generators.blender.sanitize import RENDERED_KINDS, all_blocks, 
 from candlelight.generators.blender.untouched_state import check_untouched, struct_values, untouched_state
 from candlelight.generators.scenes.plan_records import CodeArguments, keyword_arguments
 from candlelight.loaders.errors import InputError, did_you_mean
-from candlelight.loaders.files.python_files import exception_reason, user_file
+from candlelight.loaders.files.python_files import exception_reason, functions_of, user_file
 
 _NAMED_KINDS = RENDERED_KINDS - {"libraries"}
 _KEPT_KINDS = (bpy.types.Material, bpy.types.NodeTree, bpy.types.Image, bpy.types.Texture)
@@ -134,13 +134,13 @@ def _named_blocks() -> Iterator[Any]:
 
 def _function(module: Any, label: str) -> Callable[..., Any]:
     file, _, name = label.partition(":")
-    functions = {one: value for one, value in vars(module).items() if callable(value) and one[0] != "_"}
-    if name not in functions:
+    found: Callable[..., Any] | None = getattr(module, name, None)
+    if not callable(found):
+        functions = functions_of(module)
         raise InputError(
             f"{file} has no function `{name}`{did_you_mean(name, functions)}; "
             f"it has: {', '.join(functions) or 'none'}"
         )
-    found: Callable[..., Any] = functions[name]
     return found
 
 
@@ -150,7 +150,9 @@ def _call(function: Callable[..., Any], label: str, path: Path, arguments: dict[
         if bpy.context.mode != "OBJECT":
             bpy.ops.object.mode_set(mode="OBJECT")  # the mesh does not have before what was edited
         return result
-    except (Exception, SystemExit) as error:  # the user's code may raise any exception
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the user's code may raise any exception
         traceback.print_exc()  # into the log of the sample
         folder = path.parent.resolve()
         places = [(Path(one.filename), one.lineno) for one in traceback.extract_tb(error.__traceback__)]

@@ -123,6 +123,8 @@ def _show_as_rendered(label: str, one: Any) -> None:
     """Evaluate an object as a render does, and not as a viewport."""
     if one.type == "MESH" and one.data.validate():
         raise InputError(f"`{label}`: `{one.name}` has invalid faces or coordinates; correct them")
+    if any(block is not None and block.animation_data for block in (one, one.data)):
+        raise InputError(f"`{label}`: `{one.name}` is animated or has drivers; set the values themselves")
     one.hide_set(False)
     one.hide_viewport = one.hide_render
     for modifier in one.modifiers:

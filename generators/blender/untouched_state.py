@@ -71,7 +71,8 @@ def check_untouched(label: str, known: dict[str, Any]) -> None:
 
 def _settings(scene: Any) -> list[Any]:
     parts = (scene.render, scene.cycles, scene.view_settings, scene.display_settings)
-    return [struct_values(part) for part in (*parts, *(view.cycles for view in scene.view_layers))]
+    views = [(view.use, struct_values(view.cycles)) for view in scene.view_layers]
+    return [[struct_values(part) for part in parts], views]
 
 
 def _handlers() -> dict[str, list[Any]]:

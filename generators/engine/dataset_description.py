@@ -124,20 +124,25 @@ def describe_folder(plan: Plan, out: Path, repair: bool = False) -> None:
         raise cannot_write(out, error) from None
 
 
-def copy_code(out: Path, folder: Path | None) -> None:
+def copy_code(out: Path, recipe: Recipe) -> None:
     """Copy the code that the plan of a folder of frames needs to its ``code``, with what the code imports.
 
-    The frames can be rendered again from the folder's plan and this code.
+    The frames can be planned and rendered again from the folder's plan and this code. Code of scenes, which a
+    render does not need, is copied if it may run and is as it was planned.
 
     Args:
         out: the folder of frames, described.
-        folder: the user's folder of code, if there is one.
+        recipe: the recipe of the plan.
 
     Raises:
         InputError: the folder cannot be written.
     """
+    folder = recipe.assets.get("code")
     library = AssetLibrary({} if folder is None else {CODE: folder})
     labels = [one.label for one in planned_assets(out / PLAN) if one.kind == CODE]
+    for scene in (one.scene for one in recipe.sets.values() if one.scene is not None):
+        if library.has(CODE, scene.code) and library.sha256(CODE, scene.code) == scene.sha256:
+            labels.append(scene.code)
     files = {
         file.resolve().relative_to(folder.resolve()).as_posix(): file.read_bytes()
         for label in labels
@@ -197,7 +202,10 @@ def _unlike_there(recipe: Recipe, out: Path) -> str:
         return "; name another folder, or render that recipe"
     found = recipe_differences(there, recipe)
     fields = [
-        f"{field} is {_short(old)} there and {_short(new)} here" for field, old, new in found[:_FIELDS_NAMED]
+        f"the Python file of {field.removesuffix('.sha256')}, or a file that it imports, was changed since"
+        if field.endswith(".scene.sha256")
+        else f"{field} is {_short(old)} there and {_short(new)} here"
+        for field, old, new in found[:_FIELDS_NAMED]
     ]
     more = [f"and {len(found) - _FIELDS_NAMED} more"] if len(found) > _FIELDS_NAMED else []
     return f": {', '.join([*fields, *more])}; name another folder, or undo the change"

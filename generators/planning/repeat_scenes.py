@@ -4,7 +4,6 @@
 standard input, and writes the layouts by id as JSON.
 """
 
-import itertools
 import json
 import os
 import subprocess
@@ -14,13 +13,15 @@ from typing import Any
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.load_recipe import json_differences
 from candlelight.generators.language.recipe import Recipe
-from candlelight.generators.planning.sample_values import sample_id, sample_values
+from candlelight.generators.planning.sample_values import factual_set, sample_id, sample_values, unit_indices
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
 from candlelight.generators.scenes.run_scene import SceneMaker
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import Record
 
-_REPEATED = 8  # samples of a set whose scenes are made twice
+_REPEATED = 8  # units of a set whose scenes are made twice
+_REFUSED = 65  # status of the second process where a scene cannot be made
+_LONGEST = 300.0  # seconds that the second process may take
 
 
 class _Request(Record):
@@ -31,20 +32,26 @@ class _Request(Record):
 def check_scene_function(recipe: Recipe, set_name: str, library: AssetLibrary) -> None:
     """Refuse a scene function that gives other numbers when it is called in another order or process.
 
-    The first samples of the set are made here, and again in reverse order: in a second process, or in this
-    process if the function cannot be imported from a file or its file is the running program.
+    Samples from all of the set are made here, and again in reverse order: in a second process, or in this
+    process if the function cannot be imported from a file or its file is the running program. The second
+    process comes first, so that a function that never returns or ends its process does no harm here.
 
     Raises:
-        InputError: the numbers differ; the message names the function, the sample and the field.
+        InputError: the numbers differ, or a scene cannot be made; the message names the function, and the
+            sample and the field where there is one.
     """
     scene = recipe.sets[set_name].scene
     assert scene is not None
     maker = SceneMaker(scene, library)
-    first = _layouts(recipe, set_name, maker, library)
     here = scene.passed is not None and (
         scene.passed.file is None or getattr(maker.function, "__module__", "") == "__main__"
     )
-    again = _layouts(recipe, set_name, maker, library, backwards=True) if here else _repeat(recipe, set_name)
+    again = {} if here else _repeat(recipe, set_name)
+    first = _layouts(recipe, set_name, maker, library)
+    if isinstance(again, str):
+        raise InputError(again)
+    if here:
+        again = _layouts(recipe, set_name, maker, library, backwards=True)
     for (sample, one), other in zip(first.items(), again.values(), strict=True):
         if changed := json_differences(one, other):
             field, was, now = changed[0]
@@ -57,8 +64,10 @@ def check_scene_function(recipe: Recipe, set_name: str, library: AssetLibrary) -
 def _layouts(
     recipe: Recipe, set_name: str, maker: SceneMaker, library: AssetLibrary, backwards: bool = False
 ) -> dict[str, Any]:
-    """Make the scenes of the first samples, in their order or backwards; return them by id, sorted."""
-    drawn = list(itertools.islice(sample_values(recipe, set_name, library), _REPEATED))
+    """Make scenes of samples from all of a set, in their order or backwards; return them by id, sorted."""
+    units = unit_indices(recipe, factual_set(recipe, set_name), library)
+    chosen = {units[i * (len(units) - 1) // (_REPEATED - 1)] for i in range(_REPEATED)}
+    drawn = list(sample_values(recipe, set_name, library, chosen))
     made = {}
     for one in reversed(drawn) if backwards else drawn:
         id = sample_id(set_name, one.index)
@@ -67,21 +76,32 @@ def _layouts(
     return dict(sorted(made.items()))
 
 
-def _repeat(recipe: Recipe, set_name: str) -> dict[str, Any]:
-    """Make the same scenes in a second process."""
-    done = subprocess.run(
-        # -P: files in the current folder are data, even if they are named like modules.
-        [sys.executable, "-P", "-m", "candlelight.generators.planning.repeat_scenes"],
-        input=_Request(recipe=recipe, set_name=set_name).model_dump_json(),
-        capture_output=True,
-        text=True,
-        check=False,
+def _repeat(recipe: Recipe, set_name: str) -> dict[str, Any] | str:
+    """Make the same scenes in a second process; return the error of a scene as a text."""
+    scene = recipe.sets[set_name].scene
+    where = f"scene {scene.code if scene is not None else ''}: the process that makes some scenes first"
+    try:
+        done = subprocess.run(
+            # -P: files in the current folder are data, even if they are named like modules.
+            [sys.executable, "-P", "-m", "candlelight.generators.planning.repeat_scenes"],
+            input=_Request(recipe=recipe, set_name=set_name).model_dump_json(),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_LONGEST,
+        )
+    except subprocess.TimeoutExpired:
+        raise InputError(
+            f"{where} took more than {_LONGEST:g} s; look for a loop that never ends, or make it faster"
+        ) from None
+    if done.stdout:
+        made: dict[str, Any] = json.loads(done.stdout)
+        return made
+    if done.returncode == _REFUSED:
+        return (done.stderr.strip().splitlines() or [""])[-1]
+    raise InputError(
+        f"{where} ended with status {done.returncode}; the function returns a scene, and ends no process"
     )
-    if done.returncode or not done.stdout:
-        said = (done.stderr.strip().splitlines() or [""])[-1]
-        raise InputError(said or f"scene: the process that repeats it ended with status {done.returncode}")
-    made: dict[str, Any] = json.loads(done.stdout)
-    return made
 
 
 def _answer(text: str) -> str:
@@ -99,4 +119,5 @@ if __name__ == "__main__":
             os.dup2(2, 1)  # the functions may print
             answer.write(_answer(sys.stdin.read()))
     except InputError as error:
-        sys.exit(str(error))
+        print(error, file=sys.stderr)
+        sys.exit(_REFUSED)

@@ -88,7 +88,9 @@ class SceneMaker:
                 raise InputError(f"expected a scene or a mapping of its fields, got {type(made).__name__}")
             layout = Scene.model_validate(copy_apart(made) if isinstance(made, Mapping) else made)
             _check(layout, self.scene, inputs)
-        except (Exception, SystemExit) as error:  # the user's code runs and may raise any exception
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # the user's code runs and may raise any exception
             reason = first_error(error) if isinstance(error, ValidationError) else exception_reason(error)
             raise InputError(f"{self.where(sample, error)}: {reason}") from error
         return layout

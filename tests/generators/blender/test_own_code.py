@@ -195,6 +195,19 @@ FAULTS = {
         "changes settings of rendering",
     ),
     "sampled": ("bpy.data.scenes[0].cycles.samples = 9; return cube()", "changes settings of rendering"),
+    "unused": ("bpy.context.view_layer.use = False; return cube()", "changes settings of rendering"),
+    "ended": (
+        "raise BaseException('mine')",
+        "`faults.py:ended` failed in faults.py, line LINE: BaseException",
+    ),
+    "animated": (
+        "one = cube(); one.keyframe_insert('location', frame=1); return one",
+        "`Cube` is animated or has drivers; set the values themselves",
+    ),
+    "driven": (
+        "one = cube(); one.driver_add('location', 0); return one",
+        "`Cube` is animated or has drivers",
+    ),
     "moved": (
         "bpy.data.scenes['Scene'].camera.location.x += 1; return cube()",
         "changes objects that it did not",

@@ -8,9 +8,11 @@ import pytest
 
 from candlelight.generators import counterfactual, do, load_recipe, make_plan, render
 from candlelight.generators.language.recipe import Recipe
+from candlelight.generators.planning import repeat_scenes
 from candlelight.generators.planning.plan import plan_samples
 from candlelight.generators.planning.plan_table import load_plan, save_plan
 from candlelight.loaders.frames import frame_path, read_frame
+from candlelight.loaders.verification.verify_frames import verify
 from tests.command_line import refusal, run
 from tests.refusals import refused
 
@@ -132,6 +134,11 @@ def test_a_rendered_counterfactual_is_equal_where_nothing_changed(plan, tmp_path
     other = counterfactual(plan["table-000000"], {"height": 3})
     for planned, name in ((plan["table-000000"], "was"), (other, "now")):
         assert render(planned, tmp_path / name, workers=1).written == 1
+    code = tmp_path / "was" / "code"
+    assert [*make_plan(load_plan(tmp_path / "was" / "plan.parquet", {"code": code}).recipe).samples] == [
+        *plan.samples
+    ]
+    assert verify(tmp_path / "was").damaged == ()
     was, now = (
         read_frame(frame_path(tmp_path / name, one.set, one.index)).layers
         for name, one in (("was", plan.samples[0]), ("now", other.samples[0]))
@@ -157,6 +164,11 @@ def test_a_rendered_counterfactual_is_equal_where_nothing_changed(plan, tmp_path
         ),
         (["x = 1", "return 1 / 0"], r"own.py:6 \(scene\), sample table-000000: ZeroDivisionError: division"),
         (["raise SystemExit(3)"], r"own.py:5 \(scene\), sample table-000000: SystemExit: 3"),
+        (["raise BaseException('mine')"], r"own.py:5 \(scene\), sample table-000000: BaseException: mine"),
+        (
+            ["import os", "os._exit(0)"],
+            "own.py:scene: the process that makes some scenes first ended with status 0; the function",
+        ),
         (["return factors.colour"], r"`colour` is no factor .* one of: height, color.*mean `color`\?"),
         (["pass"], "expected a scene or a mapping of its fields, got NoneType"),
         ([scene("[{'typ': 'cube'}]")], "objects.0.typ: there is no such field; .* mean `type`"),
@@ -171,6 +183,21 @@ def test_a_rendered_counterfactual_is_equal_where_nothing_changed(plan, tmp_path
 def test_faults_of_a_function_are_one_line(own_scene, lines, message):
     with refused(f"sets.table: scene own.py.*{message}" if not message.startswith("own") else message):
         make_plan(own_scene(*lines))
+
+
+def test_a_function_that_never_returns_is_ended(own_scene, monkeypatch):
+    monkeypatch.setattr(repeat_scenes, "_LONGEST", 4.0)
+    with refused("sets.table: scene own.py:scene: .* took more than 4 s; look for a loop that never ends"):
+        make_plan(own_scene("while True: pass"))
+
+
+def test_the_last_samples_are_checked_too(own_scene):
+    late = "size = np.random.rand() if draw('x').uniform() == 0 or factors.color != 'red' else 1"
+    recipe = own_scene(
+        late, scene("[{'type': 'cube', 'size': size}]"), overrides=["draws=50", "factors.color=[red, blue]"]
+    )
+    with refused("sample table-0000[1-9]\\d: `objects.0.size` is"):
+        make_plan(recipe)
 
 
 def test_light_layers_need_the_names_of_the_lights(own_scene, plan):
@@ -224,6 +251,19 @@ def test_a_recipe_cannot_allow_its_own_code(folder, tmp_path):
     with refused("`mark.py:table` is Python code, which runs only if you allow it"):
         make_plan(load_recipe(f"{tmp_path / 'mine.py'}:recipe"))
     assert not (tmp_path / "ran").exists()
+    # A function that is passed gives no leave to code that another author's YAML names beside its file.
+    (tmp_path / "theirs.yaml").write_text(
+        "name: theirs\nsets:\n  s:\n    factors: {a: [1, 2]}\n    layout: {objects: [{build: 'mark.py:f'}], "
+        f"camera: {VIEW}}}\n"
+    )
+    (tmp_path / "both.py").write_text(
+        f"def own(factors, draw):\n    return {{'camera': {VIEW}}}\n\n"
+        "recipe = {'name': 'both', 'sets': {'theirs': {'extends': 'theirs.yaml/s'}, "
+        "'own': {'factors': {'a': [1, 2]}, 'scene': own}}}\n"
+    )
+    with refused("`mark.py:f` is Python code, which runs only if you allow it"):
+        make_plan(load_recipe(f"{tmp_path / 'both.py'}:recipe"))
+    assert not (tmp_path / "ran").exists()
     with refused("own.py` in .*; did you mean|there is no file `own.py`"):
         make_plan(load_recipe(folder / "table.yaml", ["scene=own.py:table"], run_code=True))
     with refused("`../own.py:table` lies outside its folder|there is no file"):
@@ -249,8 +289,10 @@ def test_the_command_names_the_code_that_runs(folder, tmp_path):
     ],
 )
 def test_a_set_has_a_layout_or_a_scene(fields, message):
-    with refused(message):
-        load_recipe({"name": "own", "factors": {"a": [1, 2]}, "scene": print} | fields)
+    fields = {"name": "own", "factors": {"a": [1, 2]}, "scene": print} | fields
+    for make in (load_recipe, lambda fields: Recipe(**fields)):
+        with refused(message):
+            make(fields)
 
 
 def test_fields_of_a_single_set_stand_beside_the_name():
