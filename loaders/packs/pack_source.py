@@ -197,7 +197,8 @@ def _survey(folder: FrameFolder) -> tuple[SetRows, CausalColumns]:
         samples = (f"sample {name}" for name in origins)
         links.append((f"unit {metadata.unit}", f"group {metadata.group}", *samples))
     columns = CausalColumns.of_rows(causal, [factor.name for factor in factors])
-    return SetRows(folder.set_name, folder.set_info, table, links), columns
+    has_steps = columns.steps is not None
+    return SetRows(folder.set_name, folder.set_info, table, links, has_steps), columns
 
 
 def _with_layers(frame: Frame, names: Collection[str]) -> Frame:
