@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Int, UInt8
 from numpy import ndarray
 
-from candlelight.loaders.causal_columns import causal_columns
+from candlelight.loaders.causal_columns import CausalColumns, causal_columns
 from candlelight.loaders.errors import InputError, require_module
 from candlelight.loaders.selection.counterfactual_rows import counterfactual_rows
 from candlelight.loaders.selection.pair_dataset import read_samples
@@ -95,16 +95,18 @@ def counterfactual_pairs(
     Args:
         data: frames, a pack, or a `datasets.Dataset` that ``load_dataset`` read from a pack.
         counterfactuals: the set whose ``counterfactual_of`` names samples of ``data``; of any such form.
-        factors: names of the factors in ``targets``, hidden variables among them; None for all factors of
-            frames and packs. A `datasets.Dataset` needs the names.
+        factors: names of the factors in ``targets``; None for all factors of frames and packs. A
+            `datasets.Dataset` needs the names, and so do interventions on variables that are no factors.
 
     Returns:
         One pair (sample, counterfactual) for each counterfactual, in order of the counterfactuals.
 
     Raises:
-        InputError: no counterfactual has its factual sample, or the data lack the columns.
+        InputError: no counterfactual has its factual sample, the data lack the columns, or ``factors`` must
+            be named.
     """
-    names, columns = _factors(data, factors), causal_columns(counterfactuals)
+    columns = causal_columns(counterfactuals)
+    names = _factors(data, factors, columns)
     first = counterfactual_rows(data, counterfactuals)
     (second,) = np.nonzero(first >= 0)
     _require(len(second), "counterfactual of a sample of the data; give both sets of one split")
@@ -130,9 +132,10 @@ def counterfactual_triplets(
         sample with m counterfactuals of different targets has m (m - 1) / 2.
 
     Raises:
-        InputError: no sample has two such counterfactuals, or the data lack the columns.
+        InputError: no sample has two such counterfactuals; or as in `counterfactual_pairs`.
     """
-    names, columns = _factors(data, factors), causal_columns(counterfactuals)
+    columns = causal_columns(counterfactuals)
+    names = _factors(data, factors, columns)
     kinds = columns.table(names)
     changed: dict[int, list[int]] = {}
     for row, factual in enumerate(counterfactual_rows(data, counterfactuals).tolist()):
@@ -166,11 +169,13 @@ def sequence_windows(data: Any, length: int = 2, factors: Sequence[str] | None =
         All windows, in order of their first row.
 
     Raises:
-        InputError: the set has no steps, no unit has so many successive steps, or ``length`` is below 2.
+        InputError: the set has no steps, no unit has so many successive steps, or ``length`` is below 2; or
+            as in `counterfactual_pairs`.
     """
     if length < 2:
         raise InputError(f"length: expected 2 steps or more in a window, got {length}")
-    names, columns = _factors(data, factors), causal_columns(data)
+    columns = causal_columns(data)
+    names = _factors(data, factors, columns)
     if columns.steps is None:
         raise InputError("expected a set with steps, got one without; render a recipe with `steps`")
     # The number of a sample is that of its unit times the number of steps, plus the step.
@@ -188,10 +193,19 @@ def sequence_windows(data: Any, length: int = 2, factors: Sequence[str] | None =
     return SampleTuples((data,), (0,) * length, rows, columns.table(names)[rows[:, 1:]], names)
 
 
-def _factors(data: Any, factors: Sequence[str] | None) -> list[str]:
-    if factors is None and not hasattr(data, "set_info"):
+def _factors(data: Any, factors: Sequence[str] | None, columns: CausalColumns) -> list[str]:
+    if factors is not None:
+        return list(factors)
+    if not hasattr(data, "set_info"):
         raise InputError(f"factors: expected the names of the factors for a {type(data).__name__}, got none")
-    return [factor.name for factor in data.set_info.factors] if factors is None else list(factors)
+    names = [factor.name for factor in data.set_info.factors]
+    hidden = [name for name, kinds in columns.kinds.items() if name not in names and kinds.any()]
+    if hidden:  # or its targets would look like those of no intervention
+        raise InputError(
+            f"interventions set `{hidden[0]}`, which is no factor of the set; name all targets: "
+            f"factors={[*names, *hidden]}, or leave it out there"
+        )
+    return names
 
 
 def _require(count: int, what: str) -> None:

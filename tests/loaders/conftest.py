@@ -135,9 +135,10 @@ CAUSAL = {
         ("u-0", None, "train-000000", {"shape": "hard"}),
         ("u-0", None, "train-000000", {"angle": "soft"}),
         ("u-0", None, "train-000000", {"angle": "drawn"}),
-        ("u-2", None, "train-000002", {"angle": "hard", "mood": "hard"}),
+        ("u-2", None, "train-000002", {"angle": "hard", "shape": "soft"}),
         ("u-7", None, "train-000007", {"angle": "hard"}),
     ],
+    "hidden": [("u-1", None, "train-000001", {"angle": "hard", "mood": "hard"})],
     "steps": [
         *[("s-0", 0, None, {}), ("s-0", 1, None, {"shape": "hard"}), ("s-0", 2, None, {"angle": "soft"})],
         *[("s-1", 0, None, {}), ("s-1", 1, None, {}), ("s-1", 2, None, {"shape": "drawn"})],
@@ -147,7 +148,7 @@ CAUSAL = {
 
 @pytest.fixture(scope="session")
 def causal_root(tmp_path_factory, make_frame, info) -> Path:
-    """Write three small sets with counterfactuals, steps and interventions."""
+    """Write small sets with counterfactuals, steps and interventions."""
     root = tmp_path_factory.mktemp("causal")
     one = info.sets["free"].model_copy(update={"layers": ("image",)})
     sets = {name: one.model_copy(update={"count": len(rows)}) for name, rows in CAUSAL.items()}

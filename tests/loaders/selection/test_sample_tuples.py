@@ -85,10 +85,16 @@ def test_windows_are_the_successive_steps_of_a_unit(opened, length):
     assert len(due) == {2: 4, 3: 2}[length]
 
 
-def test_hidden_variables_may_be_targets(folder):
-    pairs = counterfactual_pairs(folder("train"), folder("changed"), ["mood", "angle"])
-    assert pairs[3]["targets"].tolist() == [True, True]
+def test_targets_on_hidden_variables_are_named(folder):
+    """By default, the intervention on `mood` would not be seen."""
+    pairs = counterfactual_pairs(folder("train"), folder("hidden"), ["mood", "angle"])
+    assert pairs[0]["targets"].tolist() == [True, True]
+    assert counterfactual_pairs(folder("train"), folder("hidden"), ["shape"])[0]["targets"].tolist() == [
+        False
+    ]
     assert counterfactual_pairs(folder("train"), folder("changed")).factors == ("shape", "angle")
+    with refused(r"set `mood`, which is no factor of the set; .* factors=\['shape', 'angle', 'mood'\]"):
+        counterfactual_pairs(folder("train"), folder("hidden"))
 
 
 def test_pixels_are_those_of_the_rows(folder):
