@@ -347,7 +347,7 @@ class Metadata(Record):
 class FactorInfo(Record):
     """One factor of an image set: categorical with ordered values, or continuous with bounds.
 
-    A bound is None if it depends on other factors.
+    A bound is None if it depends on other factors, or if an expression gives the value.
     """
 
     name: str

@@ -12,18 +12,17 @@ from pydantic_core import ErrorDetails
 from candlelight.blender_assets.asset_kinds import CODE
 from candlelight.generators.language.factor_values import check_interventions
 from candlelight.generators.language.factors import NAME_PATTERN
+from candlelight.generators.language.overrides import copy_apart
 from candlelight.generators.language.recipe import DATA_SET_PATTERN, Recipe, is_set_field, with_sets
 from candlelight.generators.language.recipe_fields import all_fields
 from candlelight.generators.language.recipe_files import (
     asset_folders,
-    copy_apart,
     find_recipe,
     merge_sets,
     plain_fields,
     read_recipe_file,
 )
-from candlelight.loaders.errors import InputError, argument, did_you_mean, within
-from candlelight.loaders.files.plain_yaml import parse_yaml
+from candlelight.loaders.errors import InputError, did_you_mean, within
 from candlelight.loaders.files.python_files import user_file
 
 UNHASHED = {"description", "licence", "statements", "assets"}
@@ -95,25 +94,25 @@ def load_recipe(
         path = find_recipe(source)
         data = read_recipe_file(path)
     data = with_sets(data)
-    extended = merge_sets(data, path.resolve())
+    if preset is not None:
+        _choose_preset(data, preset)
+    folders = merge_sets(data, path.resolve(), [_whole_field(data, change) for change in overrides])
     # Absolute, because workers may have another working directory.
     own = {kind: folder.absolute() for kind, folder in (assets or {}).items()}
     if run_code:
         own.setdefault(CODE, path.absolute().parent)
     if isinstance(data.get("assets", {}), dict):
-        data["assets"] = {**extended.folders, **asset_folders(data, path), **own}
-    if preset is not None:
-        _choose_preset(data, preset)
-    for change in overrides:
-        field = change.partition("=")[0].partition(".")[0]
-        if is_set_field(field) and len(sets := data.get("sets") or ()) == 1:
-            change = f"sets.{next(iter(sets))}.{change}"
-        override(data, change)
-        for name in (name for name, fields in extended.fields.items() if field in fields):
-            override(data, f"sets.{name}.{change}")
+        data["assets"] = {**folders, **asset_folders(data, path), **own}
     with within(f"recipe {path.name}"):
         _fill_counterfactuals(data)
         return _checked(data)
+
+
+def _whole_field(data: Mapping[str, Any], change: str) -> str:
+    """Name the set in a change of a field of a set; a recipe of one set may leave it out."""
+    sets = data.get("sets") or ()
+    field = re.split(r"[.=]", change, maxsplit=1)[0]
+    return f"sets.{next(iter(sets))}.{change}" if is_set_field(field) and len(sets) == 1 else change
 
 
 def _extends_files(data: Mapping[str, Any]) -> bool:
@@ -220,89 +219,6 @@ def _checked(data: Mapping[str, Any]) -> Recipe:
         raise InputError(first_error(error)) from None
     check_interventions(recipe)
     return recipe
-
-
-def override(data: dict[str, Any], change: str) -> None:
-    """Change one field of a recipe, in place.
-
-    Args:
-        data: the fields of the recipe.
-        change: ``field=value`` with dots into nested fields; the value is YAML.
-
-    Raises:
-        InputError: the change has another form, or there is no such field.
-
-    Example:
-        >>> override(recipe := {"image": {"height": 48}}, "image.width=64")
-        >>> recipe
-        {'image': {'height': 48, 'width': 64}}
-    """
-    field, equals, text = change.partition("=")
-    if not equals or not field:
-        raise InputError(
-            f"{argument('overrides')}: expected FIELD=VALUE as in image.width=64, got `{change}`"
-        )
-    with within(f"{argument('overrides')} {field}"):
-        try:
-            value = copy_apart(parse_yaml(text))
-        except InputError:
-            raise InputError(f"expected a YAML value, got `{text[:60]}`") from None
-        if field.partition(".")[0] == "assets":
-            raise InputError(f"expected {argument('assets')} KIND=FOLDER to name a folder of assets")
-        _set_field(data, field.split("."), value)
-
-
-def _set_field(data: dict[str, Any], rest: list[str], value: Any) -> None:
-    sets = data.get("sets")
-    if rest[0] == "sets" and len(rest) > 2 and isinstance(sets, dict) and rest[1] not in sets:
-        near = did_you_mean(rest[1], sets)
-        raise InputError(f"there is no set `{rest[1]}`; expected one of {', '.join(sets)}{near}")
-    node: Any = data
-    above = ""
-    while (taken := _first(node, rest)) < len(rest):
-        above, rest = ".".join(rest[:taken]), rest[taken:]
-        node = _step(node, above)
-    part = ".".join(rest)
-    if isinstance(node, list):
-        node[_position(node, part)] = value
-    else:
-        mapping = _mapping(node, part)
-        if (above, part) == ("render", "preset"):
-            mapping.clear()
-        mapping[_key(node, part)] = value
-
-
-def _first(node: Any, parts: list[str]) -> int:
-    """Count the parts of a field that make up its first key, the longest that exists: a key may have dots."""
-    lengths = range(len(parts), 1, -1) if isinstance(node, dict) else ()
-    return next((n for n in lengths if _key(node, ".".join(parts[:n])) in node), 1)
-
-
-def _step(node: Any, part: str) -> Any:
-    """Go one field down; a missing mapping is made, and checked with the whole recipe."""
-    if isinstance(node, list):
-        return node[_position(node, part)]
-    key = _key(_mapping(node, part), part)
-    if not isinstance(node.get(key), dict | list):
-        node[key] = {}
-    return node[key]
-
-
-def _key(node: Mapping[Any, Any], part: str) -> Any:
-    """Return the key that a part of a field names; keys of tables may be numbers."""
-    return next((key for key in node if not isinstance(key, str) and str(key) == part), part)
-
-
-def _mapping(node: Any, part: str) -> dict[Any, Any]:
-    if not isinstance(node, dict):
-        raise InputError(f"expected fields above `{part}`, got the value {node!r}")
-    return node
-
-
-def _position(node: list[Any], part: str) -> int:
-    if not part.isdecimal() or int(part) >= len(node):
-        raise InputError(f"expected a position from 0 to {len(node) - 1}, got `{part}`")
-    return int(part)
 
 
 def first_error(error: ValidationError) -> str:

@@ -96,7 +96,7 @@ def factor_infos(image_set: ImageSet) -> tuple[FactorInfo, ...]:
     infos = []
     for name, factor in image_set.factors.items():
         if isinstance(factor, Continuous):
-            low, high = (None if isinstance(q, str) else float(q) for q in (factor.low, factor.high))
+            low, high = (float(q) if isinstance(q, int | float) else None for q in (factor.low, factor.high))
             infos.append(FactorInfo(name=name, kind="continuous", low=low, high=high, unit=factor.unit))
         else:
             infos.append(FactorInfo(name=name, kind="categorical", values=factor.listed(), unit=factor.unit))
