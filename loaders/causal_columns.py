@@ -92,6 +92,11 @@ class CausalColumns:
         nothing = np.zeros(len(self.ids), np.uint8)
         return np.stack([self.kinds.get(name, nothing) for name in names], axis=1)
 
+    def factual_rows(self, factuals: "CausalColumns") -> Int[ndarray, " n"]:
+        """Find the row of each factual sample in its set; -1 if it is missing there."""
+        rows = {name: row for row, name in enumerate(factuals.ids)}
+        return np.array([rows.get(name, -1) for name in self.counterfactual_of], np.int64)
+
 
 def causal_columns(data: Any) -> CausalColumns:
     """Read the causal columns of an image set.

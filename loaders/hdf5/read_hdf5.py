@@ -150,9 +150,9 @@ class HDF5Frames(PackedFrames):
             check_factors(table, self.set_info)
         return table
 
-    @cached_property
+    @property
     def causal_columns(self) -> CausalColumns:
-        """Units, steps, counterfactuals and interventions of every row."""
+        """Units, steps, counterfactuals and interventions of every row; read anew at each use."""
         with _reading(self.path):
             file = self._open().file
             names = later_columns(file, len(self))

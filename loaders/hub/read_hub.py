@@ -193,9 +193,9 @@ class HubFrames(PackedFrames):
             check_factors(table, self.set_info)
         return table
 
-    @cached_property
+    @property
     def causal_columns(self) -> CausalColumns:
-        """Units, steps, counterfactuals and interventions of every row."""
+        """Units, steps, counterfactuals and interventions of every row; read anew at each use."""
         if "unit" not in self._table.column_names:  # a pack of an earlier version
             return causal_columns_of_metadata(self)
         return dataset_causal_columns(self._table, [factor.name for factor in self.set_info.factors])

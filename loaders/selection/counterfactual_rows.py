@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
@@ -41,6 +40,4 @@ def counterfactual_rows(frames: Any, counterfactuals: Any) -> Int[ndarray, " n"]
     Returns:
         Row numbers in ``frames``, one for each row of ``counterfactuals``; -1 if the factual is missing.
     """
-    rows = {name: row for row, name in enumerate(causal_columns(frames).ids)}
-    factual = causal_columns(counterfactuals).counterfactual_of
-    return np.array([rows.get(name, -1) for name in factual], np.int64)
+    return causal_columns(counterfactuals).factual_rows(causal_columns(frames))

@@ -15,7 +15,6 @@ from numpy import ndarray
 
 from candlelight.loaders.causal_columns import CausalColumns, causal_columns
 from candlelight.loaders.errors import InputError, require_module
-from candlelight.loaders.selection.counterfactual_rows import counterfactual_rows
 from candlelight.loaders.selection.pair_dataset import read_samples
 
 
@@ -31,6 +30,12 @@ class SampleTuples:
     Attributes:
         factors: names of the factors, in order of the last axis of targets and kinds.
         rows: row numbers of each tuple [tuples, samples].
+
+    Example:
+        >>> data, rows = [{"id": "a-0"}, {"id": "a-1"}], np.array([[0, 1]])
+        >>> pairs = SampleTuples((data,), (0, 0), rows, np.array([[[0, 1]]], np.uint8), ("color", "size"))
+        >>> pairs[0]["samples"], pairs[0]["targets"]
+        ([{'id': 'a-0'}, {'id': 'a-1'}], tensor([False,  True]))
     """
 
     def __init__(
@@ -107,7 +112,7 @@ def counterfactual_pairs(
     """
     columns = causal_columns(counterfactuals)
     names = _factors(data, factors, columns)
-    first = counterfactual_rows(data, counterfactuals)
+    first = columns.factual_rows(causal_columns(data))
     (second,) = np.nonzero(first >= 0)
     _require(len(second), "counterfactual of a sample of the data; give both sets of one split")
     rows = np.stack([first[second], second], axis=1)
@@ -138,7 +143,7 @@ def counterfactual_triplets(
     names = _factors(data, factors, columns)
     kinds = columns.table(names)
     changed: dict[int, list[int]] = {}
-    for row, factual in enumerate(counterfactual_rows(data, counterfactuals).tolist()):
+    for row, factual in enumerate(columns.factual_rows(causal_columns(data)).tolist()):
         if factual >= 0:
             changed.setdefault(factual, []).append(row)
     targets = (kinds > 0).tolist()
