@@ -62,14 +62,21 @@ def later_columns(file: h5py.File, rows: int) -> dict[str, tuple[tuple[int, ...]
     Args:
         file: the open file.
         rows: number of samples in the file.
+
+    Raises:
+        InputError: only some of them are there.
     """
-    kinds = {"unit": np.dtype("S"), "counterfactual_of": np.dtype("S"), "step": np.dtype("int64")}
+    if "unit" not in file:
+        return {}
+    if not isinstance(file.get("intervened", getlink=True), h5py.HardLink):
+        raise InputError("expected group `intervened` in the file itself, got none; pack it again")
     columns: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {
-        name: ((rows,), kind) for name, kind in kinds.items() if name in file
+        "unit": ((rows,), np.dtype("S")),
+        "counterfactual_of": ((rows,), np.dtype("S")),
     }
-    if isinstance(file.get("intervened", getlink=True), h5py.HardLink):
-        columns |= {f"intervened/{name}": ((rows,), np.dtype("uint8")) for name in file["intervened"]}
-    return columns
+    if "step" in file:
+        columns["step"] = ((rows,), np.dtype("int64"))
+    return columns | {f"intervened/{name}": ((rows,), np.dtype("uint8")) for name in file["intervened"]}
 
 
 def is_layer(name: str) -> bool:

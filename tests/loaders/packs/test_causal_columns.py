@@ -128,6 +128,21 @@ def test_packs_of_earlier_versions_are_read(causal_packs, tmp_path):
     assert not verify_pack(old / "hub").damaged
 
 
+@pytest.mark.parametrize(
+    ("lost", "message"),
+    [
+        ("intervened", "expected group `intervened` in the file itself, got none; pack it again"),
+        ("counterfactual_of", "expected dataset `counterfactual_of` of strings"),
+    ],
+)
+def test_files_with_some_of_the_columns_are_refused(causal_packs, tmp_path, lost, message):
+    path = shutil.copy(causal_packs / "hdf5" / "changed.h5", tmp_path)
+    with h5py.File(path, "r+") as file:
+        del file[lost]
+    with refused(message):
+        HDF5Frames(path)
+
+
 def test_other_data_are_refused(opened):
     with refused("expected columns counterfactual_of, id, index, intervened, unit, got none named unit"):
         causal_columns(opened("load_dataset", "changed").remove_columns("unit"))
