@@ -1,3 +1,8 @@
+from .causal_columns import INTERVENTION_KINDS as INTERVENTION_KINDS
+from .causal_columns import CausalColumns as CausalColumns
+from .causal_columns import causal_columns as causal_columns
+from .causal_graphs import CausalGraph as CausalGraph
+from .causal_graphs import CausalNode as CausalNode
 from .downscale import downscale as downscale
 from .downscale import downscaled_set as downscaled_set
 from .epoch_order import EpochOrder as EpochOrder
@@ -44,6 +49,10 @@ from .selection.counterfactual_rows import counterfactual_rows as counterfactual
 from .selection.factor_index import FactorIndex as FactorIndex
 from .selection.pair_dataset import PairDataset as PairDataset
 from .selection.pair_dataset import collate_pairs as collate_pairs
+from .selection.sample_tuples import SampleTuples as SampleTuples
+from .selection.sample_tuples import counterfactual_pairs as counterfactual_pairs
+from .selection.sample_tuples import counterfactual_triplets as counterfactual_triplets
+from .selection.sample_tuples import sequence_windows as sequence_windows
 from .selection.supervision import Pairs as Pairs
 from .selection.supervision import k_pairs as k_pairs
 from .selection.supervision import match_pairs as match_pairs

@@ -20,7 +20,7 @@ from candlelight.generators.blender.sanitize import RENDERED_KINDS, all_blocks, 
 from candlelight.generators.blender.untouched_state import check_untouched, struct_values, untouched_state
 from candlelight.generators.scenes.plan_records import CodeArguments, keyword_arguments
 from candlelight.loaders.errors import InputError, did_you_mean
-from candlelight.loaders.files.python_files import exception_reason, user_file
+from candlelight.loaders.files.python_files import exception_reason, functions_of, user_file
 
 _NAMED_KINDS = RENDERED_KINDS - {"libraries"}
 _KEPT_KINDS = (bpy.types.Material, bpy.types.NodeTree, bpy.types.Image, bpy.types.Texture)
@@ -135,13 +135,13 @@ def _named_blocks() -> Iterator[Any]:
 
 def _function(module: Any, label: str) -> Callable[..., Any]:
     file, _, name = label.partition(":")
-    functions = {one: value for one, value in vars(module).items() if callable(value) and one[0] != "_"}
-    if name not in functions:
+    found: Callable[..., Any] | None = getattr(module, name, None)
+    if not callable(found):
+        functions = functions_of(module)
         raise InputError(
             f"{file} has no function `{name}`{did_you_mean(name, functions)}; "
             f"it has: {', '.join(functions) or 'none'}"
         )
-    found: Callable[..., Any] = functions[name]
     return found
 
 
@@ -163,15 +163,12 @@ def _call(function: Callable[..., Any], label: str, path: Path, arguments: dict[
 
 
 def _check_still(label: str, before: Collection[int]) -> None:
-    """Refuse animation, whose values depend on the current frame, which a sample does not have."""
-    for _, block in all_blocks():
-        if block.session_uid in before:
-            continue
+    """Refuse animation: a sample has no time."""
+    for block in (block for _, block in all_blocks() if block.session_uid not in before):
         for one in (block, getattr(block, "node_tree", None)):
-            moved = getattr(one, "animation_data", None)
-            if moved is not None and (moved.action or moved.drivers or moved.nla_tracks):
+            if getattr(one, "animation_data", None):
                 raise InputError(
-                    f"`{label}`: `{block.name}` has keyframes or drivers; set the values that they would have"
+                    f"`{label}`: `{block.name}` is animated or has drivers; set the values themselves"
                 )
 
 

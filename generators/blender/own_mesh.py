@@ -12,7 +12,7 @@ from numpy import ndarray
 from candlelight.generators.blender import bpy
 from candlelight.generators.blender.append_files import LEAST_EXTENT
 from candlelight.generators.blender.mesh_order import attribute_values, ordered_mesh
-from candlelight.generators.blender.untouched_state import layer_collections, struct_values
+from candlelight.generators.blender.untouched_state import struct_values
 from candlelight.generators.scenes.object_placement import MOST_OBJECTS
 from candlelight.loaders.errors import InputError
 
@@ -92,8 +92,9 @@ def own_mesh(label: str, objects: Sequence[Any], by_object: bool, bpy_scene: Any
 
 def _evaluated(label: str, objects: Sequence[Any], bpy_scene: Any) -> list[tuple[Any, Any, list[Any]]]:
     """Return a copy of every mesh that a render of some objects would show, with its owner and materials."""
-    view = bpy_scene.view_layers[0]
-    for layer in layer_collections(view.layer_collection):
+    layers = [bpy_scene.view_layers[0].layer_collection]
+    for layer in layers:
+        layers += layer.children
         for one in layer.collection.objects:
             if layer.exclude and one in objects:
                 raise InputError(
@@ -104,7 +105,7 @@ def _evaluated(label: str, objects: Sequence[Any], bpy_scene: Any) -> list[tuple
         if one.name not in bpy_scene.collection.objects:  # another collection may be hidden
             bpy_scene.collection.objects.link(one)
         _show_as_rendered(label, one)
-    view.update()
+    bpy_scene.view_layers[0].update()
     found = []
     for shown in bpy.context.evaluated_depsgraph_get().object_instances:
         owner = (shown.parent if shown.is_instance else shown.object).original

@@ -2,7 +2,6 @@
 
 import hashlib
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -39,7 +38,6 @@ def untouched_state() -> dict[str, Any]:
             for blocks in (bpy.data.materials, bpy.data.lights, bpy.data.worlds, bpy.data.node_groups)
             for one in blocks
         },
-        "hides view layers or collections that it did not make": dict(_shown_layers()),
         "registers handlers": {name: len(known) for name, known in _handlers().items()},
     }
 
@@ -73,25 +71,8 @@ def check_untouched(label: str, known: dict[str, Any]) -> None:
 
 def _settings(scene: Any) -> list[Any]:
     parts = (scene.render, scene.cycles, scene.view_settings, scene.display_settings)
-    return [struct_values(part) for part in (*parts, *(view.cycles for view in scene.view_layers))]
-
-
-def _shown_layers() -> Iterator[tuple[Any, Any]]:
-    """Yield whether each view layer is rendered, and how it shows each collection."""
-    for scene in bpy.data.scenes:
-        for view in scene.view_layers:
-            yield (scene.session_uid, view.name), view.use
-            top = view.layer_collection  # None until a window has shown the scene
-            for layer in () if top is None else layer_collections(top):
-                flags = layer.exclude, layer.hide_viewport, layer.holdout, layer.indirect_only
-                yield (scene.session_uid, view.name, layer.collection.session_uid), flags
-
-
-def layer_collections(layer: Any) -> Iterator[Any]:
-    """Yield a collection in a view layer and all collections below it."""
-    yield layer
-    for child in layer.children:
-        yield from layer_collections(child)
+    views = [(view.use, struct_values(view.cycles)) for view in scene.view_layers]
+    return [[struct_values(part) for part in parts], views]
 
 
 def _handlers() -> dict[str, list[Any]]:

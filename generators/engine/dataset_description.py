@@ -11,9 +11,15 @@ from candlelight.blender_assets.asset_kinds import CODE, is_code_label
 from candlelight.blender_assets.asset_manifest import ASSET_MANIFEST
 from candlelight.generators.engine.blender_version import blender_version
 from candlelight.generators.engine.output_locks import GROUP_LOCKS_FILE, RUN_LOCK_FILE, cannot_write
-from candlelight.generators.language.load_recipe import recipe_differences, recipe_sha256
+from candlelight.generators.language.load_recipe import recipe_as_fields, recipe_differences, recipe_sha256
 from candlelight.generators.language.recipe import Recipe
-from candlelight.generators.language.set_settings import factor_infos, is_traced, settings, stored_layers
+from candlelight.generators.language.set_settings import (
+    factor_infos,
+    is_traced,
+    set_graph,
+    settings,
+    stored_layers,
+)
 from candlelight.generators.planning.plan import Plan
 from candlelight.generators.planning.plan_table import (
     join,
@@ -54,6 +60,7 @@ def dataset_info(plan: Plan) -> DatasetInfo:
             varies=image_set.varies,
             exposure=chosen.exposure,
             parts=_part_names(sample.trace for sample in samples),
+            graph=set_graph(recipe, name),
         )
     return DatasetInfo(
         name=recipe.name,
@@ -61,6 +68,7 @@ def dataset_info(plan: Plan) -> DatasetInfo:
         licence=recipe.licence,
         statements=recipe.statements,
         recipe=RecipeRecord(name=recipe.name, sha256=recipe_sha256(recipe)),
+        recipe_fields=recipe_as_fields(recipe),
         seed=recipe.seed,
         candlelight=code_version(),
         blender=_blender(plan),
@@ -124,20 +132,25 @@ def describe_folder(plan: Plan, out: Path, repair: bool = False) -> None:
         raise cannot_write(out, error) from None
 
 
-def copy_code(out: Path, folder: Path | None) -> None:
+def copy_code(out: Path, recipe: Recipe) -> None:
     """Copy the code that the plan of a folder of frames needs to its ``code``, with what the code imports.
 
-    The frames can be rendered again from the folder's plan and this code.
+    The frames can be planned and rendered again from the folder's plan and this code. Code of scenes, which a
+    render does not need, is copied if it may run and is as it was planned.
 
     Args:
         out: the folder of frames, described.
-        folder: the user's folder of code, if there is one.
+        recipe: the recipe of the plan.
 
     Raises:
         InputError: the folder cannot be written.
     """
+    folder = recipe.assets.get("code")
     library = AssetLibrary({} if folder is None else {CODE: folder})
     labels = [one.label for one in planned_assets(out / PLAN) if one.kind == CODE]
+    for scene in (one.scene for one in recipe.sets.values() if one.scene is not None):
+        if library.has(CODE, scene.code) and library.sha256(CODE, scene.code) == scene.sha256:
+            labels.append(scene.code)
     files = {
         file.resolve().relative_to(folder.resolve()).as_posix(): file.read_bytes()
         for label in labels
@@ -197,7 +210,10 @@ def _unlike_there(recipe: Recipe, out: Path) -> str:
         return "; name another folder, or render that recipe"
     found = recipe_differences(there, recipe)
     fields = [
-        f"{field} is {_short(old)} there and {_short(new)} here" for field, old, new in found[:_FIELDS_NAMED]
+        f"the Python file of {field.removesuffix('.sha256')}, or a file that it imports, was changed since"
+        if field.endswith(".scene.sha256")
+        else f"{field} is {_short(old)} there and {_short(new)} here"
+        for field, old, new in found[:_FIELDS_NAMED]
     ]
     more = [f"and {len(found) - _FIELDS_NAMED} more"] if len(found) > _FIELDS_NAMED else []
     return f": {', '.join([*fields, *more])}; name another folder, or undo the change"

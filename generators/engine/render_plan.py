@@ -112,7 +112,7 @@ def render(
     with hold_folder(out) as check_folder:
         with description_lock(out):
             describe_folder(plan, out, repair)
-            copy_code(out, plan.recipe.assets.get("code"))
+            copy_code(out, plan.recipe)
         damaged, others = move_damaged_samples(mine, out) if repair else (0, 0)
         missing = (group.where(lambda key: not _has(out, key)) for group in mine.groups.values())
         groups = [group for group in missing if len(group)]

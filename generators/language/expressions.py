@@ -5,6 +5,7 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -101,6 +102,33 @@ def names_in_expression(text: str) -> tuple[str, ...]:
         if isinstance(node, ast.Name) and id(node) not in called and node.id not in CONSTANTS
     ]
     return tuple(dict.fromkeys(name for _, _, name in sorted(found)))
+
+
+def arguments_of_call(text: str) -> list[float | str]:
+    """Split the arguments of a call: numbers, and the texts of all other expressions as they are written.
+
+    Raises:
+        InputError: the text is no list of expressions.
+
+    Example:
+        >>> arguments_of_call("max(x, 2) * 3, -1.5")
+        ['max(x, 2) * 3', -1.5]
+    """
+    whole = f"[{text}]"
+    try:
+        nodes = ast.parse(whole, mode="eval").body
+        assert isinstance(nodes, ast.List)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, AssertionError):
+        raise InputError(f"expected expressions with commas between them, got `{text[:60]}`") from None
+    parts = [str(ast.get_source_segment(whole, node)) for node in nodes.elts]
+    return [_plain_number(part) for part in parts]
+
+
+def _plain_number(text: str) -> float | str:
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
 
 
 def compared_texts(text: str) -> list[tuple[str, str]]:

@@ -4,7 +4,7 @@ Interventions stand in a recipe's `do`, a set's `do` and a set of counterfactual
 `candlelight.generators.planning.interventions` says what an intervention is.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from candlelight.blender_assets import AssetLibrary
 from candlelight.blender_assets.asset_kinds import CODE, is_code_label
@@ -20,13 +20,26 @@ FactorValues = Mapping[str, FactorValue]  # values by name of the factor or vari
 def allow_passed_code(recipe: Recipe) -> Recipe:
     """Let code run that lies beside a scene function which the recipe got in Python.
 
-    Such a function needs no leave: its author runs it already.
+    Such a function needs no leave: its author runs it already. Code that the recipe names as a text needs it,
+    because the text may be that of another author's file, which a set extends.
     """
-    passed = (one.scene.passed for one in recipe.sets.values() if one.scene is not None)
-    folders = [one.file.parent for one in passed if one is not None and one.file is not None]
+    passed = {name: one.scene.passed for name, one in recipe.sets.items() if one.scene is not None}
+    folders = [one.file.parent for one in passed.values() if one is not None and one.file is not None]
     if not folders or "code" in recipe.assets:
         return recipe
+    own = {name: {"scene"} for name, one in passed.items() if one is not None}
+    named = recipe.model_dump(mode="json", include={"sets"}, exclude={"sets": own})
+    if any(map(is_code_label, _texts(named))):
+        return recipe
     return recipe.model_copy(update={"assets": {**recipe.assets, "code": folders[0]}})
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item)
 
 
 def fill_in_labels(recipe: Recipe, library: AssetLibrary) -> Recipe:

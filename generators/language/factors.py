@@ -7,13 +7,14 @@ drawn and recorded, but no label.
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from candlelight.generators.language.expressions import names_in_expression
+from candlelight.generators.language.expressions import arguments_of_call, names_in_expression
 from candlelight.generators.language.field_types import PlainType, Share, described, key_of, with_keys
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import AssetKind, FactorValue, Record
@@ -215,10 +216,15 @@ class Categorical(Record):
 
 
 class Continuous(Record):
-    """A factor or variable with a range: uniform, truncated normal, or the value of an expression."""
+    """A factor or variable with a range: uniform, truncated normal, or the value of an expression.
 
-    low: Quantity = described(..., "Smallest value.", -60)
-    high: Quantity = described(..., "Largest value.", "60 if shape == 'cube' else 90")
+    A text says it in short: "uniform(-1, 1) in m", "normal(0.5 * x, 0.1, -1, 1)", "2 * x".
+    """
+
+    low: Quantity | None = described(
+        None, "Smallest value; an expression alone (`value`) needs no range.", -60
+    )
+    high: Quantity | None = described(None, "Largest value.", "60 if shape == 'cube' else 90")
     mean: Quantity | None = described(
         None, "Mean of a normal distribution that is truncated to the range.", "0.5 * x"
     )
@@ -232,6 +238,8 @@ class Continuous(Record):
     def _in_order(self) -> "Continuous":
         if isinstance(self.low, float | int) and isinstance(self.high, float | int) and self.low > self.high:
             raise ValueError(f"expected low <= high, got {self.low} and {self.high}")
+        if (self.low is None) != (self.high is None) or (self.low is None and self.value is None):
+            raise ValueError("expected `low` and `high` together, or `value` with an expression alone")
         if (self.mean is None) != (self.std is None):
             raise ValueError("expected `mean` and `std` together")
         if self.value is not None and self.mean is not None:
@@ -265,13 +273,45 @@ def _kind(value: object) -> str | None:
         return None
     if not (ranged := fields.keys() & _RANGED):
         return "[categorical]"
-    return None if fields.keys() & _LISTED or not ranged & {"low", "high"} else "[continuous]"
+    return None if fields.keys() & _LISTED or not ranged & {"low", "high", "value"} else "[continuous]"
+
+
+_DISTRIBUTIONS = {"uniform": ("low", "high"), "normal": ("mean", "std", "low", "high")}
+_TEXT = re.compile(r"\s*(?:(uniform|normal)\s*\((.*)\)|(.*?))(?:\s+in\s+([^\s'\"()]+))?\s*", re.DOTALL)
+
+
+def read_mechanism(text: str) -> dict[str, float | str]:
+    """Read a mechanism as a text: a distribution or an expression, with the unit after ``in``.
+
+    Raises:
+        InputError: a distribution has other arguments.
+
+    Example:
+        >>> read_mechanism("normal(120 * x, 40, -180, 180) in degrees")
+        {'mean': '120 * x', 'std': 40, 'low': -180, 'high': 180, 'unit': 'degrees'}
+        >>> read_mechanism("uniform(-1, 1)"), read_mechanism("2 * x in m")
+        ({'low': -1, 'high': 1}, {'value': '2 * x', 'unit': 'm'})
+    """
+    found = _TEXT.fullmatch(text)
+    assert found is not None
+    name, arguments, expression, unit = found.groups()
+    fields: dict[str, float | str] = {"value": expression}
+    if name is None and re.match(r"(uniform|normal)\s*\(", expression):
+        raise InputError(f"expected `)` at the end, got `{text}`; inside {{}} the text stands in quotes")
+    if name is not None:
+        names, given = _DISTRIBUTIONS[name], arguments_of_call(arguments)
+        if len(given) != len(names):
+            raise InputError(f"expected {name}({', '.join(names)}), got `{name}({arguments})`")
+        fields = dict(zip(names, given, strict=True))
+    return fields if unit is None else {**fields, "unit": unit}
 
 
 def _read_factor(value: object) -> object:
-    """Take a list for its values; refuse a range with fields of a conditional table, with the remedy."""
+    """Read a list as values and a text as a mechanism; refuse a range with fields of a conditional table."""
     if isinstance(value, list | tuple):
         return {"values": value}
+    if isinstance(value, str):
+        return read_mechanism(value)
     if isinstance(value, dict) and value.keys() & {"low", "high"}:
         listed = value.keys() & _LISTED
         if listed and not listed & {"values", "count", "assets"}:
@@ -287,7 +327,8 @@ Factor = Annotated[
     Discriminator(
         _kind,
         custom_error_type="factor",
-        custom_error_message="expected a list (`values`, `count`, `assets`) or a range (`low`, `high`)",
+        custom_error_message="expected a list (`values`, `count`, `assets`), a range (`low`, `high`) or text "
+        "such as uniform(0, 1)",
     ),
     BeforeValidator(_read_factor),
 ]

@@ -9,22 +9,21 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from candlelight.blender_assets import AssetLibrary
 from candlelight.blender_assets.asset_kinds import CODE
 from candlelight.generators.language.factor_values import check_interventions
 from candlelight.generators.language.factors import NAME_PATTERN
+from candlelight.generators.language.overrides import copy_apart
 from candlelight.generators.language.recipe import DATA_SET_PATTERN, Recipe, is_set_field, with_sets
 from candlelight.generators.language.recipe_fields import all_fields
 from candlelight.generators.language.recipe_files import (
     asset_folders,
-    copy_apart,
+    find_description,
     find_recipe,
     merge_sets,
     plain_fields,
     read_recipe_file,
 )
-from candlelight.loaders.errors import InputError, argument, did_you_mean, within
-from candlelight.loaders.files.plain_yaml import parse_yaml
+from candlelight.loaders.errors import InputError, did_you_mean, within
 from candlelight.loaders.files.python_files import user_file
 
 UNHASHED = {"description", "licence", "statements", "assets"}
@@ -49,10 +48,11 @@ def load_recipe(
     assets: Mapping[str, Path] | None = None,
     run_code: bool = False,
 ) -> Recipe:
-    """Load a recipe by shipped name, by path or from a mapping, and change some of its fields.
+    """Load a recipe by shipped name, by path, from a pack or from a mapping, and change some of its fields.
 
     Args:
-        source: a name of `shipped_recipes`, the path of a YAML file, the content of such a file as a
+        source: a name of `shipped_recipes`, the path of a YAML file, a pack (an HDF5 file or a folder that
+            `pack_hub` made), whose recipe is read, the content of such a file as a
             mapping, which is not changed, or ``FILE.py:NAME``, a recipe or such a mapping in a Python file,
             which is run.
         overrides: ``field=value`` with dots into nested fields, as in "image.width=64"; the value is YAML.
@@ -63,8 +63,7 @@ def load_recipe(
             the field ``render`` of the recipe and of all sets; overrides change it.
         assets: folders of the user's own assets by kind, in place of the recipe's folders.
         run_code: whether the Python code that the recipe names may run, from the folder of its file. The code
-            of ``FILE.py:NAME`` and beside functions that the mapping holds may run without it, that of
-            YAML files which they extend may not.
+            of ``FILE.py:NAME`` and beside functions that the mapping holds may run without it.
 
     Returns:
         The recipe, checked. Folders in its ``assets`` are relative to its file (those of a mapping to the
@@ -81,7 +80,6 @@ def load_recipe(
         >>> load_recipe(mine).sets["few"].draws
         9
     """
-    python = None if isinstance(source, Mapping) else _PYTHON.fullmatch(str(source))
     if isinstance(source, Mapping):
         path = Path.cwd() / "(mapping)"  # named in messages, and the place that paths are relative to
         try:
@@ -90,36 +88,43 @@ def load_recipe(
             raise InputError(
                 "recipe (mapping): expected fields of finite depth, got one inside itself"
             ) from None
-    elif python is not None:
+    elif python := _PYTHON.fullmatch(str(source)):
         path = Path(python[1])
         data = _from_python(path, python[2])
+        run_code = run_code or not _extends_files(data)
+    elif described := find_description(source):
+        path, info = described
+        data = plain_fields(info.recipe_fields)
     else:
         path = find_recipe(source)
         data = read_recipe_file(path)
     data = with_sets(data)
-    extended = merge_sets(data, path.resolve())
-    # Absolute, because workers may have another working directory.
-    own = {kind: folder.absolute() for kind, folder in (assets or {}).items()}
-    in_python = isinstance(source, Mapping) or python is not None
-    if in_python and extended.code and not run_code and CODE not in own:
-        # Otherwise the leave of the code in Python would hold for code that the author of a file names.
-        AssetLibrary().find(CODE, extended.code[0])
-    if run_code or python:
-        own.setdefault(CODE, path.absolute().parent)
-    if isinstance(data.get("assets", {}), dict):
-        data["assets"] = {**extended.folders, **asset_folders(data, path), **own}
     if preset is not None:
         _choose_preset(data, preset)
-    for change in overrides:
-        field = change.partition("=")[0].partition(".")[0]
-        if is_set_field(field) and len(sets := data.get("sets") or ()) == 1:
-            change = f"sets.{next(iter(sets))}.{change}"
-        override(data, change)
-        for name in (name for name, fields in extended.fields.items() if field in fields):
-            override(data, f"sets.{name}.{change}")
+    folders = merge_sets(data, path.resolve(), [_whole_field(data, change) for change in overrides])
+    # Absolute, because workers may have another working directory.
+    own = {kind: folder.absolute() for kind, folder in (assets or {}).items()}
+    if run_code:
+        own.setdefault(CODE, path.absolute().parent)
+    if isinstance(data.get("assets", {}), dict):
+        data["assets"] = {**folders, **asset_folders(data, path), **own}
     with within(f"recipe {path.name}"):
         _fill_counterfactuals(data)
         return _checked(data)
+
+
+def _whole_field(data: Mapping[str, Any], change: str) -> str:
+    """Name the set in a change of a field of a set; a recipe of one set may leave it out."""
+    sets = data.get("sets") or ()
+    field = re.split(r"[.=]", change, maxsplit=1)[0]
+    return f"sets.{next(iter(sets))}.{change}" if is_set_field(field) and len(sets) == 1 else change
+
+
+def _extends_files(data: Mapping[str, Any]) -> bool:
+    """Tell whether a set extends a set of another file, whose author may name code, too."""
+    sets = with_sets(data).get("sets")
+    references = [one.get("extends") for one in sets.values() if isinstance(one, dict)] if sets else []
+    return any(re.search(r"\.ya?ml/", str(reference)) for reference in references)
 
 
 def _from_python(path: Path, name: str) -> dict[str, Any]:
@@ -144,6 +149,19 @@ def recipe_sha256(recipe: Recipe) -> str:
     (`candlelight.generators.planning.provenance.group_id`).
     """
     return hashlib.sha256(recipe.model_dump_json(exclude=UNHASHED).encode()).hexdigest()
+
+
+def recipe_as_fields(recipe: Recipe) -> dict[str, Any]:
+    """Return a recipe as plain fields that `load_recipe` reads back to the same hash.
+
+    Fields that the recipe does not give are left out, and so are its folders of assets.
+
+    Example:
+        >>> recipe = load_recipe("candle")
+        >>> recipe_sha256(load_recipe(recipe_as_fields(recipe))) == recipe_sha256(recipe)
+        True
+    """
+    return recipe.model_dump(mode="json", exclude_unset=True, exclude={"assets"})
 
 
 def recipe_differences(first: Recipe, second: Recipe) -> list[tuple[str, Any, Any]]:
@@ -219,89 +237,6 @@ def _checked(data: Mapping[str, Any]) -> Recipe:
         raise InputError(first_error(error)) from None
     check_interventions(recipe)
     return recipe
-
-
-def override(data: dict[str, Any], change: str) -> None:
-    """Change one field of a recipe, in place.
-
-    Args:
-        data: the fields of the recipe.
-        change: ``field=value`` with dots into nested fields; the value is YAML.
-
-    Raises:
-        InputError: the change has another form, or there is no such field.
-
-    Example:
-        >>> override(recipe := {"image": {"height": 48}}, "image.width=64")
-        >>> recipe
-        {'image': {'height': 48, 'width': 64}}
-    """
-    field, equals, text = change.partition("=")
-    if not equals or not field:
-        raise InputError(
-            f"{argument('overrides')}: expected FIELD=VALUE as in image.width=64, got `{change}`"
-        )
-    with within(f"{argument('overrides')} {field}"):
-        try:
-            value = copy_apart(parse_yaml(text))
-        except InputError:
-            raise InputError(f"expected a YAML value, got `{text[:60]}`") from None
-        if field.partition(".")[0] == "assets":
-            raise InputError(f"expected {argument('assets')} KIND=FOLDER to name a folder of assets")
-        _set_field(data, field.split("."), value)
-
-
-def _set_field(data: dict[str, Any], rest: list[str], value: Any) -> None:
-    sets = data.get("sets")
-    if rest[0] == "sets" and len(rest) > 2 and isinstance(sets, dict) and rest[1] not in sets:
-        near = did_you_mean(rest[1], sets)
-        raise InputError(f"there is no set `{rest[1]}`; expected one of {', '.join(sets)}{near}")
-    node: Any = data
-    above = ""
-    while (taken := _first(node, rest)) < len(rest):
-        above, rest = ".".join(rest[:taken]), rest[taken:]
-        node = _step(node, above)
-    part = ".".join(rest)
-    if isinstance(node, list):
-        node[_position(node, part)] = value
-    else:
-        mapping = _mapping(node, part)
-        if (above, part) == ("render", "preset"):
-            mapping.clear()
-        mapping[_key(node, part)] = value
-
-
-def _first(node: Any, parts: list[str]) -> int:
-    """Count the parts of a field that make up its first key, the longest that exists: a key may have dots."""
-    lengths = range(len(parts), 1, -1) if isinstance(node, dict) else ()
-    return next((n for n in lengths if _key(node, ".".join(parts[:n])) in node), 1)
-
-
-def _step(node: Any, part: str) -> Any:
-    """Go one field down; a missing mapping is made, and checked with the whole recipe."""
-    if isinstance(node, list):
-        return node[_position(node, part)]
-    key = _key(_mapping(node, part), part)
-    if not isinstance(node.get(key), dict | list):
-        node[key] = {}
-    return node[key]
-
-
-def _key(node: Mapping[Any, Any], part: str) -> Any:
-    """Return the key that a part of a field names; keys of tables may be numbers."""
-    return next((key for key in node if not isinstance(key, str) and str(key) == part), part)
-
-
-def _mapping(node: Any, part: str) -> dict[Any, Any]:
-    if not isinstance(node, dict):
-        raise InputError(f"expected fields above `{part}`, got the value {node!r}")
-    return node
-
-
-def _position(node: list[Any], part: str) -> int:
-    if not part.isdecimal() or int(part) >= len(node):
-        raise InputError(f"expected a position from 0 to {len(node) - 1}, got `{part}`")
-    return int(part)
 
 
 def first_error(error: ValidationError) -> str:

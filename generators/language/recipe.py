@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, model_validator
+from pydantic import AfterValidator, ValidationError, model_validator
 
 from candlelight.blender_assets import ASSET_SUFFIXES
 from candlelight.generators.language.dead_leaves_fields import DEAD_LEAVES_LAYERS
@@ -79,6 +79,19 @@ class Recipe(Record):
         },
         min_length=1,
     )
+
+    def __init__(self, **fields: Any) -> None:
+        """Check the fields of a recipe; `load_recipe` reads a file or a mapping.
+
+        Raises:
+            InputError: a field is wrong; the message names the first one.
+        """
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            from candlelight.generators.language.load_recipe import first_error
+
+            raise InputError(first_error(error)) from None
 
     @model_validator(mode="before")
     @classmethod

@@ -1,18 +1,20 @@
 """Find and read the files of recipes, and merge each set with the set that it extends."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from candlelight.blender_assets.asset_kinds import CODE, is_code_label
+from candlelight.blender_assets.asset_kinds import CODE
 from candlelight.generators.language.field_types import described, is_choice
+from candlelight.generators.language.overrides import copy_apart, override
 from candlelight.loaders.errors import InputError, argument, did_you_mean, nearest_file, within
 from candlelight.loaders.files.plain_yaml import LONGEST, parse_yaml
+from candlelight.loaders.frames import DATASET, read_dataset_info
+from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST
+from candlelight.loaders.schema import DatasetInfo
 
 FOR_ALL_SETS = ("image", "render", "layers", "exposure")  # a recipe gives them for its sets; a set may differ
 # `extends` is merged before the models check a recipe, so that no model has this field.
@@ -25,21 +27,6 @@ EXTENDS = described(
 _LONGEST_CHAIN = 50  # far below Python's limit of recursion
 _YAML = (".yaml", ".yml")
 _Place = tuple[Path, str]  # a recipe's file, and a set in it
-
-
-@dataclass
-class Extended:
-    """Facts that the sets of one recipe have from other recipes.
-
-    Attributes:
-        fields: by set, the fields among `FOR_ALL_SETS` that another recipe gives.
-        folders: by kind of asset, the folder that an extended file names.
-        code: labels of the Python code that extended files name.
-    """
-
-    fields: dict[str, set[str]] = field(default_factory=dict)
-    folders: dict[str, Path] = field(default_factory=dict)
-    code: list[str] = field(default_factory=list)
 
 
 def shipped_recipes() -> dict[str, Path]:
@@ -78,6 +65,34 @@ def find_recipe(source: str | Path) -> Path:
     )
 
 
+def find_description(source: object) -> tuple[Path, DatasetInfo] | None:
+    """Read ``dataset.json`` of the pack that a source names; None where it names something else.
+
+    Returns:
+        The path of the description (of an HDF5 file that of the file), and its content.
+
+    Raises:
+        InputError: the pack is damaged, or was made before packs held their recipes.
+    """
+    if not isinstance(source, str | Path) or str(source) in shipped_recipes():
+        return None
+    path = Path(source)
+    if path.suffix == ".h5":
+        from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
+
+        place, info = path, HDF5Frames(path, layers=[]).info
+    elif (path / PACK_MANIFEST).is_file():
+        place, info = path / DATASET, read_dataset_info(path)
+    else:
+        return None
+    if not info.recipe_fields:
+        raise InputError(
+            f"recipe `{source}`: expected a pack that holds its recipe, got one of an earlier version; "
+            "name the recipe itself"
+        )
+    return place, info
+
+
 def recipe_text(source: str | Path) -> str:
     """Return the YAML of a recipe, shipped or not, as it is written.
 
@@ -111,38 +126,64 @@ def plain_fields(data: Mapping[Any, Any]) -> dict[str, Any]:
     return {str(key): copy_apart(value) for key, value in data.items()}
 
 
-def copy_apart(value: Any) -> Any:
-    """Copy mappings and lists, which YAML aliases share, so that an override changes one place alone.
-
-    Numbers and arrays of numpy, which a recipe from Python may hold, become those of YAML.
-    """
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
-    if isinstance(value, Mapping):
-        return {key: copy_apart(item) for key, item in value.items()}
-    return [copy_apart(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def merge_sets(data: dict[str, Any], path: Path) -> Extended:
-    """Merge every set of a recipe with the set that it extends, in place.
+def merge_sets(data: dict[str, Any], path: Path, changes: Iterable[str] = ()) -> dict[str, Path]:
+    """Merge every set of a recipe with the set that it extends, and change fields, in place.
 
     Args:
         data: fields of the recipe.
         path: its file; a path in ``extends`` is relative to the folder of that file.
+        changes: changes of fields as of `override`, in order. A change of a set reaches the sets that extend
+            it and do not say otherwise; a change of the recipe also a set that has the field from another
+            recipe.
+
+    Returns:
+        By kind of asset, the folder that an extended file names.
 
     Raises:
-        InputError: ``extends`` names no set, or sets extend one another in a circle or a long chain.
+        InputError: ``extends`` names no set, sets extend one another in a circle or a long chain, or a change
+            cannot be made.
     """
-    extended, sets = Extended(), data.get("sets")
+    waiting: dict[str, list[str]] = {}
+    for change in changes:
+        parts = change.partition("=")[0].split(".")
+        if parts[0] == "sets" and len(parts) == 2:
+            override(data, change)
+        else:
+            waiting.setdefault(parts[1] if parts[0] == "sets" and len(parts) > 2 else "", []).append(change)
+    sets, folders = data.get("sets"), dict[str, Path]()
     for name in sets if isinstance(sets, dict) else ():
-        _merge_set(data, (path, name), (), extended)
-    return extended
+        _merge_set(data, (path, name), (), folders, waiting)
+    for change in (one for left in waiting.values() for one in left):
+        override(data, change)
+    return folders
 
 
-def _merge_set(data: dict[str, Any], place: _Place, above: tuple[_Place, ...], extended: Extended) -> None:
+def _merge_set(
+    data: dict[str, Any],
+    place: _Place,
+    above: tuple[_Place, ...],
+    folders: dict[str, Path],
+    waiting: dict[str, list[str]],
+) -> None:
+    name = place[1]
+    if isinstance(data["sets"][name], dict) and "extends" in data["sets"][name]:
+        inherited = _extend(data, place, above, folders, waiting)
+        for change in waiting.get("", ()):
+            if re.split(r"[.=]", change, maxsplit=1)[0] in inherited:
+                override(data, f"sets.{name}.{change}")
+    for change in waiting.pop(name, ()):
+        override(data, change)
+
+
+def _extend(
+    data: dict[str, Any],
+    place: _Place,
+    above: tuple[_Place, ...],
+    folders: dict[str, Path],
+    waiting: dict[str, list[str]],
+) -> set[str]:
+    """Merge a set with the set that it extends; return its fields that another recipe gives for all sets."""
     (path, name), sets = place, data["sets"]
-    if not isinstance(sets[name], dict) or "extends" not in sets[name]:
-        return
     reference, where = str(sets[name]["extends"]), f"recipe {path.name}: sets.{name}.extends"
     chain = (*above, place)
     if len(chain) > _LONGEST_CHAIN:
@@ -155,11 +196,11 @@ def _merge_set(data: dict[str, Any], place: _Place, above: tuple[_Place, ...], e
     if base_place in chain:
         circle = " extends ".join(_shown(one, path) for one in (*chain, base_place))
         raise InputError(f"{where}: {circle}, which never ends")
+    inherited: set[str] = set()
     if slash:
-        base = _from_file(base_place, reference, where, chain, extended)
-        extended.code += _code_labels(base)
+        base = _from_file(base_place, reference, where, chain, folders)
         base = {key: value for key, value in base.items() if key not in data}
-        extended.fields[name] = base.keys() & set(FOR_ALL_SETS) - sets[name].keys()
+        inherited = base.keys() & set(FOR_ALL_SETS) - sets[name].keys()
     else:
         if reference not in sets:
             near = did_you_mean(reference, [other for other in sets if other != name])
@@ -167,14 +208,14 @@ def _merge_set(data: dict[str, Any], place: _Place, above: tuple[_Place, ...], e
                 f"{where}: expected RECIPE/SET of a shipped recipe, FILE.yaml/SET of your own, or a set "
                 f"of this one, got `{reference}`{near}"
             )
-        _merge_set(data, base_place, chain, extended)
+        _merge_set(data, base_place, chain, folders, waiting)
         base = copy_apart(sets[reference]) if isinstance(sets[reference], dict) else {}
-        extended.fields[name] = extended.fields.get(reference, set()) - sets[name].keys()
     # A set says itself whether it shares units: two that extend one set would else show the same scenes,
     # one as training data and the other as test data.
     base.pop("shares_units", None)
     sets[name] = _merge(base, sets[name])
     del sets[name]["extends"]
+    return inherited
 
 
 def _file(recipe: str, path: Path, reference: str, where: str) -> Path:
@@ -194,7 +235,7 @@ def _file(recipe: str, path: Path, reference: str, where: str) -> Path:
 
 
 def _from_file(
-    place: _Place, reference: str, where: str, chain: tuple[_Place, ...], extended: Extended
+    place: _Place, reference: str, where: str, chain: tuple[_Place, ...], folders: dict[str, Path]
 ) -> dict[str, Any]:
     """Return the fields of a set in another file, with the fields that its recipe gives for all sets."""
     file, name = place
@@ -203,26 +244,17 @@ def _from_file(
     if not isinstance(sets, dict) or name not in sets or not isinstance(sets[name], dict):
         known = ", ".join(map(str, sets)) if isinstance(sets, dict) else "none"
         raise InputError(f"{where}: expected a set of `{file.stem}` ({known}), got `{reference}`")
-    inner = Extended()
-    _merge_set(data, place, chain, inner)
-    for kind, folder in {**inner.folders, **asset_folders(data, file)}.items():
-        if extended.folders.setdefault(kind, folder) != folder:
+    inner: dict[str, Path] = {}
+    _merge_set(data, place, chain, inner, {})
+    for kind, folder in {**inner, **asset_folders(data, file)}.items():
+        if folders.setdefault(kind, folder) != folder:
             raise InputError(
                 f"{where}: {file.name} has {kind} in {folder}, another file that this recipe extends has "
-                f"them in {extended.folders[kind]}; extend one of the two, or put the assets into one "
+                f"them in {folders[kind]}; extend one of the two, or put the assets into one "
                 "folder"
             )
     inherited = {key: data[key] for key in FOR_ALL_SETS if key in data}
     return {**inherited, **sets[name]}
-
-
-def _code_labels(value: Any) -> list[str]:
-    """List the labels of code in the fields of a set."""
-    if isinstance(value, Mapping):
-        value = [*value, *value.values()]
-    if isinstance(value, list):
-        return [label for item in value for label in _code_labels(item)]
-    return [value] if isinstance(value, str) and is_code_label(value) else []
 
 
 def asset_folders(data: Mapping[str, Any], path: Path) -> dict[str, Path]:

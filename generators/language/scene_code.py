@@ -12,7 +12,7 @@ from pydantic import model_validator
 from candlelight.blender_assets import AssetLibrary
 from candlelight.generators.language.field_types import described
 from candlelight.loaders.errors import InputError, did_you_mean
-from candlelight.loaders.files.python_files import code_sha256, user_file
+from candlelight.loaders.files.python_files import code_sha256, functions_of, user_file
 from candlelight.loaders.schema import Record
 
 _NO_FILE = "(no file)"  # in place of the file of a function that no other process can import
@@ -112,6 +112,6 @@ def find_scene_function(scene: SceneCode, library: AssetLibrary) -> Callable[...
     with user_file(path) as module:
         function = getattr(module, name, None)
     if not callable(function):
-        near = did_you_mean(name, [one for one, value in vars(module).items() if callable(value)])
+        near = did_you_mean(name, functions_of(module))
         raise InputError(f"scene: expected a function `{name}` in {file}{near}")
     return function

@@ -52,7 +52,7 @@ class Mechanisms:
     @cached_property
     def graph(self) -> Graph:
         """Parents of every factor and variable."""
-        return self.image_set.graph()
+        return self.image_set.causal_parents()
 
     @cached_property
     def order(self) -> tuple[str, ...]:
@@ -277,6 +277,8 @@ def draw_number(mechanism: Continuous, values: FactorValues, u: float) -> tuple[
         >>> draw_number(Continuous(low=0, high="2 * x"), {"x": 2}, 0.25)
         (1.0, 0.25)
     """
+    if mechanism.low is None or mechanism.high is None:
+        return round(_number(mechanism.value or 0.0, values), _DECIMALS), 1.0
     low, high = _number(mechanism.low, values), _number(mechanism.high, values)
     if low > high:
         raise InputError(f"expected low <= high, got {low:g} and {high:g}")

@@ -12,7 +12,7 @@ from candlelight.generators.language.field_types import references
 from candlelight.generators.language.layout import Scene
 from candlelight.generators.language.lights_and_camera import ENVIRONMENT_LIGHT
 from candlelight.generators.language.load_recipe import first_error
-from candlelight.generators.language.recipe_files import copy_apart
+from candlelight.generators.language.overrides import copy_apart
 from candlelight.generators.language.scene_code import SceneCode, find_scene_function
 from candlelight.generators.scenes.layout_inputs import LayoutInputs
 from candlelight.loaders.errors import InputError, did_you_mean

@@ -12,6 +12,8 @@ from types import ModuleType
 
 from candlelight.loaders.errors import InputError, nearest_file
 
+_IMPORTERS = ("import_module", "__import__")
+
 
 @contextmanager
 def user_file(path: Path) -> Iterator[ModuleType]:
@@ -87,11 +89,27 @@ def exception_reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
+def functions_of(module: ModuleType) -> list[str]:
+    """List the names of the functions and classes that a module defines, without private ones, for messages.
+
+    Example:
+        >>> import colorsys
+        >>> functions_of(colorsys)[:2]
+        ['rgb_to_yiq', 'yiq_to_rgb']
+    """
+    return [
+        name
+        for name, value in vars(module).items()
+        if callable(value) and name[0] != "_" and getattr(value, "__module__", "") == module.__name__
+    ]
+
+
 def local_files(path: Path) -> list[Path]:
     """List a Python file and every file below its folder that it imports, directly or not, sorted.
 
     Imports are read from the text, without running it: ``import`` and ``from`` statements anywhere in the
-    file. Files that are read or imported in other ways are not found.
+    file, and names in quotes after ``import_module``. Files that are read or imported in other ways are not
+    found.
 
     Raises:
         InputError: a file cannot be read, or is no Python.
@@ -123,6 +141,11 @@ def _imported(file: Path, folder: Path) -> list[Path]:
             above = package[: len(package) - node.level + 1] if node.level else ()
             base = (*above, *(node.module or "").split("."))
             names += [tuple(filter(None, (*base, one.name))) for one in node.names]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in _IMPORTERS:
+            for first in node.args[:1]:
+                if isinstance(first, ast.Constant) and isinstance(first.value, str):
+                    above = package if first.value.startswith(".") else ()
+                    names.append((*above, *first.value.lstrip(".").split(".")))
     files: list[Path] = []
     for name in names:
         for length in range(1, len(name) + 1):

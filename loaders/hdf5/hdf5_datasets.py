@@ -53,7 +53,32 @@ def hdf5_columns(set_info: SetInfo, rows: int) -> dict[str, tuple[tuple[int, ...
     for factor in set_info.factors:
         kind = "int64" if factor.kind == "categorical" else "float64"
         columns[f"factors/{factor.name}"] = ((rows,), np.dtype(kind))
+    for name in set_info.propensity_names:
+        columns[f"propensity/{name}"] = ((rows,), np.dtype("float64"))
     return columns | {"metadata": ((rows,), np.dtype("S"))}
+
+
+def later_columns(file: h5py.File, rows: int) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+    """List shape and dtype of the causal columns that a file has; files of earlier versions have none.
+
+    Args:
+        file: the open file.
+        rows: number of samples in the file.
+
+    Raises:
+        InputError: only some of them are there.
+    """
+    if "unit" not in file:
+        return {}
+    if not isinstance(file.get("intervened", getlink=True), h5py.HardLink):
+        raise InputError("expected group `intervened` in the file itself, got none; pack it again")
+    columns: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {
+        "unit": ((rows,), np.dtype("S")),
+        "counterfactual_of": ((rows,), np.dtype("S")),
+    }
+    if "step" in file:
+        columns["step"] = ((rows,), np.dtype("int64"))
+    return columns | {f"intervened/{name}": ((rows,), np.dtype("uint8")) for name in file["intervened"]}
 
 
 def is_layer(name: str) -> bool:
@@ -198,7 +223,7 @@ def require_one_piece(dataset: h5py.Dataset, cure: str = "pack it again") -> Non
 
 
 def columns_sha256(file: h5py.File, set_info: SetInfo) -> str:
-    """Hash the file's attributes and all columns but the layers: ids, indices, factors, metadata.
+    """Hash the file's attributes and all columns but the layers.
 
     A pack has four kinds of hashes, which find different damage:
 
@@ -215,7 +240,7 @@ def columns_sha256(file: h5py.File, set_info: SetInfo) -> str:
     for key in _HASHED_ATTRIBUTES:
         total.update(key.encode() + np.asarray(read_attribute(file, key, "S")).tobytes())
     rows = len(file["index"])
-    for name in hdf5_columns(set_info, rows):
+    for name in (*hdf5_columns(set_info, rows), *later_columns(file, rows)):
         if not is_layer(name):
             total.update(f"{name} {file[name].dtype.str}".encode())
             block, read = max(1, _BLOCK_BYTES // file[name].dtype.itemsize), rows_reader(file[name])

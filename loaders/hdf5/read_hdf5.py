@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from candlelight.loaders.causal_columns import CausalColumns, causal_columns_of_metadata
 from candlelight.loaders.choices import choose_layers
 from candlelight.loaders.errors import DAMAGED, InputError, blame
 from candlelight.loaders.files.json_records import parse_record
@@ -25,6 +26,7 @@ from candlelight.loaders.hdf5.hdf5_datasets import (
     Locking,
     hdf5_columns,
     is_layer,
+    later_columns,
     open_file,
     read_attribute,
     require_one_piece,
@@ -148,6 +150,33 @@ class HDF5Frames(PackedFrames):
             check_factors(table, self.set_info)
         return table
 
+    @property
+    def propensities(self) -> dict[str, Float64[ndarray, " n"]]:
+        """Probability (or density) of every row's value given its parents, by factor and variable.
+
+        It is empty for files of earlier versions, whose metadata alone hold it.
+        """
+        with _reading(self.path):
+            file = self._open().file
+            return {name: file[f"propensity/{name}"][:] for name in self.set_info.propensity_names}
+
+    @property
+    def causal_columns(self) -> CausalColumns:
+        """Units, steps, counterfactuals and interventions of every row; read anew at each use."""
+        with _reading(self.path):
+            file = self._open().file
+            names = later_columns(file, len(self))
+            if "unit" not in names:  # a file of an earlier version
+                return causal_columns_of_metadata(self)
+            ids, units, origins = (
+                [text.decode() for text in file[name][:].tolist()]
+                for name in ("id", "unit", "counterfactual_of")
+            )
+            steps = file["step"][:] if "step" in names else None
+            folder = "intervened/"
+            kinds = {name[len(folder) :]: file[name][:] for name in names if name.startswith(folder)}
+        return CausalColumns(ids, self.indices, units, origins, steps, kinds)
+
 
 def describe_conflict(readers: Iterable[HDF5Frames]) -> str:
     """Name two files that cannot belong to one pack; "" if there are none.
@@ -202,7 +231,8 @@ def _check_columns(file: h5py.File, set_info: SetInfo) -> None:
         raise InputError("expected dataset `index` of int64; pack it again")
     require_one_piece(index)
     rows = index.shape[0]
-    for name, (shape, dtype) in hdf5_columns(set_info, rows).items():
+    columns = hdf5_columns(set_info, rows) | later_columns(file, rows)
+    for name, (shape, dtype) in columns.items():
         found = _column(file, name)
         if found is None or found.shape != shape or not _alike(found.dtype, dtype):
             expected = "strings" if dtype.kind == "S" else dtype

@@ -3,9 +3,11 @@
 File attributes: ``format``, ``dataset`` (the text of ``dataset.json``), ``set``, ``split``, ``split_made``
 (how its rows were chosen), ``splits`` (JSON: the names of all splits of the set) and ``sha256``
 (`columns_sha256` of `candlelight.loaders.hdf5.hdf5_datasets`). Datasets, whose first axis is the row: each
-layer under its name, ``id``, ``index``, ``factors/<name>`` (class index or value) and ``metadata`` (the
-content of ``metadata.json`` in one line). Strings are UTF-8 of a fixed length, padded with zeros. With
-`datasets` 4 or newer, ``load_dataset("hdf5", data_files=...)`` reads the same file.
+layer under its name, ``id``, ``index``, ``factors/<name>`` (class index or value), ``unit``,
+``counterfactual_of`` ("" for none), ``step`` (in sets with steps), ``intervened/<name>`` (place of the kind
+in `INTERVENTION_KINDS`, 0 for no intervention) and ``metadata`` (the content of ``metadata.json`` in one
+line). Strings are UTF-8 of a fixed length, padded with zeros. With `datasets` 4 or newer,
+``load_dataset("hdf5", data_files=...)`` reads the same file.
 """
 
 import json
@@ -16,6 +18,7 @@ from typing import BinaryIO
 import h5py
 import numpy as np
 
+from candlelight.loaders.causal_columns import INTERVENTION_KINDS
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.safe_writing import sync
 from candlelight.loaders.frames import DATASET
@@ -170,13 +173,28 @@ def _write_columns(file: h5py.File, source: PackSource, split: PackSplit, compre
         dataset = file.create_dataset(name, shape, dtype, chunks=(1, *shape[1:]), **filters)
         for key in ("unit", "colour_space", "meaning"):
             write_attribute(dataset, key, getattr(spec, key))
-    file["id"] = encode_texts([source.ids[row] for row in split.rows])
+    file["id"] = encode_texts([source.causal.ids[row] for row in split.rows])
+    _write_causal(file, source, split)
     file["index"] = source.frames.indices[split.rows].astype("int64")
     for column, factor in enumerate(set_info.factors):
         name = f"factors/{factor.name}"
         file[name] = source.rows.table[split.rows, column].astype(known[name][1])
         write_attribute(file[name], "unit", factor.unit)
         write_attribute(file[name], "values", json.dumps(factor.values))
+    for variable, propensity in source.propensities.items():
+        file[f"propensity/{variable}"] = propensity[split.rows]
+
+
+def _write_causal(file: h5py.File, source: PackSource, split: PackSplit) -> None:
+    causal = source.causal
+    for name, texts in (("unit", causal.units), ("counterfactual_of", causal.counterfactual_of)):
+        file[name] = encode_texts([texts[row] for row in split.rows])
+    if causal.steps is not None:
+        file["step"] = causal.steps[split.rows]
+    file.require_group("intervened")
+    for name, kinds in causal.kinds.items():
+        file[f"intervened/{name}"] = kinds[split.rows]
+        write_attribute(file[f"intervened/{name}"], "values", json.dumps(INTERVENTION_KINDS))
 
 
 def _write_layers(file: h5py.File, source: PackSource, rows: Iterable[_Encoded], lines: BinaryIO) -> int:

@@ -7,7 +7,7 @@ nested lists otherwise.
 
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy import ndarray
 
+from candlelight.loaders.causal_columns import CausalRow
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.files.layer_codecs import decode_png_bytes
 from candlelight.loaders.foreign_text import as_code
@@ -34,7 +35,8 @@ from candlelight.loaders.schema import (
 )
 
 _MASKS = ("object", "part")
-_NOT_FACTORS = ("id", "index", "objects", "metadata")
+_CAUSAL = ("unit", "counterfactual_of", "intervened", "intervention_kind")  # not in packs of earlier versions
+_NOT_FACTORS = ("id", "index", *_CAUSAL, "step", "objects", "metadata")
 _IMAGE = pa.struct({"bytes": pa.binary(), "path": pa.string()})
 _ALIASES = {"string": "string", "number": "float64", "integer": "int64"}  # Arrow's names of JSON types
 
@@ -77,24 +79,40 @@ class Column:
         return str(self.field.name)
 
 
-def arrow_columns(set_info: SetInfo) -> list[Column]:
-    """List the columns of an image set: `image`, `id`, `index`, factors, the other layers, objects, metadata.
+def arrow_columns(set_info: SetInfo, steps: bool = False) -> list[Column]:
+    """List the columns of an image set.
+
+    These are `image`, `id`, `index`, factors, the other layers, units, counterfactuals and interventions,
+    propensities, objects, metadata.
 
     Categorical factors are class labels; if their values are numbers, they also have a column
     ``value_<name>``. `layer_column` and `factor_columns` name the columns of layers and factors.
+
+    Args:
+        set_info: the image set.
+        steps: whether its units have steps.
 
     Raises:
         InputError: two columns would have the same name, or two values of a factor the same string.
     """
     layers = [_layer_column(name, set_info) for name in schema_order(set_info.layers)]
-    starts = [_text_column("id", "text", "name of the sample", lambda metadata: metadata.id), _index_column()]
+    starts = [_text_column("id", "text", "name of the sample", lambda metadata: metadata.id)]
+    starts += [_integer_column("index", "number of the sample in its set", lambda metadata: metadata.index)]
     everything = "all metadata of the sample: camera, lights, renderer, checks, hashes"
     ends = [_objects_column(), _text_column("metadata", "JSON text", everything, Metadata.to_json)]
     named = factor_columns(set_info)
     factors = [
         column for factor in set_info.factors for column in _factor_columns(factor, named[factor.name])
     ]
-    every = [layers[0], *starts, *factors, *layers[1:], *ends]
+    every = [
+        layers[0],
+        *starts,
+        *factors,
+        *layers[1:],
+        *_causal_columns(steps),
+        *_propensities(set_info),
+        *ends,
+    ]
     names = [column.name for column in every]
     if len(set(names)) != len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
@@ -146,7 +164,10 @@ def unfit_columns(schema: pa.Schema, set_info: SetInfo) -> list[str]:
     features = (
         json.loads((schema.metadata or {}).get(b"huggingface", "{}")).get("info", {}).get("features", {})
     )
-    due = {column.name: (column.feature, *_kind(column.field)) for column in arrow_columns(set_info)}
+    every = arrow_columns(set_info, steps="step" in schema.names)
+    if not {*_CAUSAL} & {*schema.names}:  # a pack of an earlier version
+        every = [column for column in every if column.name not in _CAUSAL]
+    due = {column.name: (column.feature, *_kind(column.field)) for column in every}
     found = {field.name: (features.get(field.name), *_kind(field)) for field in schema}
     return sorted(name for name in {*due, *found} if due.get(name) != found.get(name))
 
@@ -300,13 +321,64 @@ def _text_column(name: str, holds: str, meaning: str, text: Callable[[Metadata],
     )
 
 
-def _index_column() -> Column:
+def _integer_column(name: str, meaning: str, number: Callable[[Metadata], int | None]) -> Column:
     return Column(
         holds="int64",
-        meaning="number of the sample in its set",
+        meaning=meaning,
         feature=_value("int64"),
-        field=pa.field("index", pa.int64()),
-        encode=lambda rows: pa.array([row.frame.metadata.index for row in rows]),
+        field=pa.field(name, pa.int64()),
+        encode=lambda rows: pa.array([number(row.frame.metadata) for row in rows], pa.int64()),
+    )
+
+
+def _propensities(set_info: SetInfo) -> Iterator[Column]:
+    return map(_propensity_column, set_info.propensity_names)
+
+
+def _propensity_column(name: str) -> Column:
+    return Column(
+        holds="float64",
+        meaning=f"probability (or density) of the value of {as_code(name)} given its parents",
+        feature=_value("float64"),
+        field=pa.field(f"propensity.{name}", pa.float64()),
+        encode=lambda rows: pa.array([row.frame.metadata.propensity[name] for row in rows], pa.float64()),
+    )
+
+
+def _causal_columns(steps: bool) -> list[Column]:
+    unit = "samples of one unit share their exogenous draws"
+    step = _integer_column("step", "number of the step within the unit", lambda metadata: metadata.step)
+    return [
+        _text_column("unit", "text", unit, lambda metadata: metadata.unit),
+        *([step] if steps else []),
+        _text_column(
+            "counterfactual_of",
+            "text",
+            "id of the sample that this is a counterfactual of, empty for none",
+            lambda metadata: CausalRow.of(metadata).counterfactual_of,
+        ),
+        _texts_column(
+            "intervened",
+            "names of all that an intervention set",
+            lambda metadata: [*CausalRow.of(metadata).kinds],
+        ),
+        _texts_column(
+            "intervention_kind",
+            "kind of each of these interventions: hard (a number), soft (a mechanism with parents) or drawn "
+            "(a mechanism without parents)",
+            lambda metadata: [*CausalRow.of(metadata).kinds.values()],
+        ),
+    ]
+
+
+def _texts_column(name: str, meaning: str, texts: Callable[[Metadata], list[str]]) -> Column:
+    kind = pa.list_(pa.string())
+    return Column(
+        holds="list of texts",
+        meaning=meaning,
+        feature={"feature": _value("string"), "_type": "Sequence"},
+        field=pa.field(name, kind),
+        encode=lambda rows: pa.array([texts(row.frame.metadata) for row in rows], kind),
     )
 
 

@@ -133,7 +133,7 @@ def _set(name: str, set_info: SetInfo, manifest: PackManifest, facts: SetFacts) 
     )
     held = (
         (as_code(c.name), c.holds, as_markdown(c.unit) or "-", c.colour_space or "-", c.meaning)
-        for c in arrow_columns(set_info)
+        for c in arrow_columns(set_info, facts.first.step is not None)
     )
     made = manifest.splits.get(name, {})
     splits = [

@@ -103,7 +103,10 @@ def croissant(info: DatasetInfo, manifest: PackManifest, facts: Mapping[str, Set
         "prov:wasGeneratedBy": _activity(info, facts),
         "prov:wasDerivedFrom": [_asset(asset) for asset in info.assets],
         "distribution": [part for name in info.sets for part in _distribution(name, manifest.of_set(name))],
-        "recordSet": [_record_set(name, one, manifest.of_set(name)) for name, one in info.sets.items()],
+        "recordSet": [
+            _record_set(name, one, manifest.of_set(name), facts[name].first.step is not None)
+            for name, one in info.sets.items()
+        ],
     }
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
@@ -218,7 +221,7 @@ def _distribution(set_name: str, shards: Sequence[Shard]) -> list[dict[str, Any]
     return files
 
 
-def _record_set(set_name: str, set_info: SetInfo, shards: Sequence[Shard]) -> dict[str, Any]:
+def _record_set(set_name: str, set_info: SetInfo, shards: Sequence[Shard], steps: bool) -> dict[str, Any]:
     """Describe the samples of an image set: a record set with one field for each column."""
     # Readers check the hash of a file object; a file set has no hash. So a single file is named as an object.
     source = {"fileSet": {"@id": f"{set_name}-files"}}
@@ -231,11 +234,11 @@ def _record_set(set_name: str, set_info: SetInfo, shards: Sequence[Shard]) -> di
         "name": set_name,
         "description": f"{rows} samples of {set_info.width} x {set_info.height} pixels.",
         "key": {"@id": f"{set_name}/id"},
-        "field": list(_fields(set_name, set_info, source)),
+        "field": list(_fields(set_name, arrow_columns(set_info, steps), source)),
     }
 
 
-def _fields(set_name: str, set_info: SetInfo, source: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _fields(set_name: str, columns: Sequence[Column], source: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Describe the columns of an image set, and the split, which file names contain."""
     yield {
         **_named(f"{set_name}/split", "split", "Name of the split."),
@@ -246,7 +249,7 @@ def _fields(set_name: str, set_info: SetInfo, source: dict[str, Any]) -> Iterato
             "transform": {"regex": r"^(?:.*/)?(\w+(?:\.\w+)*)-\d{5}-of-\d{5}\.parquet$"},
         },
     }
-    for column in arrow_columns(set_info):
+    for column in columns:
         yield _field(f"{set_name}/{quote(column.name, safe='')}", column, source)
 
 
@@ -265,6 +268,9 @@ def _field(place: str, column: Column, source: dict[str, Any]) -> dict[str, Any]
         }
     if kind == "ClassLabel":
         return {**field, "dataType": "cr:Int64", "source": from_column}
+    if kind == "Sequence":
+        text = {"dataType": _TYPES[column.feature["feature"]["dtype"]], "source": from_column}
+        return {**field, **text, "isArray": True, "arrayShape": "-1"}
     field |= {"dataType": _TYPES[column.feature["dtype"]], "source": from_column}
     if kind == "Value":
         return field

@@ -13,6 +13,11 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from candlelight.loaders.causal_columns import (
+    CausalColumns,
+    causal_columns_of_metadata,
+    dataset_causal_columns,
+)
 from candlelight.loaders.choices import choose_layers, choose_name, choose_split
 from candlelight.loaders.errors import DAMAGED, InputError, blame, require_module
 from candlelight.loaders.files.json_records import parse_record
@@ -187,6 +192,21 @@ class HubFrames(PackedFrames):
         with _reading(self._where):
             check_factors(table, self.set_info)
         return table
+
+    @property
+    def propensities(self) -> dict[str, Float64[ndarray, " n"]]:
+        """Probability (or density) of every row's value given its parents, by factor and variable.
+
+        It is empty for packs of earlier versions, whose metadata alone hold it.
+        """
+        return {name: self._column(f"propensity.{name}") for name in self.set_info.propensity_names}
+
+    @property
+    def causal_columns(self) -> CausalColumns:
+        """Units, steps, counterfactuals and interventions of every row; read anew at each use."""
+        if "unit" not in self._table.column_names:  # a pack of an earlier version
+            return causal_columns_of_metadata(self)
+        return dataset_causal_columns(self._table, [factor.name for factor in self.set_info.factors])
 
 
 def _check_files(path: Path, manifest: PackManifest) -> None:

@@ -46,7 +46,7 @@ def write_shards(
     """
     desc = f"packing {source.set_name}" + ("" if len(source.splits) == 1 else f", {split.name}")
     rows = prepare_rows(split.rows, lambda row: _row(source, row), desc, threads)
-    every = arrow_columns(source.set_info)
+    every = arrow_columns(source.set_info, source.causal.steps is not None)
     # `map` frees the rows of a group once they are a table; a generator would keep them until the next group.
     tables = _ahead(map(lambda group: arrow_table(every, group), _row_groups(rows)))
     (folder / source.set_name).mkdir(parents=True, exist_ok=True)

@@ -2,8 +2,9 @@
 
 Rows that share a unit, a trace, a concept set, or a counterfactual relation form a *family*. A random split
 keeps families together, over all image sets at once, so that training and test data share no draw and no
-trace. The order of families depends only on their names and the seed, by SHA-256. Rows that are rendered
-later therefore move other rows only at the border of two splits.
+trace. Splits by a factor and held-out combinations may divide families, whose number they state, but not the
+steps of a sequence. The order of families depends only on their names and the seed, by SHA-256. Rows that are
+rendered later therefore move other rows only at the border of two splits.
 """
 
 import hashlib
@@ -28,12 +29,14 @@ class SetRows:
         set_info: its description.
         table: factors of every row, as `candlelight.loaders.samples.Frames.factor_table`.
         links: strings of every row; rows that share a string are one family. The first names the unit.
+        has_steps: whether the rows of a unit are the steps of a sequence.
     """
 
     set_name: str
     set_info: SetInfo
     table: Float64[ndarray, "n k"]
     links: Sequence[tuple[str, ...]]
+    has_steps: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +63,8 @@ def split_rows(sets: Sequence[SetRows], plan: SplitPlan) -> dict[str, list[PackS
         Splits by name of the set. Every row is in exactly one split.
 
     Raises:
-        InputError: a set lacks a factor or value of the plan, or a split would be empty.
+        InputError: a set lacks a factor or value of the plan, a split would be empty, or the factor of the
+            plan changes from split to split within the steps of a unit.
 
     Example:
         >>> info = SetInfo(count=10, width=8, height=8, layers=("image",), factors=())
@@ -78,6 +82,8 @@ def split_rows(sets: Sequence[SetRows], plan: SplitPlan) -> dict[str, list[PackS
     for rows, numbers, out in zip(sets, chosen, held, strict=True):
         if plan.factor:
             numbers[:] = _by_factor(rows, plan)
+            if rows.has_steps:
+                _refuse_divided_steps(rows, numbers, plan)
         numbers[out] = len(plan.names)
     splits = {}
     for rows, own, numbers, torn in zip(sets, families, chosen, _torn(families, chosen), strict=True):
@@ -208,7 +214,22 @@ def _held_out(rows: SetRows, plan: SplitPlan) -> Bool[ndarray, " n"]:
             number = _value_number(rows, name, text)
             shown &= rows.table[:, names.index(name)] == number
         out |= shown
-    return out
+    return np.isin(_units(rows), _units(rows)[out]) if rows.has_steps else out
+
+
+def _units(rows: SetRows) -> ndarray:
+    return np.array([unit for unit, *_ in rows.links])
+
+
+def _refuse_divided_steps(rows: SetRows, numbers: Int[ndarray, " n"], plan: SplitPlan) -> None:
+    split_of: dict[str, int] = {}
+    for (unit, *_), number in zip(rows.links, numbers.tolist(), strict=True):
+        if split_of.setdefault(unit, number) != number:
+            raise InputError(
+                f"split by factor `{plan.factor}` of set `{rows.set_name}`: expected all steps of a unit in "
+                f"one split, got {unit} in `{plan.names[split_of[unit]]}` and `{plan.names[number]}`; split "
+                "at random, or by a factor that no step changes"
+            )
 
 
 def _value_number(rows: SetRows, name: str, text: str) -> int:

@@ -1,12 +1,12 @@
 """Find counterfactuals: samples that share their exogenous draws with a sample of the same or another set."""
 
 from collections.abc import Callable
+from typing import Any
 
-import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from candlelight.loaders.samples import Frames
+from candlelight.loaders.causal_columns import causal_columns
 from candlelight.loaders.schema import Metadata
 
 ReadMetadata = Callable[[int], Metadata]
@@ -30,16 +30,14 @@ def choose_counterfactual_row(metadata: ReadMetadata | None, row: int, candidate
     return int(candidates[0])
 
 
-def counterfactual_rows(frames: Frames, counterfactuals: Frames) -> Int[ndarray, " n"]:
+def counterfactual_rows(frames: Any, counterfactuals: Any) -> Int[ndarray, " n"]:
     """Find the factual row of each counterfactual.
 
     Args:
-        frames: the factual image set.
-        counterfactuals: image set whose ``counterfactual_of`` names samples of ``frames``.
+        frames: the factual image set: frames, a pack, or a `datasets.Dataset` that was read from a pack.
+        counterfactuals: image set whose ``counterfactual_of`` names samples of ``frames``, in any such form.
 
     Returns:
         Row numbers in ``frames``, one for each row of ``counterfactuals``; -1 if the factual is missing.
     """
-    rows = {frames.metadata(row).id: row for row in range(len(frames))}
-    factual = (counterfactuals.metadata(row).counterfactual_of for row in range(len(counterfactuals)))
-    return np.array([-1 if name is None else rows.get(name, -1) for name in factual], np.int64)
+    return causal_columns(counterfactuals).factual_rows(causal_columns(frames))

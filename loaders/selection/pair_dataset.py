@@ -89,21 +89,24 @@ class PairDataset:
 def collate_pairs(
     pairs: Sequence[dict[str, Any]], collate: Callable[[list[Any]], Any] = collate
 ) -> dict[str, Any]:
-    """Batch the items of a `PairDataset` (``collate_fn=collate_pairs``).
+    """Batch the items of a `PairDataset` or of `SampleTuples` (``collate_fn=collate_pairs``).
 
     Args:
         pairs: at least one item.
         collate: batches samples.
 
     Returns:
-        A dict with the same keys: batches of samples, and stacked tensors.
+        A dict with the same keys: batches of samples, and stacked tensors; ``samples`` is a list of batches.
     """
     import torch
 
-    batch: dict[str, Any] = {}
-    for name in ("first", "second"):
-        batch[name] = collate([pair[name] for pair in pairs])
-    return batch | {name: torch.stack([pair[name] for pair in pairs]) for name in ("drawn", "label")}
+    batch: dict[str, Any] = {name: [pair[name] for pair in pairs] for name in pairs[0]}
+    for name, values in batch.items():
+        if name == "samples":
+            batch[name] = [collate(list(samples)) for samples in zip(*values, strict=True)]
+        else:
+            batch[name] = collate(values) if name in ("first", "second") else torch.stack(values)
+    return batch
 
 
 def read_samples(data: Any, rows: Int[ndarray, " n"]) -> list[Any]:

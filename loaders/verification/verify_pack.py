@@ -11,13 +11,20 @@ from multiprocessing.connection import Connection
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from candlelight.loaders.causal_columns import INTERVENTION_KINDS, CausalRow
 from candlelight.loaders.errors import DAMAGED, InputError
 from candlelight.loaders.frames import DATASET, read_dataset_info
-from candlelight.loaders.hdf5.hdf5_datasets import HASH_ATTRIBUTE, columns_sha256, open_file, read_attribute
+from candlelight.loaders.hdf5.hdf5_datasets import (
+    HASH_ATTRIBUTE,
+    columns_sha256,
+    later_columns,
+    open_file,
+    read_attribute,
+)
 from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames, describe_conflict
 from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST, Shard, pack_files, read_pack_manifest
 from candlelight.loaders.samples import factor_number
-from candlelight.loaders.schema import DatasetInfo
+from candlelight.loaders.schema import DatasetInfo, Metadata
 from candlelight.loaders.verification.checksums import SUMS, find_changed_files, parse_sums
 from candlelight.loaders.verification.pack_rows import StoredRow, check_rows, reason
 from candlelight.loaders.verification.verify_frames import Damage, Findings
@@ -123,7 +130,9 @@ def _shard_rows(
             raise InputError(f"columns do not fit {DATASET}: {', '.join(unfit)}")
         if footer.num_rows != shard.rows:
             raise InputError(f"expected {shard.rows} rows, as {PACK_MANIFEST} says, got {footer.num_rows}")
-        columns = {column.name: column for column in arrow_columns(set_info)}
+        there = footer.schema.to_arrow_schema().names
+        every = arrow_columns(set_info, steps="step" in there)
+        columns = {column.name: column for column in every if column.name in there}
         tables = read_rows(folder, [shard], range(shard.rows), list(columns))
         skipped = {"metadata", *map(layer_column, set_info.layers)}
         plain = [name for name in columns if name not in skipped]
@@ -254,17 +263,31 @@ def _check_rows(reader: HDF5Frames) -> Iterator[tuple[str, str]]:
     """Yield the damage of each row of an HDF5 file and its `unexplained_light`, "" if there is none."""
     factors = reader.set_info.factors
     names = ["id", "index", *(f"factors/{factor.name}" for factor in factors)]
+    shares = reader.set_info.propensity_names
+    names += [f"propensity/{name}" for name in shares]
     with open_file(reader.path) as opened:
+        names += (later := list(later_columns(opened, len(reader))))
         columns = {name: opened[name][:].tolist() for name in names}
 
     def read(number: int) -> StoredRow:
         frame = reader.frame(number)
         metadata = frame.metadata
-        values = (metadata.id.encode(), metadata.index, *(factor_number(one, metadata) for one in factors))
+        values = [metadata.id.encode(), metadata.index, *(factor_number(one, metadata) for one in factors)]
+        values += [metadata.propensity[name] for name in shares]
         found = {name: column[number] for name, column in columns.items()}
-        return frame, found, dict(zip(names, values, strict=True))
+        due = dict(zip(names, values, strict=False)) | {name: _causal_value(name, metadata) for name in later}
+        return frame, found, due
 
     return check_rows((partial(read, number) for number in range(len(reader))), reader.path, {})
+
+
+def _causal_value(name: str, metadata: Metadata) -> object:
+    """Return the value of one of `later_columns` that fits the metadata of its row."""
+    row, (column, _, variable) = CausalRow.of(metadata), name.partition("/")
+    if variable:
+        return INTERVENTION_KINDS.index(row.kinds.get(variable, ""))
+    value = getattr(row, column)
+    return value.encode() if isinstance(value, str) else value
 
 
 def _lost(there: Mapping[Path, tuple[str, str]]) -> Iterator[str]:

@@ -128,6 +128,50 @@ def frames_root(tmp_path_factory, make_frame, info) -> Path:
     return root
 
 
+# Per sample of sets with interventions: unit, step, factual sample, kinds of the interventions by name.
+CAUSAL = {
+    "train": [("u-0", None, None, {}), ("u-1", None, None, {}), ("u-2", None, None, {})],
+    "changed": [
+        ("u-0", None, "train-000000", {"shape": "hard"}),
+        ("u-0", None, "train-000000", {"angle": "soft"}),
+        ("u-0", None, "train-000000", {"angle": "drawn"}),
+        ("u-2", None, "train-000002", {"angle": "hard", "shape": "soft"}),
+        ("u-7", None, "train-000007", {"angle": "hard"}),
+    ],
+    "hidden": [("u-1", None, "train-000001", {"angle": "hard", "mood": "hard"})],
+    "steps": [
+        *[("s-0", 0, None, {}), ("s-0", 1, None, {"shape": "hard"}), ("s-0", 2, None, {"angle": "soft"})],
+        *[("s-1", 0, None, {}), ("s-1", 1, None, {}), ("s-1", 2, None, {"shape": "drawn"})],
+    ],
+}
+
+
+@pytest.fixture(scope="session")
+def causal_root(tmp_path_factory, make_frame, info) -> Path:
+    """Write small sets with counterfactuals, steps and interventions."""
+    root = tmp_path_factory.mktemp("causal")
+    one = info.sets["free"].model_copy(update={"layers": ("image",)})
+    sets = {name: one.model_copy(update={"count": len(rows)}) for name, rows in CAUSAL.items()}
+    write_dataset_info(root, info.model_copy(update={"sets": sets}))
+    for set_name, rows in CAUSAL.items():
+        for index, (unit, step, factual, kinds) in enumerate(rows):
+            frame = make_frame("free", index, drop=LAYERS[1:])
+            update = {"id": f"{set_name}-{index:06d}", "set": set_name, "unit": unit, "group": unit}
+            update |= {"step": step, "counterfactual_of": factual, "intervention": dict.fromkeys(kinds, 1)}
+            update["intervention_kind"] = {name: kind for name, kind in kinds.items() if kind != "hard"}
+            write_frame(root, Frame(frame.metadata.model_copy(update=update), frame.layers))
+    return root
+
+
+@pytest.fixture(scope="session")
+def causal_packs(tmp_path_factory, causal_root) -> Path:
+    """Pack the sets of `causal_root`, as HDF5 files in `hdf5` and as the Hugging Face folder `hub`."""
+    root = tmp_path_factory.mktemp("causal_packs")
+    pack_hdf5(causal_root, root / "hdf5")
+    pack_hub(causal_root, root / "hub")
+    return root
+
+
 @pytest.fixture
 def frames_copy(tmp_path, frames_root) -> Path:
     """Copy the small data set, for tests that damage or extend it."""

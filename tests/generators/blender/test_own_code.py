@@ -195,18 +195,23 @@ FAULTS = {
         "changes settings of rendering",
     ),
     "sampled": ("bpy.data.scenes[0].cycles.samples = 9; return cube()", "changes settings of rendering"),
-    "moved": (
-        "bpy.data.scenes['Scene'].camera.location.x += 1; return cube()",
-        "changes objects that it did not",
+    "unused": ("bpy.context.view_layer.use = False; return cube()", "changes settings of rendering"),
+    "ended": (
+        "raise BaseException('mine')",
+        "`faults.py:ended` failed in faults.py, line LINE: BaseException",
     ),
-    "cleared": (
-        "[bpy.data.objects.remove(o) for o in bpy.data.objects]; return cube()",
-        "removes what it did not",
+    "animated": (
+        "one = cube(); one.keyframe_insert('location', frame=1); return one",
+        "`Cube` is animated or has drivers; set the values themselves",
     ),
-    "quits": ("raise GeneratorExit", "`faults.py:quits` failed in faults.py, line LINE: GeneratorExit"),
-    "unused": (
-        "bpy.data.scenes['Scene'].view_layers[0].use = False; return cube()",
-        "hides view layers or collections that it did not make; it may only make a new object",
+    "driven": (
+        "one = cube(); one.driver_add('location', 0); return one",
+        "`Cube` is animated or has drivers",
+    ),
+    "painted": (
+        "one = with_surface('ShaderNodeBsdfDiffuse'); tree = one.data.materials[0].node_tree; "
+        "tree.driver_add('nodes[\"Diffuse BSDF\"].inputs[0].default_value', 0); return one",
+        "`m` is animated or has drivers",
     ),
     "excluded": (
         "group = bpy.data.collections.new('away'); bpy.context.scene.collection.children.link(group); "
@@ -214,21 +219,17 @@ FAULTS = {
         "bpy.context.view_layer.layer_collection.children['away'].exclude = True; return one",
         "no render shows `x`, whose collection `away` is excluded from the view layer; include it, or",
     ),
-    "keyed": (
-        "one = cube(); one.keyframe_insert('location'); return one",
-        "`faults.py:keyed`: `Cube` has keyframes or drivers; set the values that they would have",
-    ),
-    "driven": (
-        "one = cube(); one.driver_add('location', 0).driver.expression = 'frame'; return one",
-        "`Cube` has keyframes or drivers",
-    ),
-    "undefined": (
-        "one = cube(); one.data.vertices[0].co.x = float('nan'); return one",
-        "`Cube` has invalid faces or coordinates; correct them",
-    ),
     "scaled": (
         "one = cube(); one.scale.x = float('nan'); return one",
         "expected finite numbers, `Cube` is placed at NaN or infinity",
+    ),
+    "moved": (
+        "bpy.data.scenes['Scene'].camera.location.x += 1; return cube()",
+        "changes objects that it did not",
+    ),
+    "cleared": (
+        "[bpy.data.objects.remove(o) for o in bpy.data.objects]; return cube()",
+        "removes what it did not",
     ),
     "borrowed": ("return bpy.data.scenes['Scene'].camera", "which it did not make; return a new one"),
     "nothing": ("cube()", "`faults.py:nothing`: expected an object or a collection, got nothing; return one"),

@@ -165,9 +165,8 @@ def test_overrides_reach_nested_fields_and_lists(tiny):
 def test_an_override_of_one_set_changes_no_set_that_shares_its_text():
     changed = load_recipe("concepts", ["sets.albedo.layout.camera.field_of_view=11"]).sets
     assert [changed[name].layout.camera.field_of_view for name in ("albedo", "illumination")] == [11, 34]
-    changed = load_recipe("demo", ["sets.tabletop.factors.count.values=[2]"]).sets
-    assert changed["tabletop"].factors["count"].values == (2,)
-    assert changed["tabletop_test"] == load_recipe("demo").sets["tabletop_test"]
+    changed = load_recipe("identifiable", ["sets.teapot.factors.x.low=-2"]).sets
+    assert [changed[name].factors["x"].low for name in ("teapot", "shapes")] == [-2, -1]
 
 
 def test_overrides_reach_keys_with_dots(tiny):
@@ -251,6 +250,18 @@ def test_overrides_of_all_sets_reach_sets_that_extend_another_recipe(write_recip
         (64, 256, 0.7),
     ]
     assert {one.render.samples for one in chosen} == {4}
+
+
+def test_an_override_of_a_set_reaches_the_sets_that_extend_it(write_recipe):
+    path = write_recipe(
+        "name: own\nsets:\n  own: {extends: base, draws: 3}\n  base: {extends: candle/candle}\n"
+        "  other: {extends: candle/candle}\n"
+    )
+    changes = ["sets.base.draws=2", "sets.base.factors.size.values=[1]", "sets.own.exposure=0.7"]
+    own, base, other = load_recipe(path, changes).sets.values()
+    assert (own.draws, base.draws, other.draws) == (3, 2, 1)
+    assert [one.factors["size"].listed() == (1,) for one in (own, base, other)] == [True, True, False]
+    assert (own.exposure, base.exposure) == (0.7, other.exposure)
 
 
 def test_a_set_extends_one_of_its_own_recipe(write_recipe):

@@ -49,7 +49,7 @@ FACTORS = [
     ("x={count: 2}", r"variables\.x: there is a factor of that"),
     ("pi={low: 0, high: 1}", "`pi` is a number in expressions"),
     # lists of values
-    ("kind=3", r"kind: expected a list \(`values`, .*\) or a range \(.*\); got 3"),
+    ("kind=3", r"kind: expected a list \(`values`, .*\), a range \(.*\) or text .*; got 3"),
     ("kind={}", r"factors\.kind: expected `values`, `count` or `assets`, got none"),
     ("kind={assets: meshes}", r"factors\.kind\.assets: .*'objects'.*got 'meshes'"),
     ("kind={count: 2, assets: objects}", "expected `count` or `assets`, got both"),
@@ -94,14 +94,18 @@ FACTORS = [
     ("tone.strength=1.5", "strength.*less than or equal to 1"),
     ("kind={values: [a], given: tone, table: {1: [1], 2: [1]}}", "graph without cycles, got .*tone.*kind"),
     # ranges
-    ("size={low: 1}", r"factors\.size\.high: the field is required"),
+    ("size={low: 1}", r"size: expected `low` and `high` together, or `value` with an expression alone"),
     ("size={low: 2, high: 1}", r"factors\.size: expected low <= high, got 2\.0 and 1"),
     ("size={low: 0, high: .inf}", r"factors\.size\.high: .*finite number, got inf"),
     ("size={low: -1.0e+308, high: 1.0e+308}", "`size`: expected a finite range"),
     ("size={low: 0, high: 1, mean: 3, std: 1}", r"expected the mean within \[0\.0, 1\.0\], got 3"),
     ("size={low: 0, high: 1, mean: 1, std: 0}", r"size\.std: expected more than 0, got 0"),
-    ("size={mean: 0, std: 1}", r"expected a list .* or a range \(`low`, `high`\); got \['mean', 'std'\]"),
-    ("size.values=[1]", r"size: expected a list .* or a range .*; got \['low', 'high', 'values'\]"),
+    ("size=uniform(1)", r"size: expected uniform\(low, high\), got `uniform\(1\)`"),
+    ("size=uniform(1", r"expected `\)` at the end, got `uniform\(1`; inside \{\} the text stands in quotes"),
+    ("size=normal(1, , 2)", r"size: expected expressions with commas between them, got `1, , 2`"),
+    ("size=red", r"size: `red` is no factor or variable; expected one of"),
+    ("size={mean: 0, std: 1}", r"expected a list .* a range \(`low`, `high`\) .*; got \['mean', 'std'\]"),
+    ("size.values=[1]", r"size: expected a list .* a range .*; got \['low', 'high', 'values'\]"),
     ("size={low: 1, high: 2, values: [1], given: kind}", r"got \['low', 'high', 'values', 'given'\]$"),
     (
         "size={low: -80, high: 80, given: kind, strength: 0.8}",
@@ -390,7 +394,7 @@ def test_tables_and_expressions_may_name_values_that_the_factor_lacks(load):
 
 def test_a_factor_may_be_called_like_a_function(load):
     recipe = load("sets.s.factors.max={low: 2, high: 3}", "sets.s.factors.size.high=max(max, 2.5)")
-    assert recipe.sets["s"].graph()["size"] == ("max",)
+    assert recipe.sets["s"].causal_parents()["size"] == ("max",)
     assert all(sample.factors["size"] <= 3 for sample in make_plan(recipe).samples)
 
 

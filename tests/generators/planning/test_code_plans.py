@@ -129,7 +129,7 @@ def out(plan, tmp_path, folder):
     (out := tmp_path / "frames").mkdir()
     (folder / "unused.py").write_text("")
     describe_folder(plan, out)
-    copy_code(out, folder)
+    copy_code(out, plan.recipe)
     return out
 
 
@@ -147,7 +147,7 @@ def test_the_code_of_a_plan_is_copied_with_its_checksums(plan, out, folder):
     again = load_plan(out / "plan.parquet", {"code": out / "code"})
     assert again.samples == plan.samples
     describe_folder(again, out)
-    copy_code(out, out / "code")
+    copy_code(out, again.recipe)
     assert dataset_info(again).assets == dataset_info(plan).assets
 
 
@@ -167,7 +167,7 @@ def test_the_code_of_a_plan_is_copied_with_its_checksums(plan, out, folder):
 def test_damaged_copies_are_found_and_mended(plan, out, folder, damage, reason):
     damage(out / "code")
     assert reason in [f"{one.path.name}: {one.reason}" for one in verify(out).damaged]
-    copy_code(out, folder)
+    copy_code(out, plan.recipe)
     (out / "code" / "added.py").unlink(missing_ok=True)
     assert verify(out).damaged == ()
 

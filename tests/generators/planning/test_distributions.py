@@ -5,7 +5,7 @@ import pytest
 
 from candlelight.generators.language.factors import Categorical, Continuous
 from candlelight.generators.language.image_set import ImageSet
-from candlelight.generators.planning.mechanisms import Mechanisms
+from candlelight.generators.planning.mechanisms import Mechanisms, draw_number
 
 LAYOUT = {"camera": {"location": (0, 5, 2), "look_at": (0, 0, 0.5)}, "lights": [{}]}
 
@@ -81,3 +81,7 @@ def test_draws_have_nine_decimals_unless_their_range_is_small():
     # In a wide range, the rounding error of a result near 0 is rounded to 0.
     assert set(draw(Continuous(low=-1, high=1, value="sin(pi)"), 1)) == {0.0}
     assert set(draw(Continuous(low=0, high=1e-9, value="1e-9 / 3"), 1)) == {round(1e-9 / 3, 15)}
+
+
+def test_an_expression_alone_is_the_value_whatever_the_draw():
+    assert {draw_number(Continuous(value="x / 3"), {"x": 1}, u) for u in (0.0, 0.9)} == {(0.333333333, 1.0)}

@@ -22,6 +22,17 @@ def folder(tmp_path):
     return tmp_path
 
 
+def test_imports_by_a_name_in_quotes_are_local_files_too(tmp_path):
+    (tmp_path / "own.py").write_text(
+        "import importlib\nimportlib.import_module('net.parts')\n__import__('x' + 'y')\n"
+    )
+    (tmp_path / "net").mkdir()
+    for name in ("net/__init__.py", "net/parts.py", "xy.py"):
+        (tmp_path / name).write_text("")
+    found = [path.relative_to(tmp_path).as_posix() for path in local_files(tmp_path / "own.py")]
+    assert found == ["net/__init__.py", "net/parts.py", "own.py"]
+
+
 def test_a_file_is_listed_with_every_local_file_that_it_imports(folder):
     found = [path.relative_to(folder).as_posix() for path in local_files(folder / "knots.py")]
     assert found == [

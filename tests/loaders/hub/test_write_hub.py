@@ -57,7 +57,8 @@ def test_features_have_the_expected_names_and_types_of_every_version_of_datasets
     grid = load(datasets, packed, "grid", tmp_path, split="train")
     first = ["image", "id", "index", "color", "size", "value_size", "radiance", "albedo"]
     assert list(grid.features)[:8] == first
-    assert list(grid.features)[-4:] == ["light_left", "light_right", "objects", "metadata"]
+    assert list(grid.features)[-6:-2] == ["unit", "counterfactual_of", "intervened", "intervention_kind"]
+    assert list(grid.features)[-2:] == ["objects", "metadata"]
     assert grid.features["size"].names == ["1.5", "2", "2.5"]
     assert grid.features["albedo"] == datasets.Array3D((3, 24, 32), "float16")
     assert grid.features["depth"] == datasets.Array2D((24, 32), "float32")

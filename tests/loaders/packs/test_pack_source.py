@@ -34,7 +34,7 @@ both = pytest.mark.parametrize("pack", [pack_hdf5, pack_hub])
 
 def test_the_survey_lists_every_row(frames_root):
     grid, free = open_sources(frames_root)
-    assert grid.ids == [f"grid-{index:06d}" for index in range(6)]
+    assert grid.causal.ids == [f"grid-{index:06d}" for index in range(6)]
     np.testing.assert_array_equal(free.rows.table, FrameFolder(frames_root, "free").factor_table)
     assert free.rows.links[4] == ("unit unit-5", "group group-2", "sample free-000005")
 

@@ -185,3 +185,21 @@ def test_train_is_absent_if_every_value_has_a_split():
 def test_impossible_splits_are_refused(plan, message):
     with refused(message):
         split_rows([alone(12)], plan)
+
+
+def test_steps_of_a_unit_stay_together():
+    """Two units of two steps: (red, red), (green, blue)."""
+    table = np.array([[0.0], [0.0], [1.0], [2.0]])
+    info = SetInfo(count=4, width=8, height=8, layers=("image",), factors=(COLOR,))
+    links = [(f"unit {row // 2}", f"sample {row}") for row in range(4)]
+    rows = SetRows("steps", info, table, links, has_steps=True)
+    held = split_rows([rows], SplitPlan(held_out=({"color": "blue"},)))["steps"]
+    assert [(split.name, split.rows.tolist()) for split in held] == [("train", [0, 1]), ("test_ood", [2, 3])]
+    whole = split_rows([rows], SplitPlan(factor="color", values={"test": ("blue", "green")}))["steps"]
+    assert [(split.name, split.rows.tolist()) for split in whole] == [("train", [0, 1]), ("test", [2, 3])]
+    with refused(
+        "expected all steps of a unit in one split, got unit 1 in `train` and `test`; split at random"
+    ):
+        split_rows([rows], SplitPlan(factor="color", values={"test": ("blue",)}))
+    at_random = split_rows([rows], SplitPlan(shares={"train": 0.5, "test": 0.5}))["steps"]
+    assert sorted(split.rows.tolist() for split in at_random) == [[0, 1], [2, 3]]
