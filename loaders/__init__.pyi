@@ -1,6 +1,8 @@
 from .causal_columns import INTERVENTION_KINDS as INTERVENTION_KINDS
 from .causal_columns import CausalColumns as CausalColumns
 from .causal_columns import causal_columns as causal_columns
+from .causal_graphs import CausalGraph as CausalGraph
+from .causal_graphs import CausalNode as CausalNode
 from .downscale import downscale as downscale
 from .downscale import downscaled_set as downscaled_set
 from .epoch_order import EpochOrder as EpochOrder

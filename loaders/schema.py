@@ -12,9 +12,13 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy import ndarray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from candlelight.loaders.causal_graphs import CausalGraph
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.records import FactorValue as FactorValue
+from candlelight.loaders.records import Record as Record
+from candlelight.loaders.records import later_field as later_field
 
 SCHEMA_VERSION = 3
 LIGHT_PREFIX = "light/"
@@ -22,7 +26,6 @@ LIGHT_PREFIX = "light/"
 Vector = tuple[float, float, float]
 _Row = tuple[float, float, float, float]
 Pose = tuple[_Row, _Row, _Row, _Row]
-FactorValue = str | int | float
 
 
 @dataclass(frozen=True)
@@ -149,25 +152,6 @@ def array_sha256(array: ndarray) -> str:
     return hashlib.sha256(head + b"\n" + ordered.tobytes()).hexdigest()
 
 
-class Record(BaseModel):
-    """Base class of records: immutable; unknown keys and non-finite numbers are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-def later_field(default: Any = None) -> Any:
-    """Return a field that came later: its default is not written, so that older records stay.
-
-    Example:
-        >>> class Mug(Record):
-        ...     size: float
-        ...     handle: str | None = later_field()
-        >>> Mug(size=1).model_dump_json()
-        '{"size":1.0}'
-    """
-    return Field(default=default, exclude_if=lambda value: value == default)
-
-
 class PartRecord(Record):
     """One part of an object: its name, its value in the `part` layer (``index``), and its material.
 
@@ -196,7 +180,7 @@ class ObjectRecord(Record):
     """
 
     type: str
-    numbers: Annotated[dict[str, FactorValue], Field(exclude_if=operator.not_)] = {}
+    numbers: dict[str, FactorValue] = Field(default_factory=dict, exclude_if=operator.not_)
     material: str
     base_color: Vector | None
     size: float
@@ -328,7 +312,7 @@ class Metadata(Record):
     step: int | None = later_field()
     intervention: dict[str, FactorValue]
     intervention_kind: dict[str, InterventionKind] = later_field({})
-    propensity: dict[str, float] = {}
+    propensity: dict[str, float] = Field(default_factory=dict)
     counterfactual_of: str | None = None
     objects: tuple[ObjectRecord, ...]
     lights: tuple[LightRecord, ...]
@@ -363,7 +347,8 @@ class SetInfo(Record):
 
     ``varies`` names the factors that change within a concept set; all other factors are fixed in it.
     ``parts`` names the parts of each object type that has parts: the first part is 1 in the `part` layer;
-    the parts of own code stand in the metadata of each frame alone.
+    the parts of own code stand in the metadata of each frame alone. ``graph`` is the causal graph of the set,
+    None in data sets made before graphs were written.
     """
 
     count: int
@@ -374,6 +359,7 @@ class SetInfo(Record):
     varies: tuple[str, ...] = ()
     exposure: float = 1.0
     parts: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    graph: CausalGraph | None = later_field()
 
     def factor(self, name: str) -> FactorInfo:
         """Look up a factor by name.
@@ -426,7 +412,9 @@ class DatasetInfo(Record):
     """Description of a data set: the content of ``dataset.json`` in a folder of frames or a pack.
 
     ``licence`` is "" if the recipe states none. ``blender`` is the version that traces all frames, None if
-    none is traced. ``assets`` are all assets that any frame shows.
+    none is traced. ``assets`` are all assets that any frame shows. ``recipe_fields`` is the whole recipe
+    without its folders of assets, as `candlelight.generators.load_recipe` reads it, with the fields of sets
+    that it extends. It is empty in data sets made before it was written.
     """
 
     schema_version: Annotated[Literal[3], Field(alias="schema")] = 3
@@ -435,6 +423,7 @@ class DatasetInfo(Record):
     licence: str
     statements: Statements = Statements()
     recipe: RecipeRecord
+    recipe_fields: dict[str, Any] = later_field({})
     seed: int
     candlelight: str
     blender: str | None = None

@@ -11,9 +11,15 @@ from candlelight.blender_assets.asset_kinds import CODE, is_code_label
 from candlelight.blender_assets.asset_manifest import ASSET_MANIFEST
 from candlelight.generators.engine.blender_version import blender_version
 from candlelight.generators.engine.output_locks import GROUP_LOCKS_FILE, RUN_LOCK_FILE, cannot_write
-from candlelight.generators.language.load_recipe import recipe_differences, recipe_sha256
+from candlelight.generators.language.load_recipe import recipe_as_fields, recipe_differences, recipe_sha256
 from candlelight.generators.language.recipe import Recipe
-from candlelight.generators.language.set_settings import factor_infos, is_traced, settings, stored_layers
+from candlelight.generators.language.set_settings import (
+    factor_infos,
+    is_traced,
+    set_graph,
+    settings,
+    stored_layers,
+)
 from candlelight.generators.planning.plan import Plan
 from candlelight.generators.planning.plan_table import (
     join,
@@ -54,6 +60,7 @@ def dataset_info(plan: Plan) -> DatasetInfo:
             varies=image_set.varies,
             exposure=chosen.exposure,
             parts=_part_names(sample.trace for sample in samples),
+            graph=set_graph(recipe, name),
         )
     return DatasetInfo(
         name=recipe.name,
@@ -61,6 +68,7 @@ def dataset_info(plan: Plan) -> DatasetInfo:
         licence=recipe.licence,
         statements=recipe.statements,
         recipe=RecipeRecord(name=recipe.name, sha256=recipe_sha256(recipe)),
+        recipe_fields=recipe_as_fields(recipe),
         seed=recipe.seed,
         candlelight=code_version(),
         blender=_blender(plan),

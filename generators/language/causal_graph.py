@@ -1,11 +1,14 @@
 """The causal graph of an image set: the parents of every factor and variable."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import combinations
+from typing import Any
 
-from candlelight.generators.language.factors import Factor, Rule
+from candlelight.generators.language.factors import Categorical, Continuous, Factor, Rule
+from candlelight.loaders.causal_graphs import CausalGraph, CausalNode
 from candlelight.loaders.errors import InputError
+from candlelight.loaders.records import FactorValue
 
 Graph = dict[str, tuple[str, ...]]
 
@@ -39,6 +42,96 @@ def causal_graph(
     return {
         name: () if name in intervened else tuple(dict.fromkeys(parents)) for name, parents in found.items()
     }
+
+
+def describe_graph(
+    factors: Mapping[str, Factor],
+    variables: Mapping[str, Factor],
+    rules: Sequence[Rule],
+    grid: Collection[str],
+    interventions: Sequence[Mapping[str, FactorValue]] = ({},),
+) -> CausalGraph:
+    """Return the causal graph of an image set as data.
+
+    Args:
+        factors: factors by name.
+        variables: hidden variables by name.
+        rules: the rules of the set.
+        grid: names of the factors of the grid.
+        interventions: the values that each intervention of the set sets, by name.
+
+    Example:
+        >>> color = Categorical(values=("red", "blue"))
+        >>> describe_graph({"color": color}, {}, [], ["color"]).node("color").mechanism
+        'uniform(red, blue)'
+        >>> describe_graph({"color": color}, {}, [], [], [{"color": "red"}]).node("color").mechanism
+        'do(red)'
+    """
+    mechanisms = {**factors, **variables}
+    always = set(mechanisms).intersection(*interventions)
+    sometimes = set().union(*interventions) - always
+    graph = causal_graph(mechanisms, rules, always)
+    nodes = []
+    for name in causal_order(graph):
+        mechanism = mechanisms[name]
+        fields: dict[str, Any] = {"mechanism": mechanism_text(mechanism)}
+        if name in always:
+            values = {change[name] for change in interventions}
+            fields["mechanism"] = f"do({values.pop() if len(values) == 1 else '...'})"
+        else:
+            fields["rules"] = tuple(rule.exclude for rule in rules if rule.target == name)
+        if isinstance(mechanism, Categorical):
+            fields["values"] = mechanism.values or ()
+            if name not in always:
+                fields |= mechanism.model_dump(include={"weights", "given", "table", "strength"})
+        nodes.append(
+            CausalNode(
+                name=name,
+                kind="factor" if name in factors else "hidden",
+                type="categorical" if isinstance(mechanism, Categorical) else "continuous",
+                parents=graph[name],
+                grid=name in grid,
+                intervened="all" if name in always else "some" if name in sometimes else "none",
+                **fields,
+            )
+        )
+    return CausalGraph(nodes=tuple(nodes), selections=tuple(rule.exclude for rule in rules if rule.selection))
+
+
+def mechanism_text(mechanism: Factor) -> str:
+    """Write a mechanism as text.
+
+    Example:
+        >>> mechanism_text(Continuous(low=-180, high=180, mean="120 * x", std=40))
+        'normal(120 * x, 40) in [-180, 180]'
+    """
+    if isinstance(mechanism, Continuous):
+        bounds = f"{_text(mechanism.low)}, {_text(mechanism.high)}"
+        if mechanism.value is not None:
+            return f"{_text(mechanism.value)} in [{bounds}]"
+        if mechanism.mean is None or mechanism.std is None:
+            return f"uniform({bounds})"
+        return f"normal({_text(mechanism.mean)}, {_text(mechanism.std)}) in [{bounds}]"
+    if mechanism.values is not None:
+        listed = ", ".join(map(str, mechanism.values))
+    else:
+        listed = f"0, ..., {mechanism.count - 1}" if mechanism.count else f"all {mechanism.assets}"
+    weights = mechanism.weights
+    if isinstance(weights, dict):
+        listed = ", ".join(f"{value}: {weight:g}" for value, weight in weights.items())
+    elif weights is not None and mechanism.values is not None:
+        pairs = zip(mechanism.values, weights, strict=False)
+        listed = ", ".join(f"{value}: {weight:g}" for value, weight in pairs)
+    alone = f"{'uniform' if weights is None else 'weights'}({listed})"
+    if mechanism.table is None:
+        return alone
+    table = f"table({', '.join(mechanism.given)})"
+    mixed = f", strength {mechanism.strength:g}, else {alone}"
+    return table if mechanism.strength == 1 else table + mixed
+
+
+def _text(quantity: float | str) -> str:
+    return quantity if isinstance(quantity, str) else f"{quantity:.12g}"
 
 
 def causal_order(graph: Graph) -> tuple[str, ...]:

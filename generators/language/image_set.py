@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from candlelight.blender_assets import AssetLibrary
-from candlelight.generators.language.causal_graph import Graph, causal_graph, causal_order
+from candlelight.generators.language.causal_graph import Graph, causal_graph, causal_order, describe_graph
 from candlelight.generators.language.expressions import CONSTANTS
 from candlelight.generators.language.factors import (
     Categorical,
@@ -20,6 +20,7 @@ from candlelight.generators.language.factors import (
 from candlelight.generators.language.field_types import LayerNames, described, references
 from candlelight.generators.language.layout import Scene
 from candlelight.generators.language.scene_code import SceneCode
+from candlelight.loaders.causal_graphs import CausalGraph
 from candlelight.loaders.errors import did_you_mean, within
 from candlelight.loaders.schema import LAYERS, Record
 
@@ -250,7 +251,7 @@ class ImageSet(Record):
                     "leave `unit_factors` out, or select on factors of the grid"
                 )
         with within("factors"):
-            causal_order(self.graph())
+            causal_order(self.causal_parents())
         return self
 
     def _is_value(self, name: str) -> bool:
@@ -274,7 +275,7 @@ class ImageSet(Record):
                     f"grid: lists every combination once, but `{name}` has weights or a strength below 1; "
                     "leave it out of `grid`, then it is drawn"
                 )
-            for parent in self.graph()[name]:
+            for parent in self.causal_parents()[name]:
                 if parent not in self.crossed():
                     raise ValueError(
                         f"grid: `{name}` depends on `{parent}`, which is drawn; leave it out too"
@@ -298,7 +299,16 @@ class ImageSet(Record):
         """Return the field of a factor or variable, for messages."""
         return f"{'factors' if name in self.factors else 'variables'}.{name}"
 
-    def graph(self, intervened: Collection[str] = ()) -> Graph:
+    @property
+    def graph(self) -> CausalGraph:
+        """The causal graph as data, under the set's own interventions but not the whole recipe's.
+
+        A set of counterfactuals has nodes that the intervention of some or all of its samples sets.
+        """
+        changes = [{**self.do, **one} for one in (self.counterfactual.do if self.counterfactual else ({},))]
+        return describe_graph(self.factors, self.variables, self.rules, self.crossed(), changes)
+
+    def causal_parents(self, intervened: Collection[str] = ()) -> Graph:
         """Return the parents of every factor and variable; names that an intervention sets have none."""
         return causal_graph(self.mechanisms(), self.rules, intervened)
 

@@ -146,6 +146,19 @@ def recipe_sha256(recipe: Recipe) -> str:
     return hashlib.sha256(recipe.model_dump_json(exclude=UNHASHED).encode()).hexdigest()
 
 
+def recipe_as_fields(recipe: Recipe) -> dict[str, Any]:
+    """Return a recipe as plain fields that `load_recipe` reads back to the same hash.
+
+    Fields that the recipe does not give are left out, and so are its folders of assets.
+
+    Example:
+        >>> recipe = load_recipe("candle")
+        >>> recipe_sha256(load_recipe(recipe_as_fields(recipe))) == recipe_sha256(recipe)
+        True
+    """
+    return recipe.model_dump(mode="json", exclude_unset=True, exclude={"assets"})
+
+
 def recipe_differences(first: Recipe, second: Recipe) -> list[tuple[str, Any, Any]]:
     """List the hashed fields in which two recipes differ, each with its two values, None where it is absent.
 

@@ -9,6 +9,7 @@ from candlelight.generators.language.image_set import ImageSet, ImageSize, Rende
 from candlelight.generators.language.layout import Scene
 from candlelight.generators.language.lights_and_camera import ENVIRONMENT_LIGHT
 from candlelight.generators.language.recipe import ALL_LAYERS, ALL_LIGHTS, Recipe
+from candlelight.loaders.causal_graphs import CausalGraph
 from candlelight.loaders.errors import InputError
 from candlelight.loaders.schema import LAYERS, LIGHT_PREFIX, FactorInfo
 
@@ -101,3 +102,9 @@ def factor_infos(image_set: ImageSet) -> tuple[FactorInfo, ...]:
         else:
             infos.append(FactorInfo(name=name, kind="categorical", values=factor.listed(), unit=factor.unit))
     return tuple(infos)
+
+
+def set_graph(recipe: Recipe, set_name: str) -> CausalGraph:
+    """Return the causal graph of a set under all of its interventions: the recipe's ``do`` and its own."""
+    image_set = recipe.sets[set_name]
+    return image_set.model_copy(update={"do": {**recipe.do, **image_set.do}}).graph

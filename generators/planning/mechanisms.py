@@ -52,7 +52,7 @@ class Mechanisms:
     @cached_property
     def graph(self) -> Graph:
         """Parents of every factor and variable."""
-        return self.image_set.graph()
+        return self.image_set.causal_parents()
 
     @cached_property
     def order(self) -> tuple[str, ...]:

@@ -79,13 +79,13 @@ class SetReport:
     @property
     def graph(self) -> Graph:
         """The parents of every factor and variable under the interventions."""
-        return self.image_set.graph(self.intervened)
+        return self.image_set.causal_parents(self.intervened)
 
     @property
     def connected(self) -> list[Dependence]:
         """The pairs that the graph connects: as cause and effect, by a common cause or by a selection."""
         selections = [rule.exclude for rule in self.image_set.rules if self.decides_units(rule)]
-        pairs = connected_pairs(self.image_set.graph(), selections, self.intervened)
+        pairs = connected_pairs(self.image_set.causal_parents(), selections, self.intervened)
         return [pair for pair in self.tested if frozenset((pair.first, pair.second)) in pairs]
 
     @property

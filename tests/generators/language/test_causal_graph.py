@@ -4,7 +4,12 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from candlelight.generators.language.causal_graph import causal_graph, causal_order, connected_pairs
+from candlelight.generators.language.causal_graph import (
+    causal_graph,
+    causal_order,
+    connected_pairs,
+    describe_graph,
+)
 from candlelight.generators.language.factors import Categorical, Continuous, Rule
 
 
@@ -65,3 +70,30 @@ def test_connected_pairs_are_those_that_no_d_separation_tells_apart():
             for pair in combinations(names, 2)
             if not nx.is_d_separator(drawn, {pair[0]}, {pair[1]}, set(range(len(selections))))
         }
+
+
+def test_a_described_graph_has_mechanisms_in_words_and_tables_as_data():
+    color = Categorical(values=("r", "g"), given="kind", table={"a": {"r": 1}, "b": [0, 1]}, strength=0.8)
+    rule = Rule(exclude={"kind": "a", "size": 1}, target="kind")
+    factors = {"color": color, "kind": Categorical(values=("a", "b"), weights={"a": 3, "b": 1})}
+    variables = {"size": Categorical(count=3), "x": Continuous(low=0, high=1, mean="size / 4", std=0.5)}
+    graph = describe_graph(factors, variables, [rule], ["size"])
+    assert graph.names == ("size", "kind", "color", "x")
+    assert {node.name: node.mechanism for node in graph.nodes} == {
+        "size": "uniform(0, ..., 2)",
+        "kind": "weights(a: 3, b: 1)",
+        "color": "table(kind), strength 0.8, else uniform(r, g)",
+        "x": "normal(size / 4, 0.5) in [0, 1]",
+    }
+    assert graph.node("color").table == {"a": {"r": 1.0}, "b": [0, 1]}
+    assert graph.node("kind").rules == ({"kind": ("a",), "size": (1,)},)
+    assert [node.name for node in graph.nodes if node.kind == "hidden"] == ["size", "x"]
+
+
+def test_a_described_graph_shows_the_interventions():
+    color = Categorical(values=("r", "g"), given="kind", table={"a": {"r": 1}, "b": [0, 1]})
+    factors = {"kind": Categorical(values=("a", "b")), "color": color}
+    graph = describe_graph(factors, {}, [], ["kind"], [{"color": "r"}, {"color": "g", "kind": "a"}])
+    color_node, kind_node = graph.node("color"), graph.node("kind")
+    assert (color_node.parents, color_node.mechanism, color_node.table) == ((), "do(...)", None)
+    assert (color_node.intervened, kind_node.intervened) == ("all", "some")

@@ -133,7 +133,7 @@ def test_the_density_of_a_truncated_normal_integrates_to_one(mechanisms):
 def test_do_changes_only_descendants(confounded, rows, name, value):
     some = range(120)
     before, after = rows(confounded, some), rows(do(confounded, **{name: value}), some)
-    graph = confounded.sets["s"].graph()
+    graph = confounded.sets["s"].causal_parents()
     below: set[str] = set()
     for _ in graph:
         below |= {child for child in graph if {name, *below} & set(graph[child])}
@@ -256,7 +256,7 @@ def test_a_rule_raises_the_propensity_of_the_remaining_values_of_its_target(grid
     recipe = grid("[{target: size, exclude: {size: [2, 3], scene: hall}}]")
     for row in rows(recipe):
         assert row.propensities["size"] == (1.0 if row.values["scene"] == "hall" else pytest.approx(1 / 3))
-    assert recipe.sets["s"].graph()["size"] == ("scene",)
+    assert recipe.sets["s"].causal_parents()["size"] == ("scene",)
 
 
 def test_do_removes_only_the_rules_of_its_target(grid, cells):

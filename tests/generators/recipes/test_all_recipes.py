@@ -67,7 +67,7 @@ def test_hashes_of_recipe_and_samples_are_those_of_before(plan):
 def test_ids_units_and_groups_are_consistent(plan):
     samples = list(plan.samples)
     assert len({sample.id for sample in samples}) == len(plan)
-    graphs, units = {name: image_set.graph() for name, image_set in plan.recipe.sets.items()}, {}
+    graphs, units = {name: image_set.causal_parents() for name, image_set in plan.recipe.sets.items()}, {}
     for one in samples:
         free = {name for name in one.exogenous.keys() - one.intervention.keys() if not graphs[one.set][name]}
         draws = tuple((name, one.exogenous[name]) for name in sorted(free))
