@@ -97,8 +97,10 @@ def load_any_plan(
     """
     from candlelight.blender_assets import AssetLibrary
     from candlelight.generators import load_recipe, make_plan
+    from candlelight.generators.language.recipe_files import find_description
     from candlelight.generators.planning.plan import plan_samples
     from candlelight.generators.planning.plan_table import load_plan
+    from candlelight.generators.planning.provenance import check_assets
     from candlelight.generators.planning.sample_values import count_samples
 
     if recipe.endswith(".parquet"):
@@ -114,6 +116,9 @@ def load_any_plan(
             overrides = (*overrides, f"seed={seed}")
         loaded = load_recipe(recipe, overrides, preset, assets, run_code)
         _tell_code(loaded)
+        if described := find_description(recipe):
+            remedy = "name the folders of the pack's own assets with --assets"
+            check_assets(described[1].assets, AssetLibrary(loaded.assets), f"recipe {recipe}", remedy)
         if not ids:
             total = count_samples(loaded, AssetLibrary(loaded.assets), sets) if limit is None else None
             with progress(total, "plan", "sample") as advance:

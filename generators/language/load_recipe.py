@@ -17,6 +17,7 @@ from candlelight.generators.language.recipe import DATA_SET_PATTERN, Recipe, is_
 from candlelight.generators.language.recipe_fields import all_fields
 from candlelight.generators.language.recipe_files import (
     asset_folders,
+    find_description,
     find_recipe,
     merge_sets,
     plain_fields,
@@ -47,10 +48,11 @@ def load_recipe(
     assets: Mapping[str, Path] | None = None,
     run_code: bool = False,
 ) -> Recipe:
-    """Load a recipe by shipped name, by path or from a mapping, and change some of its fields.
+    """Load a recipe by shipped name, by path, from a pack or from a mapping, and change some of its fields.
 
     Args:
-        source: a name of `shipped_recipes`, the path of a YAML file, the content of such a file as a
+        source: a name of `shipped_recipes`, the path of a YAML file, a pack (an HDF5 file or a folder that
+            `pack_hub` made), whose recipe is read, the content of such a file as a
             mapping, which is not changed, or ``FILE.py:NAME``, a recipe or such a mapping in a Python file,
             which is run.
         overrides: ``field=value`` with dots into nested fields, as in "image.width=64"; the value is YAML.
@@ -90,6 +92,9 @@ def load_recipe(
         path = Path(python[1])
         data = _from_python(path, python[2])
         run_code = run_code or not _extends_files(data)
+    elif described := find_description(source):
+        path, info = described
+        data = plain_fields(info.recipe_fields)
     else:
         path = find_recipe(source)
         data = read_recipe_file(path)

@@ -12,6 +12,9 @@ from candlelight.generators.language.field_types import described, is_choice
 from candlelight.generators.language.overrides import copy_apart, override
 from candlelight.loaders.errors import InputError, argument, did_you_mean, nearest_file, within
 from candlelight.loaders.files.plain_yaml import LONGEST, parse_yaml
+from candlelight.loaders.frames import DATASET, read_dataset_info
+from candlelight.loaders.packs.pack_manifest import PACK_MANIFEST
+from candlelight.loaders.schema import DatasetInfo
 
 FOR_ALL_SETS = ("image", "render", "layers", "exposure")  # a recipe gives them for its sets; a set may differ
 # `extends` is merged before the models check a recipe, so that no model has this field.
@@ -60,6 +63,34 @@ def find_recipe(source: str | Path) -> Path:
         f"recipe `{source}` is neither a file nor shipped; expected a path or one of: {', '.join(known)}"
         f"{did_you_mean(source, known) or nearest_file(path)}"
     )
+
+
+def find_description(source: object) -> tuple[Path, DatasetInfo] | None:
+    """Read ``dataset.json`` of the pack that a source names; None where it names something else.
+
+    Returns:
+        The path of the description (of an HDF5 file that of the file), and its content.
+
+    Raises:
+        InputError: the pack is damaged, or was made before packs held their recipes.
+    """
+    if not isinstance(source, str | Path) or str(source) in shipped_recipes():
+        return None
+    path = Path(source)
+    if path.suffix == ".h5":
+        from candlelight.loaders.hdf5.read_hdf5 import HDF5Frames
+
+        place, info = path, HDF5Frames(path, layers=[]).info
+    elif (path / PACK_MANIFEST).is_file():
+        place, info = path / DATASET, read_dataset_info(path)
+    else:
+        return None
+    if not info.recipe_fields:
+        raise InputError(
+            f"recipe `{source}`: expected a pack that holds its recipe, got one of an earlier version; "
+            "name the recipe itself"
+        )
+    return place, info
 
 
 def recipe_text(source: str | Path) -> str:

@@ -1,5 +1,6 @@
 """The command ``candlelight info``."""
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from candlelight.loaders.verification.verify_frames import Findings
 
 MOST_NAMED = 20  # missing samples and unknown files that are named; all damaged files are named
-_ONE_OF = ("--verify", "--json", "--sheet")
+_ONE_OF = ("--verify", "--json", "--sheet", "--graph")
 _OF_SHEETS = ("--set", "--split", "--layers", "--by", "--limit", "--seed")
 
 
@@ -27,6 +28,11 @@ _OF_SHEETS = ("--set", "--split", "--layers", "--by", "--limit", "--seed")
     help="Check every file against its hash instead; exit with 1 if one is damaged or missing.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "--graph",
+    type=click.Choice(["text", "dot", "json"]),
+    help="Print the causal graph of each set, with its mechanisms, instead.",
+)
 @click.option(
     "--sheet", type=click.Path(path_type=Path), help="Draw a contact sheet into this PNG file instead."
 )
@@ -52,7 +58,9 @@ _OF_SHEETS = ("--set", "--split", "--layers", "--by", "--limit", "--seed")
     metavar="N",
     help="Sheet: seed of the random choice of samples.",
 )
-def info(path: Path | str, verify: bool, as_json: bool, sheet: Path | None, **what: Any) -> None:
+def info(
+    path: Path | str, verify: bool, as_json: bool, graph: str | None, sheet: Path | None, **what: Any
+) -> None:
     """Describe a folder of frames or a pack, or check it.
 
     With --sheet the command draws a contact sheet of some of its samples.
@@ -62,6 +70,7 @@ def info(path: Path | str, verify: bool, as_json: bool, sheet: Path | None, **wh
     candlelight info frames --verify
     candlelight info s3://bucket/frames
     candlelight info h5/candle.h5 --json
+    candlelight info pack --graph text
     candlelight info pack --set candle --sheet sheet.png --by color --layers image,albedo,depth
     """
     from candlelight.loaders.looking.look import describe, look
@@ -70,11 +79,27 @@ def info(path: Path | str, verify: bool, as_json: bool, sheet: Path | None, **wh
     _check_options(click.get_current_context())
     if verify:
         _verify(path)
+    elif graph:
+        click.echo(_graphs_text(path, graph), nl=graph == "text")
     elif sheet:
         click.echo(str(draw_sheet(path, sheet, **what)))
     else:
         text = look(path).to_json() if as_json else describe(path)
         click.echo("\n".join(map(printable, text.split("\n"))), nl=not as_json)
+
+
+def _graphs_text(path: Path | str, form: str) -> str:
+    """Write the causal graphs of all sets in one of the forms of ``--graph``."""
+    from candlelight.loaders.looking.look import read_graphs
+
+    graphs = read_graphs(path)
+    if form == "json":
+        return (
+            json.dumps({name: one.model_dump(mode="json") for name, one in graphs.items()}, indent=2) + "\n"
+        )
+    if form == "dot":
+        return "".join(one.to_dot() for one in graphs.values())
+    return "\n\n".join(f"{printable(name)}:\n{one.to_text()}" for name, one in graphs.items())
 
 
 def _check_options(ctx: click.Context) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
 
+from candlelight.loaders.causal_graphs import CausalGraph
 from candlelight.loaders.errors import DAMAGED, InputError, blame
 from candlelight.loaders.files.json_records import parse_record
 from candlelight.loaders.files.object_stores import Store, open_store
@@ -88,6 +89,28 @@ def describe(path: Path | str) -> str:
         InputError: the path holds no image set, or is damaged.
     """
     return "\n".join(map(printable, content_lines(look(path))))
+
+
+def read_graphs(path: Path | str) -> dict[str, CausalGraph]:
+    """Read the causal graph of each image set.
+
+    Args:
+        path: as of `describe`, on this machine.
+
+    Raises:
+        InputError: the path holds no image set, or sets made before data sets held their graphs.
+    """
+    root = local_folder(path)
+    if files := open_hdf5(root):
+        sets = {name: reader.set_info for (name, _), reader in files.items()}
+    elif (root / DATASET).is_file():
+        sets = read_dataset_info(root).sets
+    else:
+        raise no_frames(root)
+    graphs = {name: one.graph for name, one in sets.items() if one.graph is not None}
+    if not graphs:
+        raise InputError(f"{path}: expected the causal graph of a set, got a data set of an earlier version")
+    return graphs
 
 
 def _look_at_folder(root: Path) -> Contents:
