@@ -361,6 +361,11 @@ class SetInfo(Record):
     parts: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     graph: CausalGraph | None = later_field()
 
+    @property
+    def propensity_names(self) -> tuple[str, ...]:
+        """Factors and variables whose propensities a pack holds as columns: all nodes of the graph."""
+        return self.graph.names if self.graph else ()
+
     def factor(self, name: str) -> FactorInfo:
         """Look up a factor by name.
 

@@ -53,6 +53,8 @@ def hdf5_columns(set_info: SetInfo, rows: int) -> dict[str, tuple[tuple[int, ...
     for factor in set_info.factors:
         kind = "int64" if factor.kind == "categorical" else "float64"
         columns[f"factors/{factor.name}"] = ((rows,), np.dtype(kind))
+    for name in set_info.propensity_names:
+        columns[f"propensity/{name}"] = ((rows,), np.dtype("float64"))
     return columns | {"metadata": ((rows,), np.dtype("S"))}
 
 

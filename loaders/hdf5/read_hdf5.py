@@ -151,6 +151,16 @@ class HDF5Frames(PackedFrames):
         return table
 
     @property
+    def propensities(self) -> dict[str, Float64[ndarray, " n"]]:
+        """Probability (or density) of every row's value given its parents, by factor and variable.
+
+        It is empty for files of earlier versions, whose metadata alone hold it.
+        """
+        with _reading(self.path):
+            file = self._open().file
+            return {name: file[f"propensity/{name}"][:] for name in self.set_info.propensity_names}
+
+    @property
     def causal_columns(self) -> CausalColumns:
         """Units, steps, counterfactuals and interventions of every row; read anew at each use."""
         with _reading(self.path):

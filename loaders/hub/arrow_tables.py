@@ -7,7 +7,7 @@ nested lists otherwise.
 
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,7 +83,7 @@ def arrow_columns(set_info: SetInfo, steps: bool = False) -> list[Column]:
     """List the columns of an image set.
 
     These are `image`, `id`, `index`, factors, the other layers, units, counterfactuals and interventions,
-    objects, metadata.
+    propensities, objects, metadata.
 
     Categorical factors are class labels; if their values are numbers, they also have a column
     ``value_<name>``. `layer_column` and `factor_columns` name the columns of layers and factors.
@@ -104,7 +104,15 @@ def arrow_columns(set_info: SetInfo, steps: bool = False) -> list[Column]:
     factors = [
         column for factor in set_info.factors for column in _factor_columns(factor, named[factor.name])
     ]
-    every = [layers[0], *starts, *factors, *layers[1:], *_causal_columns(steps), *ends]
+    every = [
+        layers[0],
+        *starts,
+        *factors,
+        *layers[1:],
+        *_causal_columns(steps),
+        *_propensities(set_info),
+        *ends,
+    ]
     names = [column.name for column in every]
     if len(set(names)) != len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
@@ -320,6 +328,20 @@ def _integer_column(name: str, meaning: str, number: Callable[[Metadata], int | 
         feature=_value("int64"),
         field=pa.field(name, pa.int64()),
         encode=lambda rows: pa.array([number(row.frame.metadata) for row in rows], pa.int64()),
+    )
+
+
+def _propensities(set_info: SetInfo) -> Iterator[Column]:
+    return map(_propensity_column, set_info.propensity_names)
+
+
+def _propensity_column(name: str) -> Column:
+    return Column(
+        holds="float64",
+        meaning=f"probability (or density) of the value of {as_code(name)} given its parents",
+        feature=_value("float64"),
+        field=pa.field(f"propensity.{name}", pa.float64()),
+        encode=lambda rows: pa.array([row.frame.metadata.propensity[name] for row in rows], pa.float64()),
     )
 
 

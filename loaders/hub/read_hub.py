@@ -194,6 +194,14 @@ class HubFrames(PackedFrames):
         return table
 
     @property
+    def propensities(self) -> dict[str, Float64[ndarray, " n"]]:
+        """Probability (or density) of every row's value given its parents, by factor and variable.
+
+        It is empty for packs of earlier versions, whose metadata alone hold it.
+        """
+        return {name: self._column(f"propensity.{name}") for name in self.set_info.propensity_names}
+
+    @property
     def causal_columns(self) -> CausalColumns:
         """Units, steps, counterfactuals and interventions of every row; read anew at each use."""
         if "unit" not in self._table.column_names:  # a pack of an earlier version

@@ -2,14 +2,14 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float64, Int
 from numpy import ndarray
 
 from candlelight.loaders.causal_columns import CausalColumns, CausalRow
@@ -38,6 +38,7 @@ class PackSource:
         factor: divisor of width and height.
         rows: factors and links of every row, from its metadata.
         causal: id, unit, step, factual sample and interventions of every row.
+        propensities: propensity of each row's value, by the names of the columns that a pack has of them.
         splits: splits, in order.
     """
 
@@ -46,6 +47,7 @@ class PackSource:
     factor: int
     rows: SetRows
     causal: CausalColumns
+    propensities: Mapping[str, Float64[ndarray, " n"]]
     splits: list[PackSplit]
 
     @property
@@ -113,12 +115,16 @@ def open_sources(
         for name, kept, factor in zip(names, chosen, factors, strict=True)
     ]
     surveys = [_survey(folder) for folder in folders]
-    splits = split_rows([rows for rows, _ in surveys], plan or SplitPlan())
+    splits = split_rows([rows for rows, _, _ in surveys], plan or SplitPlan())
     sources = []
-    for folder, kept, factor, (rows, causal) in zip(folders, chosen, factors, surveys, strict=True):
+    for folder, kept, factor, (rows, causal, propensities) in zip(
+        folders, chosen, factors, surveys, strict=True
+    ):
         smaller = downscaled_set(folder.set_info, factor) if factor > 1 else folder.set_info
         set_info = smaller.model_copy(update={"layers": tuple(n for n in smaller.layers if n in kept)})
-        sources.append(PackSource(folder, set_info, factor, rows, causal, splits[folder.set_name]))
+        sources.append(
+            PackSource(folder, set_info, factor, rows, causal, propensities, splits[folder.set_name])
+        )
     return sources
 
 
@@ -178,9 +184,10 @@ def _factor(info: DatasetInfo, set_name: str, size: tuple[int, int] | None) -> i
     return width // wide
 
 
-def _survey(folder: FrameFolder) -> tuple[SetRows, CausalColumns]:
+def _survey(folder: FrameFolder) -> tuple[SetRows, CausalColumns, dict[str, Float64[ndarray, " n"]]]:
     factors = folder.set_info.factors
     table = np.empty((len(folder), len(factors)))
+    propensities = {name: np.empty(len(folder)) for name in folder.set_info.propensity_names}
     causal, links = [], []
     for row in range(len(folder)):
         metadata = folder.metadata(row)
@@ -191,6 +198,8 @@ def _survey(folder: FrameFolder) -> tuple[SetRows, CausalColumns]:
                 f"{folder.info.blender}; render it again with `candlelight render --repair`"
             )
         table[row] = [factor_number(factor, metadata) for factor in factors]
+        for name, column in propensities.items():
+            column[row] = metadata.propensity[name]
         causal.append(CausalRow.of(metadata))
         # Each sample is linked by its own id too, because it may have counterfactuals.
         origins = (metadata.id, *([metadata.counterfactual_of] if metadata.counterfactual_of else []))
@@ -198,7 +207,7 @@ def _survey(folder: FrameFolder) -> tuple[SetRows, CausalColumns]:
         links.append((f"unit {metadata.unit}", f"group {metadata.group}", *samples))
     columns = CausalColumns.of_rows(causal, [factor.name for factor in factors])
     has_steps = columns.steps is not None
-    return SetRows(folder.set_name, folder.set_info, table, links, has_steps), columns
+    return SetRows(folder.set_name, folder.set_info, table, links, has_steps), columns, propensities
 
 
 def _with_layers(frame: Frame, names: Collection[str]) -> Frame:

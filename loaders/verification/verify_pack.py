@@ -263,6 +263,8 @@ def _check_rows(reader: HDF5Frames) -> Iterator[tuple[str, str]]:
     """Yield the damage of each row of an HDF5 file and its `unexplained_light`, "" if there is none."""
     factors = reader.set_info.factors
     names = ["id", "index", *(f"factors/{factor.name}" for factor in factors)]
+    shares = reader.set_info.propensity_names
+    names += [f"propensity/{name}" for name in shares]
     with open_file(reader.path) as opened:
         names += (later := list(later_columns(opened, len(reader))))
         columns = {name: opened[name][:].tolist() for name in names}
@@ -270,7 +272,8 @@ def _check_rows(reader: HDF5Frames) -> Iterator[tuple[str, str]]:
     def read(number: int) -> StoredRow:
         frame = reader.frame(number)
         metadata = frame.metadata
-        values = (metadata.id.encode(), metadata.index, *(factor_number(one, metadata) for one in factors))
+        values = [metadata.id.encode(), metadata.index, *(factor_number(one, metadata) for one in factors)]
+        values += [metadata.propensity[name] for name in shares]
         found = {name: column[number] for name, column in columns.items()}
         due = dict(zip(names, values, strict=False)) | {name: _causal_value(name, metadata) for name in later}
         return frame, found, due
