@@ -106,6 +106,8 @@ def mechanism_text(mechanism: Factor) -> str:
         'normal(120 * x, 40) in [-180, 180]'
     """
     if isinstance(mechanism, Continuous):
+        if mechanism.low is None or mechanism.high is None:  # an expression alone has no range
+            return str(mechanism.value)
         bounds = f"{_text(mechanism.low)}, {_text(mechanism.high)}"
         if mechanism.value is not None:
             return f"{_text(mechanism.value)} in [{bounds}]"

@@ -181,8 +181,8 @@ def _write_columns(file: h5py.File, source: PackSource, split: PackSplit, compre
         file[name] = source.rows.table[split.rows, column].astype(known[name][1])
         write_attribute(file[name], "unit", factor.unit)
         write_attribute(file[name], "values", json.dumps(factor.values))
-    for variable, column in source.propensities.items():
-        file[f"propensity/{variable}"] = column[split.rows]
+    for variable, propensity in source.propensities.items():
+        file[f"propensity/{variable}"] = propensity[split.rows]
 
 
 def _write_causal(file: h5py.File, source: PackSource, split: PackSplit) -> None:

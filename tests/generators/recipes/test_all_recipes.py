@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from candlelight.generators import load_recipe, make_plan
-from candlelight.generators.language.load_recipe import recipe_sha256
+from candlelight.generators.language.load_recipe import recipe_as_fields, recipe_sha256
 from candlelight.generators.language.recipe import Recipe
 from candlelight.generators.language.recipe_files import shipped_recipes
+from candlelight.generators.language.set_settings import set_graph
 from candlelight.generators.planning.plan import Plan
 from candlelight.generators.planning.plan_table import load_plan, planned_traces, save_plan
+from candlelight.loaders.causal_graphs import CausalGraph
 
 # Another hash of a recipe refuses folders of frames that were begun with the old one, and another hash of its
 # samples means other images. A change that intends either changes the entry:
@@ -62,6 +64,18 @@ def plan(request, tmp_path_factory) -> Plan:
 
 def test_hashes_of_recipe_and_samples_are_those_of_before(plan):
     assert hashes(plan) == GOLDEN[plan.recipe.name]
+
+
+def test_plain_fields_and_graphs_are_read_back(plan):
+    # The fields and graphs in `dataset.json` are enough to plan the set anew.
+    fields = json.loads(json.dumps(recipe_as_fields(plan.recipe)))
+    again = load_recipe(fields, assets=plan.recipe.assets)
+    assert recipe_sha256(again) == recipe_sha256(plan.recipe)
+    for name, image_set in plan.recipe.sets.items():
+        graph = set_graph(plan.recipe, name)
+        assert CausalGraph.from_json(graph.to_json()) == graph
+        assert {*graph.names} == {*image_set.mechanisms()}
+        assert not np.tril(graph.adjacency()).any()
 
 
 def test_ids_units_and_groups_are_consistent(plan):
