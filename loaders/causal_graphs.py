@@ -27,7 +27,7 @@ class CausalNode(Record):
         parents: names that its mechanism or a rule makes it depend on; none where every sample's intervention
             sets it.
         previous: names whose value at the previous step of the unit its mechanism reads.
-        mechanism: its mechanism in words, such as "normal(120 * x, 40) in [-180, 180]".
+        mechanism: its mechanism in words, such as "normal(120 * x, 40, -180, 180)".
         values: the values that the recipe lists for a categorical node; none where they are all labels of a
             kind of assets, or counted from 0.
         weights: weights of the values, by value or in their order; None for equal weights.

@@ -103,7 +103,7 @@ def mechanism_text(mechanism: Factor) -> str:
 
     Example:
         >>> mechanism_text(Continuous(low=-180, high=180, mean="120 * x", std=40))
-        'normal(120 * x, 40) in [-180, 180]'
+        'normal(120 * x, 40, -180, 180)'
     """
     if isinstance(mechanism, Continuous):
         if mechanism.low is None or mechanism.high is None:  # an expression alone has no range
@@ -113,7 +113,7 @@ def mechanism_text(mechanism: Factor) -> str:
             return f"{_text(mechanism.value)} in [{bounds}]"
         if mechanism.mean is None or mechanism.std is None:
             return f"uniform({bounds})"
-        return f"normal({_text(mechanism.mean)}, {_text(mechanism.std)}) in [{bounds}]"
+        return f"normal({_text(mechanism.mean)}, {_text(mechanism.std)}, {bounds})"
     if mechanism.values is not None:
         listed = ", ".join(map(str, mechanism.values))
     else:

@@ -83,7 +83,7 @@ def test_a_described_graph_has_mechanisms_in_words_and_tables_as_data():
         "size": "uniform(0, ..., 2)",
         "kind": "weights(a: 3, b: 1)",
         "color": "table(kind), strength 0.8, else uniform(r, g)",
-        "x": "normal(size / 4, 0.5) in [0, 1]",
+        "x": "normal(size / 4, 0.5, 0, 1)",
     }
     assert graph.node("color").table == {"a": {"r": 1.0}, "b": [0, 1]}
     assert graph.node("kind").rules == ({"kind": ("a",), "size": (1,)},)
