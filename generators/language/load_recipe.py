@@ -17,6 +17,7 @@ from candlelight.generators.language.recipe import DATA_SET_PATTERN, Recipe, is_
 from candlelight.generators.language.recipe_fields import all_fields
 from candlelight.generators.language.recipe_files import (
     asset_folders,
+    files_read,
     find_description,
     find_recipe,
     merge_sets,
@@ -80,6 +81,25 @@ def load_recipe(
         >>> load_recipe(mine).sets["few"].draws
         9
     """
+    with files_read(run_code) as others:
+        path, data = _read_fields(source)
+        if preset is not None:
+            _choose_preset(data, preset)
+        folders = merge_sets(data, path.resolve(), [_whole_field(data, change) for change in overrides])
+    # Absolute, because workers may have another working directory.
+    own = {kind: folder.absolute() for kind, folder in (assets or {}).items()}
+    # A Python file that the user names runs anyway, and may name code; a file that it reads may not.
+    if run_code or (path.suffix == ".py" and not others):
+        own.setdefault(CODE, path.absolute().parent)
+    if isinstance(data.get("assets", {}), dict):
+        data["assets"] = {**folders, **asset_folders(data, path), **own}
+    with within(f"recipe {path.name}"):
+        _fill_counterfactuals(data)
+        return _checked(data)
+
+
+def _read_fields(source: str | Path | Mapping[str, Any]) -> tuple[Path, dict[str, Any]]:
+    """Read the fields of a recipe, with ``sets``; return them with the path that folders are relative to."""
     if isinstance(source, Mapping):
         path = Path.cwd() / "(mapping)"  # named in messages, and the place that paths are relative to
         try:
@@ -91,26 +111,13 @@ def load_recipe(
     elif python := _PYTHON.fullmatch(str(source)):
         path = Path(python[1])
         data = _from_python(path, python[2])
-        run_code = run_code or not _extends_files(data)
     elif described := find_description(source):
         path, info = described
         data = plain_fields(info.recipe_fields)
     else:
         path = find_recipe(source)
         data = read_recipe_file(path)
-    data = with_sets(data)
-    if preset is not None:
-        _choose_preset(data, preset)
-    folders = merge_sets(data, path.resolve(), [_whole_field(data, change) for change in overrides])
-    # Absolute, because workers may have another working directory.
-    own = {kind: folder.absolute() for kind, folder in (assets or {}).items()}
-    if run_code:
-        own.setdefault(CODE, path.absolute().parent)
-    if isinstance(data.get("assets", {}), dict):
-        data["assets"] = {**folders, **asset_folders(data, path), **own}
-    with within(f"recipe {path.name}"):
-        _fill_counterfactuals(data)
-        return _checked(data)
+    return path, with_sets(data)
 
 
 def _whole_field(data: Mapping[str, Any], change: str) -> str:
@@ -118,13 +125,6 @@ def _whole_field(data: Mapping[str, Any], change: str) -> str:
     sets = data.get("sets") or ()
     field = re.split(r"[.=]", change, maxsplit=1)[0]
     return f"sets.{next(iter(sets))}.{change}" if is_set_field(field) and len(sets) == 1 else change
-
-
-def _extends_files(data: Mapping[str, Any]) -> bool:
-    """Tell whether a set extends a set of another file, whose author may name code, too."""
-    sets = with_sets(data).get("sets")
-    references = [one.get("extends") for one in sets.values() if isinstance(one, dict)] if sets else []
-    return any(re.search(r"\.ya?ml/", str(reference)) for reference in references)
 
 
 def _from_python(path: Path, name: str) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Find and read the files of recipes, and merge each set with the set that it extends."""
 
 import re
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ EXTENDS = described(
 )
 _LONGEST_CHAIN = 50  # far below Python's limit of recursion
 _YAML = (".yaml", ".yml")
+_files_read: ContextVar[set[Path] | None] = ContextVar("_files_read", default=None)
 _Place = tuple[Path, str]  # a recipe's file, and a set in it
 
 
@@ -38,6 +40,30 @@ def shipped_recipes() -> dict[str, Path]:
     """
     folder = Path(str(files("candlelight.generators"))) / "recipes"
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+@contextmanager
+def files_read(allowed: bool) -> Iterator[set[Path]]:
+    """Collect the files that recipes are read from meanwhile, but shipped ones: each author may name code.
+
+    Args:
+        allowed: whether the user let that code run; an outer call then does not get the files.
+    """
+    outer, mine = _files_read.get(), set[Path]()
+    token = _files_read.set(mine)
+    try:
+        yield mine
+    finally:
+        _files_read.reset(token)
+        if outer is not None and not allowed:
+            outer |= mine
+
+
+def record_file(path: Path) -> None:
+    """Tell `files_read` that a recipe is read from a file."""
+    read = _files_read.get()
+    if read is not None and path not in shipped_recipes().values():
+        read.add(path)
 
 
 def find_recipe(source: str | Path) -> Path:
@@ -90,6 +116,7 @@ def find_description(source: object) -> tuple[Path, DatasetInfo] | None:
             f"recipe `{source}`: expected a pack that holds its recipe, got one of an earlier version; "
             "name the recipe itself"
         )
+    record_file(place)
     return place, info
 
 
@@ -110,6 +137,7 @@ def read_recipe_file(path: Path) -> dict[str, Any]:
     Raises:
         InputError: the file is no mapping in YAML.
     """
+    record_file(path)
     with within(f"recipe {path.name}"):
         try:
             with path.open(encoding="utf-8") as file:

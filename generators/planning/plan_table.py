@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from candlelight.generators.language.load_recipe import first_error
 from candlelight.generators.language.recipe import Recipe
+from candlelight.generators.language.recipe_files import record_file
 from candlelight.generators.planning.plan import Plan
 from candlelight.generators.planning.planned_samples import (
     PlannedSamples,
@@ -84,6 +85,8 @@ def load_plan(
     Raises:
         InputError: the file is missing, or is no plan of this version.
     """
+    if "code" not in (assets or {}):
+        record_file(path)
     with _open(path) as file:
         try:
             about = file.schema_arrow.metadata

@@ -273,6 +273,14 @@ def test_a_recipe_cannot_allow_its_own_code(folder, tmp_path):
     )
     with refused("`mark.py:f` is Python code, which runs only if you allow it"):
         make_plan(load_recipe(f"{tmp_path / 'both.py'}:recipe"))
+    # Nor does a Python file whose recipe comes from another author's YAML.
+    (tmp_path / "theirs.yaml").write_text("name: theirs\nfactors: {a: [1, 2]}\nscene: mark.py:table\n")
+    (tmp_path / "loaded.py").write_text(
+        "from pathlib import Path\nfrom candlelight.generators import do, load_recipe\n"
+        "recipe = do(load_recipe(Path(__file__).with_name('theirs.yaml')), a=1)\n"
+    )
+    with refused("`mark.py:table` is Python code, which runs only if you allow it"):
+        make_plan(load_recipe(f"{tmp_path / 'loaded.py'}:recipe"))
     assert not (tmp_path / "ran").exists()
     with refused("own.py` in .*; did you mean|there is no file `own.py`"):
         make_plan(load_recipe(folder / "table.yaml", ["scene=own.py:table"], run_code=True))
