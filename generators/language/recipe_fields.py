@@ -24,7 +24,7 @@ _WORDS = {bool: "true or false", int: "whole number", float: "number", str: "tex
 _ITEM, _KEY = "- ", "NAME:"
 _TITLES = {
     Categorical: "A list of values:",
-    Continuous: "Or a range:",
+    Continuous: "Or a range; in short `uniform(-1, 1) in m`, `normal(0.5 * x, 1, -3, 3)` or an expression:",
     Material: "As numbers:",
     BuiltMaterial: "Of your own code:",
 }
