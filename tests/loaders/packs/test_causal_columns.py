@@ -31,6 +31,7 @@ def opened(causal_root, causal_packs, datasets):
         if form == "load_dataset":
             return datasets.load_dataset(str(causal_packs / "hub"), name, split="train")
         if form == "load_dataset hdf5":
+            pytest.importorskip("datasets.packaged_modules.hdf5", reason="this version reads no HDF5")
             file = str(causal_packs / "hdf5" / f"{name}.h5")
             return datasets.load_dataset("hdf5", data_files=file, split="train")
         return open_frames(causal_packs / form, name)
