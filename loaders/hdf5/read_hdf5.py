@@ -116,6 +116,15 @@ class HDF5Frames(PackedFrames):
             self._opened = _Opened(os.getpid(), file, text_reader(file["id"]), metadata, layers)
         return self._opened
 
+    def close(self) -> None:
+        """Close the file; the next read opens it again.
+
+        HDF5 answers from memory as long as a process has a file open, even if the file changes.
+        """
+        if self._opened is not None and self._opened.process == os.getpid():
+            self._opened.file.close()
+        self._opened = None
+
     def metadata(self, row: SupportsIndex) -> Metadata:
         """Read the metadata of one row."""
         number = row_number(row, len(self))

@@ -3,7 +3,7 @@
 import json
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
@@ -183,10 +183,10 @@ def _is_inside(name: str) -> bool:
 
 @dataclass(frozen=True)
 class _Checked:
-    """Findings of one HDF5 file; ``split`` names its set and split, None if it cannot be opened."""
+    """Findings of one HDF5 file; ``reader`` is its reader, closed, and None if it cannot be opened."""
 
     rows: int
-    split: tuple[str, str] | None
+    reader: HDF5Frames | None
     reasons: tuple[str, ...]
     unexplained: tuple[str, ...] = ()
 
@@ -196,10 +196,11 @@ def _verify_hdf5(
 ) -> Findings:
     found = {file: (_check_apart if apart else _check_file)(file, advance) for file in files}
     damaged = [Damage(path, file, reason) for file, checked in found.items() for reason in checked.reasons]
-    splits = {file: checked.split for file, checked in found.items() if checked.split}
-    if mixed := describe_conflict(map(HDF5Frames, splits)):
+    readers = {file: checked.reader for file, checked in found.items() if checked.reader is not None}
+    if mixed := describe_conflict(readers.values()):
         damaged.append(Damage(path, path, mixed))
     if path.suffix != ".h5":
+        splits = {file: (reader.set_name, reader.split) for file, reader in readers.items()}
         lost = (path / name for name in _lost(splits))
         damaged += [Damage(path, file, "is missing") for file in lost if not file.exists()]
     unexplained = tuple(light for checked in found.values() for light in checked.unexplained)
@@ -212,13 +213,13 @@ def _check_file(file: Path, advance: Callable[[int], object] | None) -> _Checked
     except InputError as error:
         return _Checked(0, None, (reason(error, file),))
     reasons, unexplained = [_check_columns(reader)], list[str]()
-    for fault, light in _check_rows(reader):
-        reasons.append(fault)
-        unexplained += filter(None, [light])
-        if advance:
-            advance(1)
-    split = (reader.set_name, reader.split)
-    return _Checked(len(reader), split, tuple(filter(None, reasons)), tuple(unexplained))
+    with closing(reader):
+        for fault, light in _check_rows(reader):
+            reasons.append(fault)
+            unexplained += filter(None, [light])
+            if advance:
+                advance(1)
+    return _Checked(len(reader), reader, tuple(filter(None, reasons)), tuple(unexplained))
 
 
 def _check_apart(file: Path, advance: Callable[[int], object] | None) -> _Checked:
